@@ -1,0 +1,2 @@
+//! Benchmarks beside real peers, as ratios with spread.
+fn main() {}

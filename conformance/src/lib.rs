@@ -1,0 +1,1 @@
+//! Checks against real peers, over the wire only.

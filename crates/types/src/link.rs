@@ -1,0 +1,358 @@
+//! Enumerations of ports and links, with their codes on the wire.
+
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// What a node is. Source: IBA vol 1 §14.2.5.3 (NodeInfo.NodeType).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeKind {
+    /// Channel adapter (host, storage, aggregation node).
+    Ca,
+    /// Switch.
+    Switch,
+    /// Router between subnets.
+    Router,
+}
+
+impl NodeKind {
+    /// From NodeInfo.NodeType.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Ca),
+            2 => Some(Self::Switch),
+            3 => Some(Self::Router),
+            _ => None,
+        }
+    }
+
+    /// As NodeInfo.NodeType.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Ca => 1,
+            Self::Switch => 2,
+            Self::Router => 3,
+        }
+    }
+}
+
+impl fmt::Display for NodeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ca => "CA",
+            Self::Switch => "switch",
+            Self::Router => "router",
+        })
+    }
+}
+
+/// Logical state of a port. Source: IBA vol 1 §14.2.5.6 (PortInfo.PortState).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PortState {
+    /// No link.
+    #[default]
+    Down,
+    /// Link trained; only SMPs pass.
+    Init,
+    /// Configured; only SMPs pass, data may be received.
+    Armed,
+    /// Everything passes.
+    Active,
+}
+
+impl PortState {
+    /// From PortInfo.PortState (1–4; 0 is "no change", only in Sets).
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Down),
+            2 => Some(Self::Init),
+            3 => Some(Self::Armed),
+            4 => Some(Self::Active),
+            _ => None,
+        }
+    }
+
+    /// As PortInfo.PortState.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Down => 1,
+            Self::Init => 2,
+            Self::Armed => 3,
+            Self::Active => 4,
+        }
+    }
+}
+
+impl fmt::Display for PortState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Down => "DOWN",
+            Self::Init => "INIT",
+            Self::Armed => "ARMED",
+            Self::Active => "ACTIVE",
+        })
+    }
+}
+
+/// Physical state of a port. Source: IBA vol 1 §14.2.5.6 (PortInfo.PortPhysicalState).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PhysState {
+    /// Transmitter off, waiting.
+    Sleep,
+    /// Looking for a peer.
+    #[default]
+    Polling,
+    /// Switched off.
+    Disabled,
+    /// Agreeing on width, speed and lane order.
+    Training,
+    /// Link is up.
+    LinkUp,
+    /// Repairing a link that lost lock.
+    Recovery,
+    /// Under test.
+    PhyTest,
+}
+
+impl PhysState {
+    /// From PortInfo.PortPhysicalState (1–7; 0 is "no change", only in Sets).
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Sleep),
+            2 => Some(Self::Polling),
+            3 => Some(Self::Disabled),
+            4 => Some(Self::Training),
+            5 => Some(Self::LinkUp),
+            6 => Some(Self::Recovery),
+            7 => Some(Self::PhyTest),
+            _ => None,
+        }
+    }
+
+    /// As PortInfo.PortPhysicalState.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8 + 1
+    }
+}
+
+/// Largest payload of a packet. Source: IBA vol 1 §14.2.5.6 (codes 1–5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "u16", try_from = "u16")]
+pub enum Mtu {
+    /// 256 bytes.
+    #[default]
+    B256,
+    /// 512 bytes.
+    B512,
+    /// 1,024 bytes.
+    B1024,
+    /// 2,048 bytes.
+    B2048,
+    /// 4,096 bytes.
+    B4096,
+}
+
+impl Mtu {
+    /// From the wire code.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::B256),
+            2 => Some(Self::B512),
+            3 => Some(Self::B1024),
+            4 => Some(Self::B2048),
+            5 => Some(Self::B4096),
+            _ => None,
+        }
+    }
+
+    /// As the wire code.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// Payload bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u16 {
+        256 << self as u8
+    }
+}
+
+impl From<Mtu> for u16 {
+    fn from(mtu: Mtu) -> Self {
+        mtu.bytes()
+    }
+}
+
+impl TryFrom<u16> for Mtu {
+    type Error = String;
+
+    fn try_from(bytes: u16) -> Result<Self, String> {
+        [Self::B256, Self::B512, Self::B1024, Self::B2048, Self::B4096]
+            .into_iter()
+            .find(|m| m.bytes() == bytes)
+            .ok_or_else(|| format!("{bytes} is no MTU: want 256, 512, 1024, 2048 or 4096 bytes"))
+    }
+}
+
+/// Lanes of a link. The bit values are PortInfo.LinkWidth*'s. Source: IBA vol 1 §14.2.5.6.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum LinkWidth {
+    /// 1 lane.
+    #[serde(rename = "1x")]
+    X1,
+    /// 2 lanes.
+    #[serde(rename = "2x")]
+    X2,
+    /// 4 lanes.
+    #[default]
+    #[serde(rename = "4x")]
+    X4,
+    /// 8 lanes.
+    #[serde(rename = "8x")]
+    X8,
+    /// 12 lanes.
+    #[serde(rename = "12x")]
+    X12,
+}
+
+impl LinkWidth {
+    /// All widths, narrowest first.
+    pub const ALL: [Self; 5] = [Self::X1, Self::X2, Self::X4, Self::X8, Self::X12];
+
+    /// The bit in LinkWidthSupported, LinkWidthEnabled and LinkWidthActive.
+    #[must_use]
+    pub const fn bit(self) -> u8 {
+        match self {
+            Self::X1 => 1,
+            Self::X4 => 2,
+            Self::X8 => 4,
+            Self::X12 => 8,
+            Self::X2 => 16,
+        }
+    }
+
+    /// From LinkWidthActive (exactly one bit).
+    #[must_use]
+    pub fn from_bit(bit: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|w| w.bit() == bit)
+    }
+
+    /// Number of lanes.
+    #[must_use]
+    pub const fn lanes(self) -> u8 {
+        match self {
+            Self::X1 => 1,
+            Self::X2 => 2,
+            Self::X4 => 4,
+            Self::X8 => 8,
+            Self::X12 => 12,
+        }
+    }
+}
+
+impl fmt::Display for LinkWidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x", self.lanes())
+    }
+}
+
+/// Signalling speed of one lane, slowest first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum LinkSpeed {
+    /// 2.5 Gbit/s.
+    #[default]
+    Sdr,
+    /// 5 Gbit/s.
+    Ddr,
+    /// 10 Gbit/s.
+    Qdr,
+    /// 10.3125 Gbit/s (vendor's FDR10).
+    Fdr10,
+    /// 14.0625 Gbit/s.
+    Fdr,
+    /// 25.78125 Gbit/s.
+    Edr,
+    /// 53.125 Gbit/s.
+    Hdr,
+    /// 106.25 Gbit/s.
+    Ndr,
+}
+
+impl LinkSpeed {
+    /// All speeds, slowest first.
+    pub const ALL: [Self; 8] = [
+        Self::Sdr,
+        Self::Ddr,
+        Self::Qdr,
+        Self::Fdr10,
+        Self::Fdr,
+        Self::Edr,
+        Self::Hdr,
+        Self::Ndr,
+    ];
+
+    /// Signalling rate of one lane in Mbit/s.
+    #[must_use]
+    pub const fn mbit_per_s(self) -> u32 {
+        match self {
+            Self::Sdr => 2_500,
+            Self::Ddr => 5_000,
+            Self::Qdr => 10_000,
+            Self::Fdr10 => 10_312,
+            Self::Fdr => 14_062,
+            Self::Edr => 25_781,
+            Self::Hdr => 53_125,
+            Self::Ndr => 106_250,
+        }
+    }
+}
+
+impl fmt::Display for LinkSpeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sdr => "SDR",
+            Self::Ddr => "DDR",
+            Self::Qdr => "QDR",
+            Self::Fdr10 => "FDR10",
+            Self::Fdr => "FDR",
+            Self::Edr => "EDR",
+            Self::Hdr => "HDR",
+            Self::Ndr => "NDR",
+        })
+    }
+}
+
+/// What a link carries: width and speed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Rate {
+    /// Lanes.
+    pub width: LinkWidth,
+    /// Speed of each lane.
+    pub speed: LinkSpeed,
+}
+
+impl Rate {
+    /// Signalling rate of the link in Mbit/s.
+    #[must_use]
+    pub const fn mbit_per_s(self) -> u32 {
+        self.width.lanes() as u32 * self.speed.mbit_per_s()
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.width, self.speed)
+    }
+}

@@ -1,0 +1,35 @@
+//! Why bytes were refused.
+
+/// A datagram or attribute that cannot be decoded: what, expected, found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// SLV-WIRE-0001: fewer bytes than the structure has.
+    #[error("SLV-WIRE-0001: {what} needs {need} bytes, have {have}")]
+    Truncated {
+        /// The structure.
+        what: &'static str,
+        /// Bytes it has.
+        need: usize,
+        /// Bytes there are.
+        have: usize,
+    },
+    /// SLV-WIRE-0002: a field holds a value that the standard reserves or forbids.
+    #[error("SLV-WIRE-0002: {field} is {found:#x}, want {want}")]
+    Field {
+        /// Structure and field, as `PortInfo.LMC`.
+        field: &'static str,
+        /// Legal values in words.
+        want: &'static str,
+        /// The value found.
+        found: u64,
+    },
+    /// SLV-WIRE-0003: not the attribute that was asked for.
+    #[error("SLV-WIRE-0003: attribute {found:#06x}, want {want:#06x}")]
+    Attribute {
+        /// The attribute expected.
+        want: u16,
+        /// The attribute found.
+        found: u16,
+    },
+}

@@ -1,0 +1,17 @@
+//! Management datagrams: bytes to values and back, printed in one line.
+//!
+//! Panic contract: a [`Mad`] always holds 256 bytes, so no getter of [`Mad`] can panic. `parse` of an attribute takes
+//! a fixed-size array and returns an error for every value that the standard forbids; `emit` writes into a
+//! fixed-size array and cannot fail. No byte order outside this crate.
+//!
+//! Two levels: [`Mad`] is the view over bytes (forwarding, dumping), the attribute structs are meaning (decisions).
+
+pub mod attribute;
+mod error;
+mod mad;
+mod port;
+
+pub use attribute::{Attribute, AttributeId};
+pub use error::DecodeError;
+pub use mad::{Class, DirectedRoute, MAD_LEN, Mad, Method, SMP_DATA_LEN, SmpData, Status};
+pub use port::{Address, Arrival, Datagram, LocalPort, MadPort, PortError};

@@ -1,0 +1,485 @@
+//! The 256 bytes of a management datagram and the fields every class shares.
+//!
+//! Source: IBA vol 1 §13.4.2 (common header) and §14.2.1 (SMP formats); offsets as in rdma-core
+//! `libibmad/fields.c`.
+//!
+//! ```text
+//!   0 base version | mgmt class | class version | R, method
+//!   4 status (directed route: D bit, status)     | class specific (directed route: hop pointer, hop count)
+//!   8 transaction id
+//!  16 attribute id                               | reserved
+//!  20 attribute modifier
+//!  24 M_Key (SMPs)
+//!  32 DrSLID                                     | DrDLID           (directed route)
+//!  64 attribute data, 64 bytes (SMPs)
+//! 128 initial path, 64 bytes                                        (directed route)
+//! 192 return path, 64 bytes                                         (directed route)
+//! ```
+
+use core::fmt;
+use core::ops::Range;
+
+use selvedge_types::{Lid, PortNum, TransactionId};
+
+use crate::DecodeError;
+use crate::attribute::AttributeId;
+
+mod field {
+    use super::Range;
+    pub const BASE_VERSION: usize = 0;
+    pub const CLASS: usize = 1;
+    pub const CLASS_VERSION: usize = 2;
+    pub const METHOD: usize = 3;
+    pub const STATUS: Range<usize> = 4..6;
+    pub const HOP_POINTER: usize = 6;
+    pub const HOP_COUNT: usize = 7;
+    pub const TRANSACTION: Range<usize> = 8..16;
+    pub const ATTRIBUTE: Range<usize> = 16..18;
+    pub const MODIFIER: Range<usize> = 20..24;
+    pub const M_KEY: Range<usize> = 24..32;
+    pub const DR_SLID: Range<usize> = 32..34;
+    pub const DR_DLID: Range<usize> = 34..36;
+    pub const SMP_DATA: Range<usize> = 64..128;
+    pub const INITIAL_PATH: Range<usize> = 128..192;
+    pub const RETURN_PATH: Range<usize> = 192..256;
+}
+
+/// Length of every MAD.
+pub const MAD_LEN: usize = 256;
+/// Length of an SMP's attribute data.
+pub const SMP_DATA_LEN: usize = 64;
+/// An SMP's attribute data.
+pub type SmpData = [u8; SMP_DATA_LEN];
+
+/// Management class. Source: IBA vol 1 §13.4.4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// LID-routed SMP (0x01).
+    SubnLid,
+    /// Subnet administration (0x03).
+    SubnAdm,
+    /// Performance management (0x04).
+    PerfMgt,
+    /// Directed-route SMP (0x81).
+    SubnDirected,
+    /// Any other.
+    Other(u8),
+}
+
+impl Class {
+    /// From the wire.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Self {
+        match code {
+            0x01 => Self::SubnLid,
+            0x03 => Self::SubnAdm,
+            0x04 => Self::PerfMgt,
+            0x81 => Self::SubnDirected,
+            other => Self::Other(other),
+        }
+    }
+
+    /// To the wire.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::SubnLid => 0x01,
+            Self::SubnAdm => 0x03,
+            Self::PerfMgt => 0x04,
+            Self::SubnDirected => 0x81,
+            Self::Other(code) => code,
+        }
+    }
+
+    /// True for both SMP classes (QP0, VL15).
+    #[must_use]
+    pub const fn is_smp(self) -> bool {
+        matches!(self, Self::SubnLid | Self::SubnDirected)
+    }
+}
+
+/// Method of a MAD, response bit included. Source: IBA vol 1 §13.4.5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// Read (0x01).
+    Get,
+    /// Write (0x02).
+    Set,
+    /// Unsolicited datagram (0x03).
+    Send,
+    /// Notice from an agent to the SM (0x05).
+    Trap,
+    /// Event forwarded to a subscriber (0x06).
+    Report,
+    /// Acknowledges a trap (0x07).
+    TrapRepress,
+    /// Answer to Get and Set (0x81).
+    GetResp,
+    /// Answer to Report (0x86).
+    ReportResp,
+    /// Any other.
+    Other(u8),
+}
+
+impl Method {
+    /// From the wire.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Self {
+        match code {
+            0x01 => Self::Get,
+            0x02 => Self::Set,
+            0x03 => Self::Send,
+            0x05 => Self::Trap,
+            0x06 => Self::Report,
+            0x07 => Self::TrapRepress,
+            0x81 => Self::GetResp,
+            0x86 => Self::ReportResp,
+            other => Self::Other(other),
+        }
+    }
+
+    /// To the wire.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Get => 0x01,
+            Self::Set => 0x02,
+            Self::Send => 0x03,
+            Self::Trap => 0x05,
+            Self::Report => 0x06,
+            Self::TrapRepress => 0x07,
+            Self::GetResp => 0x81,
+            Self::ReportResp => 0x86,
+            Self::Other(code) => code,
+        }
+    }
+
+    /// True if the response bit is set. TrapRepress is no response by this bit although it answers a Trap.
+    #[must_use]
+    pub const fn is_response(self) -> bool {
+        self.code() & 0x80 != 0
+    }
+}
+
+/// Status of a response, without the direction bit. Source: IBA vol 1 §13.4.7.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Status(pub u16);
+
+impl Status {
+    /// No error.
+    pub const OK: Self = Self(0);
+    /// Busy: discarded, try again.
+    pub const BUSY: Self = Self(0x0001);
+    /// Redirection required.
+    pub const REDIRECT: Self = Self(0x0002);
+    /// Bad class or class version.
+    pub const BAD_VERSION: Self = Self(0x0004);
+    /// Method not supported.
+    pub const BAD_METHOD: Self = Self(0x0008);
+    /// Method and attribute do not go together.
+    pub const BAD_METHOD_ATTRIBUTE: Self = Self(0x000C);
+    /// A field of the attribute or the modifier holds an invalid value.
+    pub const BAD_FIELD: Self = Self(0x001C);
+}
+
+/// The route of a directed-route SMP: the exit port of each hop. Source: IBA vol 1 §14.2.2.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectedRoute {
+    len: u8,
+    ports: [u8; Self::MAX_HOPS],
+}
+
+impl DirectedRoute {
+    /// Most hops a directed route can have (the path vector has 64 bytes; byte 0 is unused).
+    pub const MAX_HOPS: usize = 63;
+    /// The empty route: the sender's own node.
+    pub const LOCAL: Self = Self {
+        len: 0,
+        ports: [0; Self::MAX_HOPS],
+    };
+
+    /// The route `ports`; `None` with more than 63 hops.
+    #[must_use]
+    pub fn new(ports: &[PortNum]) -> Option<Self> {
+        ports.iter().try_fold(Self::LOCAL, |route, &port| route.then(port))
+    }
+
+    /// This route and one more exit port; `None` after 63 hops.
+    #[must_use]
+    pub fn then(mut self, exit: PortNum) -> Option<Self> {
+        *self.ports.get_mut(usize::from(self.len))? = exit.get();
+        self.len += 1;
+        Some(self)
+    }
+
+    /// Exit ports, first hop first.
+    #[must_use]
+    pub fn ports(&self) -> &[u8] {
+        &self.ports[..usize::from(self.len)]
+    }
+
+    /// Number of hops.
+    #[must_use]
+    pub const fn hops(&self) -> u8 {
+        self.len
+    }
+}
+
+impl fmt::Display for DirectedRoute {
+    /// As infiniband-diags write it: `0,1,4`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("0")?;
+        self.ports().iter().try_for_each(|port| write!(f, ",{port}"))
+    }
+}
+
+impl fmt::Debug for DirectedRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DirectedRoute({self})")
+    }
+}
+
+/// One management datagram.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mad([u8; MAD_LEN]);
+
+impl Mad {
+    /// From any bytes; only the length is checked.
+    pub fn new_checked(bytes: &[u8]) -> Result<Self, DecodeError> {
+        match bytes.try_into() {
+            Ok(raw) => Ok(Self(raw)),
+            Err(_) => Err(DecodeError::Truncated {
+                what: "MAD",
+                need: MAD_LEN,
+                have: bytes.len(),
+            }),
+        }
+    }
+
+    /// From exactly 256 bytes.
+    #[must_use]
+    pub const fn from_bytes(bytes: [u8; MAD_LEN]) -> Self {
+        Self(bytes)
+    }
+
+    /// A datagram with this header and zeros elsewhere.
+    #[must_use]
+    pub fn request(class: Class, method: Method, attribute: AttributeId, modifier: u32) -> Self {
+        let mut mad = Self([0; MAD_LEN]);
+        mad.0[field::BASE_VERSION] = 1;
+        mad.0[field::CLASS] = class.code();
+        // Source: IBA vol 1 §13.4.2: class version 1, but 2 for subnet administration.
+        mad.0[field::CLASS_VERSION] = if class == Class::SubnAdm { 2 } else { 1 };
+        mad.0[field::METHOD] = method.code();
+        mad.0[field::ATTRIBUTE].copy_from_slice(&attribute.code().to_be_bytes());
+        mad.0[field::MODIFIER].copy_from_slice(&modifier.to_be_bytes());
+        mad
+    }
+
+    /// A directed-route SMP along `route`; both LIDs permissive (a route without LID-routed parts).
+    #[must_use]
+    pub fn directed(method: Method, attribute: AttributeId, modifier: u32, route: &DirectedRoute) -> Self {
+        let mut mad = Self::request(Class::SubnDirected, method, attribute, modifier);
+        mad.0[field::HOP_COUNT] = route.hops();
+        mad.0[field::DR_SLID].copy_from_slice(&Lid::PERMISSIVE.0.to_be_bytes());
+        mad.0[field::DR_DLID].copy_from_slice(&Lid::PERMISSIVE.0.to_be_bytes());
+        mad.0[field::INITIAL_PATH][1..=route.ports().len()].copy_from_slice(route.ports());
+        mad
+    }
+
+    /// All bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; MAD_LEN] {
+        &self.0
+    }
+
+    /// All bytes, to change.
+    pub const fn as_bytes_mut(&mut self) -> &mut [u8; MAD_LEN] {
+        &mut self.0
+    }
+
+    /// Base version; 1 in every MAD.
+    #[must_use]
+    pub const fn base_version(&self) -> u8 {
+        self.0[field::BASE_VERSION]
+    }
+
+    /// Management class.
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        Class::from_code(self.0[field::CLASS])
+    }
+
+    /// Version of the class.
+    #[must_use]
+    pub const fn class_version(&self) -> u8 {
+        self.0[field::CLASS_VERSION]
+    }
+
+    /// Method with its response bit.
+    #[must_use]
+    pub const fn method(&self) -> Method {
+        Method::from_code(self.0[field::METHOD])
+    }
+
+    /// Changes the method.
+    pub const fn set_method(&mut self, method: Method) {
+        self.0[field::METHOD] = method.code();
+    }
+
+    /// Status without the direction bit of directed-route SMPs.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let raw = self.u16(field::STATUS);
+        Status(if self.class() == Class::SubnDirected {
+            raw & 0x7FFF
+        } else {
+            raw
+        })
+    }
+
+    /// Changes the status, keeping the direction bit.
+    pub fn set_status(&mut self, status: Status) {
+        let direction = if self.is_returning() { 0x8000 } else { 0 };
+        self.0[field::STATUS].copy_from_slice(&(status.0 | direction).to_be_bytes());
+    }
+
+    /// D bit of a directed-route SMP: set on the way back.
+    #[must_use]
+    pub fn is_returning(&self) -> bool {
+        self.class() == Class::SubnDirected && self.u16(field::STATUS) & 0x8000 != 0
+    }
+
+    /// Sets or clears the D bit.
+    pub fn set_returning(&mut self, returning: bool) {
+        let status = self.u16(field::STATUS) & 0x7FFF | if returning { 0x8000 } else { 0 };
+        self.0[field::STATUS].copy_from_slice(&status.to_be_bytes());
+    }
+
+    /// Transaction id.
+    #[must_use]
+    pub fn transaction(&self) -> TransactionId {
+        TransactionId(self.u64(field::TRANSACTION))
+    }
+
+    /// Changes the transaction id.
+    pub fn set_transaction(&mut self, id: TransactionId) {
+        self.0[field::TRANSACTION].copy_from_slice(&id.0.to_be_bytes());
+    }
+
+    /// Attribute.
+    #[must_use]
+    pub fn attribute(&self) -> AttributeId {
+        AttributeId::from_code(self.u16(field::ATTRIBUTE))
+    }
+
+    /// Attribute modifier.
+    #[must_use]
+    pub fn modifier(&self) -> u32 {
+        let mut raw = [0; 4];
+        raw.copy_from_slice(&self.0[field::MODIFIER]);
+        u32::from_be_bytes(raw)
+    }
+
+    /// M_Key of an SMP.
+    #[must_use]
+    pub fn m_key(&self) -> u64 {
+        self.u64(field::M_KEY)
+    }
+
+    /// Changes the M_Key.
+    pub fn set_m_key(&mut self, key: u64) {
+        self.0[field::M_KEY].copy_from_slice(&key.to_be_bytes());
+    }
+
+    /// Hop pointer of a directed-route SMP.
+    #[must_use]
+    pub const fn hop_pointer(&self) -> u8 {
+        self.0[field::HOP_POINTER]
+    }
+
+    /// Changes the hop pointer.
+    pub const fn set_hop_pointer(&mut self, value: u8) {
+        self.0[field::HOP_POINTER] = value;
+    }
+
+    /// Hop count of a directed-route SMP; above 63 it is malformed.
+    #[must_use]
+    pub const fn hop_count(&self) -> u8 {
+        self.0[field::HOP_COUNT]
+    }
+
+    /// LID at which the directed part starts; permissive if at the sender.
+    #[must_use]
+    pub fn dr_slid(&self) -> Lid {
+        Lid(self.u16(field::DR_SLID))
+    }
+
+    /// LID to which the SMP goes after the directed part; permissive if it ends there.
+    #[must_use]
+    pub fn dr_dlid(&self) -> Lid {
+        Lid(self.u16(field::DR_DLID))
+    }
+
+    /// Exit port of hop `hop` (1–63) on the way out; 0 for other hops.
+    #[must_use]
+    pub fn initial_path(&self, hop: u8) -> u8 {
+        self.0[field::INITIAL_PATH].get(usize::from(hop)).copied().unwrap_or(0)
+    }
+
+    /// Exit port of hop `hop` on the way back; 0 for hops outside the vector.
+    #[must_use]
+    pub fn return_path(&self, hop: u8) -> u8 {
+        self.0[field::RETURN_PATH].get(usize::from(hop)).copied().unwrap_or(0)
+    }
+
+    /// Records by which port a hop was entered; hops outside the vector are ignored.
+    pub fn set_return_path(&mut self, hop: u8, port: u8) {
+        if let Some(slot) = self.0[field::RETURN_PATH].get_mut(usize::from(hop)) {
+            *slot = port;
+        }
+    }
+
+    /// The route of a directed-route SMP.
+    pub fn route(&self) -> Result<DirectedRoute, DecodeError> {
+        let hops = self.hop_count();
+        let malformed = DecodeError::Field {
+            field: "SMP.HopCount",
+            want: "0-63",
+            found: u64::from(hops),
+        };
+        let mut route = DirectedRoute::LOCAL;
+        for hop in 1..=hops {
+            let port = PortNum::new(self.initial_path(hop)).unwrap_or_default();
+            route = route.then(port).ok_or(malformed)?;
+        }
+        Ok(route)
+    }
+
+    /// An SMP's attribute data.
+    #[must_use]
+    pub fn smp_data(&self) -> &SmpData {
+        self.0[field::SMP_DATA].first_chunk().unwrap_or(&[0; SMP_DATA_LEN])
+    }
+
+    /// Changes an SMP's attribute data.
+    pub fn set_smp_data(&mut self, data: &SmpData) {
+        self.0[field::SMP_DATA].copy_from_slice(data);
+    }
+
+    fn u16(&self, range: Range<usize>) -> u16 {
+        u16::from_be_bytes([self.0[range.start], self.0[range.start + 1]])
+    }
+
+    fn u64(&self, range: Range<usize>) -> u64 {
+        let mut raw = [0; 8];
+        raw.copy_from_slice(&self.0[range]);
+        u64::from_be_bytes(raw)
+    }
+}
+
+impl fmt::Debug for Mad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Mad({:02x?}…)", &self.0[..24])
+    }
+}
