@@ -1,1 +1,19 @@
-//! x
+//! The complete, choice-free state a subnet should have.
+//!
+//! A [`Plan`] leaves nothing open: every LID, forwarding entry, lane map and port setting. It is a pure function of a
+//! fabric, a [`Policy`] and the previous plan; it can be printed, compared, refused or simulated. A [`ChangeSet`] is
+//! the difference between what the agents hold and a plan, in phases.
+
+mod change;
+mod lanes;
+mod lids;
+mod policy;
+mod tables;
+mod whole;
+
+pub use change::{ChangeCount, ChangeSet, Installed, Op, Phase, changes};
+pub use lanes::{ServiceLevels, SlToVl};
+pub use lids::{LidConflict, Lids};
+pub use policy::{EngineName, Policy};
+pub use tables::{BLOCK_LIDS, NO_PATH, Tables};
+pub use whole::{EndPortPlan, Generation, Plan};

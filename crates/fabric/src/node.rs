@@ -1,0 +1,155 @@
+//! A node: a switch, channel adapter or router.
+
+use selvedge_types::{Guid, NodeKind, PortNum};
+use serde::{Deserialize, Serialize};
+
+use crate::Port;
+
+/// What a switch can do; fixed by its hardware (SwitchInfo's read-only part).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchAttributes {
+    /// Entries of the linear forwarding table.
+    pub linear_cap: u16,
+    /// Entries of the multicast forwarding table.
+    pub mcast_cap: u16,
+    /// P_Keys it can enforce per port; 0: none.
+    pub enforce_cap: u16,
+    /// Port 0 is a full end port (enhanced port 0).
+    pub enhanced_port0: bool,
+    /// SL2VL can be set for many port pairs at once.
+    pub optimized_sl2vl: bool,
+}
+
+impl Default for SwitchAttributes {
+    /// A current switch: 49,152 unicast and 16,384 multicast entries.
+    fn default() -> Self {
+        Self {
+            linear_cap: 49_152,
+            mcast_cap: 16_384,
+            enforce_cap: 32,
+            enhanced_port0: true,
+            optimized_sl2vl: false,
+        }
+    }
+}
+
+/// What a subnet manager may set through SwitchInfo: seen in a [`Node`], wanted in a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SwitchSettings {
+    /// Highest LID that is looked up (LinearFDBTop).
+    pub linear_top: u16,
+    /// How long a packet may stay: 4.096 µs × 2^value; 20–31: infinite (LifeTimeValue).
+    pub lifetime: u8,
+    /// A port's state changed since the bit was cleared (PortStateChange).
+    pub port_state_change: bool,
+}
+
+/// A node and its ports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// What it is.
+    pub kind: NodeKind,
+    /// Its GUID.
+    pub guid: Guid,
+    /// GUID of the system it belongs to; 0 if it has none.
+    pub system_guid: Guid,
+    /// NodeDescription.
+    pub description: String,
+    /// Vendor's OUI, 24 bits.
+    pub vendor_id: u32,
+    /// Vendor's device id.
+    pub device_id: u16,
+    /// Vendor's revision.
+    pub revision: u32,
+    /// Entries of the P_Key table.
+    pub partition_cap: u16,
+    /// Switches: hardware limits; others: `None`.
+    pub switch: Option<SwitchAttributes>,
+    /// Switches: what the agent holds.
+    pub switch_settings: SwitchSettings,
+    /// Position = port number; position 0 is a switch's management port and a placeholder on other nodes.
+    pub(crate) ports: Vec<Port>,
+}
+
+impl Node {
+    /// A node with `port_count` unconnected external ports and default attributes.
+    #[must_use]
+    pub fn new(kind: NodeKind, guid: Guid, port_count: u8, description: impl Into<String>) -> Self {
+        let mut ports = vec![Port::default(); usize::from(port_count.min(PortNum::MAX.get())) + 1];
+        if kind == NodeKind::Switch {
+            ports[0].guid = guid;
+        }
+        Self {
+            kind,
+            guid,
+            system_guid: guid,
+            description: description.into(),
+            vendor_id: 0,
+            device_id: 0,
+            revision: 0,
+            partition_cap: 32,
+            switch: (kind == NodeKind::Switch).then(SwitchAttributes::default),
+            switch_settings: SwitchSettings::default(),
+            ports,
+        }
+    }
+
+    /// True for switches.
+    #[must_use]
+    pub fn is_switch(&self) -> bool {
+        self.kind == NodeKind::Switch
+    }
+
+    /// Number of external ports, 0–254.
+    #[must_use]
+    pub fn port_count(&self) -> u8 {
+        u8::try_from(self.ports.len() - 1).unwrap_or(u8::MAX)
+    }
+
+    /// A port: 1–`port_count`, and 0 on switches.
+    #[must_use]
+    pub fn port(&self, num: PortNum) -> Option<&Port> {
+        if num == PortNum::MANAGEMENT && !self.is_switch() {
+            return None;
+        }
+        self.ports.get(num.index())
+    }
+
+    /// A port, to change before the node goes into a builder.
+    pub fn port_mut(&mut self, num: PortNum) -> Option<&mut Port> {
+        if num == PortNum::MANAGEMENT && !self.is_switch() {
+            return None;
+        }
+        self.ports.get_mut(num.index())
+    }
+
+    /// External ports in order.
+    pub fn external_ports(&self) -> impl DoubleEndedIterator<Item = (PortNum, &Port)> {
+        self.ports
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter_map(|(i, port)| Some((port_num(i)?, port)))
+    }
+
+    /// All ports that exist: external ones, and port 0 on switches.
+    pub fn all_ports(&self) -> impl DoubleEndedIterator<Item = (PortNum, &Port)> {
+        let first = usize::from(!self.is_switch());
+        self.ports
+            .iter()
+            .enumerate()
+            .skip(first)
+            .filter_map(|(i, port)| Some((port_num(i)?, port)))
+    }
+
+    /// Ports that can have LIDs: port 0 of a switch, every port of another node.
+    pub fn end_ports(&self) -> impl DoubleEndedIterator<Item = (PortNum, &Port)> {
+        let is_switch = self.is_switch();
+        self.all_ports()
+            .filter(move |(num, _)| !is_switch || *num == PortNum::MANAGEMENT)
+    }
+}
+
+fn port_num(index: usize) -> Option<PortNum> {
+    u8::try_from(index).ok().and_then(PortNum::new)
+}

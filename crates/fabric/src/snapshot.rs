@@ -1,0 +1,188 @@
+//! The immutable snapshot and its indices.
+
+use std::collections::BTreeMap;
+
+use selvedge_types::{Guid, Idx, IdxVec, NodeKind, PortNum};
+use serde::{Deserialize, Serialize};
+
+use crate::{Node, Port};
+
+/// Position of a node in a [`Fabric`]: ascending GUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NodeIdx(pub u32);
+
+/// Position of a switch among the switches of a [`Fabric`]: ascending GUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SwitchIdx(pub u32);
+
+macro_rules! idx {
+    ($name:ident) => {
+        impl Idx for $name {
+            /// A fabric has fewer than 2^32 nodes: each needs a GUID and memory.
+            fn from_usize(index: usize) -> Self {
+                Self(u32::try_from(index).unwrap_or(u32::MAX))
+            }
+
+            fn to_usize(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+idx!(NodeIdx);
+idx!(SwitchIdx);
+
+/// A port of a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PortRef {
+    /// Its node.
+    pub node: NodeIdx,
+    /// Its number.
+    pub port: PortNum,
+}
+
+/// A cable: two ports, the smaller reference first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Link {
+    /// One end.
+    pub a: PortRef,
+    /// The other end.
+    pub b: PortRef,
+}
+
+/// An immutable snapshot of a subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fabric {
+    nodes: IdxVec<NodeIdx, Node>,
+    switches: IdxVec<SwitchIdx, NodeIdx>,
+    switch_of: IdxVec<NodeIdx, Option<SwitchIdx>>,
+    by_guid: BTreeMap<Guid, NodeIdx>,
+    by_port_guid: BTreeMap<Guid, PortRef>,
+}
+
+impl Fabric {
+    /// `nodes` are in ascending GUID order without duplicates and their peers are symmetric (the builder saw to it).
+    pub(crate) fn from_sorted(nodes: Vec<Node>) -> Self {
+        let nodes: IdxVec<NodeIdx, Node> = nodes.into();
+        let mut switches = IdxVec::new();
+        let mut switch_of = IdxVec::new();
+        let mut by_guid = BTreeMap::new();
+        let mut by_port_guid = BTreeMap::new();
+        for (idx, node) in nodes.iter_enumerated() {
+            switch_of.push((node.kind == NodeKind::Switch).then(|| switches.push(idx)));
+            by_guid.insert(node.guid, idx);
+            for (port, seen) in node.end_ports().filter(|(_, p)| p.guid != Guid::NONE) {
+                by_port_guid.entry(seen.guid).or_insert(PortRef { node: idx, port });
+            }
+        }
+        Self {
+            nodes,
+            switches,
+            switch_of,
+            by_guid,
+            by_port_guid,
+        }
+    }
+
+    /// All nodes by index.
+    #[must_use]
+    pub const fn nodes(&self) -> &IdxVec<NodeIdx, Node> {
+        &self.nodes
+    }
+
+    /// A node.
+    ///
+    /// # Panics
+    /// If the index is of another, larger fabric.
+    #[must_use]
+    pub fn node(&self, idx: NodeIdx) -> &Node {
+        &self.nodes[idx]
+    }
+
+    /// All switches by switch index.
+    #[must_use]
+    pub const fn switches(&self) -> &IdxVec<SwitchIdx, NodeIdx> {
+        &self.switches
+    }
+
+    /// The switch index of a node; `None` if it is no switch.
+    #[must_use]
+    pub fn switch_index(&self, node: NodeIdx) -> Option<SwitchIdx> {
+        self.switch_of.get(node).copied().flatten()
+    }
+
+    /// The node of a switch.
+    ///
+    /// # Panics
+    /// If the index is of another, larger fabric.
+    #[must_use]
+    pub fn switch(&self, idx: SwitchIdx) -> &Node {
+        &self.nodes[self.switches[idx]]
+    }
+
+    /// A port, if it exists.
+    #[must_use]
+    pub fn port(&self, at: PortRef) -> Option<&Port> {
+        self.nodes.get(at.node)?.port(at.port)
+    }
+
+    /// The other end of a port's cable.
+    #[must_use]
+    pub fn peer(&self, at: PortRef) -> Option<PortRef> {
+        self.port(at)?.peer
+    }
+
+    /// True if both ends of the port's cable are up: packets can cross.
+    #[must_use]
+    pub fn link_is_up(&self, at: PortRef) -> bool {
+        let end_up = |end: PortRef| self.port(end).is_some_and(Port::is_up);
+        end_up(at) && self.peer(at).is_some_and(end_up)
+    }
+
+    /// The node with this GUID.
+    #[must_use]
+    pub fn find(&self, guid: Guid) -> Option<NodeIdx> {
+        self.by_guid.get(&guid).copied()
+    }
+
+    /// The end port with this GUID.
+    #[must_use]
+    pub fn find_port(&self, guid: Guid) -> Option<PortRef> {
+        self.by_port_guid.get(&guid).copied()
+    }
+
+    /// All end ports (those that can have LIDs), by node, then number.
+    pub fn end_ports(&self) -> impl Iterator<Item = (PortRef, &Port)> {
+        self.nodes
+            .iter_enumerated()
+            .flat_map(|(node, n)| n.end_ports().map(move |(port, p)| (PortRef { node, port }, p)))
+    }
+
+    /// All cables, each once.
+    pub fn links(&self) -> impl Iterator<Item = Link> + '_ {
+        self.nodes.iter_enumerated().flat_map(|(node, n)| {
+            n.external_ports().filter_map(move |(port, p)| {
+                let a = PortRef { node, port };
+                p.peer.filter(|&b| a <= b).map(|b| Link { a, b })
+            })
+        })
+    }
+
+    /// Number of nodes that are no switches.
+    #[must_use]
+    pub fn host_count(&self) -> usize {
+        self.nodes.len() - self.switches.len()
+    }
+
+    /// `"description"[port]`, as the field writes a port; the GUID stands in for an empty description.
+    #[must_use]
+    pub fn port_name(&self, at: PortRef) -> String {
+        match self.nodes.get(at.node) {
+            Some(node) if node.description.is_empty() => format!("{}[{}]", node.guid, at.port),
+            Some(node) => format!("\"{}\"[{}]", node.description, at.port),
+            None => format!("node {}[{}]", at.node.0, at.port),
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The difference between what the agents hold and a plan, in phases.
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
+use selvedge_types::{IdxVec, Lid, PKey, PortState};
+
+use crate::{BLOCK_LIDS, Generation, Plan};
+
+/// One Set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// LinearForwardingTable: one block of one switch.
+    Lft {
+        /// The switch.
+        node: NodeIdx,
+        /// Block number.
+        block: u16,
+        /// Its entries.
+        data: Box<[u8; BLOCK_LIDS]>,
+    },
+    /// SwitchInfo.
+    Switch {
+        /// The switch.
+        node: NodeIdx,
+        /// What it shall hold.
+        settings: SwitchSettings,
+    },
+    /// P_KeyTable, block 0.
+    PKeys {
+        /// The port.
+        port: PortRef,
+        /// Its keys.
+        keys: Vec<PKey>,
+    },
+    /// PortInfo: settings, and the logical state to go to (`None`: no change).
+    Port {
+        /// The port.
+        port: PortRef,
+        /// What it shall hold.
+        settings: PortSettings,
+        /// The state to go to.
+        state: Option<PortState>,
+    },
+}
+
+impl Op {
+    /// The node whose agent gets the Set.
+    #[must_use]
+    pub const fn node(&self) -> NodeIdx {
+        match self {
+            Self::Lft { node, .. } | Self::Switch { node, .. } => *node,
+            Self::PKeys { port, .. } | Self::Port { port, .. } => port.node,
+        }
+    }
+}
+
+/// Sets that may go out in any order; the next phase starts when all are acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phase {
+    /// What it does, for people.
+    pub label: &'static str,
+    /// Its Sets.
+    pub ops: Vec<Op>,
+}
+
+/// All Sets that turn what the agents hold into a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeSet {
+    /// The plan it leads to.
+    pub generation: Generation,
+    /// Phases, first to last; none is empty.
+    pub phases: Vec<Phase>,
+}
+
+/// Number of Sets by attribute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChangeCount {
+    /// LinearForwardingTable blocks.
+    pub lft_blocks: usize,
+    /// PortInfo.
+    pub ports: usize,
+    /// SwitchInfo.
+    pub switches: usize,
+    /// P_KeyTable.
+    pub pkeys: usize,
+}
+
+impl ChangeCount {
+    /// All Sets.
+    #[must_use]
+    pub const fn total(self) -> usize {
+        self.lft_blocks + self.ports + self.switches + self.pkeys
+    }
+}
+
+impl ChangeSet {
+    /// True if nothing is to be done.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.phases.is_empty()
+    }
+
+    /// Number of Sets by attribute.
+    #[must_use]
+    pub fn count(&self) -> ChangeCount {
+        let mut count = ChangeCount::default();
+        for op in self.phases.iter().flat_map(|p| &p.ops) {
+            match op {
+                Op::Lft { .. } => count.lft_blocks += 1,
+                Op::Switch { .. } => count.switches += 1,
+                Op::PKeys { .. } => count.pkeys += 1,
+                Op::Port { .. } => count.ports += 1,
+            }
+        }
+        count
+    }
+}
+
+/// What is known of the forwarding tables in the switches: a block is `None` until read or written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Installed {
+    /// Blocks of each switch.
+    pub lfts: IdxVec<SwitchIdx, Vec<Option<[u8; BLOCK_LIDS]>>>,
+}
+
+impl Installed {
+    /// Nothing known of so many switches.
+    #[must_use]
+    pub fn unknown(switches: usize) -> Self {
+        Self {
+            lfts: IdxVec::filled(Vec::new(), switches),
+        }
+    }
+
+    /// A block, if known.
+    #[must_use]
+    pub fn block(&self, switch: SwitchIdx, block: usize) -> Option<&[u8; BLOCK_LIDS]> {
+        self.lfts.get(switch)?.get(block)?.as_ref()
+    }
+
+    /// Remembers a block.
+    pub fn learn(&mut self, switch: SwitchIdx, block: usize, data: [u8; BLOCK_LIDS]) {
+        if let Some(blocks) = self.lfts.get_mut(switch) {
+            if blocks.len() <= block {
+                blocks.resize(block + 1, None);
+            }
+            blocks[block] = Some(data);
+        }
+    }
+
+    /// The egress port of `lid` at `switch` as far as known.
+    #[must_use]
+    pub fn get(&self, switch: SwitchIdx, lid: Lid) -> Option<u8> {
+        self.block(switch, lid.index() / BLOCK_LIDS)
+            .map(|b| b[lid.index() % BLOCK_LIDS])
+    }
+}
+
+/// The Sets that turn `fabric` with `installed` tables into `plan`: first configuration and tables (ports go to
+/// ARMED), then, when all of it is acknowledged, activation. No port is activated before the tables behind it.
+#[must_use]
+pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet {
+    let mut configure = Vec::new();
+    let mut activate = Vec::new();
+    for (port, &settings) in &plan.ports {
+        let Some(seen) = fabric.port(*port) else { continue };
+        let (arm, active) = match seen.link.state {
+            PortState::Init => (Some(PortState::Armed), true),
+            PortState::Armed => (None, true),
+            PortState::Down | PortState::Active => (None, false),
+        };
+        if arm.is_some() || seen.settings != settings {
+            configure.push(Op::Port {
+                port: *port,
+                settings,
+                state: arm,
+            });
+        }
+        // Port 0 of a switch has no link state of its own.
+        if active && port.port != selvedge_types::PortNum::MANAGEMENT {
+            activate.push(Op::Port {
+                port: *port,
+                settings,
+                state: Some(PortState::Active),
+            });
+        }
+    }
+    for (port, end) in &plan.end_ports {
+        if fabric.port(*port).is_some_and(|seen| seen.pkeys != end.pkeys) {
+            configure.push(Op::PKeys {
+                port: *port,
+                keys: end.pkeys.clone(),
+            });
+        }
+    }
+    for (switch, &settings) in plan.switches.iter_enumerated() {
+        let node = fabric.switches()[switch];
+        if fabric.node(node).switch_settings != settings {
+            configure.push(Op::Switch { node, settings });
+        }
+    }
+    configure.extend(lft_blocks(fabric, installed, plan));
+    let phases = [
+        ("configure ports, switches and tables", configure),
+        ("activate", activate),
+    ]
+    .into_iter()
+    .filter(|(_, ops)| !ops.is_empty())
+    .map(|(label, ops)| Phase { label, ops })
+    .collect();
+    ChangeSet {
+        generation: plan.generation,
+        phases,
+    }
+}
+
+/// Block-major, so that consecutive Sets go to different switches and their agents work side by side.
+fn lft_blocks(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Vec<Op> {
+    let mut ops = Vec::new();
+    for block in 0..plan.tables.blocks() {
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let want = plan.tables.block(switch, block);
+            if installed.block(switch, block) != Some(want) {
+                let block = u16::try_from(block).unwrap_or(u16::MAX);
+                ops.push(Op::Lft {
+                    node,
+                    block,
+                    data: Box::new(*want),
+                });
+            }
+        }
+    }
+    ops
+}

@@ -1,0 +1,71 @@
+//! Service levels of destinations and their lanes on each hop.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_types::{Lid, PortNum, Sl, Vl};
+
+/// The service level a source must use towards a destination.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServiceLevels {
+    /// The same for all.
+    Uniform(Sl),
+    /// By destination LID; LIDs beyond the end have SL 0.
+    PerDestination(Vec<Sl>),
+}
+
+impl ServiceLevels {
+    /// The service level towards `dlid`.
+    #[must_use]
+    pub fn to(&self, dlid: Lid) -> Sl {
+        match self {
+            Self::Uniform(sl) => *sl,
+            Self::PerDestination(sls) => sls.get(dlid.index()).copied().unwrap_or_default(),
+        }
+    }
+}
+
+impl Default for ServiceLevels {
+    fn default() -> Self {
+        Self::Uniform(Sl::default())
+    }
+}
+
+/// The lane a packet takes: SLtoVLMappingTable of every (switch, ingress, egress), as one map with exceptions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlToVl {
+    /// What every table holds that is not in `exceptions`.
+    pub default: [Vl; Sl::COUNT],
+    /// Tables that differ, by (switch, ingress, egress); ingress 0 is the switch's own port.
+    pub exceptions: BTreeMap<(SwitchIdx, PortNum, PortNum), [Vl; Sl::COUNT]>,
+}
+
+impl SlToVl {
+    /// SL modulo the number of lanes (1–15), everywhere.
+    #[must_use]
+    pub fn modulo(lanes: u8) -> Self {
+        let lane = |sl: usize| Vl::new(u8::try_from(sl).unwrap_or(0) % lanes.clamp(1, 15)).unwrap_or_default();
+        Self {
+            default: core::array::from_fn(lane),
+            exceptions: BTreeMap::new(),
+        }
+    }
+
+    /// The table of one (switch, ingress, egress).
+    #[must_use]
+    pub fn table(&self, switch: SwitchIdx, ingress: PortNum, egress: PortNum) -> &[Vl; Sl::COUNT] {
+        self.exceptions.get(&(switch, ingress, egress)).unwrap_or(&self.default)
+    }
+
+    /// The lane of one hop; VL 15 means that the switch drops the packet.
+    #[must_use]
+    pub fn vl(&self, switch: SwitchIdx, ingress: PortNum, egress: PortNum, sl: Sl) -> Vl {
+        self.table(switch, ingress, egress)[usize::from(sl.get())]
+    }
+}
+
+impl Default for SlToVl {
+    fn default() -> Self {
+        Self::modulo(1)
+    }
+}

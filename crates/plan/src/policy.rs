@@ -1,0 +1,80 @@
+//! What the operator wants.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::PortSettings;
+use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl};
+
+/// Name of a routing engine, as in `-R` and `routing_engine`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EngineName(pub String);
+
+/// The operator's intent, as values. Every field has the default that a fabric without a configuration gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Routing engines in order of preference; the first that can route the fabric is taken. Default: minhop, updn —
+    /// no: `updn` first, because `minhop` is refused by the judge wherever it is cyclic.
+    pub engines: Vec<EngineName>,
+    /// Roots for `updn`: switch GUIDs, or GUIDs of hosts whose switch is meant. Empty: found by the engine.
+    pub roots: Vec<Guid>,
+    /// LIDs per end port as a power of two. Default 0.
+    pub lmc: Lmc,
+    /// LIDs by port GUID that must be kept where possible (guid2lid).
+    pub known_lids: BTreeMap<Guid, LidRange>,
+    /// Give new LIDs even to ports that have valid ones. Default false: a live port's LID never changes.
+    pub reassign_lids: bool,
+    /// Data lanes to plan for, 1–15. Default 1.
+    pub lanes: u8,
+    /// Largest MTU to plan. Default 4096.
+    pub mtu_max: Mtu,
+    /// Switch lifetime: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
+    pub packet_life: u8,
+    /// Head-of-queue lifetime between switches: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
+    pub hoq_life: u8,
+    /// Head-of-queue lifetime towards hosts: 4.096 µs × 2^value. Default 16 (0.27 s), OpenSM's.
+    pub leaf_hoq_life: u8,
+    /// Head-of-queue drops in a row after which a lane stalls. Default 7, OpenSM's.
+    pub vl_stall_count: u8,
+    /// M_Key given to every port. Default 0: unprotected.
+    pub m_key: u64,
+    /// Lease of the M_Key in seconds; 0: infinite. Default 0.
+    pub m_key_lease_s: u16,
+    /// M_Key protection bits, 0–3. Default 0.
+    pub m_key_protect: u8,
+    /// Subnet prefix. Default 0xfe80000000000000.
+    pub subnet_prefix: u64,
+    /// SubnetTimeOut: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
+    pub subnet_timeout: u8,
+    /// Threshold of local physical errors, 0–15. Default 8, OpenSM's.
+    pub local_phy_errors: u8,
+    /// Threshold of buffer overruns, 0–15. Default 8, OpenSM's.
+    pub overrun_errors: u8,
+    /// Service level for talking to the subnet manager. Default 0.
+    pub sm_sl: Sl,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            engines: vec![EngineName("minhop".to_owned()), EngineName("updn".to_owned())],
+            roots: Vec::new(),
+            lmc: Lmc::ZERO,
+            known_lids: BTreeMap::new(),
+            reassign_lids: false,
+            lanes: 1,
+            mtu_max: Mtu::B4096,
+            packet_life: 18,
+            hoq_life: 18,
+            leaf_hoq_life: 16,
+            vl_stall_count: 7,
+            m_key: 0,
+            m_key_lease_s: 0,
+            m_key_protect: 0,
+            subnet_prefix: PortSettings::DEFAULT_SUBNET_PREFIX,
+            subnet_timeout: 18,
+            local_phy_errors: 8,
+            overrun_errors: 8,
+            sm_sl: Sl::default(),
+        }
+    }
+}
