@@ -8,10 +8,12 @@
 
 pub mod attribute;
 mod error;
+mod gid;
 mod mad;
 mod port;
 
-pub use attribute::{Attribute, AttributeId};
+pub use attribute::*;
 pub use error::DecodeError;
-pub use mad::{Class, DirectedRoute, MAD_LEN, Mad, Method, SMP_DATA_LEN, SmpData, Status};
+pub use gid::Gid;
+pub use mad::{Class, DirectedRoute, GMP_DATA_LEN, GmpData, MAD_LEN, Mad, Method, SMP_DATA_LEN, SmpData, Status};
 pub use port::{Address, Arrival, Datagram, LocalPort, MadPort, PortError};

@@ -11,7 +11,7 @@
 //!  20 attribute modifier
 //!  24 M_Key (SMPs)
 //!  32 DrSLID                                     | DrDLID           (directed route)
-//!  64 attribute data, 64 bytes (SMPs)
+//!  64 attribute data, 64 bytes (SMPs), 192 bytes (performance management)
 //! 128 initial path, 64 bytes                                        (directed route)
 //! 192 return path, 64 bytes                                         (directed route)
 //! ```
@@ -22,7 +22,7 @@ use core::ops::Range;
 use selvedge_types::{Lid, PortNum, TransactionId};
 
 use crate::DecodeError;
-use crate::attribute::AttributeId;
+use crate::attribute::{Attribute, AttributeId, GmpAttribute};
 
 mod field {
     use super::Range;
@@ -40,6 +40,7 @@ mod field {
     pub const DR_SLID: Range<usize> = 32..34;
     pub const DR_DLID: Range<usize> = 34..36;
     pub const SMP_DATA: Range<usize> = 64..128;
+    pub const GMP_DATA: Range<usize> = 64..256;
     pub const INITIAL_PATH: Range<usize> = 128..192;
     pub const RETURN_PATH: Range<usize> = 192..256;
 }
@@ -50,6 +51,10 @@ pub const MAD_LEN: usize = 256;
 pub const SMP_DATA_LEN: usize = 64;
 /// An SMP's attribute data.
 pub type SmpData = [u8; SMP_DATA_LEN];
+/// Length of the attribute data of a performance management MAD.
+pub const GMP_DATA_LEN: usize = 192;
+/// Attribute data of a performance management MAD.
+pub type GmpData = [u8; GMP_DATA_LEN];
 
 /// Management class. Source: IBA vol 1 §13.4.4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -421,6 +426,16 @@ impl Mad {
         Lid(self.u16(field::DR_DLID))
     }
 
+    /// Changes the LID at which the directed part starts.
+    pub fn set_dr_slid(&mut self, lid: Lid) {
+        self.0[field::DR_SLID].copy_from_slice(&lid.0.to_be_bytes());
+    }
+
+    /// Changes the LID to which the SMP goes after the directed part.
+    pub fn set_dr_dlid(&mut self, lid: Lid) {
+        self.0[field::DR_DLID].copy_from_slice(&lid.0.to_be_bytes());
+    }
+
     /// Exit port of hop `hop` (1–63) on the way out; 0 for other hops.
     #[must_use]
     pub fn initial_path(&self, hop: u8) -> u8 {
@@ -465,6 +480,58 @@ impl Mad {
     /// Changes an SMP's attribute data.
     pub fn set_smp_data(&mut self, data: &SmpData) {
         self.0[field::SMP_DATA].copy_from_slice(data);
+    }
+
+    /// An SMP's attribute data, to change in place.
+    pub fn smp_data_mut(&mut self) -> &mut SmpData {
+        match self.0[field::SMP_DATA].first_chunk_mut() {
+            Some(data) => data,
+            // The range has exactly this length.
+            None => unreachable!(),
+        }
+    }
+
+    /// Decodes an SMP's attribute; refuses another one than `A`.
+    pub fn read<A: Attribute>(&self) -> Result<A, DecodeError> {
+        if self.attribute() != A::ID {
+            return Err(DecodeError::Attribute {
+                want: A::ID.code(),
+                found: self.attribute().code(),
+            });
+        }
+        A::parse(self.smp_data())
+    }
+
+    /// Writes an SMP's attribute data; the attribute id stays.
+    pub fn write<A: Attribute>(&mut self, attribute: &A) {
+        self.set_smp_data(&attribute.emit());
+    }
+
+    /// Attribute data of a performance management MAD.
+    #[must_use]
+    pub fn gmp_data(&self) -> &GmpData {
+        self.0[field::GMP_DATA].first_chunk().unwrap_or(&[0; GMP_DATA_LEN])
+    }
+
+    /// Changes the attribute data of a performance management MAD.
+    pub fn set_gmp_data(&mut self, data: &GmpData) {
+        self.0[field::GMP_DATA].copy_from_slice(data);
+    }
+
+    /// Decodes the attribute of a performance management MAD; refuses another one than `A`.
+    pub fn read_gmp<A: GmpAttribute>(&self) -> Result<A, DecodeError> {
+        if self.attribute() != A::ID {
+            return Err(DecodeError::Attribute {
+                want: A::ID.code(),
+                found: self.attribute().code(),
+            });
+        }
+        A::parse(self.gmp_data())
+    }
+
+    /// Writes the attribute data of a performance management MAD; the attribute id stays.
+    pub fn write_gmp<A: GmpAttribute>(&mut self, attribute: &A) {
+        self.set_gmp_data(&attribute.emit());
     }
 
     fn u16(&self, range: Range<usize>) -> u16 {

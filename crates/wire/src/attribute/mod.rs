@@ -1,10 +1,47 @@
 //! Attributes: one file each.
 
+mod bytes;
+mod capability;
+mod class_port_info;
+mod guid_info;
+mod linear_forwarding;
+mod link_sets;
+mod multicast_forwarding;
+mod node_description;
 mod node_info;
+mod notice;
+mod pkey_table;
+mod port_counters;
+mod port_counters_extended;
+mod port_info;
+mod sl_to_vl;
+mod sm_info;
+mod switch_info;
+mod vl_arbitration;
 
-use crate::{DecodeError, SmpData};
+use crate::{DecodeError, GmpData, SmpData};
 
+pub use bytes::Bits;
+pub use capability::{CapabilityMask, CapabilityMask2};
+pub use class_port_info::{ClassAddress, ClassPortInfo};
+pub use guid_info::GuidInfo;
+pub use linear_forwarding::LinearForwardingTable;
+pub use link_sets::{ExtLinkSpeeds, ExtSpeedEnable, LinkSpeeds, LinkWidths, VlCount};
+pub use multicast_forwarding::MulticastForwardingTable;
+pub use node_description::NodeDescription;
 pub use node_info::NodeInfo;
+pub use notice::{
+    BadKey, BadMKey, LocalChange, NOTICE_DETAILS_LEN, Notice, NoticeSource, NoticeType, PRODUCER_CA,
+    PRODUCER_CLASS_MANAGER, PRODUCER_ROUTER, PRODUCER_SWITCH, SwitchBadPKey, Trap,
+};
+pub use pkey_table::PKeyTable;
+pub use port_counters::PortCounters;
+pub use port_counters_extended::PortCountersExtended;
+pub use port_info::{LinkDownDefault, PortInfo};
+pub use sl_to_vl::SlToVl;
+pub use sm_info::{SmControl, SmInfo, SmState};
+pub use switch_info::SwitchInfo;
+pub use vl_arbitration::{VlArbBlock, VlArbEntry, VlArbitration};
 
 /// Attribute of a MAD; the meaning of a code depends on the class. Source: IBA vol 1 §14.2.5, §16.1.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,4 +102,16 @@ pub trait Attribute: Sized + core::fmt::Display {
 
     /// Writes it.
     fn emit(&self) -> SmpData;
+}
+
+/// An attribute of the performance management class: at most 192 bytes with a meaning; unused ones are 0.
+pub trait GmpAttribute: Sized + core::fmt::Display {
+    /// Its id.
+    const ID: AttributeId;
+
+    /// Reads it.
+    fn parse(data: &GmpData) -> Result<Self, DecodeError>;
+
+    /// Writes it.
+    fn emit(&self) -> GmpData;
 }

@@ -1,0 +1,428 @@
+//! PortInfo: address, state, link and limits of one port.
+
+use core::fmt;
+
+use selvedge_types::{Lid, LinkSpeed, LinkWidth, Lmc, Mtu, PhysState, PortState, Rate, Sl};
+
+use super::bytes::{Bits, put, put_u24, u16_at, u24_at, u32_at, u64_at};
+use super::{Attribute, AttributeId, CapabilityMask, CapabilityMask2};
+use super::{ExtLinkSpeeds, ExtSpeedEnable, LinkSpeeds, LinkWidths, VlCount};
+use crate::{DecodeError, SmpData};
+
+/// What a port does when its link goes down (LinkDownDefaultState).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LinkDownDefault {
+    /// Sleep until told otherwise (1).
+    Sleep,
+    /// Look for a peer (2).
+    Polling,
+}
+
+/// Address, state, link and limits of one port. The modifier is the port's number (0 on a CA: the port asked).
+///
+/// Source: IBA vol 1 §14.2.5.6; offsets as in rdma-core `libibmad/fields.c`. Where a field is `None`, its code is 0:
+/// "no change" in a Set, "does not apply" in an answer (ports that are down, a switch's port 0). Reserved codes of
+/// enumerations are refused; reserved bits are read as nothing and sent as 0.
+/// ```text
+///  0 M_Key                     8 GidPrefix
+/// 16 LID                      18 MasterSMLID                20 CapabilityMask
+/// 24 DiagCode                 26 M_KeyLeasePeriod
+/// 28 LocalPortNum             29 LinkWidthEnabled           30 LinkWidthSupported   31 LinkWidthActive
+/// 32 LinkSpeedSupported, PortState                          33 PortPhysicalState, LinkDownDefaultState
+/// 34 M_KeyProtectBits (2), reserved (3), LMC (3)            35 LinkSpeedActive, LinkSpeedEnabled
+/// 36 NeighborMTU, MasterSMSL  37 VLCap, InitType
+/// 38 VLHighLimit              39 VLArbitrationHighCap       40 VLArbitrationLowCap
+/// 41 InitTypeReply, MTUCap    42 VLStallCount (3), HOQLife (5)
+/// 43 OperationalVLs (4), PartitionEnforcementInbound, Outbound, FilterRawInbound, Outbound (1 each)
+/// 44 M_KeyViolations          46 P_KeyViolations            48 Q_KeyViolations      50 GUIDCap
+/// 51 ClientReregister (1), MulticastPKeyTrapSuppressionEnabled (2), SubnetTimeOut (5)
+/// 52 reserved (3), RespTimeValue (5)                        53 LocalPhyErrors, OverrunErrors
+/// 54 MaxCreditHint            56 reserved                   57 LinkRoundTripLatency (24)
+/// 60 CapabilityMask2          62 LinkSpeedExtActive, LinkSpeedExtSupported
+/// 63 reserved (3), LinkSpeedExtEnabled (5)
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortInfo {
+    /// Key that Sets must show; 0: none. An answer holds 0 unless the asker showed the key.
+    pub m_key: u64,
+    /// Upper half of the port's GIDs.
+    pub gid_prefix: u64,
+    /// Base LID.
+    pub lid: Lid,
+    /// LID of the master subnet manager.
+    pub sm_lid: Lid,
+    /// What the port can do; of a switch only port 0 says it.
+    pub capabilities: CapabilityMask,
+    /// Vendor's diagnostic code; 0 is "good".
+    pub diag_code: u16,
+    /// After how many seconds without its key a port drops its M_Key protection; 0: never.
+    pub m_key_lease: u16,
+    /// Port by which the request came in.
+    pub local_port: u8,
+    /// Widths that may be used.
+    pub width_enabled: Option<LinkWidths>,
+    /// Widths that could be used.
+    pub width_supported: Option<LinkWidths>,
+    /// Width in use; see [`Self::rate_active`].
+    pub width_active: Option<LinkWidths>,
+    /// Speeds that could be used, SDR to QDR.
+    pub speed_supported: Option<LinkSpeeds>,
+    /// Logical state.
+    pub state: Option<PortState>,
+    /// Physical state.
+    pub phys_state: Option<PhysState>,
+    /// Physical state after the link went down.
+    pub link_down_default: Option<LinkDownDefault>,
+    /// How strictly the M_Key is checked: 0 Sets only, 1 hides the key in answers, 2 and 3 Gets too.
+    pub m_key_protect: Bits<2>,
+    /// LID mask control.
+    pub lmc: Lmc,
+    /// Speed in use, SDR to QDR; `None` also if an extended one is in use. See [`Self::rate_active`].
+    pub speed_active: Option<LinkSpeeds>,
+    /// Speeds that may be used, SDR to QDR.
+    pub speed_enabled: Option<LinkSpeeds>,
+    /// Largest payload in use on the link.
+    pub neighbor_mtu: Option<Mtu>,
+    /// Service level to the master subnet manager.
+    pub sm_sl: Sl,
+    /// Data lanes the port has.
+    pub vl_cap: Option<VlCount>,
+    /// Kind of initialisation the port asks for.
+    pub init_type: Bits<4>,
+    /// How much high-priority traffic goes before a low-priority packet, in 4,096 bytes; 255: without limit.
+    pub vl_high_limit: u8,
+    /// Entries of the high-priority arbitration table.
+    pub vl_arb_high_cap: u8,
+    /// Entries of the low-priority arbitration table.
+    pub vl_arb_low_cap: u8,
+    /// Kind of initialisation that the manager did.
+    pub init_type_reply: Bits<4>,
+    /// Largest payload the port could use.
+    pub mtu_cap: Option<Mtu>,
+    /// Packets dropped in a row after which a lane is stalled.
+    pub vl_stall_count: Bits<3>,
+    /// Longest time of a packet at the head of a queue: 4.096 µs · 2^value; above 19 without limit.
+    pub hoq_life: Bits<5>,
+    /// Data lanes in use.
+    pub oper_vls: Option<VlCount>,
+    /// Checks P_Keys of packets coming in (switches).
+    pub partition_enforcement_in: bool,
+    /// Checks P_Keys of packets going out (switches).
+    pub partition_enforcement_out: bool,
+    /// Drops raw packets coming in (switches).
+    pub filter_raw_in: bool,
+    /// Drops raw packets going out (switches).
+    pub filter_raw_out: bool,
+    /// SMPs with a wrong M_Key.
+    pub m_key_violations: u16,
+    /// Packets with a wrong P_Key.
+    pub p_key_violations: u16,
+    /// Packets with a wrong Q_Key.
+    pub q_key_violations: u16,
+    /// GUIDs the port can hold.
+    pub guid_cap: u8,
+    /// In a Set: clients are to register again with subnet administration.
+    pub client_reregister: bool,
+    /// Multicast P_Key violations for which no trap is sent.
+    pub mcast_pkey_trap_suppression: Bits<2>,
+    /// Shortest time between two traps, and longest delay in the subnet: 4.096 µs · 2^value.
+    pub subnet_timeout: Bits<5>,
+    /// Longest time of the agent until it answers: 4.096 µs · 2^value.
+    pub resp_time: Bits<5>,
+    /// Local link integrity errors after which trap 129 is sent.
+    pub local_phy_errors: Bits<4>,
+    /// Buffer overruns in a row after which trap 130 is sent.
+    pub overrun_errors: Bits<4>,
+    /// Hint for the credits of a connection.
+    pub max_credit_hint: u16,
+    /// Round-trip latency of the link in 4 ns, 24 bits; higher bits are not sent.
+    pub link_round_trip: u32,
+    /// More of what the port can do, if [`CapabilityMask::CAPABILITY_MASK2`] is set.
+    pub capabilities2: CapabilityMask2,
+    /// Extended speed in use. See [`Self::rate_active`].
+    pub ext_speed_active: Option<ExtLinkSpeeds>,
+    /// Extended speeds that could be used.
+    pub ext_speed_supported: Option<ExtLinkSpeeds>,
+    /// Extended speeds that may be used.
+    pub ext_speed_enabled: Option<ExtSpeedEnable>,
+}
+
+impl PortInfo {
+    /// Width and speed in use; `None` while a field says neither one width nor one speed.
+    ///
+    /// An extended speed wins over SDR to QDR, whatever the capability mask says: switches have a mask on port 0 only.
+    #[must_use]
+    pub fn rate_active(&self) -> Option<Rate> {
+        Some(Rate {
+            width: self.width_active()?,
+            speed: self.speed_active()?,
+        })
+    }
+
+    /// Width in use.
+    #[must_use]
+    pub fn width_active(&self) -> Option<LinkWidth> {
+        self.width_active.and_then(LinkWidths::single)
+    }
+
+    /// Speed in use, basic or extended. FDR10 shows as QDR here: PortInfo has no code for it.
+    #[must_use]
+    pub fn speed_active(&self) -> Option<LinkSpeed> {
+        match self.ext_speed_active {
+            Some(extended) => extended.single(),
+            None => self.speed_active.and_then(LinkSpeeds::single),
+        }
+    }
+
+    /// PortState of an encoded PortInfo, without decoding the rest; `None` for 0 and reserved codes.
+    #[must_use]
+    pub const fn state_in(data: &SmpData) -> Option<PortState> {
+        PortState::from_code(data[32] & 0x0F)
+    }
+
+    /// LID of an encoded PortInfo, without decoding the rest.
+    #[must_use]
+    pub const fn lid_in(data: &SmpData) -> Lid {
+        Lid(u16::from_be_bytes([data[16], data[17]]))
+    }
+
+    /// Bytes 36–43: MTUs, lanes, arbitration and queue limits.
+    fn emit_limits(&self, data: &mut SmpData) {
+        data[36] = self.neighbor_mtu.map_or(0, Mtu::code) << 4 | self.sm_sl.get();
+        data[37] = self.vl_cap.map_or(0, VlCount::code) << 4 | self.init_type.get();
+        data[38] = self.vl_high_limit;
+        data[39] = self.vl_arb_high_cap;
+        data[40] = self.vl_arb_low_cap;
+        data[41] = self.init_type_reply.get() << 4 | self.mtu_cap.map_or(0, Mtu::code);
+        data[42] = self.vl_stall_count.get() << 5 | self.hoq_life.get();
+        data[43] = self.oper_vls.map_or(0, VlCount::code) << 4
+            | u8::from(self.partition_enforcement_in) << 3
+            | u8::from(self.partition_enforcement_out) << 2
+            | u8::from(self.filter_raw_in) << 1
+            | u8::from(self.filter_raw_out);
+    }
+}
+
+/// The value of `code`: nothing for 0, an error for a code that `decode` does not know.
+fn coded<T>(
+    code: u8,
+    decode: impl Fn(u8) -> Option<T>,
+    field: &'static str,
+    want: &'static str,
+) -> Result<Option<T>, DecodeError> {
+    match (code, decode(code)) {
+        (0, _) => Ok(None),
+        (_, Some(value)) => Ok(Some(value)),
+        (_, None) => Err(DecodeError::Field {
+            field,
+            want,
+            found: u64::from(code),
+        }),
+    }
+}
+
+const fn link_down_default(code: u8) -> Option<LinkDownDefault> {
+    match code {
+        1 => Some(LinkDownDefault::Sleep),
+        2 => Some(LinkDownDefault::Polling),
+        _ => None,
+    }
+}
+
+impl Attribute for PortInfo {
+    const ID: AttributeId = AttributeId::PORT_INFO;
+
+    fn parse(data: &SmpData) -> Result<Self, DecodeError> {
+        let (high, low) = (|at: usize| data[at] >> 4, |at: usize| data[at] & 0x0F);
+        let bit = |at: usize, bit: u8| data[at] >> bit & 1 != 0;
+        let mtu = |code, field| coded(code, Mtu::from_code, field, "0-5");
+        let vls = |code, field| coded(code, VlCount::from_code, field, "0-5");
+        Ok(Self {
+            m_key: u64_at(data, 0),
+            gid_prefix: u64_at(data, 8),
+            lid: Lid(u16_at(data, 16)),
+            sm_lid: Lid(u16_at(data, 18)),
+            capabilities: CapabilityMask(u32_at(data, 20)),
+            diag_code: u16_at(data, 24),
+            m_key_lease: u16_at(data, 26),
+            local_port: data[28],
+            width_enabled: LinkWidths::new(data[29]),
+            width_supported: LinkWidths::new(data[30]),
+            width_active: LinkWidths::new(data[31]),
+            speed_supported: LinkSpeeds::new(high(32)),
+            state: coded(low(32), PortState::from_code, "PortInfo.PortState", "0-4")?,
+            phys_state: coded(high(33), PhysState::from_code, "PortInfo.PortPhysicalState", "0-7")?,
+            link_down_default: coded(low(33), link_down_default, "PortInfo.LinkDownDefaultState", "0-2")?,
+            m_key_protect: Bits::low(data[34] >> 6),
+            // Three bits are always an LMC and four always an SL, so the defaults are never taken.
+            lmc: Lmc::new(data[34] & 0x07).unwrap_or_default(),
+            speed_active: LinkSpeeds::new(high(35)),
+            speed_enabled: LinkSpeeds::new(low(35)),
+            neighbor_mtu: mtu(high(36), "PortInfo.NeighborMTU")?,
+            sm_sl: Sl::new(low(36)).unwrap_or_default(),
+            vl_cap: vls(high(37), "PortInfo.VLCap")?,
+            init_type: Bits::low(data[37]),
+            vl_high_limit: data[38],
+            vl_arb_high_cap: data[39],
+            vl_arb_low_cap: data[40],
+            init_type_reply: Bits::low(high(41)),
+            mtu_cap: mtu(low(41), "PortInfo.MTUCap")?,
+            vl_stall_count: Bits::low(data[42] >> 5),
+            hoq_life: Bits::low(data[42]),
+            oper_vls: vls(high(43), "PortInfo.OperationalVLs")?,
+            partition_enforcement_in: bit(43, 3),
+            partition_enforcement_out: bit(43, 2),
+            filter_raw_in: bit(43, 1),
+            filter_raw_out: bit(43, 0),
+            m_key_violations: u16_at(data, 44),
+            p_key_violations: u16_at(data, 46),
+            q_key_violations: u16_at(data, 48),
+            guid_cap: data[50],
+            client_reregister: bit(51, 7),
+            mcast_pkey_trap_suppression: Bits::low(data[51] >> 5),
+            subnet_timeout: Bits::low(data[51]),
+            resp_time: Bits::low(data[52]),
+            local_phy_errors: Bits::low(high(53)),
+            overrun_errors: Bits::low(data[53]),
+            max_credit_hint: u16_at(data, 54),
+            link_round_trip: u24_at(data, 57),
+            capabilities2: CapabilityMask2(u16_at(data, 60)),
+            ext_speed_active: ExtLinkSpeeds::new(high(62)),
+            ext_speed_supported: ExtLinkSpeeds::new(low(62)),
+            ext_speed_enabled: ExtSpeedEnable::new(data[63]),
+        })
+    }
+
+    fn emit(&self) -> SmpData {
+        let widths = |set: Option<LinkWidths>| set.map_or(0, LinkWidths::bits);
+        let speeds = |set: Option<LinkSpeeds>| set.map_or(0, LinkSpeeds::bits);
+        let extended = |set: Option<ExtLinkSpeeds>| set.map_or(0, ExtLinkSpeeds::bits);
+        let mut data = [0; 64];
+        put(&mut data, 0, self.m_key.to_be_bytes());
+        put(&mut data, 8, self.gid_prefix.to_be_bytes());
+        put(&mut data, 16, self.lid.0.to_be_bytes());
+        put(&mut data, 18, self.sm_lid.0.to_be_bytes());
+        put(&mut data, 20, self.capabilities.0.to_be_bytes());
+        put(&mut data, 24, self.diag_code.to_be_bytes());
+        put(&mut data, 26, self.m_key_lease.to_be_bytes());
+        data[28] = self.local_port;
+        data[29] = widths(self.width_enabled);
+        data[30] = widths(self.width_supported);
+        data[31] = widths(self.width_active);
+        data[32] = speeds(self.speed_supported) << 4 | self.state.map_or(0, PortState::code);
+        data[33] = self.phys_state.map_or(0, PhysState::code) << 4 | self.link_down_default.map_or(0, |d| d as u8 + 1);
+        data[34] = self.m_key_protect.get() << 6 | self.lmc.get();
+        data[35] = speeds(self.speed_active) << 4 | speeds(self.speed_enabled);
+        self.emit_limits(&mut data);
+        put(&mut data, 44, self.m_key_violations.to_be_bytes());
+        put(&mut data, 46, self.p_key_violations.to_be_bytes());
+        put(&mut data, 48, self.q_key_violations.to_be_bytes());
+        data[50] = self.guid_cap;
+        data[51] = u8::from(self.client_reregister) << 7
+            | self.mcast_pkey_trap_suppression.get() << 5
+            | self.subnet_timeout.get();
+        data[52] = self.resp_time.get();
+        data[53] = self.local_phy_errors.get() << 4 | self.overrun_errors.get();
+        put(&mut data, 54, self.max_credit_hint.to_be_bytes());
+        put_u24(&mut data, 57, self.link_round_trip);
+        put(&mut data, 60, self.capabilities2.0.to_be_bytes());
+        data[62] = extended(self.ext_speed_active) << 4 | extended(self.ext_speed_supported);
+        data[63] = self.ext_speed_enabled.map_or(0, ExtSpeedEnable::bits);
+        data
+    }
+}
+
+/// A value, or `-` where there is none.
+struct OrDash<T>(Option<T>);
+
+impl<T: fmt::Display> fmt::Display for OrDash<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Some(value) => value.fmt(f),
+            None => f.write_str("-"),
+        }
+    }
+}
+
+/// A value by its name in the code.
+struct Named<T>(T);
+
+impl<T: fmt::Debug> fmt::Display for Named<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for PortInfo {
+    /// The M_Key is a secret; only whether there is one is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "PortInfo lid={} lmc={} {}/{} down={} rate={} width={}/{}/{} speed={}/{}/{} ext={}/{}/{} mtu={}/{} vls={}/{}",
+            self.lid,
+            self.lmc.get(),
+            OrDash(self.state),
+            OrDash(self.phys_state.map(Named)),
+            OrDash(self.link_down_default.map(Named)),
+            OrDash(self.rate_active()),
+            OrDash(self.width_active),
+            OrDash(self.width_enabled),
+            OrDash(self.width_supported),
+            OrDash(self.speed_active),
+            OrDash(self.speed_enabled),
+            OrDash(self.speed_supported),
+            OrDash(self.ext_speed_active),
+            OrDash(self.ext_speed_enabled),
+            OrDash(self.ext_speed_supported),
+            OrDash(self.neighbor_mtu.map(Mtu::bytes)),
+            OrDash(self.mtu_cap.map(Mtu::bytes)),
+            OrDash(self.oper_vls),
+            OrDash(self.vl_cap),
+        )?;
+        write!(
+            f,
+            " sm={}/sl{} prefix={:#018x} cap={} cap2={} mkey={} protect={} lease={}s local_port={} hoq={} stall={}",
+            self.sm_lid,
+            self.sm_sl.get(),
+            self.gid_prefix,
+            self.capabilities,
+            self.capabilities2,
+            if self.m_key == 0 { "none" } else { "set" },
+            self.m_key_protect,
+            self.m_key_lease,
+            self.local_port,
+            self.hoq_life,
+            self.vl_stall_count,
+        )?;
+        write!(
+            f,
+            " arb={}/{}/{} enforce={}{} raw={}{} violations={}/{}/{} guids={} rereg={} timeout={} resp={} errors={}/{}",
+            self.vl_high_limit,
+            self.vl_arb_high_cap,
+            self.vl_arb_low_cap,
+            u8::from(self.partition_enforcement_in),
+            u8::from(self.partition_enforcement_out),
+            u8::from(self.filter_raw_in),
+            u8::from(self.filter_raw_out),
+            self.m_key_violations,
+            self.p_key_violations,
+            self.q_key_violations,
+            self.guid_cap,
+            u8::from(self.client_reregister),
+            self.subnet_timeout,
+            self.resp_time,
+            self.local_phy_errors,
+            self.overrun_errors,
+        )?;
+        write!(
+            f,
+            " init={}/{} suppress={} credits={} roundtrip={} diag={:#x}",
+            self.init_type,
+            self.init_type_reply,
+            self.mcast_pkey_trap_suppression,
+            self.max_credit_hint,
+            self.link_round_trip,
+            self.diag_code,
+        )
+    }
+}

@@ -1,0 +1,153 @@
+//! SMInfo: what a subnet manager says about itself to the others.
+
+use core::fmt;
+
+use selvedge_types::Guid;
+
+use super::bytes::{Bits, put, u32_at, u64_at};
+use super::{Attribute, AttributeId};
+use crate::{DecodeError, SmpData};
+
+/// State of a subnet manager. Source: IBA vol 1 §14.4.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SmState {
+    /// Told to stay out of elections.
+    #[default]
+    NotActive,
+    /// Looking at the subnet.
+    Discovering,
+    /// Watching the master.
+    Standby,
+    /// In charge.
+    Master,
+}
+
+impl SmState {
+    /// From SMInfo.SMState (0–3).
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::NotActive),
+            1 => Some(Self::Discovering),
+            2 => Some(Self::Standby),
+            3 => Some(Self::Master),
+            _ => None,
+        }
+    }
+
+    /// As SMInfo.SMState.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl fmt::Display for SmState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotActive => "NOT-ACTIVE",
+            Self::Discovering => "DISCOVERING",
+            Self::Standby => "STANDBY",
+            Self::Master => "MASTER",
+        })
+    }
+}
+
+/// What one subnet manager asks of another: the modifier of SubnSet(SMInfo). Source: IBA vol 1 §14.4.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SmControl {
+    /// The master hands its role over (1).
+    Handover,
+    /// The new master confirms (2).
+    Acknowledge,
+    /// Stay out of elections (3).
+    Disable,
+    /// Come back from Disable, as standby (4).
+    Standby,
+    /// Look at the subnet again (5).
+    Discover,
+}
+
+impl SmControl {
+    /// From the modifier.
+    #[must_use]
+    pub const fn from_modifier(modifier: u32) -> Option<Self> {
+        match modifier {
+            1 => Some(Self::Handover),
+            2 => Some(Self::Acknowledge),
+            3 => Some(Self::Disable),
+            4 => Some(Self::Standby),
+            5 => Some(Self::Discover),
+            _ => None,
+        }
+    }
+
+    /// As the modifier.
+    #[must_use]
+    pub const fn modifier(self) -> u32 {
+        self as u32 + 1
+    }
+}
+
+/// What a subnet manager says about itself to the others.
+///
+/// Source: IBA vol 1 §14.2.5.13.
+/// ```text
+///  0 GUID of its port | 8 SM_Key | 16 ActCount | 20 priority (4 bits), state (4 bits)
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SmInfo {
+    /// GUID of the port it sits at.
+    pub guid: Guid,
+    /// Key that a manager shows to be trusted; 0 unless the asker showed it too.
+    pub sm_key: u64,
+    /// Grows with everything the manager does: proof of life.
+    pub act_count: u32,
+    /// 0–15; the highest priority, then the lowest GUID, becomes master.
+    pub priority: Bits<4>,
+    /// What it is now.
+    pub state: SmState,
+}
+
+impl Attribute for SmInfo {
+    const ID: AttributeId = AttributeId::SM_INFO;
+
+    fn parse(data: &SmpData) -> Result<Self, DecodeError> {
+        let code = data[20] & 0x0F;
+        Ok(Self {
+            guid: Guid(u64_at(data, 0)),
+            sm_key: u64_at(data, 8),
+            act_count: u32_at(data, 16),
+            priority: Bits::low(data[20] >> 4),
+            state: SmState::from_code(code).ok_or(DecodeError::Field {
+                field: "SMInfo.SMState",
+                want: "0-3",
+                found: u64::from(code),
+            })?,
+        })
+    }
+
+    fn emit(&self) -> SmpData {
+        let mut data = [0; 64];
+        put(&mut data, 0, self.guid.0.to_be_bytes());
+        put(&mut data, 8, self.sm_key.to_be_bytes());
+        put(&mut data, 16, self.act_count.to_be_bytes());
+        data[20] = self.priority.get() << 4 | self.state.code();
+        data
+    }
+}
+
+impl fmt::Display for SmInfo {
+    /// The key is a secret; only whether there is one is shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "SMInfo guid={} {} priority={} act={} key={}",
+            self.guid,
+            self.state,
+            self.priority,
+            self.act_count,
+            if self.sm_key == 0 { "none" } else { "set" },
+        )
+    }
+}
