@@ -1,7 +1,7 @@
 //! The difference between what the agents hold and a plan, in phases.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
-use selvedge_types::{IdxVec, Lid, PKey, PortState};
+use selvedge_types::{IdxVec, Lid, PKey, PortNum, PortState};
 
 use crate::{BLOCK_LIDS, Generation, Plan};
 
@@ -163,7 +163,9 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
     let mut activate = Vec::new();
     for (port, &settings) in &plan.ports {
         let Some(seen) = fabric.port(*port) else { continue };
+        // Port 0 of a switch has no link, so nothing to arm or activate.
         let (arm, active) = match seen.link.state {
+            _ if port.port == PortNum::MANAGEMENT => (None, false),
             PortState::Init => (Some(PortState::Armed), true),
             PortState::Armed => (None, true),
             PortState::Down | PortState::Active => (None, false),
@@ -175,8 +177,7 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
                 state: arm,
             });
         }
-        // Port 0 of a switch has no link state of its own.
-        if active && port.port != selvedge_types::PortNum::MANAGEMENT {
+        if active {
             activate.push(Op::Port {
                 port: *port,
                 settings,

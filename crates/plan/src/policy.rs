@@ -12,8 +12,8 @@ pub struct EngineName(pub String);
 /// The operator's intent, as values. Every field has the default that a fabric without a configuration gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Routing engines in order of preference; the first that can route the fabric is taken. Default: minhop, updn —
-    /// no: `updn` first, because `minhop` is refused by the judge wherever it is cyclic.
+    /// Routing engines in order of preference: the first whose plan the judge accepts is taken, and each refusal is
+    /// reported. Default: `minhop` (shortest paths; refused wherever its channel dependencies are cyclic), then `updn`.
     pub engines: Vec<EngineName>,
     /// Roots for `updn`: switch GUIDs, or GUIDs of hosts whose switch is meant. Empty: found by the engine.
     pub roots: Vec<Guid>,

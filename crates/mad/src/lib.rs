@@ -1,0 +1,1 @@
+//! Outstanding requests: window, retry, time-out, transaction ids.

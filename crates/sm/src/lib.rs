@@ -1,0 +1,1 @@
+//! The subnet manager: discover, plan, judge, apply.
