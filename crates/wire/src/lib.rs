@@ -8,12 +8,16 @@
 
 pub mod attribute;
 mod error;
+pub mod fuzz_body;
 mod gid;
 mod mad;
+mod payload;
 mod port;
+mod print;
 
 pub use attribute::*;
 pub use error::DecodeError;
 pub use gid::Gid;
 pub use mad::{Class, DirectedRoute, GMP_DATA_LEN, GmpData, MAD_LEN, Mad, Method, SMP_DATA_LEN, SmpData, Status};
+pub use payload::Payload;
 pub use port::{Address, Arrival, Datagram, LocalPort, MadPort, PortError};

@@ -22,6 +22,7 @@ mod vl_arbitration;
 use crate::{DecodeError, GmpData, SmpData};
 
 pub use bytes::Bits;
+pub(crate) use bytes::Hex;
 pub use capability::{CapabilityMask, CapabilityMask2};
 pub use class_port_info::{ClassAddress, ClassPortInfo};
 pub use guid_info::GuidInfo;
