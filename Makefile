@@ -1,0 +1,31 @@
+# The five commands a newcomer needs. Each works on a fresh clone; the work itself is in `cargo xtask`.
+
+.PHONY: help demo test check bench setup
+
+# rustup and the peers put their programs where non-login shells do not look.
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
+
+help:
+	@echo "make demo    bring 324 hosts up on the built-in emulator, judged, then cut a link"
+	@echo "make test    every test, the conformance tests against OpenSM, ibsim and infiniband-diags included"
+	@echo "make check   formatting, lints, tidy, documentation, licences"
+	@echo "make bench   bring-up times, ours and OpenSM's in one run (ARGS=... is passed on)"
+	@echo "make setup   install the peers that tests and benchmarks need (apt-get), only what is missing"
+
+# The demo needs Rust and nothing else.
+demo:
+	cargo build -p selvedge-cli
+	target/debug/selvedge demo $(ARGS)
+
+test: setup
+	cargo xtask test
+
+check:
+	scripts/setup rust
+	cargo xtask check
+
+bench: setup
+	cargo run -q -p selvedge-bench -- $(ARGS)
+
+setup:
+	scripts/setup rust peers

@@ -1,0 +1,133 @@
+//! Lengths of files, functions and lines.
+
+use super::ratchet::{self, Measure};
+use crate::finding::Finding;
+use crate::rust_source::{RustSource, is_test_file};
+use crate::tree::Tree;
+
+/// Lines of a file without its test modules: what one reads in one sitting.
+const FILE_LINES_MAX: usize = 600;
+/// Lines of a file with everything; no exceptions.
+const FILE_LINES_HARD_MAX: usize = 1_000;
+/// Lines of a function from `fn` to its closing brace: one screen.
+const FUNCTION_LINES_MAX: usize = 70;
+/// What no exception may allow a function.
+const FUNCTION_LINES_HARD_MAX: usize = 200;
+/// Characters of a line; rustfmt's `max_width` does not reach comments and texts.
+const LINE_CHARS_MAX: usize = 120;
+
+/// Everything that is too long.
+pub fn findings(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let mut measures = Vec::new();
+    for (path, text) in tree.rust_files() {
+        let source = RustSource::new(text);
+        found.extend(long_lines(path, &source));
+        measures.extend(measure_file(path, &source));
+        measures.extend(measure_functions(path, &source));
+    }
+    found.extend(ratchet::findings(tree, &measures));
+    found
+}
+
+fn measure_file(path: &str, source: &RustSource<'_>) -> [Measure; 2] {
+    let measure = |lines, limit| Measure {
+        rule: "file-length",
+        file: path.to_owned(),
+        line: 0,
+        item: String::new(),
+        lines,
+        limit,
+        limit_hard: FILE_LINES_HARD_MAX,
+    };
+    let without_tests = if is_test_file(path) {
+        0
+    } else {
+        source.lines_without_tests()
+    };
+    [
+        measure(without_tests, FILE_LINES_MAX),
+        measure(source.line_count(), FILE_LINES_HARD_MAX),
+    ]
+}
+
+fn measure_functions(path: &str, source: &RustSource<'_>) -> Vec<Measure> {
+    let functions = source.functions().into_iter();
+    functions
+        .map(|function| Measure {
+            rule: "function-length",
+            file: path.to_owned(),
+            line: function.lines.start + 1,
+            item: function.name,
+            lines: function.lines.len(),
+            limit: FUNCTION_LINES_MAX,
+            limit_hard: FUNCTION_LINES_HARD_MAX,
+        })
+        .collect()
+}
+
+fn long_lines(path: &str, source: &RustSource<'_>) -> Vec<Finding> {
+    let lines = source.raw.iter().enumerate();
+    lines
+        .map(|(at, line)| (at, line.chars().count()))
+        .filter(|&(_, chars)| chars > LINE_CHARS_MAX)
+        .map(|(at, chars)| {
+            let what = format!("{chars} characters, limit {LINE_CHARS_MAX}");
+            Finding::new("line-length", path, at + 1, what, "break it")
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &str, text: &str, want: &[&str]) {
+        let found = findings(&Tree::of(&[(path, text)]));
+        let found: Vec<_> = found
+            .iter()
+            .map(|f| format!("{}:{} {}", f.rule, f.line, f.what))
+            .collect();
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn lines() {
+        check("a.rs", &"x".repeat(120), &[]);
+        check("a.rs", &"ü".repeat(120), &[]);
+        check(
+            "a.rs",
+            &format!("\n{}", "x".repeat(121)),
+            &["line-length:2 121 characters, limit 120"],
+        );
+    }
+
+    #[test]
+    fn files() {
+        check("a.rs", &"//\n".repeat(600), &[]);
+        check("a.rs", &"//\n".repeat(601), &["file-length:0 601 lines, limit 600"]);
+        let tests = format!(
+            "{}#[cfg(test)]\nmod tests {{\n{}}}\n",
+            "//\n".repeat(600),
+            "//\n".repeat(300)
+        );
+        check("a.rs", &tests, &[]);
+    }
+
+    #[test]
+    fn test_files_have_the_hard_limit_only() {
+        check("x/tests/a.rs", &"//\n".repeat(1_000), &[]);
+        check(
+            "x/tests/a.rs",
+            &"//\n".repeat(1_001),
+            &["file-length:0 1001 lines, limit 1000, no exceptions"],
+        );
+    }
+
+    #[test]
+    fn functions() {
+        let function = |lines: usize| format!("\nfn f() {{\n{}}}\n", "    a();\n".repeat(lines - 2));
+        check("a.rs", &function(70), &[]);
+        check("a.rs", &function(71), &["function-length:2 f has 71 lines, limit 70"]);
+    }
+}
