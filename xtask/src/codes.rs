@@ -1,7 +1,8 @@
-//! Stable codes (`SLV-<ROOM>-<NNNN>`): where each is defined, that none is defined twice, and the page that lists them.
+//! Stable codes (`SLV-<AREA>-<NNNN>`): where each is defined, that none is defined twice, and the page that lists them.
 //!
-//! A code is *defined* by the doc comment of its enum variant, which starts `/// SLV-WIRE-0001: …`. Everything else
-//! (an `#[error("SLV-WIRE-0001: …")]`, a test, a page of documentation) only *mentions* it.
+//! A code is *defined* by the doc comment of its enum variant, which starts `/// SLV-WIRE-0001: …`; or, where an enum
+//! has a function for its codes, by the arm `Self::Variant … => "SLV-SM-0001"`, and the variant's doc comment says what
+//! it means. Everything else (an `#[error("SLV-WIRE-0001: …")]`, a test, a page of documentation) only *mentions* it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -47,7 +48,7 @@ struct Codes<'a> {
     mentions: Vec<Mention<'a>>,
 }
 
-/// Codes defined twice, mentioned but defined nowhere, never reported, used by two rooms; a stale page.
+/// Codes defined twice, reported twice, mentioned but defined nowhere, never reported; a stale page.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let codes = Codes::read(tree);
     let mut found = codes.conflicts();
@@ -112,6 +113,16 @@ impl<'a> Codes<'a> {
             });
             return;
         }
+        if let Some(code) = line.split_once("=> \"").and_then(|(_, text)| code_at(text))
+            && file.ends_with(".rs")
+            && !is_documented(lines, code)
+        {
+            self.defined.entry(code).or_default().push(Definition {
+                file,
+                line: at + 1,
+                text: variant_doc(lines, line).unwrap_or_default(),
+            });
+        }
         for (column, _) in line.match_indices("SLV-") {
             if let Some(code) = code_at(&line[column..]) {
                 // rustfmt puts a long attribute's text on a line of its own.
@@ -130,7 +141,6 @@ impl<'a> Codes<'a> {
     /// What is defined or reported more than once.
     fn conflicts(&self) -> Vec<Finding> {
         let mut found = Vec::new();
-        let mut owners: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
         for (code, definitions) in &self.defined {
             let first = &definitions[0];
             for again in &definitions[1..] {
@@ -141,19 +151,6 @@ impl<'a> Codes<'a> {
                     again.line,
                     what,
                     "take the next free number",
-                ));
-            }
-            let prefix = code.rsplit_once('-').map_or(*code, |(prefix, _)| prefix);
-            let room = room_of(first.file).unwrap_or("");
-            let (owner, its_code) = *owners.entry(prefix).or_insert((room, code));
-            if owner != room {
-                let what = format!("{code} has the prefix of room {owner} ({its_code})");
-                found.push(Finding::new(
-                    RULE,
-                    first.file,
-                    first.line,
-                    what,
-                    "use a prefix of this room",
                 ));
             }
         }
@@ -185,6 +182,11 @@ impl<'a> Codes<'a> {
         }
         for (code, definitions) in &self.defined {
             let first = &definitions[0];
+            if first.text.is_empty() {
+                let what = format!("{code} has no meaning");
+                let advice = "write the doc comment of its variant in the same file";
+                found.push(Finding::new(RULE, first.file, first.line, what, advice));
+            }
             let is_reported = self
                 .mentions
                 .iter()
@@ -213,6 +215,27 @@ fn code_at(text: &str) -> Option<&str> {
     (room_is_valid && digits == 4).then(|| &text[.."SLV-".len() + room.len() + 1 + digits])
 }
 
+/// True if a doc comment of the file defines the code.
+fn is_documented(lines: &[&str], code: &str) -> bool {
+    let start = format!("/// {code}: ");
+    lines.iter().any(|line| line.trim_start().starts_with(&start))
+}
+
+/// The doc comment of the variant that a match arm `Self::Variant … =>` names.
+fn variant_doc(lines: &[&str], arm: &str) -> Option<String> {
+    let name = arm.trim_start().strip_prefix("Self::")?;
+    let name = &name[..name.find(|c: char| !c.is_alphanumeric())?];
+    let is_variant = |line: &str| {
+        let rest = line.trim_start().strip_prefix(name);
+        rest.is_some_and(|rest| rest.starts_with([',', ' ', '(']))
+    };
+    let variant = lines.iter().position(|line| is_variant(line))?;
+    let is_doc = |line: &&str| line.trim_start().starts_with("/// ");
+    let first = variant - lines[..variant].iter().rev().take_while(|line| is_doc(line)).count();
+    let text = lines.get(first)?.trim_start().strip_prefix("/// ")?;
+    Some(doc_paragraph(text, &lines[first + 1..]))
+}
+
 /// The first paragraph of a doc comment: `first` and the lines that go on with it.
 fn doc_paragraph(first: &str, rest: &[&str]) -> String {
     let mut text = first.trim_end().to_owned();
@@ -235,11 +258,11 @@ fn page(codes: &Codes<'_>) -> String {
         let prefix = code.rsplit_once('-').map_or(*code, |(prefix, _)| prefix);
         let first = &definitions[0];
         if prefix != last_prefix {
-            let room = room_of(first.file).unwrap_or("");
-            let _ = write!(page, "\n## {prefix} (room `{room}`)\n\n| code | meaning |\n|---|---|\n");
+            let _ = write!(page, "\n## {prefix}\n\n| code | meaning | room |\n|---|---|---|\n");
             last_prefix = prefix;
         }
-        let _ = writeln!(page, "| {code} | {} |", first.text.replace('|', "\\|"));
+        let room = room_of(first.file).unwrap_or_default();
+        let _ = writeln!(page, "| {code} | {} | `{room}` |", first.text.replace('|', "\\|"));
     }
     page
 }
@@ -313,12 +336,42 @@ mod tests {
         );
     }
 
+    const ARMS: &str = "\
+enum Event {
+    /// Something began,
+    /// at last.
+    Began,
+}
+fn code(&self) -> &'static str {
+    match self {
+        Self::Began => \"SLV-X-0003\",
+    }
+}
+";
+
     #[test]
-    fn a_prefix_belongs_to_one_room() {
-        let other = "/// SLV-X-0002: bad.\n#[error(\"SLV-X-0002: bad\")]\n";
+    fn a_code_defined_by_a_match_arm() {
+        check(&[("crates/x/src/a.rs", ARMS)], &[]);
+        let tree = Tree::of(&[("crates/x/src/a.rs", ARMS)]);
+        let page = page(&Codes::read(&tree));
+        assert!(
+            page.contains("| SLV-X-0003 | Something began, at last. | `x` |"),
+            "{page}"
+        );
+        let twice = ARMS.replace("    }\n}\n", "        Self::Ended => \"SLV-X-0003\",\n    }\n}\n");
         check(
-            &[("crates/x/src/a.rs", GOOD), ("crates/y/src/a.rs", other)],
-            &["crates/y/src/a.rs:1 SLV-X-0002 has the prefix of room x (SLV-X-0001)"],
+            &[("crates/x/src/a.rs", &twice)],
+            &["crates/x/src/a.rs:9 SLV-X-0003 is already defined at crates/x/src/a.rs:8"],
+        );
+        let documented = ARMS.replace("Something", "SLV-X-0003: Something");
+        check(&[("crates/x/src/a.rs", &documented)], &[]);
+    }
+
+    #[test]
+    fn a_code_without_a_meaning() {
+        check(
+            &[("crates/x/src/a.rs", "Self::Gone => \"SLV-X-0003\"")],
+            &["crates/x/src/a.rs:1 SLV-X-0003 has no meaning"],
         );
     }
 
@@ -326,7 +379,7 @@ mod tests {
     fn a_stale_page_is_found() {
         let tree = Tree::of(&[("crates/x/src/a.rs", GOOD), (PAGE, "old")]);
         assert_eq!(findings(&tree).len(), 1);
-        assert!(page(&Codes::read(&tree)).contains("| SLV-X-0001 | bad. |"));
+        assert!(page(&Codes::read(&tree)).contains("| SLV-X-0001 | bad. | `x` |"));
     }
 
     #[test]

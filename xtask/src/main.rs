@@ -11,7 +11,6 @@ mod tree;
 
 use std::process::ExitCode;
 
-use crate::finding::Finding;
 use crate::tree::Tree;
 
 const HELP: &str = "\

@@ -1,4 +1,4 @@
-//! No decoder without proofs: each wire attribute has golden bytes and stands in the fuzz body.
+//! No decoder without proofs: each wire attribute has golden bytes, and the fuzz body reaches it.
 
 use crate::finding::Finding;
 use crate::rust_source::words;
@@ -8,34 +8,42 @@ const RULE: &str = "attribute-proofs";
 const WIRE: &str = "crates/wire/";
 const FOLDER: &str = "crates/wire/src/attribute/";
 
-/// Attributes that no file about golden bytes, or none about fuzzing, names.
+/// A proof, and the files whose naming of an attribute counts as one. The fuzz body decodes whatever `Payload` knows.
+const PROOFS: [(&str, &str); 2] = [
+    ("golden test", "golden"),
+    ("place in Payload, which is what is fuzzed", "src/payload"),
+];
+
+/// Attributes that lack a proof.
 pub fn findings(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for (path, text) in tree.rust_files().filter(|(path, _)| path.starts_with(FOLDER)) {
         for (at, line) in text.lines().enumerate() {
-            let Some(name) = line
-                .strip_prefix("impl Attribute for ")
-                .and_then(|rest| rest.split([' ', '<', '{']).next())
-            else {
+            let Some(name) = attribute_name(line) else {
                 continue;
             };
-            for proof in ["golden", "fuzz"] {
-                if !is_named(tree, proof, name) {
-                    let what = format!("{name} has no {proof} test");
-                    let advice = "see docs/adding-an-attribute.md";
-                    found.push(Finding::new(RULE, path, at + 1, what, advice));
-                }
+            for (proof, _) in PROOFS.iter().filter(|(_, files)| !is_named(tree, files, name)) {
+                let what = format!("{name} has no {proof}");
+                found.push(Finding::new(RULE, path, at + 1, what, "see docs/adding-an-attribute.md"));
             }
         }
     }
     found
 }
 
-/// True if a Rust file of wire with `proof` in its path, other than the attribute's own, names the type.
-fn is_named(tree: &Tree, proof: &str, name: &str) -> bool {
+/// The type in `impl Attribute for Type {` or `impl GmpAttribute for Type {`.
+fn attribute_name(line: &str) -> Option<&str> {
+    let rest = line
+        .strip_prefix("impl Attribute for ")
+        .or_else(|| line.strip_prefix("impl GmpAttribute for "))?;
+    rest.split([' ', '<', '{']).next()
+}
+
+/// True if a Rust file of wire with `part` in its path names the type.
+fn is_named(tree: &Tree, part: &str, name: &str) -> bool {
     let mut files = tree
         .rust_files()
-        .filter(|(path, _)| path.starts_with(WIRE) && path.contains(proof));
+        .filter(|(path, _)| path.starts_with(WIRE) && path.contains(part));
     files.any(|(_, text)| words(text, name).next().is_some())
 }
 
@@ -43,14 +51,14 @@ fn is_named(tree: &Tree, proof: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(golden: &str, fuzz: &str, want: &[&str]) {
+    fn check(golden: &str, payload: &str, want: &[&str]) {
         let tree = Tree::of(&[
             (
                 "crates/wire/src/attribute/node_info.rs",
                 "\nimpl Attribute for NodeInfo {\n",
             ),
             ("crates/wire/tests/golden.rs", golden),
-            ("crates/wire/src/fuzz.rs", fuzz),
+            ("crates/wire/src/payload.rs", payload),
         ]);
         let found: Vec<_> = findings(&tree)
             .iter()
@@ -61,12 +69,16 @@ mod tests {
 
     #[test]
     fn both_proofs_are_needed() {
-        check("check::<NodeInfo>()", "decode::<NodeInfo>()", &[]);
+        check("check::<NodeInfo>()", "NodeInfo(NodeInfo)", &[]);
         check(
             "check::<NodeInfo2>()",
-            "decode::<NodeInfo>()",
+            "NodeInfo(NodeInfo)",
             &["2 NodeInfo has no golden test"],
         );
-        check("check::<NodeInfo>()", "", &["2 NodeInfo has no fuzz test"]);
+        check(
+            "check::<NodeInfo>()",
+            "",
+            &["2 NodeInfo has no place in Payload, which is what is fuzzed"],
+        );
     }
 }
