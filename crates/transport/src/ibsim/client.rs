@@ -1,0 +1,314 @@
+//! A client of the ibsim protocol: a port of a simulated fabric, without preloading anything.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use selvedge_types::{Guid, Lid, PortNum, TransactionId};
+use selvedge_wire::attribute::NodeInfo;
+use selvedge_wire::{
+    Address, Arrival, Attribute, AttributeId, Datagram, DirectedRoute, LocalPort, Mad, MadPort, Method, PortError,
+};
+
+use super::protocol::{CONTROL_LEN, Connect, Control, End, Kind, PACKET_LEN, Packet};
+use super::socket::{self, is_dead, is_full};
+use crate::outstanding::Outstanding;
+use crate::poll::PollSet;
+use crate::{OWN_TRANSACTION_BITS, is_answer, wants_answer};
+
+/// How long a server may take to answer a control message. A busy ibsim reads its control socket once per round.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long opening waits for the answer to its own NodeInfo Get, each of three times.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long `send` waits for room in the server's queue before it says that it is full.
+const SEND_WAIT: Duration = Duration::from_millis(100);
+/// Highest process id of Linux (`PID_MAX_LIMIT`): the distance between the ids of several ports of one process.
+const ID_STEP: u32 = 1 << 22;
+/// Ports that one process can have at one server: ids are signed 32-bit numbers in socket names.
+const PORTS_PER_PROCESS: u32 = (i32::MAX as u32) / ID_STEP;
+
+const ADVICE_START: &str = "start ibsim or 'selvedge emulate' with the same name (ibsim: environment IBSIM_SOCKNAME)";
+const ADVICE_NODE: &str = "name a node as the server's net file does, or none; ibsim takes 10 clients at most, \
+                           and one SM per node";
+
+/// A port of a fabric behind a server of the ibsim protocol.
+///
+/// Requests are handed back after their time-out, as the kernel's umad layer does; answers that come later are dropped.
+pub struct IbsimPort {
+    control: UnixDatagram,
+    data: UnixDatagram,
+    slot: u32,
+    node: String,
+    local: LocalPort,
+    is_sm: bool,
+    outstanding: Outstanding<Datagram>,
+    poll_set: PollSet,
+}
+
+impl IbsimPort {
+    /// Attaches to `node` (empty: the default node) of the server named `base`.
+    pub fn open(base: &str, node: &str) -> Result<Self, PortError> {
+        let failed = |cause: String, advice| PortError::Open {
+            port: format!("ibsim:{base}{}{node}", if node.is_empty() { "" } else { "/" }),
+            cause,
+            advice,
+        };
+        let io_failed = |error: io::Error| failed(error.to_string(), ADVICE_START);
+        let (id, control) = bind_control(base).map_err(io_failed)?;
+        let data = socket::bind(&format!("{base}:in{id}")).map_err(io_failed)?;
+        let server = socket::address(&format!("{base}:ctl")).map_err(io_failed)?;
+        control.connect_addr(&server).map_err(io_failed)?;
+        let wish = Connect {
+            id,
+            qp: 0,
+            is_sm: false,
+            node: node.to_owned(),
+        };
+        let answer = ask(&control, &Control::new(Kind::Connect, 0, &wish.emit())).map_err(io_failed)?;
+        if answer.kind == Kind::Error {
+            return Err(failed("the server refuses to attach us".to_owned(), ADVICE_NODE));
+        }
+        let place = Connect::parse(&answer.data);
+        let out = socket::address(&format!("{base}:out{}", place.id)).map_err(io_failed)?;
+        data.connect_addr(&out).map_err(io_failed)?;
+        let mut port = Self {
+            control,
+            data,
+            slot: place.id,
+            node: place.node,
+            local: LocalPort {
+                node_guid: Guid::NONE,
+                port_guid: Guid::NONE,
+                port: PortNum::MANAGEMENT,
+            },
+            is_sm: false,
+            outstanding: Outstanding::default(),
+            poll_set: PollSet::default(),
+        };
+        port.local = port.ask_who_we_are()?.ok_or_else(|| {
+            let cause = format!("node '{}' does not answer a NodeInfo Get from itself", port.node);
+            failed(cause, "see whether the simulated node is alive")
+        })?;
+        Ok(port)
+    }
+
+    /// Name of the node this port belongs to, as the server knows it.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Reads our own NodeInfo along the empty route: what servers say in control messages is bent for the shim.
+    fn ask_who_we_are(&mut self) -> Result<Option<LocalPort>, PortError> {
+        let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
+        for attempt in 1..=3 {
+            let mut mad = mad;
+            mad.set_transaction(TransactionId(attempt));
+            let address = Address::DIRECTED;
+            self.send(&Datagram { address, mad }, PROBE_TIMEOUT)?;
+            let deadline = Instant::now() + PROBE_TIMEOUT;
+            while let Some(arrival) = self.receive(deadline.saturating_duration_since(Instant::now()))? {
+                let Arrival::Received(found) = arrival else { break };
+                if found.mad.method() != Method::GetResp || found.mad.attribute() != AttributeId::NODE_INFO {
+                    continue;
+                }
+                if let Ok(info) = NodeInfo::parse(found.mad.smp_data()) {
+                    return Ok(Some(LocalPort {
+                        node_guid: info.node_guid,
+                        port_guid: info.port_guid,
+                        port: PortNum::new(info.local_port).unwrap_or_default(),
+                    }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// One packet from the server, if there is one.
+    fn read(&mut self) -> Result<Option<Arrival>, PortError> {
+        let mut bytes = [0; PACKET_LEN + 1];
+        loop {
+            let length = match self.data.recv(&mut bytes) {
+                Ok(length) => length,
+                Err(error) if is_full(&error) => return Ok(None),
+                Err(error) => return Err(gone("receiving", &error)),
+            };
+            // Bytes that are no packet, and answers that nobody waits for any more, are dropped.
+            let arrival = Packet::parse(&bytes[..length])
+                .ok()
+                .and_then(|packet| self.sort(packet));
+            if arrival.is_some() {
+                return Ok(arrival);
+            }
+        }
+    }
+
+    fn sort(&mut self, packet: Packet) -> Option<Arrival> {
+        let mut mad = packet.mad;
+        let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
+        if packet.status != 0 {
+            mad.set_transaction(TransactionId(own));
+            let known = self.outstanding.take(own);
+            let address = Address::from(packet.to);
+            return Some(Arrival::Returned(known.unwrap_or(Datagram { address, mad })));
+        }
+        if mad.method().is_response() {
+            mad.set_transaction(TransactionId(own));
+            self.outstanding.take(own)?;
+        }
+        Some(Arrival::Received(Datagram {
+            address: Address::from(packet.from),
+            mad,
+        }))
+    }
+
+    fn expire(&mut self) -> Option<Arrival> {
+        self.outstanding.expire(Instant::now()).map(Arrival::Returned)
+    }
+}
+
+impl MadPort for IbsimPort {
+    fn local(&self) -> LocalPort {
+        self.local
+    }
+
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError> {
+        let mut mad = datagram.mad;
+        if !is_answer(&mad) {
+            let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
+            mad.set_transaction(TransactionId(own));
+        }
+        let to = End::from(datagram.address);
+        // A source LID of 0 means "my own"; directed routes start and end with the permissive LID.
+        let lid = if to.lid == Lid::PERMISSIVE { to.lid } else { Lid::NONE };
+        let from = End { lid, qp: to.qp };
+        let bytes = Packet {
+            to,
+            from,
+            status: 0,
+            mad,
+        }
+        .emit();
+        let deadline = Instant::now() + SEND_WAIT;
+        loop {
+            match self.data.send(&bytes) {
+                Ok(_) => break,
+                Err(error) if is_full(&error) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(PortError::Full);
+                    }
+                    self.poll_set.clear();
+                    self.poll_set.writable(self.data.as_raw_fd());
+                    self.poll_set.wait(left).map_err(|error| gone("sending", &error))?;
+                }
+                Err(error) => return Err(gone("sending", &error)),
+            }
+        }
+        if wants_answer(&mad) && !timeout.is_zero() {
+            let request = Datagram {
+                address: datagram.address,
+                mad,
+            };
+            self.outstanding
+                .insert(mad.transaction().0, Instant::now() + timeout, request);
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, wait: Duration) -> Result<Option<Arrival>, PortError> {
+        let end = Instant::now() + wait;
+        loop {
+            if let Some(arrival) = self.read()? {
+                return Ok(Some(arrival));
+            }
+            if let Some(arrival) = self.expire() {
+                return Ok(Some(arrival));
+            }
+            let now = Instant::now();
+            if now >= end {
+                return Ok(None);
+            }
+            let due = self.outstanding.next_deadline().map_or(end, |at| at.min(end));
+            self.poll_set.clear();
+            self.poll_set.readable(self.data.as_raw_fd());
+            let waited = self.poll_set.wait(due.saturating_duration_since(now));
+            waited.map_err(|error| gone("receiving", &error))?;
+        }
+    }
+
+    fn set_is_sm(&mut self, is_sm: bool) -> Result<(), PortError> {
+        let data = u32::from(is_sm).to_ne_bytes();
+        let answer = ask(&self.control, &Control::new(Kind::SetIsSm, self.slot, &data));
+        match answer {
+            Ok(answer) if answer.kind == Kind::Error => Err(PortError::Gone {
+                operation: "setting IsSM",
+                cause: "the server no longer knows us".to_owned(),
+            }),
+            Ok(_) => {
+                self.is_sm = is_sm;
+                Ok(())
+            }
+            Err(error) => Err(gone("setting IsSM", &error)),
+        }
+    }
+}
+
+impl Drop for IbsimPort {
+    fn drop(&mut self) {
+        // Nobody waits for these answers.
+        let say = |kind, data: &[u8]| drop(self.control.send(&Control::new(kind, self.slot, data).emit()));
+        if self.is_sm {
+            // ibsim leaves the bit set when a client disconnects.
+            say(Kind::SetIsSm, &[0; 4]);
+        }
+        say(Kind::Disconnect, &[]);
+    }
+}
+
+/// A control socket and the id it stands for: the process id, or the next free number above it.
+fn bind_control(base: &str) -> io::Result<(u32, UnixDatagram)> {
+    let own = std::process::id();
+    for port in 0..PORTS_PER_PROCESS {
+        let id = own + port * ID_STEP;
+        match socket::bind(&format!("{base}:ctl{id}")) {
+            Ok(control) => return Ok((id, control)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AddrInUse.into())
+}
+
+/// Sends a control message and waits for its answer.
+fn ask(control: &UnixDatagram, message: &Control) -> io::Result<Control> {
+    let mut bytes = [0; CONTROL_LEN];
+    // An answer that came too late for an earlier question must not be taken for this one's.
+    while control.recv(&mut bytes).is_ok() {}
+    control.send(&message.emit())?;
+    let deadline = Instant::now() + CONTROL_TIMEOUT;
+    let mut set = PollSet::default();
+    set.readable(control.as_raw_fd());
+    loop {
+        match control.recv(&mut bytes) {
+            Ok(length) => return Control::parse(&bytes[..length]).map_err(io::Error::other),
+            Err(error) if is_full(&error) => {}
+            Err(error) => return Err(error),
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        set.wait(left)?;
+    }
+}
+
+fn gone(operation: &'static str, error: &io::Error) -> PortError {
+    let cause = if is_dead(error) {
+        "the server has ended".to_owned()
+    } else {
+        error.to_string()
+    };
+    PortError::Gone { operation, cause }
+}

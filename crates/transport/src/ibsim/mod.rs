@@ -1,0 +1,30 @@
+//! The ibsim protocol: management datagrams over local datagram sockets.
+//!
+//! ibsim (Debian: `ibsim-utils`) simulates a fabric behind such sockets; `libumad2sim.so` (Debian: `libumad2sim0`),
+//! preloaded, makes any program that uses libibumad a client of it. Here are both ends, and the bytes apart from both:
+//! [`protocol`] is pure, [`IbsimPort`] is a client, [`IbsimServer`] a server.
+//!
+//! ```text
+//!  client, process P                      server
+//!  <base>:ctl<P>  ── CONNECT, GET_* ──►   <base>:ctl        control messages, 80 bytes, each answered
+//!  <base>:in<P>   ◄── data packets ──►    <base>:out<slot>  288 bytes: addresses, status, one MAD
+//! ```
+//! All names are abstract and end with one NUL, which counts.
+//!
+//! Source: the behaviour of ibsim and libumad2sim 0.10, observed; golden bytes stand in the tests of [`protocol`].
+
+mod backend;
+mod client;
+mod event;
+pub mod protocol;
+mod server;
+mod slot;
+mod socket;
+
+pub use backend::{AttachPoint, Backend};
+pub use client::IbsimPort;
+pub use event::{Counters, Delivery, SLOTS, ServerError, ServerEvent, ServerOptions, Slot};
+pub use server::{IbsimServer, Waker};
+
+/// Base name that client and server use when the environment variable `IBSIM_SOCKNAME` is not set.
+pub const DEFAULT_BASE: &str = "sim";

@@ -1,0 +1,486 @@
+//! A server of the ibsim protocol: outside programs attach to a fabric of ours.
+//!
+//! The server is also what the kernel's umad layer is on real hardware, because the preloaded shim has no timers: it
+//! sends an unanswered request again, and hands it back with status 110 in the end.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use selvedge_types::{PortNum, TransactionId};
+use selvedge_wire::{Address, Class, Datagram, Method};
+
+use super::backend::{AttachPoint, Backend};
+use super::event::{Counters, Delivery, SLOTS, ServerError, ServerEvent, ServerOptions, Slot, slots};
+use super::protocol::{
+    CONTROL_LEN, Connect, Control, End, Facts, Kind, PACKET_LEN, Packet, STATUS_TIMED_OUT, emit_pkeys,
+};
+use super::slot::{Client, Place, Sent};
+use super::socket::{self, BASE_NAME_MAX};
+use crate::outstanding::Outstanding;
+use crate::poll::PollSet;
+use crate::{OWN_TRANSACTION_BITS, is_answer, wants_answer};
+
+/// Packets and control messages read from one socket before the others have their turn.
+const BURST: usize = 64;
+
+/// How often slots of clients that say nothing are checked for life.
+const REAP_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Bit of a transaction id at which the slot stands.
+const SLOT_SHIFT: u32 = 48;
+
+/// Interrupts [`IbsimServer::poll`] from another thread.
+#[derive(Debug)]
+pub struct Waker(UnixDatagram);
+
+impl Waker {
+    /// Makes the running or next `poll` return at once. A full queue is fine: then a wake-up is on its way already.
+    pub fn wake(&self) {
+        let _ = self.0.send(&[0]);
+    }
+}
+
+#[derive(Clone)]
+struct Waiting {
+    slot: Slot,
+    tries_left: u32,
+    packet: Packet,
+}
+
+/// A server of the ibsim protocol.
+pub struct IbsimServer {
+    base: String,
+    options: ServerOptions,
+    control: UnixDatagram,
+    places: Vec<Place>,
+    outstanding: Outstanding<Waiting>,
+    poll_set: PollSet,
+    next_reap: Instant,
+    counters: Counters,
+    // Both ends are kept, so that the waker's end never breaks.
+    woken: UnixDatagram,
+    waker: UnixDatagram,
+}
+
+impl IbsimServer {
+    /// Binds all sockets of a server named `base`.
+    pub fn bind(base: &str, options: ServerOptions) -> Result<Self, ServerError> {
+        if base.is_empty() || base.len() > BASE_NAME_MAX || base.contains([':', '\0']) {
+            return Err(ServerError::BaseName { base: base.to_owned() });
+        }
+        let open = |name: String| socket::bind(&name).map_err(|cause| ServerError::Bind { name, cause });
+        let control = open(format!("{base}:ctl"))?;
+        let places = (0..SLOTS)
+            .map(|slot| open(format!("{base}:out{slot}")).map(Place::new))
+            .collect::<Result<_, _>>()?;
+        let (woken, waker) = wake_pair().map_err(|cause| ServerError::Wait { cause })?;
+        Ok(Self {
+            base: base.to_owned(),
+            options,
+            control,
+            places,
+            outstanding: Outstanding::default(),
+            poll_set: PollSet::default(),
+            next_reap: Instant::now() + REAP_INTERVAL,
+            counters: Counters::default(),
+            woken,
+            waker,
+        })
+    }
+
+    /// The base name: clients find the server with it in `IBSIM_SOCKNAME`.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// What the server did so far.
+    #[must_use]
+    pub const fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Attached clients: place, port, SM or not.
+    pub fn clients(&self) -> impl Iterator<Item = (Slot, AttachPoint, bool)> {
+        slots().filter_map(|slot| {
+            let client = self.places[slot.index()].client.as_ref()?;
+            Some((slot, client.at, client.is_sm))
+        })
+    }
+
+    /// A handle that interrupts [`Self::poll`].
+    pub fn waker(&self) -> Result<Waker, ServerError> {
+        self.waker
+            .try_clone()
+            .map(Waker)
+            .map_err(|cause| ServerError::Wait { cause })
+    }
+
+    /// Waits at most `wait`, answers control messages, and appends what happened to `events`.
+    ///
+    /// Returns early once anything happened; an event may be none, for example after a wake-up.
+    pub fn poll(
+        &mut self,
+        backend: &dyn Backend,
+        wait: Duration,
+        events: &mut Vec<ServerEvent>,
+    ) -> Result<(), ServerError> {
+        self.wait_for_sockets(wait)?;
+        let mut scrap = [0; 16];
+        while self.woken.recv(&mut scrap).is_ok() {}
+        for _ in 0..BURST {
+            if !self.serve_control(backend, events) {
+                break;
+            }
+        }
+        for slot in slots() {
+            let place = &self.places[slot.index()];
+            if place.client.is_some() && self.poll_set.is_ready(place.socket.as_raw_fd()) {
+                self.serve_data(slot, events);
+            }
+        }
+        let now = Instant::now();
+        self.serve_timeouts(now, events);
+        if now >= self.next_reap {
+            self.next_reap = now + REAP_INTERVAL;
+            self.reap(events);
+        }
+        Ok(())
+    }
+
+    /// Hands a datagram that arrived at `delivery.at` to the client it is for; false if no client wants it.
+    ///
+    /// An answer goes to the client whose request it answers, anything else to the client that owns the queue pair or,
+    /// for queue pairs 0 and 1, is an SM.
+    pub fn deliver(&mut self, delivery: &Delivery) -> bool {
+        let slot = if delivery.mad.method().is_response() {
+            self.requester(delivery)
+        } else {
+            self.unsolicited(delivery)
+        };
+        let Some(slot) = slot else {
+            return false;
+        };
+        let packet = Packet {
+            to: End::from(delivery.to),
+            from: End::from(delivery.from),
+            status: 0,
+            mad: delivery.mad,
+        };
+        self.send(slot, &packet);
+        true
+    }
+
+    /// Hands a request back to its client as unanswered, at once: for fabrics that know that it cannot arrive.
+    pub fn give_back(&mut self, transaction: TransactionId) {
+        if let Some(waiting) = self.outstanding.take(transaction.0) {
+            self.hand_back(&waiting);
+        }
+    }
+
+    fn wait_for_sockets(&mut self, wait: Duration) -> Result<(), ServerError> {
+        self.poll_set.clear();
+        self.poll_set.readable(self.control.as_raw_fd());
+        self.poll_set.readable(self.woken.as_raw_fd());
+        for place in self.places.iter().filter(|place| place.client.is_some()) {
+            if place.wants_room() {
+                self.poll_set.readable_or_writable(place.socket.as_raw_fd());
+            } else {
+                self.poll_set.readable(place.socket.as_raw_fd());
+            }
+        }
+        let now = Instant::now();
+        let due = self
+            .outstanding
+            .next_deadline()
+            .map_or(self.next_reap, |at| at.min(self.next_reap));
+        let wait = wait.min(due.saturating_duration_since(now));
+        self.poll_set.wait(wait).map_err(|cause| ServerError::Wait { cause })
+    }
+
+    // ---- control ----
+
+    /// Answers one control message; false if there is none.
+    fn serve_control(&mut self, backend: &dyn Backend, events: &mut Vec<ServerEvent>) -> bool {
+        let mut bytes = [0; CONTROL_LEN + 1];
+        let Ok((length, from)) = self.control.recv_from(&mut bytes) else {
+            return false;
+        };
+        match Control::parse(&bytes[..length]) {
+            Ok(message) => {
+                let answer = self.control_answer(&message, backend, events);
+                self.counters.refused += u64::from(answer.kind == Kind::Error);
+                // A client that does not wait for its answer has only itself to blame.
+                let _ = self.control.send_to_addr(&answer.emit(), &from);
+            }
+            Err(_) => self.counters.malformed += 1,
+        }
+        true
+    }
+
+    fn control_answer(&mut self, ask: &Control, backend: &dyn Backend, events: &mut Vec<ServerEvent>) -> Control {
+        if ask.kind == Kind::Connect {
+            return self
+                .connect(&Connect::parse(&ask.data), backend, events)
+                .map_or(ask.refusal(), |answer| ask.answer(&answer.emit()));
+        }
+        let slot = slots().find(|slot| slot.number() == ask.client);
+        let Some((slot, at)) = slot.and_then(|slot| Some((slot, self.places[slot.index()].client.as_ref()?.at))) else {
+            // Letting go of what is not held is no error: ibsim does the same.
+            return if ask.kind == Kind::Disconnect {
+                *ask
+            } else {
+                ask.refusal()
+            };
+        };
+        let node_info = backend.node_info(at);
+        let port_info = backend.port_info(at, at.port);
+        let facts = Facts {
+            node_info: &node_info,
+            port_info: &port_info,
+        };
+        match ask.kind {
+            Kind::Error | Kind::Connect => ask.refusal(),
+            Kind::Disconnect => {
+                self.detach(slot, events);
+                *ask
+            }
+            Kind::Port => ask.answer(&facts.port()),
+            Kind::Vendor => ask.answer(&facts.vendor()),
+            Kind::Gid => ask.answer(&facts.gid()),
+            Kind::Guid => ask.answer(&facts.guid()),
+            Kind::NodeInfo => ask.answer(&facts.shim_node_info()),
+            Kind::PortInfo => match PortNum::new(ask.data[0]) {
+                None | Some(PortNum::MANAGEMENT) => ask.answer(&port_info),
+                Some(port) => ask.answer(&backend.port_info(at, port)),
+            },
+            Kind::SetIsSm => {
+                self.set_is_sm(slot, ask.is_sm(), events);
+                *ask
+            }
+            Kind::PKeys => ask.answer(&emit_pkeys(&backend.p_keys(at))),
+        }
+    }
+
+    fn connect(&mut self, wish: &Connect, backend: &dyn Backend, events: &mut Vec<ServerEvent>) -> Option<Connect> {
+        // The same id again means that its former owner is gone: only one process can hold the name.
+        let former = slots().find(|slot| {
+            self.places[slot.index()]
+                .client
+                .as_ref()
+                .is_some_and(|c| c.id == wish.id)
+        });
+        if let Some(slot) = former {
+            self.detach(slot, events);
+        }
+        let at = backend.find(&wish.node)?;
+        if wish.is_sm && self.sm_at(at).is_some() {
+            return None;
+        }
+        let is_free = |server: &Self, slot: Slot| server.places[slot.index()].client.is_none();
+        let slot = slots().find(|&slot| is_free(self, slot)).or_else(|| {
+            self.reap(events);
+            slots().find(|&slot| is_free(self, slot))
+        })?;
+        let data_name = format!("{}:in{}", self.base, wish.id);
+        let place = &mut self.places[slot.index()];
+        place.socket.connect_addr(&socket::address(&data_name).ok()?).ok()?;
+        place.client = Some(Client {
+            id: wish.id,
+            qp: wish.qp,
+            is_sm: false,
+            at,
+            data_name,
+        });
+        let node = backend.name(at);
+        events.push(ServerEvent::Attached {
+            slot,
+            at,
+            node: node.clone(),
+        });
+        self.set_is_sm(slot, wish.is_sm, events);
+        Some(Connect {
+            id: slot.number(),
+            node,
+            ..wish.clone()
+        })
+    }
+
+    fn set_is_sm(&mut self, slot: Slot, is_sm: bool, events: &mut Vec<ServerEvent>) {
+        let Some(client) = &mut self.places[slot.index()].client else {
+            return;
+        };
+        if client.is_sm != is_sm {
+            client.is_sm = is_sm;
+            events.push(ServerEvent::IsSm {
+                slot,
+                at: client.at,
+                is_sm,
+            });
+        }
+    }
+
+    fn detach(&mut self, slot: Slot, events: &mut Vec<ServerEvent>) {
+        self.set_is_sm(slot, false, events);
+        if let Some(client) = self.places[slot.index()].free() {
+            self.outstanding.retain(|waiting| waiting.slot != slot);
+            events.push(ServerEvent::Detached { slot, at: client.at });
+        }
+    }
+
+    /// Frees the slots of clients whose socket is gone.
+    fn reap(&mut self, events: &mut Vec<ServerEvent>) {
+        for slot in slots() {
+            let client = self.places[slot.index()].client.as_ref();
+            if client.is_some_and(|client| !socket::is_alive(&client.data_name)) {
+                self.counters.died += 1;
+                self.detach(slot, events);
+            }
+        }
+    }
+
+    // ---- data ----
+
+    fn serve_data(&mut self, slot: Slot, events: &mut Vec<ServerEvent>) {
+        if self.places[slot.index()].flush() == Sent::Dead {
+            self.counters.died += 1;
+            self.detach(slot, events);
+            return;
+        }
+        let mut bytes = [0; PACKET_LEN + 1];
+        for _ in 0..BURST {
+            // An error here is "nothing there", or news of a dead client that `reap` will find too.
+            let Ok(length) = self.places[slot.index()].socket.recv(&mut bytes) else {
+                return;
+            };
+            match Packet::parse(&bytes[..length]) {
+                Ok(packet) => self.accept(slot, packet, events),
+                Err(_) => self.counters.malformed += 1,
+            }
+        }
+    }
+
+    fn accept(&mut self, slot: Slot, mut packet: Packet, events: &mut Vec<ServerEvent>) {
+        self.counters.received += 1;
+        let mad = &mut packet.mad;
+        let transaction = mad.transaction().0;
+        if mad.method() == Method::TrapRepress {
+            // The shim took it for a request and wrote its agent number over the trap's own id.
+            mad.set_transaction(TransactionId(transaction & OWN_TRANSACTION_BITS));
+        } else if !is_answer(mad) {
+            let marked = transaction & !(0xFFFF << SLOT_SHIFT) | slot_mark(slot);
+            mad.set_transaction(TransactionId(marked));
+        }
+        if wants_answer(&packet.mad) {
+            let waiting = Waiting {
+                slot,
+                tries_left: self.options.retries,
+                packet,
+            };
+            self.wait_for_answer(waiting, Instant::now());
+        }
+        self.announce(slot, &packet, events);
+    }
+
+    fn wait_for_answer(&mut self, waiting: Waiting, now: Instant) {
+        let transaction = waiting.packet.mad.transaction().0;
+        self.outstanding
+            .insert(transaction, now + self.options.response_timeout, waiting);
+    }
+
+    fn announce(&self, slot: Slot, packet: &Packet, events: &mut Vec<ServerEvent>) {
+        if let Some(client) = &self.places[slot.index()].client {
+            events.push(ServerEvent::Datagram {
+                slot,
+                at: client.at,
+                from_qp: packet.from.qp,
+                datagram: Datagram {
+                    address: Address::from(packet.to),
+                    mad: packet.mad,
+                },
+            });
+        }
+    }
+
+    fn serve_timeouts(&mut self, now: Instant, events: &mut Vec<ServerEvent>) {
+        while let Some(mut waiting) = self.outstanding.expire(now) {
+            if waiting.tries_left == 0 {
+                self.hand_back(&waiting);
+            } else {
+                waiting.tries_left -= 1;
+                self.counters.retried += 1;
+                self.announce(waiting.slot, &waiting.packet, events);
+                self.wait_for_answer(waiting, now);
+            }
+        }
+    }
+
+    fn hand_back(&mut self, waiting: &Waiting) {
+        self.counters.returned += 1;
+        let packet = Packet {
+            status: STATUS_TIMED_OUT,
+            ..waiting.packet
+        };
+        self.send(waiting.slot, &packet);
+    }
+
+    /// A dead client is only counted here; `reap` frees its slot and tells.
+    fn send(&mut self, slot: Slot, packet: &Packet) {
+        match self.places[slot.index()].send(packet) {
+            Sent::Accepted => self.counters.sent += 1,
+            Sent::Dropped => self.counters.dropped_full += 1,
+            Sent::Dead => {
+                self.counters.dropped_unwanted += 1;
+                self.next_reap = Instant::now();
+            }
+        }
+    }
+
+    fn requester(&mut self, delivery: &Delivery) -> Option<Slot> {
+        let transaction = delivery.mad.transaction().0;
+        let mark = transaction & (0xFFFF << SLOT_SHIFT);
+        let slot = slots().find(|&slot| slot_mark(slot) == mark)?;
+        if self.places[slot.index()].client.as_ref()?.at != delivery.at {
+            return None;
+        }
+        if self.outstanding.take(transaction).is_none() {
+            self.counters.late += 1;
+            return None;
+        }
+        Some(slot)
+    }
+
+    fn unsolicited(&mut self, delivery: &Delivery) -> Option<Slot> {
+        let wanted = match delivery.to.qp {
+            // An SM has agents for these classes; the shim falls over a class that nobody registered.
+            0 | 1 if delivery.mad.class().is_smp() || delivery.mad.class() == Class::SubnAdm => self.sm_at(delivery.at),
+            0 | 1 => None,
+            qp => slots().find(|slot| {
+                let client = self.places[slot.index()].client.as_ref();
+                client.is_some_and(|client| client.at == delivery.at && client.qp == qp)
+            }),
+        };
+        self.counters.dropped_unwanted += u64::from(wanted.is_none());
+        wanted
+    }
+
+    fn sm_at(&self, at: AttachPoint) -> Option<Slot> {
+        self.clients()
+            .find(|&(_, place, is_sm)| is_sm && place == at)
+            .map(|(slot, ..)| slot)
+    }
+}
+
+/// The slot as it stands in a transaction id: counted from 1, so that 0 marks a request that came through no server.
+fn slot_mark(slot: Slot) -> u64 {
+    u64::from(slot.number() + 1) << SLOT_SHIFT
+}
+
+fn wake_pair() -> io::Result<(UnixDatagram, UnixDatagram)> {
+    let (woken, waker) = UnixDatagram::pair()?;
+    woken.set_nonblocking(true)?;
+    waker.set_nonblocking(true)?;
+    Ok((woken, waker))
+}

@@ -1,0 +1,45 @@
+//! Doors to real and simulated fabrics.
+//!
+//! - [`umad`]: libibumad, loaded at run time. A real HCA; or ibsim, if the process was started with
+//!   `LD_PRELOAD=…/libumad2sim.so`.
+//! - [`ibsim`]: both ends of the protocol that ibsim and its preloaded clients speak. [`ibsim::IbsimPort`] is a client
+//!   without preloading; [`ibsim::IbsimServer`] lets unmodified OpenSM and infiniband-diags attach to our emulator.
+//!
+//! [`PortSpec`] names a port in one text, [`open`] opens what it names.
+//!
+//! This is the only crate with `unsafe` and with device files.
+//!
+//! # Transaction ids
+//! The upper 32 bits of a transaction id belong to the layer below (the kernel writes its agent number there; ibsim's
+//! server the client's slot). So, for every port of this crate:
+//! - a request that we send may use the low 32 bits only; the upper half is overwritten on its way;
+//! - its response, or the request itself when it is returned unanswered, arrives with the upper half cleared;
+//! - requests and traps of others keep all 64 bits, because their answer must echo them; so do the answers we send.
+
+pub mod ibsim;
+mod outstanding;
+mod poll;
+mod spec;
+pub mod umad;
+
+pub use spec::{PortSpec, PortSpecError, Role, open};
+
+use selvedge_wire::{Mad, Method};
+
+/// True for datagrams that answer another one: their transaction id is the requester's.
+///
+/// TrapRepress has no response bit but answers a Trap; the kernel decides the same way
+/// (Source: Linux `ib_response_mad`).
+#[must_use]
+pub fn is_answer(mad: &Mad) -> bool {
+    mad.method().is_response() || mad.method() == Method::TrapRepress
+}
+
+/// True for requests that somebody should answer: all but answers, Trap and Send.
+#[must_use]
+pub fn wants_answer(mad: &Mad) -> bool {
+    !is_answer(mad) && !matches!(mad.method(), Method::Trap | Method::Send)
+}
+
+/// Bits of a transaction id that belong to the requester.
+const OWN_TRANSACTION_BITS: u64 = 0xFFFF_FFFF;
