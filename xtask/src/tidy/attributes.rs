@@ -24,7 +24,13 @@ pub fn findings(tree: &Tree) -> Vec<Finding> {
             };
             for (proof, _) in PROOFS.iter().filter(|(_, files)| !is_named(tree, files, name)) {
                 let what = format!("{name} has no {proof}");
-                found.push(Finding::new(RULE, path, at + 1, what, "see docs/adding-an-attribute.md"));
+                found.push(Finding::new(
+                    RULE,
+                    path,
+                    at + 1,
+                    what,
+                    "see docs/adding-an-attribute.md",
+                ));
             }
         }
     }
