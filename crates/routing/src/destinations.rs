@@ -1,0 +1,147 @@
+//! Who is routed, and in what order.
+//!
+//! The order decides which destination gets which of several equal ports. It is OpenSM's (observed in 3.3.23): first
+//! the hosts, switch by switch, those with most host links first and otherwise in OpenSM's GUID order, hosts of a
+//! switch by its ports; then the switches themselves.
+
+use core::cmp::Reverse;
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::Lids;
+use selvedge_types::{LidRange, NodeKind, PortNum};
+
+use crate::engine::EngineError;
+use crate::graph::{Graph, Lists};
+use crate::note::Note;
+
+/// An end port that LIDs lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Destination {
+    /// Its LIDs.
+    pub lids: LidRange,
+    /// Egress at its switch; 0 for the switch itself.
+    pub egress: u8,
+    /// Whether routes to it count as load.
+    pub counted: bool,
+}
+
+/// End ports in the order in which they are routed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Destinations {
+    attach: Vec<u32>,
+    batches: Lists<Destination>,
+}
+
+impl Destinations {
+    /// Sorts the end ports that have LIDs. Those without a live link to a switch are noted.
+    pub fn new(
+        fabric: &Fabric,
+        graph: &Graph,
+        lids: &Lids,
+        count_switches: bool,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, EngineError> {
+        let mut of_switch: Vec<Vec<Destination>> = vec![Vec::new(); graph.switches()];
+        let mut own: Vec<Option<Destination>> = vec![None; graph.switches()];
+        for (port, range) in lids.iter() {
+            if fabric.port(port).is_none() {
+                return Err(EngineError::ForeignLid { lid: range.base, port });
+            }
+            match attachment(fabric, port) {
+                Attachment::Switch(at) => {
+                    own[at as usize] = Some(Destination {
+                        lids: range,
+                        egress: 0,
+                        counted: count_switches,
+                    });
+                }
+                Attachment::Host { at, egress } => of_switch[at as usize].push(Destination {
+                    lids: range,
+                    egress,
+                    counted: true,
+                }),
+                Attachment::None => notes.push(Note::Detached {
+                    node: fabric.node(port.node).guid,
+                    port,
+                    lid: range.base,
+                }),
+                Attachment::NoEndPort => return Err(EngineError::ForeignLid { lid: range.base, port }),
+            }
+        }
+        let mut order: Vec<usize> = (0..graph.switches()).collect();
+        order.sort_by_key(|&s| {
+            (
+                Reverse(host_links(fabric, s)),
+                fabric.switch(idx(s)).guid.opensm_order(),
+            )
+        });
+        let mut all = Self::default();
+        for &s in &order {
+            of_switch[s].sort_by_key(|d| d.egress);
+            // A route that is not counted may be made at any time; here the hops towards `s` are at hand anyway.
+            let switch = own[s].filter(|_| !count_switches);
+            all.push(s, of_switch[s].drain(..).chain(switch));
+        }
+        if count_switches {
+            order.sort_by_key(|&s| fabric.switch(idx(s)).guid.opensm_order());
+            for &s in &order {
+                all.push(s, own[s]);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Batches of destinations at one switch: the switch and the destinations, in order.
+    pub fn batches(&self) -> impl Iterator<Item = (usize, &[Destination])> {
+        let switches = self.attach.iter().map(|&s| s as usize);
+        switches.enumerate().map(|(i, s)| (s, self.batches.get(i)))
+    }
+
+    fn push(&mut self, switch: usize, destinations: impl IntoIterator<Item = Destination>) {
+        self.batches.push(destinations);
+        self.attach.push(u32::try_from(switch).unwrap_or(u32::MAX));
+    }
+}
+
+/// What stands behind an end port.
+enum Attachment {
+    /// It is this switch.
+    Switch(u32),
+    /// A host port behind this switch's port.
+    Host { at: u32, egress: u8 },
+    /// A host port whose link is down, or leads to another host.
+    None,
+    /// An external port of a switch: it cannot have a LID.
+    NoEndPort,
+}
+
+fn attachment(fabric: &Fabric, port: PortRef) -> Attachment {
+    if let Some(SwitchIdx(at)) = fabric.switch_index(port.node) {
+        return if port.port == PortNum::MANAGEMENT {
+            Attachment::Switch(at)
+        } else {
+            Attachment::NoEndPort
+        };
+    }
+    let peer = fabric.peer(port).filter(|_| fabric.link_is_up(port));
+    match peer.and_then(|peer| Some((fabric.switch_index(peer.node)?, peer.port))) {
+        Some((SwitchIdx(at), port)) => Attachment::Host { at, egress: port.get() },
+        None => Attachment::None,
+    }
+}
+
+/// Live links of a switch that lead to something that is no switch.
+pub(crate) fn host_links(fabric: &Fabric, switch: usize) -> usize {
+    let node = fabric.switches()[idx(switch)];
+    fabric
+        .node(node)
+        .external_ports()
+        .filter(|&(port, _)| fabric.link_is_up(PortRef { node, port }))
+        .filter_map(|(_, p)| p.peer)
+        .filter(|peer| fabric.node(peer.node).kind != NodeKind::Switch)
+        .count()
+}
+
+fn idx(switch: usize) -> SwitchIdx {
+    SwitchIdx(u32::try_from(switch).unwrap_or(u32::MAX))
+}

@@ -1,0 +1,23 @@
+//! Routing engines: `(Fabric, Lids, Options, Seed) → Tables`, and nothing else.
+//!
+//! An [`Engine`] is chosen by name and routes a whole fabric: [`Engine::route`]. It reads no clock and no file, and gives
+//! the same bytes on any number of threads. Whether its tables are any good is not said here: the judge says that.
+//!
+//! All engines share a core. `graph` is the fabric as arrays; `destinations` is who is routed, and in what order;
+//! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table
+//! entries, spreading destinations over equal hops. So an engine of this family is only a rule that fills `paths`.
+
+mod balance;
+mod destinations;
+mod engine;
+mod graph;
+mod minhop;
+mod note;
+mod paths;
+mod previous;
+mod updn;
+
+pub use engine::{Engine, EngineError, Options, Routed};
+pub use note::{Note, RootSource};
+pub use previous::carry_over;
+pub use updn::UpDnOptions;

@@ -1,0 +1,210 @@
+//! What an engine tells the operator beside its tables.
+
+use core::fmt;
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::Lids;
+use selvedge_types::{Guid, Lid};
+
+use crate::graph::Graph;
+
+/// How the roots of a component were chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RootSource {
+    /// The operator named them.
+    Given,
+    /// OpenSM's rule: more than 90 % of the hosts are equally far away, and no other distance holds more than 5 %.
+    Histogram,
+    /// The switches form levels above the hosts; the roots are those with nothing above them.
+    Levels,
+    /// No structure was seen: the switch from which the farthest host is nearest.
+    Centre,
+}
+
+impl fmt::Display for RootSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Given => "given",
+            Self::Histogram => "by distance to hosts",
+            Self::Levels => "top of the levels",
+            Self::Centre => "centre",
+        })
+    }
+}
+
+/// Something an operator may want to know about a routing; not an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// SLV-ROUTE-0101: the switches fall into parts without a link between them.
+    Components {
+        /// Switches of each part, largest part first.
+        switches: Vec<usize>,
+    },
+    /// SLV-ROUTE-0102: an end port with LIDs has no live link to a switch: nothing is routed to it.
+    Detached {
+        /// GUID of the node.
+        node: Guid,
+        /// The port.
+        port: PortRef,
+        /// Its first LID.
+        lid: Lid,
+    },
+    /// SLV-ROUTE-0103: a switch's table has no room for the highest LIDs.
+    TableTooSmall {
+        /// The switch.
+        switch: Guid,
+        /// Entries it has.
+        entries: u16,
+        /// Highest LID in use.
+        top: Lid,
+    },
+    /// SLV-ROUTE-0111: the roots of one part of the fabric.
+    Roots {
+        /// How they were chosen.
+        source: RootSource,
+        /// The roots, ascending.
+        roots: Vec<Guid>,
+    },
+    /// SLV-ROUTE-0112: a given root is neither a switch nor on one.
+    UnknownRoot {
+        /// What was given.
+        guid: Guid,
+    },
+    /// SLV-ROUTE-0113: links between switches of one rank; the lower GUID counts as up.
+    EqualRankLinks {
+        /// How many.
+        count: usize,
+    },
+    /// SLV-ROUTE-0114: switches that were raised to the roots so that every root reaches every other.
+    RootsConnected {
+        /// The switches between them, ascending.
+        through: Vec<Guid>,
+    },
+    /// SLV-ROUTE-0115: pairs of switches between which no path goes up, then down.
+    NoLegalPath {
+        /// Ordered pairs inside one part of the fabric.
+        pairs: usize,
+    },
+}
+
+impl Note {
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Components { .. } => "SLV-ROUTE-0101",
+            Self::Detached { .. } => "SLV-ROUTE-0102",
+            Self::TableTooSmall { .. } => "SLV-ROUTE-0103",
+            Self::Roots { .. } => "SLV-ROUTE-0111",
+            Self::UnknownRoot { .. } => "SLV-ROUTE-0112",
+            Self::EqualRankLinks { .. } => "SLV-ROUTE-0113",
+            Self::RootsConnected { .. } => "SLV-ROUTE-0114",
+            Self::NoLegalPath { .. } => "SLV-ROUTE-0115",
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.code())?;
+        match self {
+            Self::Components { switches } => write!(
+                f,
+                "the fabric falls into {} parts ({} switches in the largest); hosts of different parts cannot talk",
+                switches.len(),
+                switches.first().unwrap_or(&0)
+            ),
+            Self::Detached { node, port, lid } => {
+                let port = port.port;
+                write!(
+                    f,
+                    "node {node} port {port} has LID {lid} but no live link to a switch; check its cable"
+                )
+            }
+            Self::TableTooSmall { switch, entries, top } => write!(
+                f,
+                "switch {switch} has a table of {entries} entries, the highest LID is {top}; it cannot forward to all"
+            ),
+            Self::Roots { source, roots } => write!(f, "roots ({source}): {}", Listed(roots)),
+            Self::UnknownRoot { guid } => {
+                write!(
+                    f,
+                    "root {guid} is neither a switch of this fabric nor attached to one; it is left out"
+                )
+            }
+            Self::EqualRankLinks { count } => {
+                write!(
+                    f,
+                    "{count} links join switches of one rank; the lower GUID counts as up"
+                )
+            }
+            Self::RootsConnected { through } => {
+                write!(f, "roots reach each other through {}", Listed(through))
+            }
+            Self::NoLegalPath { pairs } => write!(
+                f,
+                "{pairs} pairs of switches have no path that goes up, then down; connect_roots gives them one"
+            ),
+        }
+    }
+}
+
+/// GUIDs for people: the first few, and how many more.
+struct Listed<'a>(&'a [Guid]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// More than these do not help anybody who reads a line.
+        const SHOWN_MAX: usize = 4;
+        for (i, guid) in self.0.iter().take(SHOWN_MAX).enumerate() {
+            write!(f, "{}{guid}", if i == 0 { "" } else { ", " })?;
+        }
+        match self.0.len().saturating_sub(SHOWN_MAX) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+/// What is to be said whatever the engine.
+pub(crate) fn about_fabric(fabric: &Fabric, graph: &Graph, lids: &Lids, notes: &mut Vec<Note>) {
+    if graph.components() > 1 {
+        let mut switches = vec![0; graph.components()];
+        for s in 0..graph.switches() {
+            switches[graph.component(s)] += 1;
+        }
+        switches.sort_unstable_by(|a, b| b.cmp(a));
+        notes.push(Note::Components { switches });
+    }
+    let top = lids.top();
+    for node in fabric.switches().iter().map(|&idx| fabric.node(idx)) {
+        if let Some(entries) = node.switch.map(|s| s.linear_cap).filter(|&cap| cap <= top.0 && cap > 0) {
+            let switch = node.guid;
+            notes.push(Note::TableTooSmall { switch, entries, top });
+        }
+    }
+}
+
+/// GUIDs of switches given by position.
+pub(crate) fn guids(fabric: &Fabric, switches: impl IntoIterator<Item = u32>) -> Vec<Guid> {
+    switches.into_iter().map(|s| fabric.switch(SwitchIdx(s)).guid).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut() {
+        let note = Note::Roots {
+            source: RootSource::Levels,
+            roots: (1..=6).map(Guid).collect(),
+        };
+        assert_eq!(
+            note.to_string(),
+            "SLV-ROUTE-0111: roots (top of the levels): 0x0000000000000001, 0x0000000000000002, 0x0000000000000003, \
+             0x0000000000000004 and 2 more"
+        );
+    }
+}

@@ -1,0 +1,27 @@
+//! Tables of an earlier snapshot, for this one.
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{NO_PATH, Tables};
+use selvedge_types::Lid;
+
+/// The tables that were in force on `old`, with the switch indices of `new`: rows follow their switch's GUID; a switch
+/// that `old` does not have gets a row without entries.
+#[must_use]
+pub fn carry_over(old: &Fabric, tables: &Tables, new: &Fabric) -> Tables {
+    let mut carried = Tables::new(new.switches().len(), tables.top());
+    for (to, &node) in new.switches().iter_enumerated() {
+        let from = old.find(new.node(node).guid).and_then(|n| old.switch_index(n));
+        let Some(from) = from.filter(|&SwitchIdx(s)| (s as usize) < tables.switches()) else {
+            continue;
+        };
+        for block in 0..tables.blocks() {
+            *carried.block_mut(to, block) = *tables.block(from, block);
+        }
+    }
+    carried
+}
+
+/// The previous egress of a LID, if there was one.
+pub(crate) fn egress(previous: Option<&Tables>, switch: SwitchIdx, lid: Lid) -> Option<u8> {
+    previous.map(|t| t.get(switch, lid)).filter(|&port| port != NO_PATH)
+}
