@@ -18,8 +18,10 @@ pub struct Tree {
 impl Tree {
     /// The folder that holds the workspace's Cargo.toml.
     pub fn workspace_root() -> PathBuf {
-        let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
-        xtask.parent().unwrap_or(xtask).to_path_buf()
+        // What `cargo run` says goes first: checkouts may share a target folder.
+        let xtask = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+        let xtask = PathBuf::from(xtask);
+        xtask.parent().map(Path::to_path_buf).unwrap_or(xtask)
     }
 
     /// Reads every UTF-8 file under `root`; other files (captures, corpora) are nobody's text and left out.
