@@ -567,6 +567,7 @@ impl fmt::Display for Notice {
 }
 
 impl fmt::Display for Trap {
+    /// The M_Key of trap 256 may be one digit from the right one; only whether there was one is shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::GidInService { gid } => write!(f, "in service gid={gid}"),
@@ -589,14 +590,14 @@ impl fmt::Display for Trap {
             Self::SystemImageGuid { lid, guid } => write!(f, "system image lid={lid} guid={guid}"),
             Self::BadMKey(bad) => write!(
                 f,
-                "bad M_Key lid={} dr_slid={} method={:#x} attribute={:#x} mod={:#x} mkey={:#x} dr={} truncated={} hops={} \
+                "bad M_Key lid={} dr_slid={} method={:#x} attribute={:#x} mod={:#x} mkey={} dr={} truncated={} hops={} \
                  path={}",
                 bad.lid,
                 bad.dr_slid,
                 bad.method,
                 bad.attribute,
                 bad.modifier,
-                bad.m_key,
+                if bad.m_key == 0 { "none" } else { "set" },
                 u8::from(bad.directed),
                 u8::from(bad.truncated),
                 bad.hop_count,

@@ -18,7 +18,10 @@ pub enum LinkDownDefault {
     Polling,
 }
 
-/// Address, state, link and limits of one port. The modifier is the port's number (0 on a CA: the port asked).
+/// Address, state, link and limits of one port.
+///
+/// Modifier: bits 0–7 the port (0: on a switch its management port, on a CA the port asked), bit 31
+/// [`PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS`].
 ///
 /// Source: IBA vol 1 §14.2.5.6; offsets as in rdma-core `libibmad/fields.c`. Where a field is `None`, its code is 0:
 /// "no change" in a Set, "does not apply" in an answer (ports that are down, a switch's port 0). Reserved codes of
@@ -148,6 +151,16 @@ pub struct PortInfo {
 }
 
 impl PortInfo {
+    /// Bit of the modifier: the manager understands extended speeds. OpenSM sets it in Sets (observed, see
+    /// `tests/golden/peers.txt`); an agent that ignores it does no harm.
+    pub const SM_SUPPORTS_EXTENDED_SPEEDS: u32 = 1 << 31;
+
+    /// Port of a modifier, without the bits above.
+    #[must_use]
+    pub const fn port(modifier: u32) -> u8 {
+        modifier as u8
+    }
+
     /// Width and speed in use; `None` while a field says neither one width nor one speed.
     ///
     /// An extended speed wins over SDR to QDR, whatever the capability mask says: switches have a mask on port 0 only.

@@ -1,0 +1,146 @@
+//! Bytes that nobody sends in good faith, and the stored corpus of the fuzz target.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{peers, vectors};
+use selvedge_wire::fuzz_body::decode_encode_print;
+use selvedge_wire::{DecodeError, MAD_LEN, Mad};
+
+#[test]
+fn only_256_bytes_are_a_mad() {
+    for have in 0..=512 {
+        let bytes = vec![0xA5; have];
+        let want = if have == MAD_LEN {
+            Ok(Mad::from_bytes([0xA5; MAD_LEN]))
+        } else {
+            let (what, need) = ("MAD", MAD_LEN);
+            Err(DecodeError::Truncated { what, need, have })
+        };
+        assert_eq!(Mad::new_checked(&bytes), want, "{have} bytes");
+        decode_encode_print(&bytes);
+    }
+}
+
+#[test]
+fn every_prefix_of_a_datagram() {
+    for golden in vectors() {
+        (0..MAD_LEN).for_each(|length| decode_encode_print(&golden.mad.as_bytes()[..length]));
+    }
+}
+
+#[test]
+fn every_flipped_bit() {
+    for golden in vectors() {
+        println!("{}", golden.title);
+        for bit in 0..8 * MAD_LEN {
+            let mut bytes = *golden.mad.as_bytes();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            decode_encode_print(&bytes);
+        }
+    }
+}
+
+#[test]
+fn every_byte_of_the_header() {
+    for at in 0..24 {
+        for value in 0..=255 {
+            let mut bytes = *vectors()[0].mad.as_bytes();
+            bytes[at] = value;
+            decode_encode_print(&bytes);
+        }
+    }
+}
+
+#[test]
+fn malformed_routes_print() {
+    let check = |hops: u8, want: &str| {
+        let mut bytes = [0; MAD_LEN];
+        (bytes[0], bytes[1], bytes[3], bytes[7], bytes[17]) = (1, 0x81, 1, hops, 0x11);
+        bytes[32..36].fill(0xFF);
+        let line = Mad::from_bytes(bytes).to_string();
+        assert_eq!(line, want);
+    };
+    check(0, "SubnGet NodeInfo tid=0x0 dr=0");
+    check(2, "SubnGet NodeInfo tid=0x0 dr=0,0,0");
+    check(64, "SubnGet NodeInfo tid=0x0 dr=malformed(64 hops)");
+    check(255, "SubnGet NodeInfo tid=0x0 dr=malformed(255 hops)");
+}
+
+#[test]
+fn what_is_unknown_prints_in_hexadecimal() {
+    let check = |change: &[(usize, u8)], want: &str| {
+        let mut bytes = [0; MAD_LEN];
+        (bytes[0], bytes[1], bytes[3]) = (1, 0x01, 0x81);
+        change.iter().for_each(|&(at, value)| bytes[at] = value);
+        assert_eq!(Mad::from_bytes(bytes).to_string(), want);
+    };
+    check(&[(16, 0xFF), (17, 0x17)], "SubnGetResp attribute=0xff17 tid=0x0");
+    check(
+        &[(16, 0xFF), (17, 0x17), (65, 0xAB)],
+        "SubnGetResp attribute=0xff17 tid=0x0 | 00ab",
+    );
+    check(
+        &[(1, 0x32), (3, 0x33), (24, 1)],
+        "Class0x32Method0x33 attribute=0x0000 tid=0x0 | 01",
+    );
+    check(
+        &[(0, 7), (5, 0x1C), (17, 2)],
+        "SubnGetResp Notice tid=0x0 base_version=7 status=0x001c(bad field) | Notice vendor=0x000000 device=0 fatal issuer=0 toggle=0 count=0 details=000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
+    );
+    check(
+        &[(17, 0x11), (66, 9)],
+        "SubnGetResp NodeInfo tid=0x0 | SLV-WIRE-0002: NodeInfo.NodeType is 0x9, want 1 CA, 2 switch or 3 router: 000009",
+    );
+}
+
+fn corpus() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
+}
+
+/// Golden datagrams as they are and with a few bytes changed, cut or grown: what a fuzzer starts from.
+///
+/// The changes come from a fixed multiplicative generator, so that the files are the same wherever they are made.
+fn seeds() -> Vec<(String, Vec<u8>)> {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut random = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut seeds = Vec::new();
+    for (index, golden) in peers().into_iter().step_by(3).chain(vectors()).enumerate() {
+        let bytes = golden.mad.as_bytes().to_vec();
+        let mut mutant = bytes.clone();
+        for _ in 0..1 + random(8) {
+            mutant[random(MAD_LEN)] = random(256) as u8;
+        }
+        if index % 4 == 0 {
+            mutant.resize(random(2 * MAD_LEN), 0xFF);
+        }
+        seeds.push((format!("golden-{index:03}.bin"), bytes));
+        seeds.push((format!("mutant-{index:03}.bin"), mutant));
+    }
+    seeds
+}
+
+/// `SELVEDGE_BLESS=1` writes the seeds; what a fuzzer found is added by hand and stays.
+#[test]
+fn the_stored_corpus_holds() {
+    if std::env::var_os("SELVEDGE_BLESS").is_some() {
+        std::fs::create_dir_all(corpus()).expect("the corpus can be written");
+        for (name, bytes) in seeds() {
+            std::fs::write(corpus().join(name), bytes).expect("the corpus can be written");
+        }
+    }
+    let mut count = 0;
+    for entry in std::fs::read_dir(corpus()).expect("the corpus") {
+        let path = entry.expect("an entry").path();
+        println!("{}", path.display());
+        decode_encode_print(&std::fs::read(path).expect("a file"));
+        count += 1;
+    }
+    assert!(count >= seeds().len(), "{count} files");
+}

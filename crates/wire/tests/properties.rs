@@ -1,0 +1,231 @@
+//! Properties of every attribute, over values and over bytes.
+
+use proptest::prelude::*;
+use selvedge_types::{Lid, LinkSpeed};
+use selvedge_wire::*;
+
+/// Bits of an attribute that mean nothing: (byte, mask).
+type Reserved = &'static [(usize, u8)];
+
+/// Reserved bytes from `from` on are given as a range because there are many.
+fn cleared<const N: usize>(mut data: [u8; N], reserved: Reserved, from: usize) -> [u8; N] {
+    reserved.iter().for_each(|&(at, mask)| data[at] &= !mask);
+    data[from..].fill(0);
+    data
+}
+
+/// Every bit that is not reserved survives, and every value that bytes can mean is encoded to bytes that mean it.
+///
+/// As fields are types that hold no more than their bits, the values that bytes can mean are all values there are,
+/// fields of 24 and 20 bits excepted (they are cut, and say so).
+fn check<A: Attribute + PartialEq + std::fmt::Debug>(data: [u8; 64], reserved: Reserved, from: usize) {
+    let value = A::parse(&data).expect("legal bytes");
+    assert_eq!(value.emit(), cleared(data, reserved, from));
+    assert_eq!(A::parse(&value.emit()), Ok(value));
+}
+
+fn check_gmp<A: GmpAttribute + PartialEq + std::fmt::Debug>(data: [u8; 192], reserved: Reserved, from: usize) {
+    let value = A::parse(&data).expect("legal bytes");
+    assert_eq!(value.emit(), cleared(data, reserved, from));
+    assert_eq!(A::parse(&value.emit()), Ok(value));
+}
+
+/// Takes the enumerated four-bit codes of `data` modulo the number of legal ones: (byte, is the high half, count).
+fn legal(mut data: [u8; 64], codes: &[(usize, bool, u8)]) -> [u8; 64] {
+    for &(at, high, count) in codes {
+        let (other, code) = if high {
+            (data[at] & 0x0F, data[at] >> 4)
+        } else {
+            (data[at] & 0xF0, data[at] & 0x0F)
+        };
+        data[at] = other | if high { (code % count) << 4 } else { code % count };
+    }
+    data
+}
+
+/// PortState, PortPhysicalState, LinkDownDefaultState, NeighborMTU, VLCap, MTUCap, OperationalVLs.
+const PORT_INFO_CODES: [(usize, bool, u8); 7] = [
+    (32, false, 5),
+    (33, true, 8),
+    (33, false, 3),
+    (36, true, 6),
+    (37, true, 6),
+    (41, false, 6),
+    (43, true, 6),
+];
+
+fn smp_data() -> impl Strategy<Value = [u8; 64]> {
+    proptest::array::uniform32(any::<[u8; 2]>()).prop_map(|pairs| core::array::from_fn(|i| pairs[i / 2][i % 2]))
+}
+
+fn gmp_data() -> impl Strategy<Value = [u8; 192]> {
+    [smp_data(), smp_data(), smp_data()].prop_map(|parts| core::array::from_fn(|i| parts[i / 64][i % 64]))
+}
+
+proptest! {
+    #[test]
+    fn smp_attributes(data in smp_data()) {
+        check::<NodeDescription>(data, &[], 64);
+        check::<GuidInfo>(data, &[], 64);
+        check::<PKeyTable>(data, &[], 64);
+        check::<LinearForwardingTable>(data, &[], 64);
+        check::<MulticastForwardingTable>(data, &[], 64);
+        check::<Notice>(data, &[], 64);
+        check::<SwitchInfo>(data, &[(16, 0x07), (17, 0xFF)], 20);
+        check::<SlToVl>(data, &[], 8);
+        let mut node_info = data;
+        (node_info[2], node_info[3]) = (1 + data[2] % 3, data[3] % 255);
+        check::<NodeInfo>(node_info, &[], 40);
+        check::<SmInfo>(legal(data, &[(20, false, 4)]), &[], 21);
+        check::<PortInfo>(legal(data, &PORT_INFO_CODES), &[(34, 0x38), (52, 0xE0), (56, 0xFF), (63, 0xE0)], 64);
+        let mut arbitration = data;
+        arbitration.iter_mut().step_by(2).for_each(|lane| *lane &= 0x0F);
+        check::<VlArbitration>(arbitration, &[], 64);
+    }
+
+    #[test]
+    fn gmp_attributes(data in gmp_data()) {
+        check_gmp::<ClassPortInfo>(data, &[(32, 0xFF)], 72);
+        check_gmp::<PortCounters>(data, &[(0, 0xFF)], 44);
+        check_gmp::<PortCountersExtended>(data, &[(0, 0xFF)], 184);
+    }
+
+    #[test]
+    fn illegal_codes_are_refused(data in smp_data(), field in 0..PORT_INFO_CODES.len(), code in any::<u8>()) {
+        let mut data = legal(data, &PORT_INFO_CODES);
+        let (at, high, count) = PORT_INFO_CODES[field];
+        prop_assume!(count < 16);
+        let code = count + code % (16 - count);
+        data[at] = if high { data[at] & 0x0F | code << 4 } else { data[at] & 0xF0 | code };
+        let refused = matches!(PortInfo::parse(&data), Err(DecodeError::Field { found, .. }) if found == u64::from(code));
+        prop_assert!(refused, "code {} at {}", code, at);
+    }
+
+    /// Details of known traps survive; what the standard reserves in them is not kept.
+    #[test]
+    fn traps(data in smp_data(), number in prop::sample::select(vec![
+        64_u16, 65, 66, 67, 128, 129, 130, 131, 144, 145, 256, 257, 258, 259,
+    ])) {
+        let mut notice = Notice::parse(&data).expect("any bytes are a notice");
+        notice.source = NoticeSource::Generic { producer: PRODUCER_CA, trap: number };
+        let trap = notice.trap().expect("a known trap");
+        prop_assert_eq!(trap.number(), number);
+        prop_assert_eq!(Notice::new(PRODUCER_CA, Lid(1), &trap).trap(), Some(trap));
+    }
+
+    /// Random bytes hit a known attribute rarely, so class, method and attribute are chosen from those that exist.
+    #[test]
+    fn any_mad_prints(
+        body in proptest::collection::vec(any::<u8>(), 256),
+        class in prop::sample::select(vec![0x01_u8, 0x03, 0x04, 0x81, 0x32]),
+        attribute in 0_u8..0x40,
+        random_header in any::<bool>(),
+    ) {
+        let mut body = body;
+        if !random_header {
+            (body[1], body[16], body[17]) = (class, 0, attribute);
+        }
+        fuzz_body::decode_encode_print(&body);
+    }
+
+    #[test]
+    fn descriptions_keep_whole_characters(text in "\\PC{0,80}") {
+        let description = NodeDescription::new(&text);
+        let kept = description.text();
+        prop_assert!(text.starts_with(&*kept));
+        prop_assert!(kept.len() > 60 || kept.len() == text.len());
+    }
+}
+
+#[test]
+fn descriptions_do_not_drive_a_terminal() {
+    let check = |raw: &[u8], want: &str| {
+        let mut data = [0; 64];
+        data[..raw.len()].copy_from_slice(raw);
+        let description = NodeDescription::parse(&data).expect("any bytes are a description");
+        assert_eq!(description.to_string(), want);
+    };
+    check(b"", "NodeDescription \"\"");
+    check(b"a\0b", "NodeDescription \"a\"");
+    check(b"\x1b[2J\n\"", r#"NodeDescription "\u{1b}[2J\n\"""#);
+    check(b"caf\xe9", "NodeDescription \"caf\u{fffd}\"");
+    check(&[b'x'; 64], &format!("NodeDescription \"{}\"", "x".repeat(64)));
+}
+
+#[test]
+fn narrow_fields_refuse_what_does_not_fit() {
+    assert_eq!(Bits::<5>::new(31).map(Bits::get), Some(31));
+    assert_eq!(Bits::<5>::new(32), None);
+    assert_eq!(Bits::<5>::saturating(200), Bits::MAX);
+    assert_eq!(Bits::<3>::low(0xFA).get(), 2);
+}
+
+#[test]
+fn rates() {
+    let check = |width: u8, basic: u8, extended: u8, want: &str| {
+        let info = PortInfo {
+            width_active: LinkWidths::new(width),
+            speed_active: LinkSpeeds::new(basic),
+            ext_speed_active: ExtLinkSpeeds::new(extended),
+            ..PortInfo::default()
+        };
+        let found = info.rate_active().map_or("-".to_owned(), |rate| rate.to_string());
+        assert_eq!(found, want, "{width} {basic} {extended}");
+    };
+    check(2, 1, 0, "4xSDR");
+    check(1, 2, 0, "1xDDR");
+    check(8, 4, 0, "12xQDR");
+    check(2, 4, 1, "4xFDR");
+    check(2, 0, 8, "4xNDR");
+    check(16, 4, 4, "2xHDR");
+    // Nothing, two at once, and a bit that is no speed.
+    check(0, 1, 0, "-");
+    check(3, 1, 0, "-");
+    check(2, 0, 0, "-");
+    check(2, 3, 0, "-");
+    check(2, 8, 0, "-");
+    check(2, 4, 3, "-");
+}
+
+#[test]
+fn special_speed_codes() {
+    assert_eq!(ExtSpeedEnable::DISABLED.bits(), 30);
+    assert_eq!(ExtSpeedEnable::ALL_SUPPORTED.bits(), 31);
+    assert_eq!(ExtSpeedEnable::ALL_SUPPORTED.speeds(), None);
+    assert_eq!(LinkSpeeds::ALL_SUPPORTED.bits(), 15);
+    assert_eq!(LinkWidths::ALL_SUPPORTED.bits(), 255);
+    assert!(!LinkSpeeds::ALL_SUPPORTED.contains(LinkSpeed::Fdr10));
+}
+
+#[test]
+fn lanes() {
+    let check = |lanes: u8, want: Option<u8>| assert_eq!(VlCount::at_most(lanes).map(VlCount::lanes), want, "{lanes}");
+    check(0, None);
+    check(1, Some(1));
+    check(3, Some(2));
+    check(7, Some(4));
+    check(14, Some(8));
+    check(15, Some(15));
+    check(255, Some(15));
+}
+
+#[test]
+fn places_in_tables() {
+    let check = |lid: u16, want: Option<(u16, usize)>| {
+        assert_eq!(MulticastForwardingTable::place_of(Lid(lid)), want, "{lid:#x}");
+    };
+    check(0xBFFF, None);
+    check(0xC000, Some((0, 0)));
+    check(0xC021, Some((1, 1)));
+    check(0xFFFE, Some((MulticastForwardingTable::LAST_BLOCK, 30)));
+    check(0xFFFF, None);
+    let modifier = MulticastForwardingTable::modifier(0x1FF, 15);
+    assert_eq!(modifier, 0xF000_01FF);
+    assert_eq!(MulticastForwardingTable::block(modifier), 0x1FF);
+    assert_eq!(MulticastForwardingTable::position(modifier), 15);
+    assert_eq!(
+        LinearForwardingTable::block_of(Lid::UNICAST_MAX),
+        LinearForwardingTable::LAST_BLOCK
+    );
+    assert_eq!(LinearForwardingTable::LAST_BLOCK, 767);
+}
