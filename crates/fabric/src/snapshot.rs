@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_types::{Guid, Idx, IdxVec, NodeKind, PortNum};
+use selvedge_types::{Guid, Idx, IdxVec, NodeKind, PKey, PortNum};
 use serde::{Deserialize, Serialize};
 
-use crate::{Node, Port};
+use crate::{LinkState, Node, Port, PortSettings, SwitchSettings};
 
 /// Position of a node in a [`Fabric`]: ascending GUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -174,6 +174,28 @@ impl Fabric {
     #[must_use]
     pub fn host_count(&self) -> usize {
         self.nodes.len() - self.switches.len()
+    }
+
+    /// Records what a port's agent holds now; nothing happens if there is no such port. The structure stays as it is.
+    pub fn set_port(&mut self, at: PortRef, link: LinkState, settings: PortSettings) {
+        if let Some(port) = self.nodes.get_mut(at.node).and_then(|n| n.port_mut(at.port)) {
+            port.link = link;
+            port.settings = settings;
+        }
+    }
+
+    /// Records the P_Keys that a port's agent holds now.
+    pub fn set_pkeys(&mut self, at: PortRef, pkeys: Vec<PKey>) {
+        if let Some(port) = self.nodes.get_mut(at.node).and_then(|n| n.port_mut(at.port)) {
+            port.pkeys = pkeys;
+        }
+    }
+
+    /// Records what a switch's agent holds now.
+    pub fn set_switch(&mut self, node: NodeIdx, settings: SwitchSettings) {
+        if let Some(node) = self.nodes.get_mut(node) {
+            node.switch_settings = settings;
+        }
     }
 
     /// `"description"[port]`, as the field writes a port; the GUID stands in for an empty description.

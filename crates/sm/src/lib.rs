@@ -1,1 +1,31 @@
 //! The subnet manager: discover, plan, judge, apply.
+//!
+//! [`Sm`] is a sans-I/O core: `handle(now, input)` gives outputs. It reads no clock and opens no socket, and it answers
+//! SMInfo and traps at any time, because planning is a [`Job`] that runs elsewhere. Sets leave it only out of a
+//! `Judged<ChangeSet>`.
+
+mod apply;
+mod config;
+mod core;
+mod discover;
+mod event;
+mod handover;
+mod inventory;
+mod io;
+mod job;
+mod lid;
+mod light;
+mod ports;
+mod report;
+mod smp;
+mod stage;
+mod traps;
+mod view;
+
+pub use crate::config::{Config, Mode};
+pub use crate::core::Sm;
+pub use event::{Event, Severity, SweepReason};
+pub use inventory::{Agent, Inventory};
+pub use io::{Command, Input, Output, PersistentState};
+pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome};
+pub use view::{MadCounters, PortReason, PortReport, Progress, Role, StageName, View};

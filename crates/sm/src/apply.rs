@@ -1,0 +1,233 @@
+//! Sends a judged change set, phase by phase, and keeps account of what each agent answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
+use selvedge_plan::{Installed, Op};
+use selvedge_types::PortState;
+use selvedge_wire::{Attribute, Datagram, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
+
+use crate::event::Event;
+use crate::inventory::{Inventory, settings};
+use crate::job::Outcome;
+use crate::smp;
+
+/// A Set on its way: position in the change set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SetId {
+    phase: usize,
+    op: usize,
+}
+
+/// An application in progress.
+#[derive(Debug)]
+pub struct Apply {
+    /// What is applied.
+    pub outcome: Arc<Outcome>,
+    inventory: Arc<Inventory>,
+    /// What the agents hold, as acknowledged so far.
+    pub fabric: Fabric,
+    /// Tables as acknowledged so far.
+    pub installed: Installed,
+    phase: usize,
+    next: usize,
+    in_flight: usize,
+    /// Sets acknowledged.
+    pub acknowledged: usize,
+    /// Ports whose Set failed.
+    pub failed_ports: BTreeSet<PortRef>,
+    /// Nodes of which a Set other than PortInfo failed.
+    failed_nodes: BTreeSet<NodeIdx>,
+    /// Sets that failed or were left out because of a failure.
+    pub failed: usize,
+}
+
+impl Apply {
+    /// Begins.
+    pub fn new(outcome: Arc<Outcome>, inventory: Arc<Inventory>, installed: Installed) -> Self {
+        let fabric = Fabric::clone(&inventory.fabric);
+        Self {
+            outcome,
+            inventory,
+            fabric,
+            installed,
+            phase: 0,
+            next: 0,
+            in_flight: 0,
+            acknowledged: 0,
+            failed_ports: BTreeSet::new(),
+            failed_nodes: BTreeSet::new(),
+            failed: 0,
+        }
+    }
+
+    /// True when every phase is done.
+    pub fn is_done(&self) -> bool {
+        self.phase >= self.outcome.changes.phases.len()
+    }
+
+    /// The next Set of the current phase; `None` until its answers are in or everything is done.
+    pub fn next(&mut self, m_key: u64) -> Option<(SetId, u32, Datagram)> {
+        let outcome = Arc::clone(&self.outcome);
+        loop {
+            let phase = outcome.changes.phases.get(self.phase)?;
+            let Some(op) = phase.ops.get(self.next) else {
+                if self.in_flight > 0 {
+                    return None;
+                }
+                self.phase += 1;
+                self.next = 0;
+                continue;
+            };
+            let id = SetId { phase: self.phase, op: self.next };
+            self.next += 1;
+            if self.is_pointless(op) {
+                self.failed += 1;
+                continue;
+            }
+            match self.build(op, m_key) {
+                Some(datagram) => {
+                    self.in_flight += 1;
+                    return Some((id, op.node().0, datagram));
+                }
+                None => self.failed += 1,
+            }
+        }
+    }
+
+    /// A port is not activated when what lies before it failed.
+    fn is_pointless(&self, op: &Op) -> bool {
+        match op {
+            Op::Port { port, state: Some(PortState::Active), .. } => {
+                self.failed_ports.contains(port) || self.failed_nodes.contains(&port.node)
+            }
+            Op::Port { .. } | Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => false,
+        }
+    }
+
+    fn build(&self, op: &Op, m_key: u64) -> Option<Datagram> {
+        let agent = self.inventory.agents.get(op.node())?;
+        Some(match op {
+            Op::Lft { block, data, .. } => smp::set(&smp::lft(data), u32::from(*block), &agent.route, m_key),
+            Op::Switch { settings, .. } => {
+                smp::set(&smp::switch_info(agent.switch.as_ref()?, *settings), 0, &agent.route, m_key)
+            }
+            Op::PKeys { port, keys } => smp::set(&smp::pkeys(keys), 0, agent.route_to(port.port), m_key),
+            Op::Port { port, settings, state } => {
+                let seen = self.inventory.port_info(*port)?;
+                let info = smp::port_info(seen, settings, *state);
+                smp::set(&info, u32::from(port.port.get()), agent.route_to(port.port), m_key)
+            }
+        })
+    }
+
+    /// Takes the answer to a Set: it counts only if the agent now holds what was asked.
+    pub fn ended(&mut self, id: SetId, answer: Option<&Mad>, events: &mut Vec<Event>) {
+        self.in_flight -= 1;
+        let outcome = Arc::clone(&self.outcome);
+        let op = &outcome.changes.phases[id.phase].ops[id.op];
+        let result = match answer {
+            None => Err("nobody answered".to_owned()),
+            Some(mad) if mad.status().0 != 0 => Err(format!("status {:#06x}", mad.status().0)),
+            Some(mad) => self.check(op, mad),
+        };
+        match result {
+            Ok(()) => self.acknowledged += 1,
+            Err(why) => {
+                self.failed += 1;
+                match op {
+                    Op::Port { port, .. } | Op::PKeys { port, .. } => self.failed_ports.insert(*port),
+                    Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
+                };
+                events.push(Event::SetFailed { what: self.describe(op), why });
+            }
+        }
+    }
+
+    fn check(&mut self, op: &Op, mad: &Mad) -> Result<(), String> {
+        let data = mad.smp_data();
+        match op {
+            Op::Lft { node, block, data: want } => {
+                let held = LinearForwardingTable::parse(data).map_err(|e| e.to_string())?;
+                if let Some(switch) = self.fabric.switch_index(*node) {
+                    self.installed.learn(switch, usize::from(*block), held.ports);
+                }
+                expect(held.ports == **want, || "the switch answers with another table".to_owned())
+            }
+            Op::Switch { node, settings } => {
+                let held = SwitchInfo::parse(data).map_err(|e| e.to_string())?;
+                self.fabric.set_switch(*node, *settings);
+                expect(held.linear_top.0 == settings.linear_top, || {
+                    format!("the switch answers with LinearFDBTop {}", held.linear_top)
+                })
+            }
+            Op::PKeys { port, keys } => {
+                let held = PKeyTable::parse(data).map_err(|e| e.to_string())?;
+                self.fabric.set_pkeys(*port, keys.clone());
+                expect(held.keys.starts_with(keys), || "the port answers with other P_Keys".to_owned())
+            }
+            Op::Port { port, settings: want, state } => {
+                let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
+                let mut now = settings(&held);
+                // Agents hide the M_Key from askers without it, and some clear it in answers.
+                now.m_key = want.m_key;
+                let link = LinkState {
+                    state: held.state.unwrap_or(PortState::Down),
+                    phys: held.phys_state.unwrap_or_default(),
+                    rate: held.rate_active().unwrap_or_default(),
+                };
+                self.fabric.set_port(*port, link, now);
+                if let Some(difference) = difference(want, &now) {
+                    return Err(difference);
+                }
+                expect(state.is_none() || held.state == *state, || {
+                    format!("the port answers with state {}", link.state)
+                })
+            }
+        }
+    }
+
+    fn describe(&self, op: &Op) -> String {
+        let name = |node: &NodeIdx| format!("\"{}\"", self.fabric.node(*node).description);
+        match op {
+            Op::Lft { node, block, .. } => format!("LinearForwardingTable block {block} of {}", name(node)),
+            Op::Switch { node, .. } => format!("SwitchInfo of {}", name(node)),
+            Op::PKeys { port, .. } => format!("P_KeyTable of {}", self.fabric.port_name(*port)),
+            Op::Port { port, state: Some(state), .. } => {
+                format!("PortInfo of {} (to {state})", self.fabric.port_name(*port))
+            }
+            Op::Port { port, state: None, .. } => format!("PortInfo of {}", self.fabric.port_name(*port)),
+        }
+    }
+
+    /// Nodes whose tables did not take.
+    pub const fn failed_nodes(&self) -> &BTreeSet<NodeIdx> {
+        &self.failed_nodes
+    }
+
+    /// LIDs by port GUID, as planned: what must be stored before they are given out.
+    pub fn lids_by_guid(outcome: &Outcome, fabric: &Fabric) -> BTreeMap<selvedge_types::Guid, selvedge_types::LidRange> {
+        let guid = |at: PortRef| fabric.port(at).map(|p| p.guid);
+        outcome.plan.lids.iter().filter_map(|(at, range)| Some((guid(at)?, range))).collect()
+    }
+}
+
+fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+/// The first setting that an agent did not take, in words.
+fn difference(want: &PortSettings, held: &PortSettings) -> Option<String> {
+    let differs = [
+        ("LID", u64::from(want.lids.base.0), u64::from(held.lids.base.0)),
+        ("LMC", u64::from(want.lids.lmc.get()), u64::from(held.lids.lmc.get())),
+        ("MasterSMLID", u64::from(want.sm_lid.0), u64::from(held.sm_lid.0)),
+        ("NeighborMTU", u64::from(want.mtu.bytes()), u64::from(held.mtu.bytes())),
+        ("OperationalVLs", u64::from(want.oper_vls), u64::from(held.oper_vls)),
+    ];
+    differs
+        .into_iter()
+        .find(|(_, want, held)| want != held)
+        .map(|(field, want, held)| format!("the port answers with {field} {held}, asked for {want}"))
+}

@@ -1,0 +1,68 @@
+//! How a manager behaves; values only.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_plan::Policy;
+use selvedge_wire::LocalPort;
+
+/// What a manager may do to the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Manage: take part in elections and, as master, bring the subnet to the plan.
+    Manage,
+    /// Discover, plan and judge, but send no Set and take no part in elections.
+    DryRun,
+    /// Discover and keep looking; sends only Gets, plans nothing.
+    Watch,
+}
+
+/// Configuration of a manager.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What it may do.
+    pub mode: Mode,
+    /// The port it sits at.
+    pub local: LocalPort,
+    /// What the operator wants.
+    pub policy: Arc<Policy>,
+    /// SM priority, 0–15; the higher one becomes master, then the lower port GUID. Default 0.
+    pub priority: u8,
+    /// SM_Key. Default 1, OpenSM's.
+    pub sm_key: u64,
+    /// SMPs outstanding in all. Default 32: VL15 has no flow control, more overruns agents and sockets.
+    pub window: usize,
+    /// SMPs outstanding at one agent. Default 2: an agent is one processor.
+    pub agent_window: usize,
+    /// Time after which a request is repeated. Default 200 ms, OpenSM's.
+    pub timeout: Duration,
+    /// Repeats before a request has failed. Default 3, OpenSM's.
+    pub retries: u8,
+    /// Time between light sweeps; `None`: no sweeps by time. Default 10 s, OpenSM's.
+    pub sweep_interval: Option<Duration>,
+    /// Time between a standby's polls of the master. Default 1 s.
+    pub poll_interval: Duration,
+    /// Polls without an answer after which the master is gone. Default 3.
+    pub poll_misses: u32,
+}
+
+impl Config {
+    /// The defaults for a manager at `local`.
+    #[must_use]
+    pub fn new(mode: Mode, local: LocalPort, policy: Arc<Policy>) -> Self {
+        Self {
+            mode,
+            local,
+            policy,
+            priority: 0,
+            sm_key: 1,
+            window: 32,
+            agent_window: 2,
+            timeout: Duration::from_millis(200),
+            retries: 3,
+            sweep_interval: Some(Duration::from_secs(10)),
+            poll_interval: Duration::from_secs(1),
+            poll_misses: 3,
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Walks the fabric: every node, every port, every cable, each asked once, all in parallel.
+//!
+//! A new node is asked for its description, a switch for SwitchInfo and every PortInfo; behind every port whose link
+//! is up, NodeInfo tells who is there and by which port it was entered. One answer gives a cable from both ends; cables
+//! between switches are asked from both all the same, because only that tells two switches with one GUID apart.
+
+use std::collections::BTreeMap;
+
+use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
+use selvedge_wire::{
+    Attribute, AttributeId, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo,
+    SwitchInfo,
+};
+
+use crate::PortReason;
+use crate::event::Event;
+use crate::inventory::{Found, FoundLinks, FoundPort};
+
+/// What was asked of whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// NodeInfo behind a port; `None`: our own node.
+    Node {
+        /// The port from which the way goes on.
+        from: Option<(usize, PortNum)>,
+        /// The way.
+        route: DirectedRoute,
+    },
+    /// NodeDescription of a node.
+    Description(usize),
+    /// SwitchInfo of a node.
+    Switch(usize),
+    /// PortInfo of a port.
+    Port(usize, PortNum),
+    /// P_KeyTable of a port, first block.
+    PKeys(usize, PortNum),
+}
+
+/// A request to make: to which agent, what.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    /// The agent: a found node, or one per unknown peer.
+    pub agent: u32,
+    /// What to remember.
+    pub ask: Ask,
+    /// The attribute.
+    pub attribute: AttributeId,
+    /// Its modifier.
+    pub modifier: u32,
+    /// The way.
+    pub route: DirectedRoute,
+}
+
+/// Agents nobody knows yet are numbered from here.
+const UNKNOWN_AGENTS: u32 = 1 << 31;
+
+/// A walk in progress.
+#[derive(Debug)]
+pub struct Discovery {
+    /// Nodes in order of discovery; the first is our own.
+    pub found: Vec<Found>,
+    /// Cables, from both ends.
+    pub links: FoundLinks,
+    by_guid: BTreeMap<Guid, usize>,
+    probes: u32,
+    /// Answers so far.
+    pub answers: u64,
+}
+
+impl Discovery {
+    /// A walk that has not begun.
+    pub const fn new() -> Self {
+        Self { found: Vec::new(), links: BTreeMap::new(), by_guid: BTreeMap::new(), probes: 0, answers: 0 }
+    }
+
+    /// The first request.
+    pub fn begin(&mut self, out: &mut Vec<Request>) {
+        self.probe(None, DirectedRoute::LOCAL, out);
+    }
+
+    /// The manager's own port, once found.
+    pub fn local_port(&self) -> Option<PortNum> {
+        self.found.first().and_then(|f| PortNum::of_node(f.info.local_port, f.info.port_count))
+    }
+
+    fn probe(&mut self, from: Option<(usize, PortNum)>, route: DirectedRoute, out: &mut Vec<Request>) {
+        self.probes += 1;
+        let agent = UNKNOWN_AGENTS | self.probes;
+        out.push(Request { agent, ask: Ask::Node { from, route }, attribute: NodeInfo::ID, modifier: 0, route });
+    }
+
+    fn ask(&self, node: usize, ask: Ask, modifier: u32, out: &mut Vec<Request>) {
+        let found = &self.found[node];
+        let (attribute, route) = match ask {
+            Ask::Description(_) => (NodeDescription::ID, found.route),
+            Ask::Switch(_) => (SwitchInfo::ID, found.route),
+            Ask::Port(_, port) => (PortInfo::ID, found.ports[port.index()].route.unwrap_or(found.route)),
+            Ask::PKeys(_, port) => (PKeyTable::ID, found.ports[port.index()].route.unwrap_or(found.route)),
+            Ask::Node { route, .. } => (NodeInfo::ID, route),
+        };
+        let agent = u32::try_from(node).unwrap_or(UNKNOWN_AGENTS);
+        out.push(Request { agent, ask, attribute, modifier, route });
+    }
+
+    /// Takes an answer; may ask more.
+    pub fn answered(
+        &mut self,
+        ask: Ask,
+        mad: &Mad,
+        out: &mut Vec<Request>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), DecodeError> {
+        self.answers += 1;
+        if mad.status().0 != 0 {
+            self.failed(ask, events);
+            return Ok(());
+        }
+        let data = mad.smp_data();
+        match ask {
+            Ask::Node { from, route } => self.node(from, route, &NodeInfo::parse(data)?, out, events),
+            Ask::Description(node) => {
+                self.found[node].description = NodeDescription::parse(data)?.text().into_owned();
+            }
+            Ask::Switch(node) => self.found[node].switch = Some(SwitchInfo::parse(data)?),
+            Ask::Port(node, port) => self.port(node, port, &PortInfo::parse(data)?, out),
+            Ask::PKeys(node, port) => {
+                let table = PKeyTable::parse(data)?;
+                let used = table.keys.iter().rposition(|k| k.0 != 0).map_or(0, |last| last + 1);
+                self.found[node].ports[port.index()].pkeys = table.keys[..used].to_vec();
+            }
+        }
+        Ok(())
+    }
+
+    /// Nobody answered, or with an error.
+    pub fn failed(&mut self, ask: Ask, events: &mut Vec<Event>) {
+        let what = match ask {
+            Ask::Node { from: None, .. } => "the local node".to_owned(),
+            Ask::Node { from: Some((node, port)), route } => {
+                self.found[node].ports[port.index()].trouble = Some(PortReason::PeerSilent);
+                format!("the node behind {}[{port}], route {route}", self.name(node))
+            }
+            Ask::Description(node) => format!("NodeDescription of {}", self.name(node)),
+            Ask::Switch(node) => {
+                self.found[node].incomplete = true;
+                format!("SwitchInfo of {}; the switch is left out", self.name(node))
+            }
+            Ask::Port(node, port) => format!("PortInfo of {}[{port}]; the port is left out", self.name(node)),
+            Ask::PKeys(node, port) => format!("P_KeyTable of {}[{port}]", self.name(node)),
+        };
+        events.push(Event::Silent { what });
+    }
+
+    fn name(&self, node: usize) -> String {
+        let found = &self.found[node];
+        match found.description.as_str() {
+            "" => found.info.node_guid.to_string(),
+            text => format!("\"{text}\""),
+        }
+    }
+
+    fn node(
+        &mut self,
+        from: Option<(usize, PortNum)>,
+        route: DirectedRoute,
+        info: &NodeInfo,
+        out: &mut Vec<Request>,
+        events: &mut Vec<Event>,
+    ) {
+        let entered = PortNum::of_node(info.local_port, info.port_count);
+        let Some(entered) = entered.filter(|&p| from.is_none() || p != PortNum::MANAGEMENT) else {
+            return self.reject(from, info, events);
+        };
+        let known = self.by_guid.get(&info.node_guid).copied();
+        let node = match known {
+            None => self.new_node(info, route, out),
+            Some(node) if self.same_node(node, info) => node,
+            Some(_) => return self.reject(from, info, events),
+        };
+        if let Some(from) = from {
+            let to = (node, entered);
+            let clash = |end: &(usize, PortNum), other| self.links.get(end).is_some_and(|old| *old != other);
+            if from == to || clash(&from, to) || clash(&to, from) {
+                // A switch whose cables contradict each other may be two: tables meant for one would steer the other.
+                self.found[node].incomplete |= info.kind == NodeKind::Switch;
+                return self.reject(Some(from), info, events);
+            }
+            self.links.insert(from, to);
+            self.links.insert(to, from);
+        }
+        if info.kind != NodeKind::Switch && self.found[node].ports[entered.index()].route.is_none() {
+            let port = &mut self.found[node].ports[entered.index()];
+            port.route = Some(route);
+            port.guid = info.port_guid;
+            self.ask(node, Ask::Port(node, entered), u32::from(entered.get()), out);
+            self.ask(node, Ask::PKeys(node, entered), 0, out);
+        }
+    }
+
+    /// One GUID seen at two places that cannot be one node.
+    fn reject(&mut self, from: Option<(usize, PortNum)>, info: &NodeInfo, events: &mut Vec<Event>) {
+        let Some((node, port)) = from else { return };
+        self.found[node].ports[port.index()].trouble = Some(PortReason::DuplicateGuid);
+        let first = self.by_guid.get(&info.node_guid).map(|&n| self.name(n)).unwrap_or_default();
+        let what = format!("{first} and the node behind {}[{port}]", self.name(node));
+        events.push(Event::DuplicateGuid { guid: info.node_guid, what });
+    }
+
+    fn same_node(&self, node: usize, info: &NodeInfo) -> bool {
+        let known = &self.found[node].info;
+        (known.kind, known.port_count, known.system_guid, known.device_id)
+            == (info.kind, info.port_count, info.system_guid, info.device_id)
+    }
+
+    fn new_node(&mut self, info: &NodeInfo, route: DirectedRoute, out: &mut Vec<Request>) -> usize {
+        let node = self.found.len();
+        self.by_guid.insert(info.node_guid, node);
+        self.found.push(Found {
+            info: *info,
+            route,
+            description: String::new(),
+            switch: None,
+            ports: vec![FoundPort::default(); usize::from(info.port_count) + 1],
+            incomplete: false,
+        });
+        self.ask(node, Ask::Description(node), 0, out);
+        if info.kind == NodeKind::Switch {
+            self.ask(node, Ask::Switch(node), 0, out);
+            self.ask(node, Ask::PKeys(node, PortNum::MANAGEMENT), 0, out);
+            for port in (0..=info.port_count).filter_map(PortNum::new) {
+                self.ask(node, Ask::Port(node, port), u32::from(port.get()), out);
+            }
+        }
+        node
+    }
+
+    fn port(&mut self, node: usize, port: PortNum, info: &PortInfo, out: &mut Vec<Request>) {
+        let found = &mut self.found[node];
+        let slot = &mut found.ports[port.index()];
+        slot.info = Some(*info);
+        let up = info.phys_state == Some(PhysState::LinkUp) && info.state.is_some_and(|s| s != PortState::Down);
+        let leads_on = match found.info.kind {
+            NodeKind::Switch => port != PortNum::MANAGEMENT,
+            // Only our own channel adapter lets us out, and only by the port we sit at.
+            NodeKind::Ca | NodeKind::Router => node == 0 && found.info.local_port == port.get(),
+        };
+        if !up || !leads_on || slot.probed {
+            return;
+        }
+        slot.probed = true;
+        match found.route.then(port) {
+            Some(route) => self.probe(Some((node, port)), route, out),
+            // 63 hops are the most a directed route can have: what lies behind cannot be asked.
+            None => slot.trouble = Some(PortReason::PeerSilent),
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What an operator may want to know: each kind has a stable code.
+
+use std::fmt;
+
+use selvedge_types::{Guid, Lid};
+
+/// How much an event matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// Needs a look.
+    Warning,
+    /// Something does not work.
+    Error,
+}
+
+/// Why a sweep began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SweepReason {
+    /// The manager started.
+    Start,
+    /// The operator asked.
+    Command,
+    /// A trap came in.
+    Trap(u16),
+    /// A light sweep found a difference.
+    LightSweep,
+    /// The master is gone.
+    MasterLost,
+    /// Something changed during the last sweep.
+    Again,
+}
+
+impl fmt::Display for SweepReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start => f.write_str("start"),
+            Self::Command => f.write_str("the operator's command"),
+            Self::Trap(number) => write!(f, "trap {number}"),
+            Self::LightSweep => f.write_str("a difference found by the light sweep"),
+            Self::MasterLost => f.write_str("the loss of the master"),
+            Self::Again => f.write_str("a change during the last sweep"),
+        }
+    }
+}
+
+/// Something that happened. The code in [`Event::code`] is stable; `docs/reference/codes.md` has cause and advice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// Discovery began.
+    SweepStarted {
+        /// Why.
+        reason: SweepReason,
+    },
+    /// Discovery ended.
+    Discovered {
+        /// Switches.
+        switches: usize,
+        /// Hosts and other end nodes.
+        hosts: usize,
+        /// Cables.
+        links: usize,
+    },
+    /// What changed since the last sweep.
+    FabricChanged {
+        /// One difference, in words.
+        change: String,
+    },
+    /// A plan was made and accepted.
+    PlanAccepted {
+        /// Its engine.
+        engine: String,
+        /// Sets needed.
+        sets: usize,
+        /// LFT blocks among them.
+        lft_blocks: usize,
+    },
+    /// A plan was refused by the judge, or an engine gave up.
+    PlanRefused {
+        /// Its engine.
+        engine: String,
+        /// Why, with a witness.
+        why: String,
+    },
+    /// No engine's plan was accepted: nothing is sent.
+    NoPlan,
+    /// The judged plan is in every agent.
+    SubnetUp {
+        /// Sets sent.
+        sets: usize,
+    },
+    /// Not every Set was taken.
+    SubnetUpWithErrors {
+        /// Sets that failed.
+        failed: usize,
+    },
+    /// A Set failed.
+    SetFailed {
+        /// What was to be set, where.
+        what: String,
+        /// Status of the answer, or none if nobody answered.
+        why: String,
+    },
+    /// An agent does not answer.
+    Silent {
+        /// Route to it.
+        what: String,
+    },
+    /// A datagram was dropped because it cannot be decoded.
+    BadDatagram {
+        /// Why.
+        why: String,
+    },
+    /// Two nodes with one GUID.
+    DuplicateGuid {
+        /// The GUID.
+        guid: Guid,
+        /// Where the two were found.
+        what: String,
+    },
+    /// Two ports with one LID: one of them gets another.
+    LidConflict {
+        /// The LID.
+        lid: Lid,
+        /// The port that keeps it.
+        keeps: Guid,
+        /// The port that gets another.
+        loses: Guid,
+    },
+    /// More LIDs are wanted than there are.
+    OutOfLids {
+        /// LIDs wanted.
+        wanted: usize,
+    },
+    /// An M_Key forbids Sets.
+    MKeyRefused {
+        /// The ports.
+        what: String,
+    },
+    /// A trap came in.
+    Trap {
+        /// Its one-line text.
+        what: String,
+    },
+    /// This manager's role changed.
+    Role {
+        /// The new role.
+        role: crate::Role,
+        /// Because of whom, if anybody.
+        other: Option<Guid>,
+    },
+    /// The local port is not usable.
+    LocalPortDown {
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl Event {
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::SweepStarted { .. } => "SLV-SM-0001",
+            Self::Discovered { .. } => "SLV-SM-0002",
+            Self::FabricChanged { .. } => "SLV-SM-0003",
+            Self::PlanAccepted { .. } => "SLV-SM-0004",
+            Self::PlanRefused { .. } => "SLV-SM-0005",
+            Self::NoPlan => "SLV-SM-0006",
+            Self::SubnetUp { .. } => "SLV-SM-0007",
+            Self::SubnetUpWithErrors { .. } => "SLV-SM-0008",
+            Self::SetFailed { .. } => "SLV-SM-0009",
+            Self::Silent { .. } => "SLV-SM-0010",
+            Self::BadDatagram { .. } => "SLV-SM-0011",
+            Self::DuplicateGuid { .. } => "SLV-SM-0012",
+            Self::LidConflict { .. } => "SLV-SM-0013",
+            Self::OutOfLids { .. } => "SLV-SM-0014",
+            Self::MKeyRefused { .. } => "SLV-SM-0015",
+            Self::Trap { .. } => "SLV-SM-0016",
+            Self::Role { .. } => "SLV-SM-0017",
+            Self::LocalPortDown { .. } => "SLV-SM-0018",
+        }
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::SweepStarted { .. }
+            | Self::Discovered { .. }
+            | Self::FabricChanged { .. }
+            | Self::PlanAccepted { .. }
+            | Self::SubnetUp { .. }
+            | Self::Trap { .. }
+            | Self::Role { .. } => Severity::Info,
+            Self::PlanRefused { .. } | Self::Silent { .. } | Self::BadDatagram { .. } | Self::LidConflict { .. } => {
+                Severity::Warning
+            }
+            Self::NoPlan
+            | Self::SubnetUpWithErrors { .. }
+            | Self::SetFailed { .. }
+            | Self::DuplicateGuid { .. }
+            | Self::OutOfLids { .. }
+            | Self::MKeyRefused { .. }
+            | Self::LocalPortDown { .. } => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.code())?;
+        match self {
+            Self::SweepStarted { reason } => write!(f, "sweep started because of {reason}"),
+            Self::Discovered { switches, hosts, links } => {
+                write!(f, "discovered {switches} switches, {hosts} hosts, {links} links")
+            }
+            Self::FabricChanged { change } => f.write_str(change),
+            Self::PlanAccepted { engine, sets, lft_blocks } => {
+                write!(f, "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks")
+            }
+            Self::PlanRefused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
+            Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
+            Self::SubnetUp { sets } => write!(f, "SUBNET UP after {sets} Sets"),
+            Self::SubnetUpWithErrors { failed } => write!(f, "SUBNET UP with errors: {failed} Sets failed"),
+            Self::SetFailed { what, why } => write!(f, "Set of {what} failed: {why}"),
+            Self::Silent { what } => write!(f, "no answer from {what}"),
+            Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
+            Self::DuplicateGuid { guid, what } => {
+                write!(f, "two nodes have the GUID {guid}: {what}; the second is left alone, correct its GUID")
+            }
+            Self::LidConflict { lid, keeps, loses } => {
+                write!(f, "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another")
+            }
+            Self::OutOfLids { wanted } => {
+                write!(f, "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet")
+            }
+            Self::MKeyRefused { what } => {
+                write!(f, "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports")
+            }
+            Self::Trap { what } => write!(f, "{what}"),
+            Self::Role { role, other: Some(other) } => write!(f, "now {role}, because of the manager at {other}"),
+            Self::Role { role, other: None } => write!(f, "now {role}"),
+            Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
+        }
+    }
+}

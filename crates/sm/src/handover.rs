@@ -1,0 +1,195 @@
+//! Who is master: SMInfo asked and answered, elections, and a standby's watch over the master.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use selvedge_fabric::{NodeIdx, PortCapability, PortRef};
+use selvedge_mad::AgentId;
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+use selvedge_wire::{Attribute, AttributeId, Bits, Datagram, Mad, Method, SmInfo, SmState, Status};
+
+use crate::core::{Sm, ok};
+use crate::event::{Event, SweepReason};
+use crate::inventory::Inventory;
+use crate::io::Output;
+use crate::smp;
+use crate::stage::{Stage, Token};
+use crate::view::Role;
+
+impl Sm {
+    /// Answers SMInfo, whatever else is going on.
+    pub(crate) fn sm_info_asked(&mut self, datagram: &Datagram, out: &mut Vec<Output>) {
+        if self.view.role == Role::NotActive {
+            self.view.mads.dropped += 1;
+            return;
+        }
+        self.act_count = self.act_count.wrapping_add(1);
+        let mut answer = *datagram;
+        if datagram.mad.method() == Method::Set {
+            // Handover and the other controls need a master that gives way; until it does, it says so.
+            answer.mad.set_status(Status::BAD_METHOD_ATTRIBUTE);
+        }
+        answer.mad.set_method(Method::GetResp);
+        answer.mad.set_returning(answer.mad.class() == selvedge_wire::Class::SubnDirected);
+        answer.mad.set_smp_data(&self.own_sm_info().emit());
+        self.send_only(answer, out);
+    }
+
+    fn own_sm_info(&self) -> SmInfo {
+        SmInfo {
+            guid: self.port_guid(),
+            sm_key: self.config.sm_key,
+            act_count: self.act_count,
+            priority: Bits::saturating(self.config.priority),
+            state: match self.view.role {
+                Role::Discovering => SmState::Discovering,
+                Role::Standby => SmState::Standby,
+                Role::Master => SmState::Master,
+                Role::NotActive => SmState::NotActive,
+            },
+        }
+    }
+
+    /// Asks every port that shows IsSM who its manager is.
+    pub(crate) fn begin_election(&mut self, inventory: Arc<Inventory>) {
+        let m_key = self.config.policy.m_key;
+        let others = inventory
+            .fabric
+            .end_ports()
+            .filter(|(at, port)| *at != inventory.local && port.capability.mask & PortCapability::IS_SM != 0);
+        for (at, _) in others {
+            let route = inventory.agents[at.node].route_to(at.port);
+            let get = smp::get(AttributeId::SM_INFO, 0, route, m_key);
+            self.exchange.submit(AgentId(at.node.0), get, Token::OtherSm(at.node));
+        }
+        self.stage = Stage::Electing { inventory, others: BTreeMap::new() };
+    }
+
+    /// Takes another manager's SMInfo. One that shows IsSM but does not answer is treated as gone.
+    pub(crate) fn other_sm(&mut self, node: NodeIdx, answer: Option<&Mad>, events: &mut Vec<Event>) {
+        let Stage::Electing { others, .. } = &mut self.stage else { return };
+        match ok(answer).map(|mad| SmInfo::parse(mad.smp_data())) {
+            Some(Ok(info)) => drop(others.insert(info.guid, (node, info))),
+            Some(Err(error)) => events.push(Event::BadDatagram { why: error.to_string() }),
+            None => {}
+        }
+    }
+
+    /// Everybody has been asked: master, or standby of the best.
+    pub(crate) fn elected(
+        &mut self,
+        inventory: Arc<Inventory>,
+        others: &BTreeMap<Guid, (NodeIdx, SmInfo)>,
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        let own = self.own_sm_info();
+        let superior = others.values().filter(|(_, other)| yields(&own, other)).max_by_key(|(_, other)| rank(other));
+        match superior {
+            Some(&(node, other)) => {
+                self.change_role(Role::Standby, Some(other.guid), out);
+                self.next_poll = Some(now + self.config.poll_interval);
+                self.view.fabric = Some(Arc::clone(&inventory.fabric));
+                self.stage = Stage::Standby { master: other.guid, node, inventory, misses: 0 };
+            }
+            None => {
+                self.change_role(Role::Master, None, out);
+                self.begin_reading(inventory);
+            }
+        }
+    }
+
+    fn change_role(&mut self, role: Role, other: Option<Guid>, out: &mut Vec<Output>) {
+        self.view.master = other;
+        if self.view.role != role {
+            self.view.role = role;
+            out.push(Output::Event(Event::Role { role, other }));
+        }
+    }
+
+    /// A standby asks the master whether it is still there.
+    pub(crate) fn poll(&mut self, now: Time, _out: &mut Vec<Output>) {
+        let Stage::Standby { node, inventory, .. } = &self.stage else { return };
+        let port = self.master_port(inventory, *node);
+        let route = *inventory.agents[*node].route_to(port.port);
+        let node = *node;
+        self.next_poll = Some(now + self.config.poll_interval);
+        if self.exchange.open() == 0 {
+            let get = smp::get(AttributeId::SM_INFO, 0, &route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(node.0), get, Token::Poll);
+        }
+    }
+
+    fn master_port(&self, inventory: &Inventory, node: NodeIdx) -> PortRef {
+        let is_sm = |mask: u32| mask & PortCapability::IS_SM != 0;
+        let mut ports = inventory.fabric.node(node).end_ports();
+        let port = ports.find(|(_, p)| is_sm(p.capability.mask)).map(|(num, _)| num).unwrap_or_default();
+        PortRef { node, port }
+    }
+
+    /// The master's answer, or none: after enough misses, or when it is master no longer, look for yourself.
+    pub(crate) fn polled(&mut self, answer: Option<&Mad>, _events: &mut Vec<Event>) {
+        let limit = self.config.poll_misses;
+        let Stage::Standby { misses, .. } = &mut self.stage else { return };
+        match ok(answer).and_then(|mad| SmInfo::parse(mad.smp_data()).ok()) {
+            Some(info) if matches!(info.state, SmState::Master | SmState::Discovering) => *misses = 0,
+            Some(_) => *misses = limit,
+            None => *misses += 1,
+        }
+        if *misses >= limit {
+            self.view.role = Role::Discovering;
+            self.view.master = None;
+            self.sweep_due = Some(SweepReason::MasterLost);
+        }
+    }
+}
+
+/// Priority, then the lower GUID. Source: IBA vol 1 §14.4.1.1.
+fn rank(info: &SmInfo) -> (u8, std::cmp::Reverse<Guid>) {
+    (info.priority.get(), std::cmp::Reverse(info.guid))
+}
+
+/// True if the manager `own` must stand by for `other`.
+///
+/// Source: IBA vol 1 §14.4.1: a manager that is not master gives way to any master, and to a better one that is still
+/// discovering or standing by; of two masters the better one stays.
+fn yields(own: &SmInfo, other: &SmInfo) -> bool {
+    let better = rank(other) > rank(own);
+    match (own.state, other.state) {
+        (_, SmState::NotActive) => false,
+        (SmState::Master, SmState::Master) => better,
+        (SmState::Master, SmState::Discovering | SmState::Standby) => false,
+        (_, SmState::Master) => true,
+        (_, SmState::Discovering | SmState::Standby) => better,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_gives_way() {
+        let info = |state, priority, guid| SmInfo {
+            guid: Guid(guid),
+            sm_key: 0,
+            act_count: 0,
+            priority: Bits::saturating(priority),
+            state,
+        };
+        let check = |own: (SmState, u8, u64), other: (SmState, u8, u64), want: bool| {
+            let (own, other) = (info(own.0, own.1, own.2), info(other.0, other.1, other.2));
+            assert_eq!(yields(&own, &other), want, "{own} / {other}");
+        };
+        use SmState::{Discovering, Master, NotActive, Standby};
+        check((Discovering, 15, 1), (Master, 0, 9), true);
+        check((Discovering, 0, 2), (Discovering, 0, 1), true);
+        check((Discovering, 0, 1), (Discovering, 0, 2), false);
+        check((Discovering, 1, 2), (Standby, 0, 1), false);
+        check((Master, 0, 9), (Standby, 5, 1), false);
+        check((Master, 0, 9), (Master, 0, 1), true);
+        check((Master, 1, 9), (Master, 0, 1), false);
+        check((Discovering, 0, 9), (NotActive, 15, 1), false);
+    }
+}

@@ -1,0 +1,222 @@
+//! What discovery found: the snapshot, and how to reach every agent.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use selvedge_fabric::{
+    BuildError, Fabric, FabricBuilder, LinkState, Node, NodeIdx, NodeKey, Port, PortCapability, PortRef, PortSettings,
+    SwitchAttributes, SwitchSettings,
+};
+use selvedge_types::{Guid, IdxVec, LidRange, LinkSpeed, Mtu, NodeKind, PKey, PortNum, PortState};
+use selvedge_wire::{DirectedRoute, ExtLinkSpeeds, LinkSpeeds, LinkWidths, NodeInfo, PortInfo, SwitchInfo, VlCount};
+
+use crate::PortReason;
+
+/// A node as discovery sees it.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its NodeInfo.
+    pub info: NodeInfo,
+    /// The way to its agent.
+    pub route: DirectedRoute,
+    /// Its NodeDescription.
+    pub description: String,
+    /// Its SwitchInfo, on switches.
+    pub switch: Option<SwitchInfo>,
+    /// Position = port number.
+    pub ports: Vec<FoundPort>,
+    /// An answer that its place in the fabric depends on never came.
+    pub incomplete: bool,
+}
+
+/// A port as discovery sees it.
+#[derive(Clone, Debug, Default)]
+pub struct FoundPort {
+    /// Its PortInfo.
+    pub info: Option<PortInfo>,
+    /// Its GUID, where NodeInfo told it.
+    pub guid: Guid,
+    /// The way in through this port, where it differs from the node's (channel adapters do not forward).
+    pub route: Option<DirectedRoute>,
+    /// Its P_Keys.
+    pub pkeys: Vec<PKey>,
+    /// Why its peer could not be taken into the fabric.
+    pub trouble: Option<PortReason>,
+    /// The peer is known or being asked.
+    pub probed: bool,
+}
+
+/// How to reach an agent, and what it said.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// The way to it.
+    pub route: DirectedRoute,
+    /// Ways in through its ports, by port number, where they differ.
+    pub port_routes: BTreeMap<PortNum, DirectedRoute>,
+    /// SwitchInfo.
+    pub switch: Option<SwitchInfo>,
+    /// PortInfo by port number.
+    pub ports: Vec<Option<PortInfo>>,
+    /// Troubles by port number.
+    pub troubles: BTreeMap<PortNum, PortReason>,
+}
+
+impl Agent {
+    /// The way to the agent through `port`.
+    #[must_use]
+    pub fn route_to(&self, port: PortNum) -> &DirectedRoute {
+        self.port_routes.get(&port).unwrap_or(&self.route)
+    }
+}
+
+/// The snapshot and the way to every agent in it.
+#[derive(Clone, Debug)]
+pub struct Inventory {
+    /// The snapshot.
+    pub fabric: Arc<Fabric>,
+    /// Agents by node.
+    pub agents: IdxVec<NodeIdx, Agent>,
+    /// The manager's own port.
+    pub local: PortRef,
+}
+
+/// A cable by positions in the list of found nodes.
+pub type FoundLinks = BTreeMap<(usize, PortNum), (usize, PortNum)>;
+
+impl Inventory {
+    /// Freezes what was found. Incomplete nodes are left out.
+    pub fn build(mut found: Vec<Found>, links: &FoundLinks, local: (usize, PortNum)) -> Result<Self, BuildError> {
+        for (&(a, a_port), &(b, _)) in links {
+            if found[b].incomplete {
+                found[a].ports[a_port.index()].trouble.get_or_insert(PortReason::PeerSilent);
+            }
+        }
+        let mut builder = FabricBuilder::new();
+        let keys: Vec<Option<NodeKey>> =
+            found.iter().map(|f| (!f.incomplete).then(|| builder.add(node_of(f)))).collect();
+        for (&(a, a_port), &(b, b_port)) in links {
+            if let (Some(a), Some(b)) = (keys[a], keys[b]) {
+                builder.link((a, a_port), (b, b_port))?;
+            }
+        }
+        let local_guid = found[local.0].info.node_guid;
+        let fabric = builder.finish()?;
+        let mut by_node: Vec<(Guid, Agent)> =
+            found.into_iter().filter(|f| !f.incomplete).map(|f| (f.info.node_guid, agent_of(f))).collect();
+        by_node.sort_by_key(|(guid, _)| *guid);
+        let agents = by_node.into_iter().map(|(_, agent)| agent).collect();
+        let node = fabric.find(local_guid).unwrap_or(NodeIdx(0));
+        Ok(Self { fabric: Arc::new(fabric), agents, local: PortRef { node, port: local.1 } })
+    }
+
+    /// PortInfo as last seen.
+    #[must_use]
+    pub fn port_info(&self, at: PortRef) -> Option<&PortInfo> {
+        self.agents.get(at.node)?.ports.get(at.port.index())?.as_ref()
+    }
+}
+
+fn agent_of(found: Found) -> Agent {
+    let num = |i: usize| u8::try_from(i).ok().and_then(PortNum::new);
+    let ports = found.ports.iter().enumerate();
+    Agent {
+        route: found.route,
+        port_routes: ports.clone().filter_map(|(i, p)| Some((num(i)?, p.route?))).collect(),
+        troubles: ports.filter_map(|(i, p)| Some((num(i)?, p.trouble?))).collect(),
+        switch: found.switch,
+        ports: found.ports.into_iter().map(|p| p.info).collect(),
+    }
+}
+
+fn node_of(found: &Found) -> Node {
+    let info = &found.info;
+    let mut node = Node::new(info.kind, info.node_guid, info.port_count, found.description.clone());
+    node.system_guid = info.system_guid;
+    node.vendor_id = info.vendor_id;
+    node.device_id = info.device_id;
+    node.revision = info.revision;
+    node.partition_cap = info.partition_cap;
+    if let Some(switch) = &found.switch {
+        node.switch = Some(SwitchAttributes {
+            linear_cap: switch.linear_cap,
+            mcast_cap: switch.mcast_cap,
+            enforce_cap: switch.enforce_cap,
+            enhanced_port0: switch.enhanced_port0,
+            optimized_sl2vl: switch.optimized_sl2vl.get() != 0,
+        });
+        node.switch_settings = SwitchSettings {
+            linear_top: switch.linear_top.0,
+            lifetime: switch.lifetime_value.get(),
+            port_state_change: switch.port_state_change,
+        };
+    }
+    for (i, seen) in found.ports.iter().enumerate() {
+        let Some(num) = u8::try_from(i).ok().and_then(PortNum::new) else { continue };
+        if let Some(port) = node.port_mut(num) {
+            *port = port_of(seen, info, num);
+        }
+    }
+    node
+}
+
+fn port_of(seen: &FoundPort, node: &NodeInfo, num: PortNum) -> Port {
+    let guid = match node.kind {
+        NodeKind::Switch if num == PortNum::MANAGEMENT => node.port_guid,
+        NodeKind::Switch => Guid::NONE,
+        NodeKind::Ca | NodeKind::Router => seen.guid,
+    };
+    let Some(info) = &seen.info else { return Port { guid, ..Port::default() } };
+    Port {
+        guid,
+        capability: capability(info),
+        link: LinkState {
+            state: info.state.unwrap_or(PortState::Down),
+            phys: info.phys_state.unwrap_or_default(),
+            rate: info.rate_active().unwrap_or_default(),
+        },
+        settings: settings(info),
+        pkeys: seen.pkeys.clone(),
+        peer: None,
+    }
+}
+
+fn capability(info: &PortInfo) -> PortCapability {
+    let extended = [LinkSpeed::Ndr, LinkSpeed::Hdr, LinkSpeed::Edr, LinkSpeed::Fdr]
+        .into_iter()
+        .find(|&s| info.ext_speed_supported.is_some_and(|e| ExtLinkSpeeds::contains(e, s)));
+    let basic = [LinkSpeed::Qdr, LinkSpeed::Ddr, LinkSpeed::Sdr]
+        .into_iter()
+        .find(|&s| info.speed_supported.is_some_and(|e| LinkSpeeds::contains(e, s)));
+    PortCapability {
+        mtu: info.mtu_cap.unwrap_or(Mtu::B256),
+        vls: info.vl_cap.map_or(1, VlCount::code),
+        widths: info.width_supported.map_or(0, LinkWidths::bits),
+        speed: extended.or(basic).unwrap_or_default(),
+        mask: info.capabilities.0,
+        mask2: info.capabilities2.0,
+        vl_arb_high: info.vl_arb_high_cap,
+        vl_arb_low: info.vl_arb_low_cap,
+        guids: info.guid_cap,
+    }
+}
+
+/// What an agent holds, out of its PortInfo.
+pub fn settings(info: &PortInfo) -> PortSettings {
+    PortSettings {
+        lids: LidRange { base: info.lid, lmc: info.lmc },
+        sm_lid: info.sm_lid,
+        sm_sl: info.sm_sl,
+        mtu: info.neighbor_mtu.unwrap_or(Mtu::B256),
+        oper_vls: info.oper_vls.map_or(0, VlCount::code),
+        vl_high_limit: info.vl_high_limit,
+        hoq_life: info.hoq_life.get(),
+        vl_stall_count: info.vl_stall_count.get(),
+        m_key: info.m_key,
+        m_key_lease_s: info.m_key_lease,
+        m_key_protect: info.m_key_protect.get(),
+        subnet_prefix: info.gid_prefix,
+        subnet_timeout: info.subnet_timeout.get(),
+        local_phy_errors: info.local_phy_errors.get(),
+        overrun_errors: info.overrun_errors.get(),
+    }
+}

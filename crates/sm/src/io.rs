@@ -1,0 +1,82 @@
+//! What goes into a manager and what comes out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_plan::{Generation, Policy};
+use selvedge_types::{Guid, LidRange};
+use selvedge_wire::Datagram;
+
+use crate::event::Event;
+use crate::job::{Job, JobResult};
+
+/// Everything a manager reacts to.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The first input: begin.
+    Start,
+    /// A datagram from the fabric.
+    Received(Datagram),
+    /// A request of ours that the layer below handed back unanswered.
+    Returned(Datagram),
+    /// [`crate::Sm::next_wake`] has come.
+    Wake,
+    /// A job is done; a stale generation is dropped.
+    Computed {
+        /// Generation of the job.
+        generation: Generation,
+        /// Its result.
+        result: Box<JobResult>,
+    },
+    /// State handed out by [`Output::Persist`] is safe.
+    Persisted {
+        /// Number of the request.
+        id: u64,
+    },
+    /// The operator wants something.
+    Command(Command),
+}
+
+/// What an operator can ask for.
+#[derive(Clone, Debug)]
+pub enum Command {
+    /// Discover everything again (SIGHUP).
+    Sweep,
+    /// Plan with another policy.
+    SetPolicy(Arc<Policy>),
+    /// Leave: clear IsSM, send nothing more.
+    Stop,
+}
+
+/// Everything a manager wants done.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Send a datagram.
+    Send {
+        /// The datagram.
+        datagram: Datagram,
+        /// How long the layer below may wait for the answer before it hands the request back.
+        timeout: Duration,
+    },
+    /// Run a job off this thread, then hand in [`Input::Computed`]. A newer job supersedes this one.
+    Compute(Box<Job>),
+    /// Store this, then hand in [`Input::Persisted`].
+    Persist {
+        /// Number of the request.
+        id: u64,
+        /// What to store.
+        state: PersistentState,
+    },
+    /// Show or clear IsSM at the local port.
+    SetIsSm(bool),
+    /// Something an operator may want to know.
+    Event(Event),
+}
+
+/// What survives a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PersistentState {
+    /// LIDs by port GUID (OpenSM's guid2lid).
+    pub lids: BTreeMap<Guid, LidRange>,
+}

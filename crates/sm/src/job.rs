@@ -1,0 +1,188 @@
+//! The long work: LIDs, tables, settings, then the judge. Runs off the core's thread; a pure function of its inputs.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes};
+use selvedge_routing::{Engine, Options, UpDnOptions};
+use selvedge_sim::{Par, Seed};
+use selvedge_types::{Guid, Idx, Lid, LidRange};
+use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
+
+use crate::event::Event;
+use crate::inventory::Inventory;
+use crate::{lid, ports};
+
+/// Decides whether a change set may be sent.
+///
+/// Only `selvedge-verify` can make a [`Judged`] value, so another implementation can refuse more, never less.
+pub trait Judge: Send + Sync + fmt::Debug {
+    /// Judges the plan and the way to it.
+    fn judge(&self, inventory: &Inventory, installed: &Installed, plan: &Plan, changes: ChangeSet, par: Par)
+    -> Result<Accepted, Refusal>;
+}
+
+/// A change set that may be sent, and what was found on the way.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The change set.
+    pub changes: Judged<ChangeSet>,
+    /// Findings and figures.
+    pub verdict: Verdict,
+}
+
+/// The judge of `selvedge-verify`.
+#[derive(Clone, Debug, Default)]
+pub struct DefaultJudge {
+    /// What is refused.
+    pub options: JudgeOptions,
+}
+
+impl Judge for DefaultJudge {
+    fn judge(
+        &self,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: ChangeSet,
+        par: Par,
+    ) -> Result<Accepted, Refusal> {
+        let changes = selvedge_verify::judge(&inventory.fabric, installed, plan, changes, &self.options, par)?;
+        let verdict = changes.verdict().clone();
+        Ok(Accepted { changes, verdict })
+    }
+}
+
+/// Plan this fabric.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// Which plan it will be.
+    pub generation: Generation,
+    /// The fabric.
+    pub inventory: Arc<Inventory>,
+    /// What its switches hold as far as known.
+    pub installed: Arc<Installed>,
+    /// What the operator wants.
+    pub policy: Arc<Policy>,
+    /// LIDs by port GUID, as stored.
+    pub known_lids: Arc<BTreeMap<Guid, LidRange>>,
+    /// Who decides.
+    pub judge: Arc<dyn Judge>,
+}
+
+/// What a job made.
+#[derive(Clone, Debug)]
+pub struct JobResult {
+    /// The plan and the way to it, or nothing if no engine's plan was accepted.
+    pub outcome: Option<Arc<Outcome>>,
+    /// What an operator should know.
+    pub events: Vec<Event>,
+}
+
+/// An accepted plan.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// The judged way to it.
+    pub changes: Judged<ChangeSet>,
+    /// What the judge said.
+    pub verdict: Arc<Verdict>,
+}
+
+impl Job {
+    /// What the job costs under virtual time: 20 µs a switch and 2 ns a (switch, LID), about what one core needs.
+    #[must_use]
+    pub fn virtual_cost(&self) -> Duration {
+        let switches = self.inventory.fabric.switches().len() as u64;
+        let lids = self.inventory.fabric.end_ports().count() as u64;
+        Duration::from_nanos(switches * 20_000 + switches * lids * 2)
+    }
+
+    /// Makes the plan: engines in the policy's order, until the judge accepts one.
+    #[must_use]
+    pub fn run(&self, par: Par) -> JobResult {
+        let mut events = Vec::new();
+        let fabric = &self.inventory.fabric;
+        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &mut events) {
+            Ok(lids) => lids,
+            Err(error) => {
+                events.push(Event::OutOfLids { wanted: error.wanted });
+                events.push(Event::NoPlan);
+                return JobResult { outcome: None, events };
+            }
+        };
+        let previous = previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new);
+        for engine in &self.policy.engines {
+            match self.attempt(engine, &lids, previous.clone(), par) {
+                Ok(outcome) => {
+                    let count = outcome.changes.count();
+                    let (sets, lft_blocks) = (count.total(), count.lft_blocks);
+                    events.push(Event::PlanAccepted { engine: engine.0.clone(), sets, lft_blocks });
+                    return JobResult { outcome: Some(Arc::new(outcome)), events };
+                }
+                Err(why) => events.push(Event::PlanRefused { engine: engine.0.clone(), why }),
+            }
+        }
+        events.push(Event::NoPlan);
+        JobResult { outcome: None, events }
+    }
+
+    fn attempt(
+        &self,
+        name: &EngineName,
+        lids: &Lids,
+        previous: Option<Arc<Tables>>,
+        par: Par,
+    ) -> Result<Outcome, String> {
+        let fabric = &self.inventory.fabric;
+        let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
+        let updn = UpDnOptions { roots: self.policy.roots.clone(), ..UpDnOptions::default() };
+        let options = Options { previous, updn, ..Options::default() };
+        let routed = engine.route(fabric, lids, &options, Seed(0), par).map_err(|e| e.to_string())?;
+        let top = routed.tables.top();
+        let port_plan = ports::plan_ports(fabric, &self.policy, lids, self.inventory.local);
+        let plan = Plan {
+            generation: self.generation,
+            engine: routed.engine,
+            lids: lids.clone(),
+            tables: routed.tables,
+            service_levels: routed.service_levels,
+            sl_to_vl: SlToVl::modulo(routed.lanes),
+            lanes: routed.lanes,
+            end_ports: ports::plan_end_ports(fabric, &port_plan),
+            ports: port_plan,
+            switches: ports::plan_switches(fabric, &self.policy, top),
+        };
+        let change_set = changes(fabric, &self.installed, &plan);
+        let accepted = self
+            .judge
+            .judge(&self.inventory, &self.installed, &plan, change_set, par)
+            .map_err(|refusal| refusal.to_string())?;
+        Ok(Outcome { plan: Arc::new(plan), changes: accepted.changes, verdict: Arc::new(accepted.verdict) })
+    }
+}
+
+/// What the switches hold, as tables: engines keep entries that are still good. `None` if nothing is known.
+fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<Tables> {
+    let mut tables = Tables::new(switches, top);
+    let mut known = false;
+    for (switch, blocks) in installed.lfts.iter_enumerated().filter(|(s, _)| s.to_usize() < switches) {
+        for (block, data) in blocks.iter().enumerate().take(tables.blocks()) {
+            if let Some(data) = data {
+                *tables.block_mut(switch, block) = *data;
+                known |= data.iter().any(|&port| port != NO_PATH);
+            }
+        }
+    }
+    known.then_some(tables)
+}
+
+/// Blocks of one switch that must be read back before a plan can be compared with them.
+#[must_use]
+pub fn blocks_to_read(installed: &Installed, switch: SwitchIdx, linear_top: u16) -> Vec<usize> {
+    (0..=usize::from(linear_top) / 64).filter(|&block| installed.block(switch, block).is_none()).collect()
+}

@@ -1,0 +1,120 @@
+//! What every port and switch shall hold, apart from forwarding tables.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, NodeIdx, Port, PortCapability, PortRef, PortSettings, SwitchIdx, SwitchSettings};
+use selvedge_plan::{EndPortPlan, Lids, Policy};
+use selvedge_types::{IdxVec, Lid, NodeKind, PKey, PortNum, PortState};
+
+/// Settings of every port with a trained link whose peer is known, and of every switch's port 0.
+pub fn plan_ports(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef) -> BTreeMap<PortRef, PortSettings> {
+    let sm_lid = lids.base(sm).unwrap_or(Lid::NONE);
+    let mut plan = BTreeMap::new();
+    for (node, n) in fabric.nodes().iter_enumerated() {
+        for (num, port) in n.all_ports() {
+            let at = PortRef { node, port: num };
+            let is_end_port = n.kind != NodeKind::Switch || num == PortNum::MANAGEMENT;
+            if num != PortNum::MANAGEMENT && !fabric.link_is_up(at) {
+                continue;
+            }
+            let mut settings = port.settings;
+            if is_end_port {
+                let Some(range) = lids.range(at) else { continue };
+                end_port(&mut settings, policy, sm_lid);
+                settings.lids = range;
+            }
+            if num != PortNum::MANAGEMENT {
+                link(&mut settings, fabric, policy, at, port);
+            }
+            plan.insert(at, settings);
+        }
+    }
+    plan
+}
+
+fn end_port(settings: &mut PortSettings, policy: &Policy, sm_lid: Lid) {
+    settings.sm_lid = sm_lid;
+    settings.sm_sl = policy.sm_sl;
+    settings.m_key = policy.m_key;
+    settings.m_key_lease_s = policy.m_key_lease_s;
+    settings.m_key_protect = policy.m_key_protect;
+    settings.subnet_prefix = policy.subnet_prefix;
+    settings.subnet_timeout = policy.subnet_timeout;
+}
+
+/// MTU and lanes are the least that both ends can do; queue limits exist on switches only.
+fn link(settings: &mut PortSettings, fabric: &Fabric, policy: &Policy, at: PortRef, port: &Port) {
+    let Some(peer_at) = port.peer else { return };
+    let Some(peer) = fabric.port(peer_at) else { return };
+    settings.mtu = port.capability.mtu.min(peer.capability.mtu).min(policy.mtu_max);
+    settings.oper_vls = oper_vls(port, peer, policy.lanes);
+    settings.local_phy_errors = policy.local_phy_errors;
+    settings.overrun_errors = policy.overrun_errors;
+    if fabric.node(at.node).kind == NodeKind::Switch {
+        let to_switch = fabric.node(peer_at.node).kind == NodeKind::Switch;
+        settings.hoq_life = if to_switch { policy.hoq_life } else { policy.leaf_hoq_life };
+        settings.vl_stall_count = policy.vl_stall_count;
+    }
+}
+
+/// OperationalVLs of a link: enough for the plan's lanes if both ends have them. A live link that has more keeps it:
+/// changing lanes under traffic drops packets and gains nothing.
+fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
+    let limit = port.capability.vls.min(peer.capability.vls).max(1);
+    let wanted = (1..=5).find(|&code| PortCapability::lanes_of_code(code) >= lanes).unwrap_or(5).min(limit);
+    let held = port.settings.oper_vls;
+    let live = port.link.state == PortState::Active && peer.link.state == PortState::Active;
+    if live && held == peer.settings.oper_vls && held >= wanted && held <= limit { held } else { wanted }
+}
+
+/// P_Key tables: the default partition, full membership, at index 0; whatever else the table holds stays.
+pub fn plan_end_ports(fabric: &Fabric, plan: &BTreeMap<PortRef, PortSettings>) -> BTreeMap<PortRef, EndPortPlan> {
+    fabric
+        .end_ports()
+        .filter(|(at, _)| plan.contains_key(at))
+        .map(|(at, port)| {
+            let mut pkeys = port.pkeys.clone();
+            match pkeys.first_mut() {
+                Some(first) => *first = PKey::DEFAULT_FULL,
+                None => pkeys.push(PKey::DEFAULT_FULL),
+            }
+            (at, EndPortPlan { pkeys })
+        })
+        .collect()
+}
+
+/// SwitchInfo of every switch.
+pub fn plan_switches(fabric: &Fabric, policy: &Policy, top: Lid) -> IdxVec<SwitchIdx, SwitchSettings> {
+    let settings = |_: &NodeIdx| SwitchSettings {
+        linear_top: top.0,
+        lifetime: policy.packet_life,
+        port_state_change: false,
+    };
+    fabric.switches().iter().map(settings).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_are_enough_and_live_links_keep_theirs() {
+        let check = |caps: (u8, u8), held: (u8, u8), live: bool, lanes: u8, want: u8| {
+            let port = |cap, held| {
+                let mut port = Port::default();
+                port.capability.vls = cap;
+                port.settings.oper_vls = held;
+                port.link.state = if live { PortState::Active } else { PortState::Init };
+                port
+            };
+            assert_eq!(oper_vls(&port(caps.0, held.0), &port(caps.1, held.1), lanes), want, "{caps:?} {held:?}");
+        };
+        check((4, 4), (1, 1), false, 1, 1);
+        check((4, 4), (4, 4), false, 1, 1);
+        check((4, 4), (4, 4), true, 1, 4);
+        check((4, 4), (4, 3), true, 1, 1);
+        check((4, 2), (0, 0), false, 4, 2);
+        check((5, 5), (0, 0), false, 5, 4);
+        check((3, 3), (4, 4), true, 1, 1);
+    }
+}

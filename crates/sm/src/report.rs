@@ -1,0 +1,93 @@
+//! Why a port is not ACTIVE: every such port is explained, or counted as a defect.
+
+use std::collections::BTreeSet;
+
+use selvedge_fabric::{Fabric, Port, PortRef};
+use selvedge_types::{PhysState, PortNum, PortState};
+
+use crate::config::Mode;
+use crate::inventory::Inventory;
+use crate::view::{PortReason, PortReport};
+
+/// What went wrong on the way.
+#[derive(Clone, Debug)]
+pub struct Failures {
+    /// Ports whose Set failed.
+    pub ports: BTreeSet<PortRef>,
+    /// Nothing was sent because ports are guarded by another M_Key than this one.
+    pub m_key: Option<u64>,
+}
+
+impl Failures {
+    /// Nothing went wrong.
+    pub const fn none() -> Self {
+        Self { ports: BTreeSet::new(), m_key: None }
+    }
+}
+
+/// Every external port that is not ACTIVE, with its reason.
+pub fn ports(fabric: &Fabric, inventory: &Inventory, mode: Mode, failures: &Failures) -> Vec<PortReport> {
+    let mut reports = Vec::new();
+    for (node, n) in fabric.nodes().iter_enumerated() {
+        for (num, port) in n.external_ports().filter(|(_, p)| p.link.state != PortState::Active) {
+            let at = PortRef { node, port: num };
+            reports.push(PortReport { port: at, reason: reason(fabric, inventory, mode, failures, at, port) });
+        }
+    }
+    reports
+}
+
+fn reason(
+    fabric: &Fabric,
+    inventory: &Inventory,
+    mode: Mode,
+    failures: &Failures,
+    at: PortRef,
+    port: &Port,
+) -> PortReason {
+    let trouble = inventory.agents.get(at.node).and_then(|a| a.troubles.get(&at.port).copied());
+    match port.link.phys {
+        PhysState::Disabled => return PortReason::Disabled,
+        PhysState::Sleep | PhysState::Polling | PhysState::PhyTest => return PortReason::NoLink,
+        PhysState::Training | PhysState::Recovery => return PortReason::Training,
+        PhysState::LinkUp if port.link.state == PortState::Down => return PortReason::NoLink,
+        PhysState::LinkUp => {}
+    }
+    let peer_failed = port.peer.is_some_and(|peer| failures.ports.contains(&peer));
+    if let Some(trouble) = trouble {
+        trouble
+    } else if let Some(key) = failures.m_key {
+        if guarded(port, key) { PortReason::MKey } else { PortReason::NotOurs }
+    } else if failures.ports.contains(&at) || peer_failed {
+        PortReason::SetFailed
+    } else if mode != Mode::Manage {
+        PortReason::NotOurs
+    } else if port.peer.is_some() && !fabric.link_is_up(at) {
+        PortReason::Training
+    } else {
+        PortReason::Unexplained
+    }
+}
+
+/// True if the port's agent will refuse our Sets.
+fn guarded(port: &Port, key: u64) -> bool {
+    let held = port.settings.m_key;
+    // With protection bits set, agents show 0 to askers without the key.
+    held != key && (held != 0 || port.settings.m_key_protect != 0)
+}
+
+/// The ports whose M_Key is not `key`, in words; `None` if there is none.
+pub fn foreign_m_keys(fabric: &Fabric, key: u64) -> Option<String> {
+    let named_max = 5;
+    let foreign: Vec<PortRef> = fabric
+        .end_ports()
+        .filter(|(at, port)| (at.port == PortNum::MANAGEMENT || port.is_up()) && guarded(port, key))
+        .map(|(at, _)| at)
+        .collect();
+    let names: Vec<String> = foreign.iter().take(named_max).map(|&at| fabric.port_name(at)).collect();
+    match foreign.len() {
+        0 => None,
+        count if count <= named_max => Some(names.join(", ")),
+        count => Some(format!("{} and {} more", names.join(", "), count - named_max)),
+    }
+}

@@ -1,0 +1,79 @@
+//! Builds the SMPs a manager sends.
+
+use selvedge_fabric::{PortSettings, SwitchSettings};
+use selvedge_types::{Lid, PKey, PortState};
+use selvedge_wire::{
+    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Mad, Method, PKeyTable,
+    PortInfo, SwitchInfo, VlCount,
+};
+
+/// A Get along `route`.
+pub fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute, m_key: u64) -> Datagram {
+    let mut mad = Mad::directed(Method::Get, attribute, modifier, route);
+    mad.set_m_key(m_key);
+    Datagram { address: Address::DIRECTED, mad }
+}
+
+/// A Set along `route`.
+pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute, m_key: u64) -> Datagram {
+    let mut mad = Mad::directed(Method::Set, A::ID, modifier, route);
+    mad.set_m_key(m_key);
+    mad.set_smp_data(&value.emit());
+    Datagram { address: Address::DIRECTED, mad }
+}
+
+/// A LinearForwardingTable block.
+pub fn lft(data: &[u8; 64]) -> LinearForwardingTable {
+    LinearForwardingTable { ports: *data }
+}
+
+/// A P_KeyTable block that starts with `keys`.
+pub fn pkeys(keys: &[PKey]) -> PKeyTable {
+    let mut table = PKeyTable { keys: [PKey(0); PKeyTable::PER_BLOCK] };
+    for (slot, key) in table.keys.iter_mut().zip(keys) {
+        *slot = *key;
+    }
+    table
+}
+
+/// SwitchInfo as seen, with what the plan wants; PortStateChange set to 1 clears it.
+pub fn switch_info(seen: &SwitchInfo, settings: SwitchSettings) -> SwitchInfo {
+    SwitchInfo {
+        linear_top: Lid(settings.linear_top),
+        lifetime_value: Bits::saturating(settings.lifetime),
+        port_state_change: !settings.port_state_change,
+        ..*seen
+    }
+}
+
+/// PortInfo as seen, with what the plan wants. Whatever has a "no change" code and is not planned gets it, so a Set
+/// never retrains a link by accident. Source: IBA vol 1 §14.2.5.6 (0 in state, physical state, link-down default,
+/// widths and speeds enabled).
+pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortState>) -> PortInfo {
+    PortInfo {
+        m_key: settings.m_key,
+        gid_prefix: settings.subnet_prefix,
+        lid: settings.lids.base,
+        lmc: settings.lids.lmc,
+        sm_lid: settings.sm_lid,
+        sm_sl: settings.sm_sl,
+        m_key_lease: settings.m_key_lease_s,
+        m_key_protect: Bits::saturating(settings.m_key_protect),
+        neighbor_mtu: Some(settings.mtu),
+        oper_vls: VlCount::from_code(settings.oper_vls),
+        vl_high_limit: settings.vl_high_limit,
+        hoq_life: Bits::saturating(settings.hoq_life),
+        vl_stall_count: Bits::saturating(settings.vl_stall_count),
+        subnet_timeout: Bits::saturating(settings.subnet_timeout),
+        local_phy_errors: Bits::saturating(settings.local_phy_errors),
+        overrun_errors: Bits::saturating(settings.overrun_errors),
+        state,
+        phys_state: None,
+        link_down_default: None,
+        width_enabled: None,
+        speed_enabled: None,
+        ext_speed_enabled: None,
+        client_reregister: false,
+        ..*seen
+    }
+}

@@ -1,0 +1,118 @@
+//! What a manager is in the middle of: one value, so that impossible combinations cannot be written down.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use selvedge_fabric::{NodeIdx, SwitchIdx};
+use selvedge_plan::Installed;
+use selvedge_types::Guid;
+use selvedge_wire::SmInfo;
+
+use crate::apply::{Apply, SetId};
+use crate::discover::{Ask, Discovery};
+use crate::inventory::Inventory;
+use crate::job::Outcome;
+use crate::view::StageName;
+
+/// What was asked, kept with each request in flight.
+#[derive(Clone, Copy, Debug)]
+pub enum Token {
+    /// Part of discovery.
+    Discover(Ask),
+    /// SMInfo of another manager, after discovery.
+    OtherSm(NodeIdx),
+    /// A forwarding table block.
+    Table {
+        /// The switch.
+        switch: SwitchIdx,
+        /// The block.
+        block: usize,
+    },
+    /// A Set.
+    Set(SetId),
+    /// SwitchInfo in a light sweep.
+    Light(NodeIdx),
+    /// NodeInfo behind a port whose peer was silent, in a light sweep.
+    Knock,
+    /// SMInfo of the master, from a standby.
+    Poll,
+}
+
+/// What a manager is in the middle of.
+#[derive(Debug, Default)]
+pub enum Stage {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// Walking the fabric.
+    Discovering(Box<Discovery>),
+    /// Asking other managers who they are.
+    Electing {
+        /// What was found.
+        inventory: Arc<Inventory>,
+        /// Who answered.
+        others: BTreeMap<Guid, (NodeIdx, SmInfo)>,
+    },
+    /// Reading forwarding tables.
+    Reading {
+        /// What was found.
+        inventory: Arc<Inventory>,
+        /// Tables as far as read.
+        installed: Installed,
+        /// Blocks asked for.
+        total: u64,
+    },
+    /// A job runs.
+    Planning {
+        /// What was found.
+        inventory: Arc<Inventory>,
+        /// Tables as read.
+        installed: Arc<Installed>,
+    },
+    /// Waiting until LIDs are stored.
+    Persisting {
+        /// Number of the request.
+        id: u64,
+        /// What was found.
+        inventory: Arc<Inventory>,
+        /// Tables as read.
+        installed: Arc<Installed>,
+        /// What will be applied.
+        outcome: Arc<Outcome>,
+    },
+    /// Sending Sets.
+    Applying(Box<Apply>, Arc<Inventory>),
+    /// Asking whether anything changed.
+    LightSweep {
+        /// A difference was found.
+        changed: bool,
+    },
+    /// Watching the master.
+    Standby {
+        /// Its port GUID.
+        master: Guid,
+        /// Where it is.
+        node: NodeIdx,
+        /// What was found when it was.
+        inventory: Arc<Inventory>,
+        /// Polls in a row without an answer.
+        misses: u32,
+    },
+    /// Told to stop.
+    Stopped,
+}
+
+impl Stage {
+    /// Its name for people.
+    pub const fn name(&self) -> StageName {
+        match self {
+            Self::Idle | Self::Standby { .. } | Self::Stopped => StageName::Idle,
+            Self::Discovering(_) | Self::Electing { .. } => StageName::Discovering,
+            Self::Reading { .. } => StageName::ReadingTables,
+            Self::Planning { .. } => StageName::Planning,
+            Self::Persisting { .. } => StageName::Persisting,
+            Self::Applying(..) => StageName::Applying,
+            Self::LightSweep { .. } => StageName::LightSweep,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Traps: repressed at once, then acted on.
+
+use selvedge_wire::{Attribute, Datagram, Method, Notice};
+
+use crate::core::Sm;
+use crate::event::{Event, SweepReason};
+use crate::io::Output;
+use crate::view::Role;
+
+impl Sm {
+    /// Takes a trap. Only the master answers: a standby or a watcher was not meant.
+    pub(crate) fn trap(&mut self, datagram: &Datagram, out: &mut Vec<Output>) {
+        if self.view.role != Role::Master {
+            self.view.mads.dropped += 1;
+            return;
+        }
+        let notice = match Notice::parse(datagram.mad.smp_data()) {
+            Ok(notice) => notice,
+            Err(error) => {
+                self.view.mads.dropped += 1;
+                out.push(Output::Event(Event::BadDatagram { why: error.to_string() }));
+                return;
+            }
+        };
+        let mut repress = *datagram;
+        repress.mad.set_method(Method::TrapRepress);
+        self.send_only(repress, out);
+        let what = format!("from LID {}: {notice}", notice.issuer_lid);
+        out.push(Output::Event(Event::Trap { what }));
+        if let Some(number) = notice.trap_number().filter(|n| changes_fabric(*n)) {
+            self.sweep_due.get_or_insert(SweepReason::Trap(number));
+        }
+    }
+}
+
+/// Link state (128) and capabilities, description or other local changes (144). Source: IBA vol 1 §14.2.5.1.
+const fn changes_fabric(number: u16) -> bool {
+    matches!(number, 128 | 144)
+}

@@ -1,0 +1,209 @@
+//! What a manager shows of itself: cheap to clone, complete, read-only.
+
+use std::fmt;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{ChangeCount, Generation, Installed, Plan};
+use selvedge_types::Guid;
+use selvedge_verify::Verdict;
+
+/// Role of a manager. Source: IBA vol 1 §14.4.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Finding out who else is there.
+    #[default]
+    Discovering,
+    /// Another manager is master; this one watches it.
+    Standby,
+    /// In charge.
+    Master,
+    /// Takes no part (dry run, watch, stopped).
+    NotActive,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Discovering => "DISCOVERING",
+            Self::Standby => "STANDBY",
+            Self::Master => "MASTER",
+            Self::NotActive => "NOT-ACTIVE",
+        })
+    }
+}
+
+/// What a manager is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StageName {
+    /// Nothing, until something happens.
+    #[default]
+    Idle,
+    /// Walking the fabric.
+    Discovering,
+    /// Reading forwarding tables back.
+    ReadingTables,
+    /// A plan is being computed and judged.
+    Planning,
+    /// Waiting until state is stored.
+    Persisting,
+    /// Sending Sets.
+    Applying,
+    /// Asking switches whether anything changed.
+    LightSweep,
+}
+
+impl fmt::Display for StageName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Idle => "idle",
+            Self::Discovering => "discovering",
+            Self::ReadingTables => "reading tables",
+            Self::Planning => "planning",
+            Self::Persisting => "storing",
+            Self::Applying => "applying",
+            Self::LightSweep => "light sweep",
+        })
+    }
+}
+
+/// How far a stage is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Steps done.
+    pub done: u64,
+    /// Steps known so far; grows while discovering.
+    pub total: u64,
+}
+
+/// Why a port is not ACTIVE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum PortReason {
+    /// No link: nothing plugged in, or the peer is off.
+    NoLink,
+    /// Switched off.
+    Disabled,
+    /// The link is training.
+    Training,
+    /// The link is up but nobody answers behind it.
+    PeerSilent,
+    /// An M_Key forbids Sets.
+    MKey,
+    /// A Set was refused or not answered.
+    SetFailed,
+    /// Left alone because of a duplicate GUID behind it.
+    DuplicateGuid,
+    /// Not sent: dry run, watch or standby.
+    NotOurs,
+    /// None of the above: a defect.
+    Unexplained,
+}
+
+impl PortReason {
+    /// Stable code.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NoLink => "SLV-PORTSTATE-0001",
+            Self::Disabled => "SLV-PORTSTATE-0002",
+            Self::Training => "SLV-PORTSTATE-0003",
+            Self::PeerSilent => "SLV-PORTSTATE-0004",
+            Self::MKey => "SLV-PORTSTATE-0005",
+            Self::SetFailed => "SLV-PORTSTATE-0006",
+            Self::DuplicateGuid => "SLV-PORTSTATE-0007",
+            Self::NotOurs => "SLV-PORTSTATE-0008",
+            Self::Unexplained => "SLV-PORTSTATE-0099",
+        }
+    }
+}
+
+impl fmt::Display for PortReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoLink => "no link",
+            Self::Disabled => "disabled",
+            Self::Training => "training",
+            Self::PeerSilent => "nobody answers behind it",
+            Self::MKey => "an M_Key forbids Sets",
+            Self::SetFailed => "a Set failed",
+            Self::DuplicateGuid => "duplicate GUID behind it",
+            Self::NotOurs => "not managed by this process",
+            Self::Unexplained => "unexplained",
+        })
+    }
+}
+
+/// A port that is not ACTIVE, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortReport {
+    /// The port.
+    pub port: PortRef,
+    /// Why.
+    pub reason: PortReason,
+}
+
+/// MADs sent and received since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MadCounters {
+    /// Gets sent, repeats included.
+    pub gets: u64,
+    /// Sets sent, repeats included.
+    pub sets: u64,
+    /// Other MADs sent (answers, TrapRepress).
+    pub others: u64,
+    /// Repeats among the Gets and Sets.
+    pub repeats: u64,
+    /// Requests that failed for good.
+    pub failures: u64,
+    /// MADs received.
+    pub received: u64,
+    /// MADs dropped: late, duplicate or not decodable.
+    pub dropped: u64,
+}
+
+/// What a manager shows of itself.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// Its role.
+    pub role: Role,
+    /// The master it knows of, if it is another one.
+    pub master: Option<Guid>,
+    /// What it is doing.
+    pub stage: StageName,
+    /// How far that is.
+    pub progress: Progress,
+    /// Finished sweeps.
+    pub sweeps: u64,
+    /// Generation of the newest plan in force.
+    pub generation: Generation,
+    /// The last complete snapshot.
+    pub fabric: Option<Arc<Fabric>>,
+    /// The plan in force (in a dry run: the plan that would be).
+    pub plan: Option<Arc<Plan>>,
+    /// What the judge said of it.
+    pub verdict: Option<Arc<Verdict>>,
+    /// What the switches hold as far as known.
+    pub installed: Arc<Installed>,
+    /// Sets of the last change set.
+    pub changes: ChangeCount,
+    /// Sets of it that are acknowledged.
+    pub acknowledged: usize,
+    /// Sets of it that failed.
+    pub failed: usize,
+    /// Ports that are not ACTIVE, each with its reason, after the last apply.
+    pub ports: Arc<Vec<PortReport>>,
+    /// MADs so far.
+    pub mads: MadCounters,
+}
+
+impl View {
+    /// True if the judged plan is in every agent and every other port is explained.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.plan.is_some()
+            && self.sweeps > 0
+            && self.failed == 0
+            && self.ports.iter().all(|p| p.reason != PortReason::Unexplained)
+    }
+}
