@@ -1,0 +1,86 @@
+//! From a fabric to hardware that was just switched on.
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PhysState, PortNum, PortState};
+
+use crate::chassis::NodeHot;
+use crate::port::Wire;
+use crate::{Chassis, PortData, PortIdx, SwitchData, TableKind};
+
+impl Chassis {
+    /// Every node of `fabric` with power, every cable plugged, no link trained, nothing configured.
+    #[must_use]
+    pub fn new(fabric: &Fabric) -> Self {
+        let mut first = Vec::with_capacity(fabric.nodes().len() + 1);
+        let mut next = 0_u32;
+        for node in fabric.nodes().iter() {
+            first.push(next);
+            next += u32::from(node.port_count()) + 1;
+        }
+        let mut chassis = Self {
+            fabric: fabric.clone(),
+            nodes: IdxVec::new(),
+            wires: IdxVec::new(),
+            ports: IdxVec::new(),
+            switches: IdxVec::new(),
+            lanes: IdxVec::new(),
+            versions: IdxVec::filled([0; TableKind::COUNT], fabric.nodes().len()),
+        };
+        for (idx, node) in fabric.nodes().iter_enumerated() {
+            let switch = node
+                .switch
+                .map(|attributes| chassis.switches.push(SwitchData::new(attributes)));
+            chassis.lanes.push(None);
+            chassis.nodes.push(NodeHot {
+                first: first[idx.0 as usize],
+                switch: if node.is_switch() { switch } else { None },
+                port_count: node.port_count(),
+                powered: true,
+                boots: 1,
+            });
+            for num in 0..=node.port_count() {
+                let num = PortNum::new(num).unwrap_or_default();
+                let data = node.port(num);
+                let peer = data.and_then(|p| p.peer);
+                let peer = peer.map(|p: PortRef| first[p.node.0 as usize] + u32::from(p.port.get()));
+                let on_board = num == PortNum::MANAGEMENT && node.is_switch();
+                chassis.wires.push(power_on_wire(idx, num, peer, on_board));
+                let capability = data.map(|p| p.capability).unwrap_or_default();
+                chassis.ports.push(PortData::new(&capability));
+            }
+        }
+        chassis
+    }
+
+    /// The port's GUID. Where the fabric says none, an end port of a CA or router has its node's plus its number.
+    #[must_use]
+    pub fn port_guid(&self, port: PortIdx) -> Guid {
+        let at = self.port_ref(port);
+        let node = self.fabric.node(at.node);
+        match node.port(at.port).map(|p| p.guid) {
+            Some(guid) if guid != Guid::NONE => guid,
+            _ if node.kind == NodeKind::Switch => node.guid,
+            _ => Guid(node.guid.0.wrapping_add(u64::from(at.port.get()))),
+        }
+    }
+}
+
+/// A port that was just switched on.
+pub(crate) fn power_on_wire(node: NodeIdx, num: PortNum, peer: Option<u32>, on_board: bool) -> Wire {
+    Wire {
+        mads_out: 0,
+        mads_in: 0,
+        peer: peer.unwrap_or(Wire::NO_PEER),
+        node,
+        lid: Lid::NONE,
+        lid_count: 0,
+        num,
+        state: if on_board { PortState::Active } else { PortState::Down },
+        phys: if on_board {
+            PhysState::LinkUp
+        } else {
+            PhysState::Polling
+        },
+        flags: if peer.is_some() { Wire::PLUGGED } else { 0 },
+    }
+}

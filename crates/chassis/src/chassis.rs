@@ -1,0 +1,448 @@
+//! The whole hardware, and every way to change it.
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_types::{IdxVec, Lid, PhysState, PortNum, PortState, Rate, Sl, Vl};
+
+use crate::build::power_on_wire;
+use crate::port::Wire;
+use crate::switch::{LaneRow, SwitchData, TableKind};
+use crate::{Counters, PortData, PortIdx};
+
+/// The state of all hardware of a fabric. See the crate for its invariants.
+#[derive(Clone, Debug)]
+pub struct Chassis {
+    pub(crate) fabric: Fabric,
+    pub(crate) nodes: IdxVec<NodeIdx, NodeHot>,
+    pub(crate) wires: IdxVec<PortIdx, Wire>,
+    pub(crate) ports: IdxVec<PortIdx, PortData>,
+    pub(crate) switches: IdxVec<SwitchIdx, SwitchData>,
+    /// SL to VL rows of a node by (input, output); `None`: as at power-on, everything on VL 0.
+    pub(crate) lanes: IdxVec<NodeIdx, Option<Box<[LaneRow]>>>,
+    pub(crate) versions: IdxVec<NodeIdx, [u32; TableKind::COUNT]>,
+}
+
+/// What forwarding looks at first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NodeHot {
+    pub first: u32,
+    pub switch: Option<SwitchIdx>,
+    pub port_count: u8,
+    pub powered: bool,
+    pub boots: u32,
+}
+
+/// What a switch does with a unicast packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Egress {
+    /// It leaves here.
+    Port(PortIdx),
+    /// The entry is the switch's own port.
+    Own,
+    /// No entry, or above LinearFDBTop.
+    NoPath,
+    /// The entry is a port that the switch does not have.
+    NoSuchPort,
+}
+
+impl Chassis {
+    /// The fabric it was built from: names, capabilities, cables.
+    #[must_use]
+    pub const fn fabric(&self) -> &Fabric {
+        &self.fabric
+    }
+
+    /// Number of ports, unused positions included.
+    #[must_use]
+    pub fn port_count(&self) -> usize {
+        self.wires.len()
+    }
+
+    /// The port `num` of `node`, if it exists.
+    #[must_use]
+    pub fn port_at(&self, node: NodeIdx, num: u8) -> Option<PortIdx> {
+        let hot = self.nodes.get(node)?;
+        let exists = num <= hot.port_count && (num != 0 || hot.switch.is_some());
+        exists.then(|| PortIdx(hot.first + u32::from(num)))
+    }
+
+    /// The position of a port of the fabric.
+    #[must_use]
+    pub fn port_idx(&self, at: PortRef) -> Option<PortIdx> {
+        self.port_at(at.node, at.port.get())
+    }
+
+    /// The port of the fabric at a position.
+    ///
+    /// # Panics
+    /// If the position is of another, larger chassis.
+    #[must_use]
+    pub fn port_ref(&self, port: PortIdx) -> PortRef {
+        let wire = &self.wires[port];
+        PortRef {
+            node: wire.node,
+            port: wire.num,
+        }
+    }
+
+    /// What packets look at.
+    ///
+    /// # Panics
+    /// If the position is of another, larger chassis.
+    #[must_use]
+    pub fn wire(&self, port: PortIdx) -> &Wire {
+        &self.wires[port]
+    }
+
+    /// What the port's agent holds.
+    ///
+    /// # Panics
+    /// If the position is of another, larger chassis.
+    #[must_use]
+    pub fn port(&self, port: PortIdx) -> &PortData {
+        &self.ports[port]
+    }
+
+    /// What the port's agent holds, to change; counts as a new version of the tables `kind`.
+    ///
+    /// # Panics
+    /// If the position is of another, larger chassis.
+    pub fn port_mut(&mut self, port: PortIdx, kind: TableKind) -> &mut PortData {
+        self.touch(self.wires[port].node, kind);
+        &mut self.ports[port]
+    }
+
+    /// The port that carries a node's LIDs if asked through `port`: port 0 of a switch, else the port itself.
+    #[must_use]
+    pub fn end_port(&self, port: PortIdx) -> PortIdx {
+        let hot = &self.nodes[self.wires[port].node];
+        if hot.switch.is_some() { PortIdx(hot.first) } else { port }
+    }
+
+    /// The tables of a switch; `None` for other nodes.
+    #[must_use]
+    pub fn switch(&self, node: NodeIdx) -> Option<&SwitchData> {
+        self.switches.get(self.nodes.get(node)?.switch?)
+    }
+
+    /// True if the node is a switch.
+    #[must_use]
+    pub fn is_switch(&self, node: NodeIdx) -> bool {
+        self.nodes.get(node).is_some_and(|n| n.switch.is_some())
+    }
+
+    /// True if the node has power.
+    #[must_use]
+    pub fn is_powered(&self, node: NodeIdx) -> bool {
+        self.nodes.get(node).is_some_and(|n| n.powered)
+    }
+
+    /// How often the node was switched on.
+    #[must_use]
+    pub fn boots(&self, node: NodeIdx) -> u32 {
+        self.nodes.get(node).map_or(0, |n| n.boots)
+    }
+
+    /// How often installed state of a kind changed at a node.
+    #[must_use]
+    pub fn version(&self, node: NodeIdx, kind: TableKind) -> u32 {
+        self.versions.get(node).map_or(0, |v| v[kind as usize])
+    }
+
+    /// What the switch `node` does with a packet to `lid`; [`Egress::NoPath`] for other nodes.
+    #[must_use]
+    pub fn egress(&self, node: NodeIdx, lid: Lid) -> Egress {
+        let Some((hot, switch)) = self.nodes.get(node).and_then(|n| Some((n, n.switch?))) else {
+            return Egress::NoPath;
+        };
+        match self.switches[switch].egress(lid) {
+            NO_PATH => Egress::NoPath,
+            0 => Egress::Own,
+            num if num <= hot.port_count => Egress::Port(PortIdx(hot.first + u32::from(num))),
+            _ => Egress::NoSuchPort,
+        }
+    }
+
+    /// Everything a port counted.
+    ///
+    /// # Panics
+    /// If the position is of another, larger chassis.
+    #[must_use]
+    pub fn counters(&self, port: PortIdx) -> Counters {
+        let mut counters = self.ports[port].counters;
+        counters.add_mads(self.wires[port].mads_out, self.wires[port].mads_in);
+        counters
+    }
+
+    /// Everything a port counted, to change.
+    ///
+    /// # Panics
+    /// If the position is of another, larger chassis.
+    pub fn counters_mut(&mut self, port: PortIdx) -> &mut Counters {
+        let wire = &mut self.wires[port];
+        let (sent, received) = (wire.mads_out, wire.mads_in);
+        (wire.mads_out, wire.mads_in) = (0, 0);
+        let counters = &mut self.ports[port].counters;
+        counters.add_mads(sent, received);
+        counters
+    }
+
+    /// Counts a MAD that crosses the cable at `out` towards `into`.
+    pub fn count_mad(&mut self, out: PortIdx, into: PortIdx) {
+        self.wires[out].mads_out += 1;
+        self.wires[into].mads_in += 1;
+    }
+
+    /// Marks both ends of a port's cable, or unmarks them.
+    pub fn mark(&mut self, port: PortIdx, marked: bool) {
+        for end in [Some(port), self.wires[port].peer()].into_iter().flatten() {
+            self.set_flag(end, Wire::MARKED, marked);
+        }
+    }
+
+    /// Replaces what a subnet manager set at a port.
+    pub fn set_settings(&mut self, port: PortIdx, settings: PortSettings) {
+        let data = &mut self.ports[port];
+        if data.settings == settings {
+            return;
+        }
+        data.settings = settings;
+        let wire = &mut self.wires[port];
+        wire.lid = settings.lids.base;
+        wire.lid_count = match settings.lids.base.is_unicast() {
+            true => u8::try_from(settings.lids.lmc.lids()).unwrap_or(0),
+            false => 0,
+        };
+        self.touch(self.wires[port].node, TableKind::Settings);
+    }
+
+    /// Goes to `to` from INIT, ARMED or ACTIVE at a port whose link is up; says whether that was possible.
+    pub fn set_logical(&mut self, port: PortIdx, to: PortState) -> bool {
+        let wire = &mut self.wires[port];
+        if wire.phys != PhysState::LinkUp || to == PortState::Down {
+            return false;
+        }
+        wire.state = to;
+        self.touch(self.wires[port].node, TableKind::Links);
+        true
+    }
+
+    /// Goes to a physical state in which the link is down; takes both ends down if it was up.
+    pub fn set_physical(&mut self, port: PortIdx, to: PhysState) {
+        if to == PhysState::LinkUp || self.is_on_board(port) {
+            return;
+        }
+        self.take_down(port);
+        self.wires[port].phys = to;
+        self.touch(self.wires[port].node, TableKind::Links);
+    }
+
+    /// True if nothing but training keeps the link at `port` from coming up.
+    #[must_use]
+    pub fn can_train(&self, port: PortIdx) -> bool {
+        let ready = |end: PortIdx| {
+            let wire = &self.wires[end];
+            wire.is_plugged()
+                && self.is_powered(wire.node)
+                && matches!(
+                    wire.phys,
+                    PhysState::Polling | PhysState::Training | PhysState::Recovery
+                )
+        };
+        let peer = self.wires[port].peer();
+        ready(port) && peer.is_some_and(ready) && self.common_rate(port).is_some()
+    }
+
+    /// The best width and speed that both ends of a port's cable have enabled.
+    #[must_use]
+    pub fn common_rate(&self, port: PortIdx) -> Option<Rate> {
+        let (a, b) = (&self.ports[port], &self.ports[self.wires[port].peer()?]);
+        let widths = a.widths_enabled & b.widths_enabled;
+        let width = selvedge_types::LinkWidth::ALL
+            .into_iter()
+            .rev()
+            .find(|w| w.bit() & widths != 0)?;
+        let speed = a.speeds_enabled.and(b.speeds_enabled).fastest()?;
+        Some(Rate { width, speed })
+    }
+
+    /// Brings both ends up: LinkUp, INIT, at the best common rate. Says whether that was possible.
+    pub fn bring_up(&mut self, port: PortIdx) -> bool {
+        let Some(rate) = self.common_rate(port).filter(|_| self.can_train(port)) else {
+            return false;
+        };
+        for end in [Some(port), self.wires[port].peer()].into_iter().flatten() {
+            self.wires[end].phys = PhysState::LinkUp;
+            self.wires[end].state = PortState::Init;
+            self.ports[end].rate = rate;
+            self.touch(self.wires[end].node, TableKind::Links);
+        }
+        true
+    }
+
+    /// Takes both ends down; each goes to its LinkDownDefaultState. Says whether the link was up.
+    pub fn take_down(&mut self, port: PortIdx) -> bool {
+        if self.wires[port].phys != PhysState::LinkUp || self.is_on_board(port) {
+            return false;
+        }
+        for end in [Some(port), self.wires[port].peer()].into_iter().flatten() {
+            self.wires[end].phys = self.ports[end].down_default;
+            self.wires[end].state = PortState::Down;
+            self.counters_mut(end).link_downed += 1;
+            self.touch(self.wires[end].node, TableKind::Links);
+        }
+        true
+    }
+
+    /// Plugs or unplugs a port's cable. Unplugging takes the link down.
+    pub fn set_plugged(&mut self, port: PortIdx, plugged: bool) {
+        let Some(peer) = self.wires[port].peer() else { return };
+        self.take_down(port);
+        for end in [port, peer] {
+            self.set_flag(end, Wire::PLUGGED, plugged);
+            self.touch(self.wires[end].node, TableKind::Links);
+        }
+    }
+
+    /// Switches a node off: its links go down, its agents are gone. What it held is lost.
+    pub fn power_off(&mut self, node: NodeIdx) {
+        for num in 1..=self.nodes[node].port_count {
+            if let Some(port) = self.port_at(node, num) {
+                self.take_down(port);
+                self.wires[port].phys = PhysState::Polling;
+            }
+        }
+        self.nodes[node].powered = false;
+    }
+
+    /// Switches a node on, as new: empty tables, no settings, counters at zero.
+    pub fn power_on(&mut self, node: NodeIdx) {
+        self.power_off(node);
+        let hot = self.nodes[node];
+        let built = self.fabric.node(node);
+        for num in 0..=hot.port_count {
+            let port = PortIdx(hot.first + u32::from(num));
+            let num = PortNum::new(num).unwrap_or_default();
+            let old = self.wires[port];
+            let on_board = num == PortNum::MANAGEMENT && hot.switch.is_some();
+            let mut wire = power_on_wire(node, num, old.peer().map(|p| p.0), on_board);
+            wire.flags = old.flags;
+            self.wires[port] = wire;
+            let capability = built.port(num).map(|p| p.capability).unwrap_or_default();
+            self.ports[port] = PortData::new(&capability);
+        }
+        if let Some(switch) = hot.switch {
+            let attributes = self.switches[switch].attributes;
+            self.switches[switch] = SwitchData::new(attributes);
+        }
+        self.lanes[node] = None;
+        self.nodes[node].powered = true;
+        self.nodes[node].boots += 1;
+        self.versions[node].iter_mut().for_each(|v| *v += 1);
+    }
+
+    /// Replaces what a subnet manager set at a switch; nothing happens at other nodes.
+    pub fn set_switch_settings(&mut self, node: NodeIdx, settings: SwitchSettings) {
+        if let Some(switch) = self.switch_mut(node, TableKind::Linear) {
+            switch.settings = settings;
+        }
+    }
+
+    /// Sets or clears PortStateChange of a switch; nothing happens at other nodes.
+    pub fn set_port_state_change(&mut self, node: NodeIdx, value: bool) {
+        if let Some(switch) = self.nodes[node].switch {
+            self.switches[switch].settings.port_state_change = value;
+        }
+    }
+
+    /// The tables of a switch, to change; counts as a new version of `kind`.
+    pub fn switch_mut(&mut self, node: NodeIdx, kind: TableKind) -> Option<&mut SwitchData> {
+        let switch = self.nodes.get(node)?.switch?;
+        self.touch(node, kind);
+        self.switches.get_mut(switch)
+    }
+
+    /// Writes one block of a switch's linear table; says whether the switch has it.
+    pub fn set_linear_block(&mut self, node: NodeIdx, block: usize, data: &[u8; BLOCK_LIDS]) -> bool {
+        let Some(switch) = self.nodes.get(node).and_then(|n| n.switch) else {
+            return false;
+        };
+        let switch = &mut self.switches[switch];
+        if block * BLOCK_LIDS >= usize::from(switch.attributes.linear_cap) {
+            return false;
+        }
+        if switch.linear.len() <= block {
+            switch.linear.resize(block + 1, [NO_PATH; BLOCK_LIDS]);
+        }
+        switch.linear[block] = *data;
+        self.touch(node, TableKind::Linear);
+        true
+    }
+
+    /// Writes one block of one position of a switch's multicast table; says whether the switch has it.
+    pub fn set_multicast_block(
+        &mut self,
+        node: NodeIdx,
+        (block, position): (u16, u8),
+        data: [u16; SwitchData::MULTICAST_BLOCK],
+    ) -> bool {
+        let Some(port_count) = self.nodes.get(node).map(|n| n.port_count) else {
+            return false;
+        };
+        let Some(switch) = self.switch_mut(node, TableKind::Multicast) else {
+            return false;
+        };
+        let in_range = usize::from(block) * SwitchData::MULTICAST_BLOCK < usize::from(switch.attributes.mcast_cap);
+        if !in_range || position > port_count / 16 {
+            return false;
+        }
+        switch.multicast.insert((block, position), data);
+        true
+    }
+
+    /// The lanes of packets from port `input` to port `output` of a node (both 0 on a CA's only row: its port).
+    #[must_use]
+    pub fn lanes(&self, node: NodeIdx, input: u8, output: u8) -> &[Vl; Sl::COUNT] {
+        const POWER_ON: LaneRow = match Vl::new(0) {
+            Some(vl) => [vl; Sl::COUNT],
+            None => [Vl::MANAGEMENT; Sl::COUNT],
+        };
+        let rows = self.lanes.get(node).and_then(Option::as_deref);
+        match rows.and_then(|rows| rows.get(self.lane_row(node, input, output))) {
+            Some(row) => row,
+            None => &POWER_ON,
+        }
+    }
+
+    /// Changes the lanes of packets from port `input` to port `output`; nothing happens for ports that do not exist.
+    pub fn set_lanes(&mut self, node: NodeIdx, input: u8, output: u8, row: [Vl; Sl::COUNT]) {
+        let Some(hot) = self.nodes.get(node) else { return };
+        if input > hot.port_count || output > hot.port_count {
+            return;
+        }
+        let side = usize::from(hot.port_count) + 1;
+        let at = self.lane_row(node, input, output);
+        let rows = self.lanes[node].get_or_insert_with(|| vec![[Vl::default(); Sl::COUNT]; side * side].into());
+        rows[at] = row;
+        self.touch(node, TableKind::SlToVl);
+    }
+
+    fn lane_row(&self, node: NodeIdx, input: u8, output: u8) -> usize {
+        let side = usize::from(self.nodes[node].port_count) + 1;
+        usize::from(input) * side + usize::from(output)
+    }
+
+    fn is_on_board(&self, port: PortIdx) -> bool {
+        self.wires[port].num == PortNum::MANAGEMENT
+    }
+
+    fn set_flag(&mut self, port: PortIdx, flag: u8, on: bool) {
+        let flags = &mut self.wires[port].flags;
+        *flags = if on { *flags | flag } else { *flags & !flag };
+    }
+
+    fn touch(&mut self, node: NodeIdx, kind: TableKind) {
+        let version = &mut self.versions[node][kind as usize];
+        *version = version.wrapping_add(1);
+    }
+}

@@ -1,0 +1,70 @@
+//! What a port counts.
+
+/// Counters of a port, never cut: agents saturate them to the width that their attribute has.
+///
+/// Source: IBA vol 1 §16.1.3.5 and §16.1.4.11. Data are counted in 4-byte words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Words sent.
+    pub xmit_data: u64,
+    /// Words received.
+    pub rcv_data: u64,
+    /// Packets sent.
+    pub xmit_packets: u64,
+    /// Packets received.
+    pub rcv_packets: u64,
+    /// Unicast packets sent.
+    pub unicast_xmit_packets: u64,
+    /// Unicast packets received.
+    pub unicast_rcv_packets: u64,
+    /// Multicast packets sent.
+    pub multicast_xmit_packets: u64,
+    /// Multicast packets received.
+    pub multicast_rcv_packets: u64,
+    /// Minor link errors.
+    pub symbol_errors: u64,
+    /// Link recoveries that worked.
+    pub link_recoveries: u64,
+    /// Times the link went down.
+    pub link_downed: u64,
+    /// Packets received with an error.
+    pub rcv_errors: u64,
+    /// Packets received that a switch before had marked bad.
+    pub rcv_remote_physical_errors: u64,
+    /// Packets received that could not be forwarded.
+    pub rcv_switch_relay_errors: u64,
+    /// Packets not sent because the port was down or congested.
+    pub xmit_discards: u64,
+    /// Packets not sent because of P_Key or raw filters.
+    pub xmit_constraint_errors: u64,
+    /// Packets dropped at reception because of P_Key or raw filters.
+    pub rcv_constraint_errors: u64,
+    /// Times that too many local physical errors occurred.
+    pub local_link_integrity_errors: u64,
+    /// Times that buffers overran for too long.
+    pub excessive_buffer_overruns: u64,
+    /// SMPs dropped for want of resources.
+    pub vl15_dropped: u64,
+    /// Ticks with data to send but no credit or turn.
+    pub xmit_wait: u64,
+    /// Packets for QP1 dropped for want of resources.
+    pub qp1_dropped: u64,
+}
+
+impl Counters {
+    /// 4-byte words of a packet with a MAD: local, transport and datagram header, 256 bytes, invariant CRC.
+    ///
+    /// Source: IBA vol 1 §16.1.3.5 (PortXmitData counts from the local header to before the variant CRC): 8 + 12 + 8 +
+    /// 256 + 4 = 288 bytes.
+    pub const MAD_WORDS: u64 = 72;
+
+    /// Adds unicast packets that carried MADs.
+    pub const fn add_mads(&mut self, sent: u64, received: u64) {
+        self.xmit_packets += sent;
+        self.unicast_xmit_packets += sent;
+        self.xmit_data += sent * Self::MAD_WORDS;
+        self.rcv_packets += received;
+        self.unicast_rcv_packets += received;
+        self.rcv_data += received * Self::MAD_WORDS;
+    }
+}

@@ -1,0 +1,111 @@
+//! What a switch holds beside its ports: its tables.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{SwitchAttributes, SwitchSettings};
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_types::{Lid, Sl, Vl};
+
+/// A kind of installed state that has a version counter per node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TableKind {
+    /// Linear forwarding table and LinearFDBTop.
+    Linear,
+    /// Multicast forwarding table.
+    Multicast,
+    /// P_Keys of any of its ports.
+    PKeys,
+    /// SL to VL maps of any of its ports.
+    SlToVl,
+    /// VL arbitration of any of its ports.
+    VlArbitration,
+    /// GUIDs of any of its ports.
+    Guids,
+    /// Settings of any of its ports: LIDs, M_Key, limits.
+    Settings,
+    /// Logical or physical state of any of its ports.
+    Links,
+}
+
+impl TableKind {
+    /// Kinds there are.
+    pub const COUNT: usize = Self::Links as usize + 1;
+}
+
+/// Lanes of every service level.
+pub(crate) type LaneRow = [Vl; Sl::COUNT];
+
+/// Tables of a switch.
+#[derive(Clone, Debug)]
+pub struct SwitchData {
+    pub(crate) attributes: SwitchAttributes,
+    pub(crate) settings: SwitchSettings,
+    pub(crate) linear: Vec<[u8; BLOCK_LIDS]>,
+    pub(crate) multicast: BTreeMap<(u16, u8), [u16; Self::MULTICAST_BLOCK]>,
+    /// Highest multicast LID looked up; 0: not used.
+    pub multicast_top: Lid,
+    /// DefaultPort, DefaultMulticastPrimaryPort, DefaultMulticastNotPrimaryPort.
+    pub default_ports: [u8; 3],
+}
+
+impl SwitchData {
+    /// Multicast LIDs in a block. Source: IBA vol 1 §14.2.5.12.
+    pub const MULTICAST_BLOCK: usize = 32;
+
+    pub(crate) fn new(attributes: SwitchAttributes) -> Self {
+        Self {
+            attributes,
+            settings: SwitchSettings::default(),
+            linear: Vec::new(),
+            multicast: BTreeMap::new(),
+            multicast_top: Lid::NONE,
+            default_ports: [0; 3],
+        }
+    }
+
+    /// What the hardware can do.
+    #[must_use]
+    pub const fn attributes(&self) -> &SwitchAttributes {
+        &self.attributes
+    }
+
+    /// What a subnet manager set.
+    #[must_use]
+    pub const fn settings(&self) -> &SwitchSettings {
+        &self.settings
+    }
+
+    /// Blocks of the linear table that were written, or lie below one that was.
+    #[must_use]
+    pub fn linear_blocks(&self) -> &[[u8; BLOCK_LIDS]] {
+        &self.linear
+    }
+
+    /// One block of the linear table; all [`NO_PATH`] if never written.
+    #[must_use]
+    pub fn linear_block(&self, block: usize) -> &[u8; BLOCK_LIDS] {
+        const EMPTY: [u8; BLOCK_LIDS] = [NO_PATH; BLOCK_LIDS];
+        self.linear.get(block).unwrap_or(&EMPTY)
+    }
+
+    /// One block of one position (16 ports) of the multicast table.
+    #[must_use]
+    pub fn multicast_block(&self, block: u16, position: u8) -> [u16; Self::MULTICAST_BLOCK] {
+        self.multicast
+            .get(&(block, position))
+            .copied()
+            .unwrap_or([0; Self::MULTICAST_BLOCK])
+    }
+
+    /// The egress of `lid`: [`NO_PATH`] above LinearFDBTop, whatever the table holds there.
+    #[must_use]
+    pub fn egress(&self, lid: Lid) -> u8 {
+        if lid.0 > self.settings.linear_top {
+            return NO_PATH;
+        }
+        match self.linear.get(lid.index() / BLOCK_LIDS) {
+            Some(row) => row[lid.index() % BLOCK_LIDS],
+            None => NO_PATH,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Management agents over a chassis: a deterministic fabric without I/O.
