@@ -1,0 +1,48 @@
+//! What stands around every response.
+
+use serde::{Deserialize, Serialize};
+
+/// A response body with its name and version.
+pub trait Body: Serialize {
+    /// Its name, as `selvedge.status`.
+    const SCHEMA: &'static str;
+    /// Raised when a field changes its meaning or goes; a new field does not raise it.
+    const VERSION: u32 = 1;
+}
+
+/// A response: `schema` and `version`, then the body's own fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document<T> {
+    /// Name of the body.
+    pub schema: String,
+    /// Version of the body.
+    pub version: u32,
+    /// The body.
+    #[serde(flatten)]
+    pub body: T,
+}
+
+impl<T: Body> Document<T> {
+    /// Puts name and version in front.
+    #[must_use]
+    pub fn new(body: T) -> Self {
+        Self {
+            schema: T::SCHEMA.to_owned(),
+            version: T::VERSION,
+            body,
+        }
+    }
+
+    /// One line of JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Serialising fails only for maps whose keys are no texts; no body has one.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// JSON for people, indented.
+    #[must_use]
+    pub fn to_json_pretty(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+}

@@ -1,0 +1,103 @@
+//! What a refused request answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// Why a request was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Error {
+    /// Stable code, as `SLV-API-0001`.
+    pub code: String,
+    /// What happened, where.
+    pub message: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl Body for Error {
+    const SCHEMA: &'static str = "selvedge.error";
+}
+
+/// The refusals of the API itself; refusals of other rooms keep their codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// SLV-API-0001: no such path.
+    NotFound,
+    /// SLV-API-0002: the request cannot be read.
+    BadRequest,
+    /// SLV-API-0003: faults exist only in the built-in emulator.
+    NoEmulator,
+    /// SLV-API-0004: this process manages nothing: it only emulates.
+    NoManager,
+    /// SLV-API-0005: there is nothing to show yet.
+    NotYet,
+    /// SLV-API-0006: the fault names something that is not there.
+    NoSuchPlace,
+    /// SLV-API-0007: the process is stopping.
+    Stopping,
+    /// SLV-API-0008: the configuration was refused; the old one stays in force.
+    BadPolicy,
+}
+
+impl ErrorKind {
+    /// Stable code.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::NotFound => "SLV-API-0001",
+            Self::BadRequest => "SLV-API-0002",
+            Self::NoEmulator => "SLV-API-0003",
+            Self::NoManager => "SLV-API-0004",
+            Self::NotYet => "SLV-API-0005",
+            Self::NoSuchPlace => "SLV-API-0006",
+            Self::Stopping => "SLV-API-0007",
+            Self::BadPolicy => "SLV-API-0008",
+        }
+    }
+
+    /// HTTP status.
+    #[must_use]
+    pub const fn http_status(self) -> u16 {
+        match self {
+            Self::NotFound | Self::NoSuchPlace => 404,
+            Self::BadRequest | Self::BadPolicy => 400,
+            Self::NoEmulator | Self::NoManager => 409,
+            Self::NotYet | Self::Stopping => 503,
+        }
+    }
+
+    const fn advice(self) -> &'static str {
+        match self {
+            Self::NotFound => "GET /api/v1/status; the paths are listed in docs/api.md",
+            Self::BadRequest => "correct the request",
+            Self::NoEmulator => "faults need 'selvedge run --fabric SPEC' or 'selvedge emulate'",
+            Self::NoManager => "ask the process that runs 'selvedge run'",
+            Self::NotYet => "ask again after the first sweep",
+            Self::NoSuchPlace => {
+                "see 'selvedge topology show --links' for the names; a port is \"name\"[N] or 0xGUID[N]"
+            }
+            Self::Stopping => "start it again",
+            Self::BadPolicy => "correct the file and reload",
+        }
+    }
+
+    /// The error with its words.
+    #[must_use]
+    pub fn error(self, message: impl Into<String>) -> Error {
+        Error {
+            code: self.code().to_owned(),
+            message: message.into(),
+            advice: self.advice().to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}; {}", self.code, self.message, self.advice)
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,43 @@
+//! What the judge says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Body, Severity};
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable code.
+    pub code: String,
+    /// Name of the kind, as `black-hole`.
+    pub kind: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// True if it would be an error but the operator accepted it.
+    pub accepted: bool,
+    /// In words, with its witness.
+    pub text: String,
+    /// The same for programs: the fault's own fields and the witness.
+    pub detail: serde_json::Value,
+}
+
+/// All findings about the plan in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Findings {
+    /// True if there is no error among them.
+    pub ok: bool,
+    /// Errors.
+    pub errors: u64,
+    /// Warnings.
+    pub warnings: u64,
+    /// Notes.
+    pub infos: u64,
+    /// The judge's figures: reachability, hops, loads, lanes.
+    pub figures: serde_json::Value,
+    /// The findings; of a kind with very many only the first are listed.
+    pub findings: Vec<Finding>,
+}
+
+impl Body for Findings {
+    const SCHEMA: &'static str = "selvedge.findings";
+}

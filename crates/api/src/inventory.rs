@@ -1,0 +1,342 @@
+//! What is there: nodes, ports, links.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::PortRef;
+use selvedge_types::{Guid, LinkSpeed, LinkWidth, NodeKind, PhysState, PortNum, PortState, Rate};
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// External ports by logical state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateCounts {
+    /// No link.
+    pub down: u64,
+    /// Trained, not configured.
+    pub init: u64,
+    /// Configured, not active.
+    pub armed: u64,
+    /// In use.
+    pub active: u64,
+}
+
+/// Links of one width and speed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RateCount {
+    /// Width and speed, as `4xHDR`.
+    pub rate: String,
+    /// Links.
+    pub links: u64,
+}
+
+/// A fabric in figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fabric {
+    /// Switches.
+    pub switches: u64,
+    /// Hosts: nodes that are neither switch nor router.
+    pub hosts: u64,
+    /// Routers to other subnets.
+    pub routers: u64,
+    /// Cables.
+    pub links: u64,
+    /// Cables whose two ends are ACTIVE.
+    pub links_active: u64,
+    /// Ports with a cable or a link by logical state; empty sockets are left out.
+    pub ports: StateCounts,
+    /// Trained links by width and speed.
+    pub rates: Vec<RateCount>,
+}
+
+impl Body for Fabric {
+    const SCHEMA: &'static str = "selvedge.fabric";
+}
+
+impl Fabric {
+    /// The figures of a snapshot.
+    #[must_use]
+    pub fn of(fabric: &selvedge_fabric::Fabric) -> Self {
+        let kind = |kind| fabric.nodes().iter().filter(|n| n.kind == kind).count() as u64;
+        let is_active = |at| fabric.port(at).is_some_and(|p| p.link.state == PortState::Active);
+        let mut rates: BTreeMap<Rate, u64> = BTreeMap::new();
+        let (mut links, mut links_active) = (0, 0);
+        for link in fabric.links() {
+            links += 1;
+            links_active += u64::from(is_active(link.a) && is_active(link.b));
+            if let Some(port) = fabric.port(link.a).filter(|_| fabric.link_is_up(link.a)) {
+                *rates.entry(port.link.rate).or_default() += 1;
+            }
+        }
+        let mut ports = StateCounts::default();
+        let external = fabric.nodes().iter().flat_map(|n| n.external_ports());
+        for (_, port) in external.filter(|(_, p)| p.peer.is_some() || p.is_up()) {
+            match port.link.state {
+                PortState::Down => ports.down += 1,
+                PortState::Init => ports.init += 1,
+                PortState::Armed => ports.armed += 1,
+                PortState::Active => ports.active += 1,
+            }
+        }
+        Self {
+            switches: kind(NodeKind::Switch),
+            hosts: kind(NodeKind::Ca),
+            routers: kind(NodeKind::Router),
+            links,
+            links_active,
+            ports,
+            rates: rates
+                .into_iter()
+                .map(|(rate, links)| RateCount {
+                    rate: rate.to_string(),
+                    links,
+                })
+                .collect(),
+        }
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Node {
+    /// Its GUID.
+    pub guid: Guid,
+    /// Its name: from the node-name map, else its NodeDescription.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// GUID of the system it belongs to.
+    pub system_guid: Guid,
+    /// Base LID: of port 0 of a switch, of the first port with one of another node.
+    pub lid: u16,
+    /// External ports.
+    pub ports: u8,
+    /// External ports that are ACTIVE.
+    pub ports_active: u8,
+    /// Vendor's OUI.
+    pub vendor_id: u32,
+    /// Vendor's device id.
+    pub device_id: u16,
+}
+
+/// All nodes, by GUID.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nodes {
+    /// The nodes.
+    pub nodes: Vec<Node>,
+}
+
+impl Body for Nodes {
+    const SCHEMA: &'static str = "selvedge.nodes";
+}
+
+/// All nodes of a snapshot.
+#[must_use]
+pub fn nodes(fabric: &selvedge_fabric::Fabric) -> Nodes {
+    let node = |node: &selvedge_fabric::Node| {
+        let active = node.external_ports().filter(|(_, p)| p.link.state == PortState::Active);
+        let lid = node
+            .end_ports()
+            .map(|(_, p)| p.settings.lids.base.0)
+            .find(|&lid| lid != 0);
+        Node {
+            guid: node.guid,
+            name: node.description.clone(),
+            kind: node.kind,
+            system_guid: node.system_guid,
+            lid: lid.unwrap_or(0),
+            ports: node.port_count(),
+            ports_active: u8::try_from(active.count()).unwrap_or(u8::MAX),
+            vendor_id: node.vendor_id,
+            device_id: node.device_id,
+        }
+    };
+    Nodes {
+        nodes: fabric.nodes().iter().map(node).collect(),
+    }
+}
+
+/// One end of a cable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// GUID of the node.
+    pub node_guid: Guid,
+    /// Name of the node.
+    pub node_name: String,
+    /// Number of the port.
+    pub port: u8,
+}
+
+impl End {
+    fn of(fabric: &selvedge_fabric::Fabric, at: PortRef) -> Self {
+        let node = fabric.node(at.node);
+        Self {
+            node_guid: node.guid,
+            node_name: node.description.clone(),
+            port: at.port.get(),
+        }
+    }
+}
+
+/// A port.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// GUID of the node.
+    pub node_guid: Guid,
+    /// Name of the node.
+    pub node_name: String,
+    /// Number of the port; 0 is a switch's management port.
+    pub port: u8,
+    /// GUID of the port; 0x0 on a switch's external ports.
+    pub guid: Guid,
+    /// Base LID; 0 on a switch's external ports.
+    pub lid: u16,
+    /// LMC.
+    pub lmc: u8,
+    /// Logical state.
+    pub state: PortState,
+    /// Physical state.
+    pub phys_state: PhysState,
+    /// Width of the link, if it is trained.
+    pub width: Option<LinkWidth>,
+    /// Speed of the link, if it is trained.
+    pub speed: Option<LinkSpeed>,
+    /// Largest payload that may be sent.
+    pub mtu_bytes: u16,
+    /// The other end of its cable.
+    pub peer: Option<End>,
+    /// Why it is not ACTIVE: stable code.
+    pub reason_code: Option<String>,
+    /// Why it is not ACTIVE, in words.
+    pub reason: Option<String>,
+}
+
+/// Ports by node GUID, then number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports {
+    /// The ports.
+    pub ports: Vec<Port>,
+}
+
+impl Body for Ports {
+    const SCHEMA: &'static str = "selvedge.ports";
+}
+
+/// All ports of a snapshot; `reason` says why a port is not ACTIVE, as code and words.
+#[must_use]
+pub fn ports(fabric: &selvedge_fabric::Fabric, reason: impl Fn(PortRef) -> Option<(&'static str, String)>) -> Ports {
+    let port = |at: PortRef, port: &selvedge_fabric::Port| {
+        let node = fabric.node(at.node);
+        let trained = (port.is_up() && at.port != PortNum::MANAGEMENT).then_some(port.link.rate);
+        let reason = reason(at);
+        Port {
+            node_guid: node.guid,
+            node_name: node.description.clone(),
+            port: at.port.get(),
+            guid: port.guid,
+            lid: port.settings.lids.base.0,
+            lmc: port.settings.lids.lmc.get(),
+            state: port.link.state,
+            phys_state: port.link.phys,
+            width: trained.map(|rate| rate.width),
+            speed: trained.map(|rate| rate.speed),
+            mtu_bytes: port.settings.mtu.bytes(),
+            peer: port.peer.map(|peer| End::of(fabric, peer)),
+            reason_code: reason.as_ref().map(|(code, _)| (*code).to_owned()),
+            reason: reason.map(|(_, words)| words),
+        }
+    };
+    let of_node = |(node, n): (_, &selvedge_fabric::Node)| {
+        n.all_ports()
+            .map(|(num, p)| port(PortRef { node, port: num }, p))
+            .collect::<Vec<_>>()
+    };
+    Ports {
+        ports: fabric.nodes().iter_enumerated().flat_map(of_node).collect(),
+    }
+}
+
+/// A cable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// One end.
+    pub a: End,
+    /// The other end.
+    pub b: End,
+    /// Logical state at `a`.
+    pub state_a: PortState,
+    /// Logical state at `b`.
+    pub state_b: PortState,
+    /// Width and speed, as `4xHDR`, if it is trained.
+    pub rate: Option<String>,
+}
+
+/// Cables by the GUID and port of their first end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Links {
+    /// The cables.
+    pub links: Vec<Link>,
+}
+
+impl Body for Links {
+    const SCHEMA: &'static str = "selvedge.links";
+}
+
+/// All cables of a snapshot.
+#[must_use]
+pub fn links(fabric: &selvedge_fabric::Fabric) -> Links {
+    let state = |at| fabric.port(at).map(|p| p.link.state).unwrap_or_default();
+    let rate = |at| {
+        fabric
+            .port(at)
+            .filter(|_| fabric.link_is_up(at))
+            .map(|p| p.link.rate.to_string())
+    };
+    Links {
+        links: fabric
+            .links()
+            .map(|link| Link {
+                a: End::of(fabric, link.a),
+                b: End::of(fabric, link.b),
+                state_a: state(link.a),
+                state_b: state(link.b),
+                rate: rate(link.a),
+            })
+            .collect(),
+    }
+}
+
+/// Ports that are not ACTIVE for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReasonCount {
+    /// Stable code.
+    pub code: String,
+    /// In words.
+    pub reason: String,
+    /// Ports.
+    pub ports: u64,
+    /// The first few of them, by name.
+    pub examples: Vec<String>,
+}
+
+/// How many ports each list of examples names.
+const EXAMPLES_MAX: usize = 4;
+
+/// Sums up why ports are not ACTIVE: (port's name, code, words) each.
+#[must_use]
+pub fn count_reasons(ports: impl Iterator<Item = (String, &'static str, String)>) -> Vec<ReasonCount> {
+    let mut counts: BTreeMap<&'static str, ReasonCount> = BTreeMap::new();
+    for (name, code, reason) in ports {
+        let count = counts.entry(code).or_insert_with(|| ReasonCount {
+            code: code.to_owned(),
+            reason,
+            ports: 0,
+            examples: Vec::new(),
+        });
+        count.ports += 1;
+        if count.examples.len() < EXAMPLES_MAX {
+            count.examples.push(name);
+        }
+    }
+    counts.into_values().collect()
+}

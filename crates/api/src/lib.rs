@@ -1,0 +1,26 @@
+//! Requests and responses: what every front end shows.
+//!
+//! The command line's `--json`, the HTTP API and the web pages speak these types and no others, so what can be seen in
+//! one place can be seen in all. They compile without the daemon. A [`Document`] puts `schema` and `version` in front;
+//! numbers with a unit carry it at the end of their name.
+
+mod document;
+mod error;
+mod event;
+mod fault;
+mod finding;
+mod inventory;
+mod plan;
+mod status;
+
+pub use document::{Body, Document};
+pub use error::{Error, ErrorKind};
+pub use event::{Event, Events, Severity};
+pub use fault::{FaultReport, FaultRequest};
+pub use finding::{Finding, Findings};
+pub use inventory::{
+    End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
+    nodes, ports,
+};
+pub use plan::{Changes, Plan};
+pub use status::{LocalPort, MadCounts, Progress, Role, Stage, Status};

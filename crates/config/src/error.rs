@@ -1,0 +1,85 @@
+//! Why a file of the operator's is refused.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A file that is refused: what, where, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// SLV-CONFIG-0001: the file cannot be read.
+    #[error("SLV-CONFIG-0001: cannot read {}: {cause}; name a readable file", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-CONFIG-0002: not TOML.
+    #[error("SLV-CONFIG-0002: {}, line {line}: {what}; the file must be TOML", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What the TOML reader said.
+        what: String,
+    },
+    /// SLV-CONFIG-0003: a key that does not exist.
+    #[error("SLV-CONFIG-0003: {}, line {line}: unknown key '{key}'; {advice}", path.display())]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// The key as `table.name`.
+        key: String,
+        /// What to do.
+        advice: Advice,
+    },
+    /// SLV-CONFIG-0004: a value that the key does not take.
+    #[error("SLV-CONFIG-0004: {}, line {line}: {key} = {found}; want {want}", path.display())]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// The key as `table.name`.
+        key: String,
+        /// Legal values.
+        want: &'static str,
+        /// The value as written.
+        found: String,
+    },
+    /// SLV-CONFIG-0005: a line of a GUID list that is no GUID.
+    #[error(
+        "SLV-CONFIG-0005: {}, line {line}: '{found}' is no GUID; want one per line, as 0x0002c90300001234",
+        path.display()
+    )]
+    NoGuid {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What was found, cut to 60 characters.
+        found: String,
+    },
+}
+
+/// What to do about an unknown key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// A key that was probably meant.
+    DidYouMean(String),
+    /// The keys there are.
+    Known(Vec<String>),
+}
+
+impl std::fmt::Display for Advice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::DidYouMean(key) => write!(f, "did you mean '{key}'?"),
+            Self::Known(keys) => write!(f, "there are: {}", keys.join(", ")),
+        }
+    }
+}

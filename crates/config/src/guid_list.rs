@@ -1,0 +1,50 @@
+//! GUID lists: roots, hosts, storage nodes.
+
+use std::fs;
+use std::path::Path;
+
+use selvedge_types::Guid;
+
+use crate::ConfigError;
+
+/// Reads a file with one GUID per line; `#` starts a comment, what follows the GUID is ignored, as OpenSM does.
+pub fn read_guids(path: &Path) -> Result<Vec<Guid>, ConfigError> {
+    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Read {
+        path: path.to_owned(),
+        cause,
+    })?;
+    parse_guids(&text, path)
+}
+
+/// Reads a text with one GUID per line; `path` is only for messages.
+pub fn parse_guids(text: &str, path: &Path) -> Result<Vec<Guid>, ConfigError> {
+    let mut guids = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let content = line.split('#').next().unwrap_or_default();
+        let Some(word) = content.split_whitespace().next() else {
+            continue;
+        };
+        guids.push(word.parse().map_err(|_| ConfigError::NoGuid {
+            path: path.to_owned(),
+            line: number + 1,
+            found: word.chars().take(60).collect(),
+        })?);
+    }
+    Ok(guids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_guid_per_line() {
+        let guids = parse_guids("# spines\n0x10\n\n 0x11 spine 2 # second\n", Path::new("roots")).unwrap();
+        assert_eq!(guids, [Guid(0x10), Guid(0x11)]);
+        let error = parse_guids("0x10\nspine\n", Path::new("roots")).unwrap_err();
+        assert!(
+            error.to_string().contains("roots, line 2: 'spine' is no GUID"),
+            "{error}"
+        );
+    }
+}

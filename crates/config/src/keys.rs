@@ -1,0 +1,384 @@
+//! Every key there is. One entry each: unit, legal values, default (from `Settings::default`), consequence.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use selvedge_plan::EngineName;
+use selvedge_types::{Lmc, Mtu, Sl};
+
+use crate::{Key, Settings, Value};
+
+/// Builds a [`Key`] for a field that holds a small number.
+macro_rules! small {
+    ($section:literal, $name:literal, $($field:ident).+, 0..=$max:literal, $want:literal, $doc:literal) => {
+        Key {
+            section: $section,
+            name: $name,
+            want: $want,
+            doc: $doc,
+            set: |s, v| {
+                s.$($field).+ = v.u8_up_to($max)?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.$($field).+))),
+        }
+    };
+}
+
+/// Builds a [`Key`] for a field that holds a 64-bit key or prefix.
+macro_rules! key64 {
+    ($section:literal, $name:literal, $($field:ident).+, $doc:literal) => {
+        Key {
+            section: $section,
+            name: $name,
+            want: "a 64-bit number, as \"0x0123456789abcdef\"",
+            doc: $doc,
+            set: |s, v| {
+                s.$($field).+ = v.key64()?;
+                Some(())
+            },
+            show: |s| Some(Value::Text(format!("{:#018x}", s.$($field).+))),
+        }
+    };
+}
+
+/// Builds a [`Key`] for an optional path.
+macro_rules! path {
+    ($name:literal, $field:ident, $doc:literal) => {
+        Key {
+            section: "daemon",
+            name: $name,
+            want: "a path; relative ones start at the configuration file's folder",
+            doc: $doc,
+            set: |s, v| {
+                s.daemon.$field = Some(PathBuf::from(v.text()?));
+                Some(())
+            },
+            show: |s| Some(Value::Text(s.daemon.$field.as_ref()?.display().to_string())),
+        }
+    };
+}
+
+/// Builds a [`Key`] for a time that must not be zero, in milliseconds.
+macro_rules! millis {
+    ($name:literal, $field:ident, $doc:literal) => {
+        Key {
+            section: "manager",
+            name: $name,
+            want: "1 to 3600000 milliseconds",
+            doc: $doc,
+            set: |s, v| {
+                s.manager.$field = Duration::from_millis(v.int_up_to(3_600_000).filter(|&ms| ms > 0)?);
+                Some(())
+            },
+            show: |s| Some(millis(s.manager.$field)),
+        }
+    };
+}
+
+/// Builds a [`Key`] for a count that must not be zero.
+macro_rules! count {
+    ($section:literal, $name:literal, $($field:ident).+, 1..=$max:literal, $want:literal, $doc:literal) => {
+        Key {
+            section: $section,
+            name: $name,
+            want: $want,
+            doc: $doc,
+            set: |s, v| {
+                s.$($field).+ = v.int_up_to($max).filter(|&n| n > 0)?.try_into().ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(s.$($field).+ as u64)),
+        }
+    };
+}
+
+impl Key {
+    /// Every key, in the order of the printed file.
+    pub const ALL: &'static [Self] = &[
+        Self {
+            section: "routing",
+            name: "engines",
+            want: "a list of engine names, as [\"updn\"]",
+            doc: "Routing engines in order of preference: the first whose plan the judge accepts is taken, each \
+                refusal is reported.",
+            set: |s, v| {
+                let names = v.list().filter(|names| !names.is_empty())?;
+                s.policy.engines = names.into_iter().map(EngineName).collect();
+                Some(())
+            },
+            show: |s| Some(Value::List(s.policy.engines.iter().map(|e| e.0.clone()).collect())),
+        },
+        Self {
+            section: "routing",
+            name: "roots",
+            want: "a list of GUIDs, as [\"0x0002c90300001234\"]",
+            doc: "Roots for updn: GUIDs of switches, or of hosts whose switch is meant. Empty: the engine looks for \
+                them.",
+            set: |s, v| {
+                s.policy.roots = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
+                Some(())
+            },
+            show: |s| Some(Value::List(s.policy.roots.iter().map(ToString::to_string).collect())),
+        },
+        Self {
+            section: "routing",
+            name: "lmc",
+            want: "0 to 7",
+            doc: "Each end port gets 2^lmc LIDs, so up to 2^lmc paths. A subnet has 49,151 LIDs; changing it gives \
+                ports new LIDs.",
+            set: |s, v| {
+                s.policy.lmc = Lmc::new(v.u8_up_to(7)?)?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.policy.lmc.get()))),
+        },
+        Self {
+            section: "routing",
+            name: "reassign_lids",
+            want: "true or false",
+            doc: "Give new LIDs even to ports that have valid ones. DANGER: running applications lose their \
+                connections.",
+            set: |s, v| {
+                s.policy.reassign_lids = v.bool()?;
+                Some(())
+            },
+            show: |s| Some(Value::Bool(s.policy.reassign_lids)),
+        },
+        Self {
+            section: "routing",
+            name: "lanes",
+            want: "1 to 15 data lanes",
+            doc: "Data lanes that routing may use. More lanes than the weakest port has are not used.",
+            set: |s, v| {
+                s.policy.lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.policy.lanes))),
+        },
+        Self {
+            section: "fabric",
+            name: "mtu_max_bytes",
+            want: "256, 512, 1024, 2048 or 4096 bytes",
+            doc: "Largest MTU to plan. Each link gets the smaller of this and what its two ports can do.",
+            set: |s, v| {
+                let bytes = u16::try_from(v.int_up_to(4096)?).ok()?;
+                s.policy.mtu_max = Mtu::try_from(bytes).ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.policy.mtu_max.bytes()))),
+        },
+        small!(
+            "fabric",
+            "packet_life",
+            policy.packet_life,
+            0..=31,
+            "0 to 31 (4.096 us x 2^value; 20 and more: for ever)",
+            "How long a packet may stay in a switch before it is dropped (SwitchInfo.LifeTimeValue). Longer hides \
+                congestion, for ever can stop a deadlocked fabric for good."
+        ),
+        small!(
+            "fabric",
+            "hoq_life",
+            policy.hoq_life,
+            0..=31,
+            "0 to 31 (4.096 us x 2^value; 20 and more: for ever)",
+            "How long a packet may wait at the head of a lane between switches (PortInfo.HOQLife)."
+        ),
+        small!(
+            "fabric",
+            "leaf_hoq_life",
+            policy.leaf_hoq_life,
+            0..=31,
+            "0 to 31 (4.096 us x 2^value; 20 and more: for ever)",
+            "The same towards hosts. Shorter, so that a slow host does not hold up others."
+        ),
+        small!(
+            "fabric",
+            "vl_stall_count",
+            policy.vl_stall_count,
+            0..=7,
+            "0 to 7 packets",
+            "So many packets dropped in a row at the head of a lane stall that lane."
+        ),
+        small!(
+            "fabric",
+            "subnet_timeout",
+            policy.subnet_timeout,
+            0..=31,
+            "0 to 31 (4.096 us x 2^value)",
+            "Longest time a trap or response may need through the subnet (PortInfo.SubnetTimeOut); hosts pace traps \
+                by it."
+        ),
+        small!(
+            "fabric",
+            "local_phy_errors",
+            policy.local_phy_errors,
+            0..=15,
+            "0 to 15 errors",
+            "Physical errors after which a port reports trap 129."
+        ),
+        small!(
+            "fabric",
+            "overrun_errors",
+            policy.overrun_errors,
+            0..=15,
+            "0 to 15 errors",
+            "Buffer overruns after which a port reports trap 130."
+        ),
+        key64!(
+            "fabric",
+            "subnet_prefix",
+            policy.subnet_prefix,
+            "GID prefix of the subnet. Change it only to tell subnets joined by routers apart: every GID changes."
+        ),
+        Self {
+            section: "fabric",
+            name: "sm_sl",
+            want: "0 to 15",
+            doc: "Service level on which hosts talk to the subnet manager.",
+            set: |s, v| {
+                s.policy.sm_sl = Sl::new(v.u8_up_to(15)?)?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.policy.sm_sl.get()))),
+        },
+        key64!(
+            "keys",
+            "m_key",
+            policy.m_key,
+            "M_Key set at every port; 0: unprotected. DANGER: a manager that does not know it can change nothing any \
+                more."
+        ),
+        Self {
+            section: "keys",
+            name: "m_key_lease_s",
+            want: "0 to 65535 seconds (0: for ever)",
+            doc: "After so long without its manager a port takes Sets without the key again.",
+            set: |s, v| {
+                s.policy.m_key_lease_s = u16::try_from(v.int_up_to(65_535)?).ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.policy.m_key_lease_s))),
+        },
+        small!(
+            "keys",
+            "m_key_protect",
+            policy.m_key_protect,
+            0..=3,
+            "0 to 3",
+            "Who may read without the key: 0 all, key included; 1 all, key hidden; 2 and 3 nobody."
+        ),
+        key64!(
+            "keys",
+            "sm_key",
+            manager.sm_key,
+            "SM_Key shown to other subnet managers. Managers with different keys do not yield to each other."
+        ),
+        small!(
+            "manager",
+            "priority",
+            manager.priority,
+            0..=15,
+            "0 to 15",
+            "SM priority: the highest becomes master; among equals the lowest port GUID."
+        ),
+        count!(
+            "manager",
+            "window",
+            manager.window,
+            1..=1024,
+            "1 to 1024 SMPs",
+            "SMPs outstanding in all. SMPs have no flow control: more overruns agents and sockets, fewer makes sweeps \
+                slow."
+        ),
+        count!(
+            "manager",
+            "agent_window",
+            manager.agent_window,
+            1..=64,
+            "1 to 64 SMPs",
+            "SMPs outstanding at one agent. An agent is one processor with a short queue."
+        ),
+        millis!("timeout_ms", timeout, "Time after which a request is repeated."),
+        small!(
+            "manager",
+            "retries",
+            manager.retries,
+            0..=15,
+            "0 to 15 repeats",
+            "Repeats before a request has failed."
+        ),
+        Self {
+            section: "manager",
+            name: "sweep_interval_s",
+            want: "0 to 86400 seconds (0: no sweeps by time)",
+            doc: "Time between light sweeps. They find changes whose trap was lost; without them such a change stays \
+                unseen.",
+            set: |s, v| {
+                let seconds = v.int_up_to(86_400)?;
+                s.manager.sweep_interval = (seconds > 0).then(|| Duration::from_secs(seconds));
+                Some(())
+            },
+            show: |s| Some(Value::Int(s.manager.sweep_interval.map_or(0, |d| d.as_secs()))),
+        },
+        millis!(
+            "poll_interval_ms",
+            poll_interval,
+            "Time between a standby's polls of the master."
+        ),
+        count!(
+            "manager",
+            "poll_misses",
+            manager.poll_misses,
+            1..=100,
+            "1 to 100 polls",
+            "Polls without an answer after which a standby takes over."
+        ),
+        path!(
+            "socket",
+            socket,
+            "Unix socket of the HTTP API. Default: /run/selvedge, or the user's run-time folder."
+        ),
+        path!(
+            "state_dir",
+            state_dir,
+            "Folder for state between runs (guid2lid). Default: nothing is kept, LIDs are those that ports hold."
+        ),
+        path!(
+            "log_file",
+            log_file,
+            "Log file, opened again on SIGUSR1. Default: standard error."
+        ),
+        path!(
+            "node_name_map",
+            node_name_map,
+            "Names by GUID, in the format of infiniband-diags. Default: NodeDescriptions."
+        ),
+        count!(
+            "daemon",
+            "event_ring",
+            daemon.event_ring,
+            1..=1000000,
+            "1 to 1000000 events",
+            "Events kept for the API; older ones are dropped. One needs about 200 bytes."
+        ),
+    ];
+
+    /// The tables of the file, in order.
+    #[must_use]
+    pub fn sections() -> Vec<&'static str> {
+        let mut sections: Vec<_> = Self::ALL.iter().map(|key| key.section).collect();
+        sections.dedup();
+        sections
+    }
+}
+
+fn millis(duration: Duration) -> Value {
+    Value::Int(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Every key must be settable: used by the reader.
+pub(crate) fn set(key: &Key, settings: &mut Settings, value: &Value) -> bool {
+    (key.set)(settings, value).is_some()
+}

@@ -1,0 +1,21 @@
+//! What the operator wrote: a configuration file becomes [`Settings`], a GUID list becomes GUIDs.
+//!
+//! Every key is defined once, in [`Key::ALL`], with its unit, legal values, default and consequence; the reader, the
+//! "did you mean …?" of its errors and the commented default file all come from that one list.
+
+mod error;
+mod guid_list;
+mod key;
+mod keys;
+mod parse;
+mod print;
+mod settings;
+mod value;
+
+pub use error::ConfigError;
+pub use guid_list::{parse_guids, read_guids};
+pub use key::{Key, closest};
+pub use parse::{apply, parse, read};
+pub use print::{print_defaults, print_settings};
+pub use settings::{DaemonOptions, ManagerOptions, Settings};
+pub use value::Value;

@@ -1,0 +1,207 @@
+//! Reads a configuration file.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Advice;
+use crate::{ConfigError, Key, Settings, Value, closest, keys};
+
+/// Reads a file; paths in it start at its folder.
+pub fn read(path: &Path) -> Result<Settings, ConfigError> {
+    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Read {
+        path: path.to_owned(),
+        cause,
+    })?;
+    let mut settings = parse(&text, path)?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let daemon = &mut settings.daemon;
+    let paths = [
+        &mut daemon.socket,
+        &mut daemon.state_dir,
+        &mut daemon.log_file,
+        &mut daemon.node_name_map,
+    ];
+    for found in paths.into_iter().flatten() {
+        *found = folder.join(&*found);
+    }
+    Ok(settings)
+}
+
+/// Reads a text; `path` is only for messages.
+pub fn parse(text: &str, path: &Path) -> Result<Settings, ConfigError> {
+    let mut settings = Settings::default();
+    apply(text, path, &mut settings)?;
+    Ok(settings)
+}
+
+/// Reads a text over what `settings` has already.
+pub fn apply(text: &str, path: &Path, settings: &mut Settings) -> Result<(), ConfigError> {
+    let source = Source { text, path };
+    let table = DeTable::parse(text).map_err(|error| ConfigError::Syntax {
+        path: path.to_owned(),
+        line: source.line(error.span().map_or(0, |span| span.start)),
+        what: error.message().replace('\n', ", "),
+    })?;
+    for (section, inner) in in_order(table.get_ref()) {
+        let name = section.get_ref();
+        let DeValue::Table(inner) = inner.get_ref() else {
+            return Err(source.unknown(section, name, Key::ALL.iter().map(Key::path)));
+        };
+        if !Key::sections().contains(&&**name) {
+            return Err(source.unknown(section, name, Key::sections().into_iter().map(str::to_owned)));
+        }
+        for (key, value) in in_order(inner) {
+            source.apply_one(name, key, value, settings)?;
+        }
+    }
+    Ok(())
+}
+
+struct Source<'a> {
+    text: &'a str,
+    path: &'a Path,
+}
+
+impl Source<'_> {
+    fn apply_one(
+        &self,
+        section: &str,
+        name: &Spanned<std::borrow::Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+        settings: &mut Settings,
+    ) -> Result<(), ConfigError> {
+        let path = format!("{section}.{}", name.get_ref());
+        let Some(key) = Key::ALL.iter().find(|key| key.path() == path) else {
+            return Err(self.unknown(name, &path, Key::ALL.iter().map(Key::path)));
+        };
+        match convert(value.get_ref()) {
+            Some(converted) if keys::set(key, settings, &converted) => Ok(()),
+            _ => Err(ConfigError::Value {
+                path: self.path.to_owned(),
+                line: self.line(value.span().start),
+                key: path,
+                want: key.want,
+                found: self
+                    .text
+                    .get(value.span())
+                    .unwrap_or_default()
+                    .chars()
+                    .take(60)
+                    .collect(),
+            }),
+        }
+    }
+
+    fn unknown<T>(&self, at: &Spanned<T>, found: &str, known: impl Iterator<Item = String>) -> ConfigError {
+        let known: Vec<String> = known.collect();
+        // A key may be right but for its table, or wrong in its last word only.
+        let last = found.rsplit('.').next().unwrap_or(found);
+        let by_name = |wanted: &str| known.iter().find(|key| key.rsplit('.').next() == Some(wanted)).cloned();
+        let meant = by_name(last)
+            .or_else(|| closest(found, known.iter().map(String::as_str)).map(str::to_owned))
+            .or_else(|| closest(last, known.iter().filter_map(|key| key.rsplit('.').next())).and_then(by_name));
+        ConfigError::UnknownKey {
+            path: PathBuf::from(self.path),
+            line: self.line(at.span().start),
+            key: found.to_owned(),
+            advice: meant.map_or(Advice::Known(known), Advice::DidYouMean),
+        }
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        self.text.bytes().take(offset).filter(|&byte| byte == b'\n').count() + 1
+    }
+}
+
+/// Entries in the order of the file, so that the first mistake in it is the one reported.
+fn in_order<'a, 'i>(table: &'a DeTable<'i>) -> Vec<(&'a Spanned<std::borrow::Cow<'i, str>>, &'a Spanned<DeValue<'i>>)> {
+    let mut entries: Vec<_> = table.iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    entries
+}
+
+fn convert(value: &DeValue<'_>) -> Option<Value> {
+    match value {
+        DeValue::Boolean(value) => Some(Value::Bool(*value)),
+        DeValue::Integer(value) => u64::from_str_radix(value.as_str(), value.radix()).ok().map(Value::Int),
+        DeValue::String(text) => Some(Value::Text(text.to_string())),
+        DeValue::Array(items) => {
+            let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+            texts.collect::<Option<_>>().map(Value::List)
+        }
+        DeValue::Float(_) | DeValue::Datetime(_) | DeValue::Table(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(text: &str) -> String {
+        parse(text, Path::new("fm.toml")).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn mistakes_come_with_line_and_advice() {
+        let check = |text: &str, want: &str| assert_eq!(error(text), want, "{text}");
+        check(
+            "[routing]\n\nengine = [\"updn\"]\n",
+            "SLV-CONFIG-0003: fm.toml, line 3: unknown key 'routing.engine'; did you mean 'routing.engines'?",
+        );
+        check(
+            "[rooting]\nlmc = 1\n",
+            "SLV-CONFIG-0003: fm.toml, line 1: unknown key 'rooting'; did you mean 'routing'?",
+        );
+        check(
+            "[fabric]\nlmc = 1\n",
+            "SLV-CONFIG-0003: fm.toml, line 2: unknown key 'fabric.lmc'; did you mean 'routing.lmc'?",
+        );
+        check(
+            "lmc = 1\n",
+            "SLV-CONFIG-0003: fm.toml, line 1: unknown key 'lmc'; did you mean 'routing.lmc'?",
+        );
+        check(
+            "[manager]\nwindow = 8\npriority = 16\n",
+            "SLV-CONFIG-0004: fm.toml, line 3: manager.priority = 16; want 0 to 15",
+        );
+        check(
+            "[manager]\nwindow = \"many\"\n",
+            "SLV-CONFIG-0004: fm.toml, line 2: manager.window = \"many\"; want 1 to 1024 SMPs",
+        );
+        check(
+            "[routing]\nroots = [\"0xgg\"]\n",
+            "SLV-CONFIG-0004: fm.toml, line 2: routing.roots = [\"0xgg\"]; want a list of GUIDs, as \
+             [\"0x0002c90300001234\"]",
+        );
+        check(
+            "[routing]\nlmc = -1\n",
+            "SLV-CONFIG-0004: fm.toml, line 2: routing.lmc = -1; want 0 to 7",
+        );
+        assert!(error("[routing\nlmc = 1\n").starts_with("SLV-CONFIG-0002: fm.toml, line 1: "));
+        assert!(error("[routing]\nlmc = 1\nlmc = 2\n").starts_with("SLV-CONFIG-0002: fm.toml, line 3: "));
+        assert!(error("[nothing_like_it]\n").contains("there are: routing, fabric, keys, manager, daemon"));
+    }
+
+    #[test]
+    fn values_arrive() {
+        let text = "[routing]\nengines = \"updn\"\nroots = [\"0x10\"]\nlmc = 2\n[keys]\nm_key = 0xffffffffffffffff\n\
+                    [manager]\nsweep_interval_s = 0\ntimeout_ms = 50\n[daemon]\nstate_dir = \"state\"\n";
+        let settings = parse(text, Path::new("fm.toml")).unwrap();
+        assert_eq!(settings.policy.engines.len(), 1);
+        assert_eq!(settings.policy.engines[0].0, "updn");
+        assert_eq!(settings.policy.roots, [selvedge_types::Guid(0x10)]);
+        assert_eq!(settings.policy.lmc.get(), 2);
+        assert_eq!(settings.policy.m_key, u64::MAX);
+        assert_eq!(settings.manager.sweep_interval, None);
+        assert_eq!(settings.manager.timeout.as_millis(), 50);
+        assert_eq!(settings.daemon.state_dir.as_deref(), Some(Path::new("state")));
+    }
+
+    #[test]
+    fn an_empty_file_is_the_default() {
+        assert_eq!(parse("", Path::new("x")).unwrap(), Settings::default());
+    }
+}

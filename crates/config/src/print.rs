@@ -1,0 +1,82 @@
+//! Writes configuration files.
+
+use std::fmt::Write as _;
+
+use crate::{Key, Settings};
+
+/// The commented default file: every key with its legal values, default and consequence, commented out.
+#[must_use]
+pub fn print_defaults() -> String {
+    let defaults = Settings::default();
+    let mut text = String::from(
+        "# Selvedge's configuration. Every key stands here with its default; remove '# ' to change one.\n",
+    );
+    for section in Key::sections() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n[{section}]\n");
+        for key in Key::ALL.iter().filter(|key| key.section == section) {
+            let _ = write!(text, "\n# {}\n# Values: {}.\n", key.doc, key.want);
+            let _ = match key.value(&defaults) {
+                Some(value) => writeln!(text, "# {} = {value}", key.name),
+                None => writeln!(text, "# {} = \"...\"", key.name),
+            };
+        }
+    }
+    text
+}
+
+/// `settings` as a file that reads back to the same settings.
+#[must_use]
+pub fn print_settings(settings: &Settings) -> String {
+    let mut text = String::new();
+    for section in Key::sections() {
+        let _ = writeln!(text, "[{section}]");
+        for key in Key::ALL.iter().filter(|key| key.section == section) {
+            if let Some(value) = key.value(settings) {
+                let _ = writeln!(text, "{} = {value}", key.name);
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::parse;
+
+    #[test]
+    fn the_default_file_says_the_defaults() {
+        let text = print_defaults();
+        assert_eq!(parse(&text, Path::new("x")).unwrap(), Settings::default());
+        // The same with every key that has a default uncommented.
+        let active: String = text
+            .lines()
+            .map(|line| match line.strip_prefix("# ") {
+                Some(rest) if rest.contains(" = ") && !rest.contains("...") && !rest.contains("Values") => {
+                    format!("{rest}\n")
+                }
+                _ => format!("{line}\n"),
+            })
+            .collect();
+        assert_eq!(parse(&active, Path::new("x")).unwrap(), Settings::default(), "{active}");
+        assert!(active.contains("\nlmc = 0\n"), "{active}");
+    }
+
+    #[test]
+    fn every_key_comes_back() {
+        let text = "[routing]\nengines = [\"updn\", \"mine\"]\nroots = [\"0x0000000000000010\"]\nlmc = 3\n\
+                    reassign_lids = true\nlanes = 4\n[fabric]\nmtu_max_bytes = 2048\npacket_life = 1\nhoq_life = 2\n\
+                    leaf_hoq_life = 3\nvl_stall_count = 4\nsubnet_timeout = 5\nlocal_phy_errors = 6\n\
+                    overrun_errors = 7\nsubnet_prefix = \"0x0000000000000001\"\nsm_sl = 8\n[keys]\n\
+                    m_key = \"0x8000000000000002\"\nm_key_lease_s = 9\nm_key_protect = 1\n\
+                    sm_key = \"0x0000000000000003\"\n[manager]\npriority = 10\nwindow = 11\nagent_window = 12\n\
+                    timeout_ms = 13\nretries = 14\nsweep_interval_s = 15\npoll_interval_ms = 16\npoll_misses = 17\n\
+                    [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\
+                    event_ring = 18\n";
+        let settings = parse(text, Path::new("x")).unwrap();
+        assert_eq!(print_settings(&settings), text);
+    }
+}

@@ -1,0 +1,83 @@
+//! Everything a configuration file can say, as values.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use selvedge_plan::Policy;
+
+/// What a configuration file says; each field has a default, so an empty file is a complete one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What the fabric shall become.
+    pub policy: Policy,
+    /// How the manager talks to the fabric and to other managers.
+    pub manager: ManagerOptions,
+    /// How the process runs.
+    pub daemon: DaemonOptions,
+}
+
+/// How the manager talks to the fabric and to other managers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ManagerOptions {
+    /// SM priority, 0–15.
+    pub priority: u8,
+    /// SM_Key.
+    pub sm_key: u64,
+    /// SMPs outstanding in all.
+    pub window: usize,
+    /// SMPs outstanding at one agent.
+    pub agent_window: usize,
+    /// Time after which a request is repeated.
+    pub timeout: Duration,
+    /// Repeats before a request has failed.
+    pub retries: u8,
+    /// Time between light sweeps; none: no sweeps by time.
+    pub sweep_interval: Option<Duration>,
+    /// Time between a standby's polls of the master.
+    pub poll_interval: Duration,
+    /// Polls without an answer after which the master is gone.
+    pub poll_misses: u32,
+}
+
+impl Default for ManagerOptions {
+    fn default() -> Self {
+        Self {
+            priority: 0,
+            sm_key: 1,
+            window: 32,
+            agent_window: 2,
+            timeout: Duration::from_millis(200),
+            retries: 3,
+            sweep_interval: Some(Duration::from_secs(10)),
+            poll_interval: Duration::from_secs(1),
+            poll_misses: 3,
+        }
+    }
+}
+
+/// How the process runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DaemonOptions {
+    /// Unix socket of the HTTP API; none: chosen by who runs it.
+    pub socket: Option<PathBuf>,
+    /// Folder for state between runs; none: nothing is kept.
+    pub state_dir: Option<PathBuf>,
+    /// Log file; none: standard error.
+    pub log_file: Option<PathBuf>,
+    /// File of names by GUID; none: NodeDescriptions.
+    pub node_name_map: Option<PathBuf>,
+    /// Events kept for the API.
+    pub event_ring: usize,
+}
+
+impl Default for DaemonOptions {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            state_dir: None,
+            log_file: None,
+            node_name_map: None,
+            event_ring: 10_000,
+        }
+    }
+}

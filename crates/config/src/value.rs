@@ -1,0 +1,85 @@
+//! The few kinds of values a key can have.
+
+use std::fmt;
+
+/// A value as it stands in a configuration file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(u64),
+    /// A list of texts.
+    List(Vec<String>),
+    /// A text.
+    Text(String),
+}
+
+impl Value {
+    pub(crate) fn int_up_to(&self, max: u64) -> Option<u64> {
+        match *self {
+            Self::Int(value) if value <= max => Some(value),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn u8_up_to(&self, max: u8) -> Option<u8> {
+        self.int_up_to(u64::from(max))
+            .and_then(|value| u8::try_from(value).ok())
+    }
+
+    /// A 64-bit key: a number, or a text with `0x`, because editors and people prefer it quoted.
+    pub(crate) fn key64(&self) -> Option<u64> {
+        match self {
+            Self::Int(value) => Some(*value),
+            Self::Text(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
+            Self::Bool(_) | Self::List(_) => None,
+        }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Bool(_) | Self::Int(_) | Self::List(_) => None,
+        }
+    }
+
+    /// A list; a single text counts as a list of one.
+    pub(crate) fn list(&self) -> Option<Vec<String>> {
+        match self {
+            Self::List(list) => Some(list.clone()),
+            Self::Text(text) => Some(vec![text.clone()]),
+            Self::Bool(_) | Self::Int(_) => None,
+        }
+    }
+
+    pub(crate) fn bool(&self) -> Option<bool> {
+        match self {
+            Self::Bool(value) => Some(*value),
+            Self::Int(_) | Self::List(_) | Self::Text(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    /// As TOML writes it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Text(text) => write!(f, "{}", toml::Value::from(text.as_str())),
+            Self::List(list) => {
+                f.write_str("[")?;
+                for (i, text) in list.iter().enumerate() {
+                    write!(
+                        f,
+                        "{}{}",
+                        if i == 0 { "" } else { ", " },
+                        toml::Value::from(text.as_str())
+                    )?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}

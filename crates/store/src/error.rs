@@ -1,0 +1,76 @@
+//! Why state cannot be read or kept.
+
+use std::io;
+use std::path::PathBuf;
+
+/// State that cannot be read or kept: what, where, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// SLV-STORE-0001: the operating system refused.
+    #[error("SLV-STORE-0001: cannot {operation} {}: {cause}; name a folder that this user can write (--state)",
+        path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-STORE-0002: another manager uses the folder.
+    #[error("SLV-STORE-0002: {} is in use by another selvedge; stop that one, or give this one a folder of its own \
+        (--state)", path.display())]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// SLV-STORE-0003: a line that is no guid2lid entry.
+    #[error(
+        "SLV-STORE-0003: {}, line {line}: {what}; correct or move the file away (then ports keep the LIDs they hold)",
+        path.display()
+    )]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        what: LineError,
+    },
+}
+
+/// What is wrong with a line of a guid2lid file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineError {
+    /// Not three words.
+    #[error("want '0xGUID 0xMINLID 0xMAXLID', found '{found}'")]
+    Shape {
+        /// The line, cut to 60 characters.
+        found: String,
+    },
+    /// A GUID that is none.
+    #[error("'{found}' is no GUID")]
+    Guid {
+        /// What was found.
+        found: String,
+    },
+    /// LIDs that are no range of a power of two of unicast LIDs.
+    #[error("LIDs '{min}' to '{max}' are no unicast range of 2^LMC LIDs (0x0001-0xbfff)")]
+    Lids {
+        /// First LID as written.
+        min: String,
+        /// Last LID as written.
+        max: String,
+    },
+    /// A GUID that an earlier line has.
+    #[error("the GUID {found} has an entry already")]
+    Twice {
+        /// The GUID as written.
+        found: String,
+    },
+    /// Bytes that are no text.
+    #[error("the file is no text")]
+    NoText,
+}
