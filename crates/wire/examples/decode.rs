@@ -26,7 +26,7 @@ fn mad(text: &str) -> Result<Mad, Refusal> {
         .filter(|c| !matches!(c, ' ' | '<' | '>' | ':'))
         .map(|c| c.to_digit(16).ok_or(Refusal::NotHex))
         .collect::<Result<_, _>>()?;
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return Err(Refusal::NotHex);
     }
     let mut bytes: Vec<u8> = digits

@@ -4,7 +4,7 @@ use crate::{Mad, Payload};
 
 /// Decodes, re-encodes and prints any bytes; panics if re-encoding is not stable.
 ///
-/// Bytes that are no MAD are cut, or filled with zeros, to one: a fuzzer then reaches every attribute with short inputs.
+/// Bytes that are no MAD are cut, or filled with zeros, to one: so a fuzzer reaches every attribute with short inputs.
 /// Checked: a decoded attribute, encoded and decoded again, is the same value; encoded once more, the same bytes.
 pub fn decode_encode_print(bytes: &[u8]) {
     if bytes.len() != crate::MAD_LEN {

@@ -1,7 +1,7 @@
 //! GIDs: the 128-bit addresses of ports and multicast groups.
 
 use core::fmt;
-use std::net::Ipv6Addr;
+use core::net::Ipv6Addr;
 
 use selvedge_types::Guid;
 

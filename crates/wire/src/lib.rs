@@ -5,6 +5,22 @@
 //! fixed-size array and cannot fail. No byte order outside this crate.
 //!
 //! Two levels: [`Mad`] is the view over bytes (forwarding, dumping), the attribute structs are meaning (decisions).
+//! [`Payload`] is any one of them, for code that treats all alike. Nothing allocates but printing.
+//!
+//! Reserved bits are read as nothing and sent as 0; reserved codes are refused. So `parse(emit(x)) == x` for every
+//! value, and `emit(parse(bytes))` is `bytes` with the reserved bits cleared.
+//!
+//! ```
+//! use selvedge_types::PortNum;
+//! use selvedge_wire::{AttributeId, DirectedRoute, Mad, Method, PortInfo};
+//!
+//! let route = DirectedRoute::new(&[1, 4].map(|port| PortNum::new(port).unwrap())).unwrap();
+//! let mut mad = Mad::directed(Method::Set, AttributeId::PORT_INFO, 2, &route);
+//! mad.write(&PortInfo { state: Some(selvedge_types::PortState::Armed), ..PortInfo::default() });
+//! assert!(mad.to_string().starts_with("SubnSet PortInfo tid=0x0 dr=0,1,4 mod=0x2 | PortInfo lid=0 lmc=0 ARMED/-"));
+//! assert_eq!(mad.read::<PortInfo>()?.state, Some(selvedge_types::PortState::Armed));
+//! # Ok::<(), selvedge_wire::DecodeError>(())
+//! ```
 
 pub mod attribute;
 mod error;

@@ -85,13 +85,14 @@ fn what_is_unknown_prints_in_hexadecimal() {
         &[(1, 0x32), (3, 0x33), (24, 1)],
         "Class0x32Method0x33 attribute=0x0000 tid=0x0 | 01",
     );
-    check(
-        &[(0, 7), (5, 0x1C), (17, 2)],
-        "SubnGetResp Notice tid=0x0 base_version=7 status=0x001c(bad field) | Notice vendor=0x000000 device=0 fatal issuer=0 toggle=0 count=0 details=000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000",
-    );
+    let header = "SubnGetResp Notice tid=0x0 base_version=7 status=0x001c(bad field)";
+    let zeros = "00".repeat(54);
+    let notice = format!("Notice vendor=0x000000 device=0 fatal issuer=0 toggle=0 count=0 details={zeros}");
+    check(&[(0, 7), (5, 0x1C), (17, 2)], &format!("{header} | {notice}"));
+    let refused = "SLV-WIRE-0002: NodeInfo.NodeType is 0x9, want 1 CA, 2 switch or 3 router";
     check(
         &[(17, 0x11), (66, 9)],
-        "SubnGetResp NodeInfo tid=0x0 | SLV-WIRE-0002: NodeInfo.NodeType is 0x9, want 1 CA, 2 switch or 3 router: 000009",
+        &format!("SubnGetResp NodeInfo tid=0x0 | {refused}: 000009"),
     );
 }
 

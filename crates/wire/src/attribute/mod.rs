@@ -17,6 +17,7 @@ mod port_info;
 mod sl_to_vl;
 mod sm_info;
 mod switch_info;
+mod trap;
 mod vl_arbitration;
 
 use crate::{DecodeError, GmpData, SmpData};
@@ -32,8 +33,8 @@ pub use multicast_forwarding::MulticastForwardingTable;
 pub use node_description::NodeDescription;
 pub use node_info::NodeInfo;
 pub use notice::{
-    BadKey, BadMKey, LocalChange, NOTICE_DETAILS_LEN, Notice, NoticeSource, NoticeType, PRODUCER_CA,
-    PRODUCER_CLASS_MANAGER, PRODUCER_ROUTER, PRODUCER_SWITCH, SwitchBadPKey, Trap,
+    NOTICE_DETAILS_LEN, Notice, NoticeSource, NoticeType, PRODUCER_CA, PRODUCER_CLASS_MANAGER, PRODUCER_ROUTER,
+    PRODUCER_SWITCH,
 };
 pub use pkey_table::PKeyTable;
 pub use port_counters::PortCounters;
@@ -42,6 +43,7 @@ pub use port_info::{LinkDownDefault, PortInfo};
 pub use sl_to_vl::SlToVl;
 pub use sm_info::{SmControl, SmInfo, SmState};
 pub use switch_info::SwitchInfo;
+pub use trap::{BadKey, BadMKey, LocalChange, SwitchBadPKey, Trap};
 pub use vl_arbitration::{VlArbBlock, VlArbEntry, VlArbitration};
 
 /// Attribute of a MAD; the meaning of a code depends on the class. Source: IBA vol 1 §14.2.5, §16.1.3.

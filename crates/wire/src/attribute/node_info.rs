@@ -99,7 +99,8 @@ impl fmt::Display for NodeInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "NodeInfo {} ports={} node={} port={} system={} pkeys={} vendor={:#08x} device={} revision={:#x} local_port={}",
+            "NodeInfo {} ports={} node={} port={} system={} pkeys={} vendor={:#08x} device={} revision={:#x} \
+             local_port={}",
             self.kind,
             self.port_count,
             self.node_guid,

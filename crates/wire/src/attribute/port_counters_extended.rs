@@ -152,7 +152,8 @@ impl fmt::Display for PortCountersExtended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "PortCountersExtended port={} select={:#06x}/{:#x} xmit={}/{} rcv={}/{} unicast={}/{} multicast={}/{} wait={}",
+            "PortCountersExtended port={} select={:#06x}/{:#x} xmit={}/{} rcv={}/{} unicast={}/{} \
+             multicast={}/{} wait={}",
             self.port_select,
             self.counter_select,
             self.counter_select2,

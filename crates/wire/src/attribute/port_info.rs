@@ -371,7 +371,8 @@ impl fmt::Display for PortInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "PortInfo lid={} lmc={} {}/{} down={} rate={} width={}/{}/{} speed={}/{}/{} ext={}/{}/{} mtu={}/{} vls={}/{}",
+            "PortInfo lid={} lmc={} {}/{} down={} rate={} width={}/{}/{} speed={}/{}/{} ext={}/{}/{} \
+             mtu={}/{} vls={}/{}",
             self.lid,
             self.lmc.get(),
             OrDash(self.state),
@@ -392,6 +393,13 @@ impl fmt::Display for PortInfo {
             OrDash(self.oper_vls),
             OrDash(self.vl_cap),
         )?;
+        self.fmt_settings(f)
+    }
+}
+
+impl PortInfo {
+    /// The second half of the line: what is set beside address, state and link.
+    fn fmt_settings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
             " sm={}/sl{} prefix={:#018x} cap={} cap2={} mkey={} protect={} lease={}s local_port={} hoq={} stall={}",
