@@ -78,15 +78,12 @@ impl Destinations {
         let mut all = Self::default();
         for &s in &order {
             of_switch[s].sort_by_key(|d| d.egress);
-            // A route that is not counted may be made at any time; here the hops towards `s` are at hand anyway.
-            let switch = own[s].filter(|_| !count_switches);
-            all.push(s, of_switch[s].drain(..).chain(switch));
+            all.push(s, of_switch[s].drain(..));
         }
-        if count_switches {
-            order.sort_by_key(|&s| fabric.switch(idx(s)).guid.opensm_order());
-            for &s in &order {
-                all.push(s, own[s]);
-            }
+        // After all hosts even where they are not counted: which port is least used is known then.
+        order.sort_by_key(|&s| fabric.switch(idx(s)).guid.opensm_order());
+        for &s in &order {
+            all.push(s, own[s]);
         }
         Ok(all)
     }
