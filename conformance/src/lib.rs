@@ -1,1 +1,31 @@
-//! Checks against real peers, over the wire only.
+//! Checks against real peers: ibsim, OpenSM and infiniband-diags, over the wire only.
+//!
+//! - [`PeerLab`]: a scratch folder and a socket name of its own; starts peers in it and ends them with it.
+//! - [`Ibsim`]: a running simulator, with its console.
+//! - [`OpenSm`]: a running subnet manager.
+//! - [`Relay`]: stands between clients and a simulator and counts what they send.
+//! - [`parse`]: reads what the peers print.
+//!
+//! Labs run side by side: each has its own socket name. Heavy ones (whole fabrics) hold a [`HeavyLock`], because ibsim
+//! takes a whole core. Conditions are waited for with a deadline; nothing waits a fixed time.
+//!
+//! A peer that is not installed is an error that names its Debian package, never a skipped test.
+
+mod error;
+mod ibsim;
+mod lab;
+mod lock;
+mod opensm;
+pub mod parse;
+mod process;
+mod relay;
+mod wait;
+
+pub use error::LabError;
+pub use ibsim::{Ibsim, NetSize};
+pub use lab::PeerLab;
+pub use lock::HeavyLock;
+pub use opensm::{OpenSm, OpenSmOptions};
+pub use process::{Finished, Running};
+pub use relay::{MadCounts, MadKind, Relay};
+pub use wait::until;

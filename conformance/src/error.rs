@@ -1,0 +1,75 @@
+//! What can go wrong in a lab.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+/// A lab that cannot do what a test asks.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// SLV-LAB-0001: a peer is not installed.
+    #[error("SLV-LAB-0001: '{program}' is missing: install the Debian package '{package}'")]
+    MissingPeer {
+        /// What was to be run.
+        program: String,
+        /// Where it comes from.
+        package: &'static str,
+    },
+    /// SLV-LAB-0002: the operating system refuses.
+    #[error("SLV-LAB-0002: {operation} {what}: {cause}")]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// With what.
+        what: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// SLV-LAB-0003: a condition did not come true in time.
+    #[error("SLV-LAB-0003: after {after:?} still waiting for {what}; last output:\n{output}")]
+    TimedOut {
+        /// The condition.
+        what: String,
+        /// How long was waited.
+        after: Duration,
+        /// What the peer said last.
+        output: String,
+    },
+    /// SLV-LAB-0004: a command ended badly.
+    #[error("SLV-LAB-0004: '{command}' ended with {status}; output:\n{output}")]
+    Failed {
+        /// The command.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// Its output.
+        output: String,
+    },
+    /// SLV-LAB-0005: a peer prints what the parser does not know.
+    #[error("SLV-LAB-0005: cannot read {what} in line '{line}'")]
+    Parse {
+        /// What was looked for.
+        what: &'static str,
+        /// Where.
+        line: String,
+    },
+}
+
+/// As `Display`: tests show errors through `Debug`.
+impl fmt::Debug for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl LabError {
+    /// Wraps an I/O error.
+    pub(crate) fn io(operation: &'static str, what: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Io {
+            operation,
+            what: what.to_string(),
+            cause,
+        }
+    }
+}

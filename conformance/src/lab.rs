@@ -1,0 +1,145 @@
+//! A scratch folder and a socket name of its own, and peers in it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::process::{Finished, Running, command, package_of};
+use crate::{Ibsim, LabError, NetSize, OpenSm, OpenSmOptions, Relay};
+
+/// The shim that makes programs clients of a simulator.
+const SHIM: &str = "libumad2sim.so";
+/// Where Debian (any architecture), Fedora and a source build put it.
+const SHIM_FOLDERS: [&str; 5] = [
+    "/usr/lib/x86_64-linux-gnu/umad2sim",
+    "/usr/lib/aarch64-linux-gnu/umad2sim",
+    "/usr/lib64/umad2sim",
+    "/usr/lib/umad2sim",
+    "/usr/local/lib/umad2sim",
+];
+/// How long a diagnostic may take, unless the test says otherwise.
+const CLIENT_LIMIT: Duration = Duration::from_secs(60);
+
+/// A scratch folder and a socket name of its own; labs run side by side.
+///
+/// Peers are started from the thread that owns the lab, and end with it.
+pub struct PeerLab {
+    folder: PathBuf,
+    base: String,
+    next: AtomicU32,
+}
+
+impl PeerLab {
+    /// An empty lab.
+    pub fn new() -> Result<Self, LabError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let base = format!("slv-lab-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(&base);
+        fs::create_dir_all(&folder).map_err(LabError::io("creating", folder.display()))?;
+        Ok(Self {
+            folder,
+            base,
+            next: AtomicU32::new(0),
+        })
+    }
+
+    /// Its scratch folder; removed with the lab.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Its socket name: the simulator in this lab, whoever it is, serves under it.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Starts ibsim on a net file's text, under the lab's socket name, and waits until it is ready.
+    pub fn ibsim(&self, net: &str) -> Result<Ibsim, LabError> {
+        self.ibsim_sized(net, NetSize::of(net))
+    }
+
+    /// As [`Self::ibsim`], with room for `size`.
+    pub fn ibsim_sized(&self, net: &str, size: NetSize) -> Result<Ibsim, LabError> {
+        Ibsim::start(&self.folder, &self.base, net, size)
+    }
+
+    /// Puts a relay before the lab's simulator; clients of `relay.base()` are counted.
+    pub fn relay(&self) -> Result<Relay, LabError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        Relay::start(&format!("{}-relay{number}", self.base), &self.base)
+    }
+
+    /// Starts OpenSM at `node`.
+    pub fn opensm(&self, node: &str, options: &OpenSmOptions) -> Result<OpenSm, LabError> {
+        self.opensm_through(&self.base, node, options)
+    }
+
+    /// Starts OpenSM at `node` of the simulator, or relay, named `base`.
+    pub fn opensm_through(&self, base: &str, node: &str, options: &OpenSmOptions) -> Result<OpenSm, LabError> {
+        let folder = self.sub_folder("opensm")?;
+        OpenSm::start(self.client_command(base, node, "opensm")?, folder, options)
+    }
+
+    /// Runs a client of the lab's simulator at `node` to its end.
+    pub fn run(&self, node: &str, program: &str, arguments: &[&str]) -> Result<Finished, LabError> {
+        self.spawn(&self.base, node, program, arguments)?.finish(CLIENT_LIMIT)
+    }
+
+    /// As [`Self::run`]; its output if all went well.
+    pub fn output(&self, node: &str, program: &str, arguments: &[&str]) -> Result<String, LabError> {
+        self.run(node, program, arguments)?.success()
+    }
+
+    /// Starts a client at `node` of the simulator, or relay, named `base`.
+    pub fn spawn(&self, base: &str, node: &str, program: &str, arguments: &[&str]) -> Result<Running, LabError> {
+        let label = Path::new(program)
+            .file_name()
+            .map_or_else(|| "client".into(), |name| name.to_string_lossy());
+        let folder = self.sub_folder(&label)?;
+        let mut command = self.client_command(base, node, program)?;
+        command.args(arguments).current_dir(&folder);
+        Running::start(command, &folder, &label)
+    }
+
+    fn client_command(&self, base: &str, node: &str, program: &str) -> Result<Command, LabError> {
+        let mut command = command(program)?;
+        command
+            .env("LD_PRELOAD", shim()?)
+            .env("IBSIM_SOCKNAME", base)
+            .env("SIM_HOST", node);
+        command.env_remove("IBSIM_SERVER_NAME").env_remove("SIM_SET_ISSM");
+        Ok(command)
+    }
+
+    fn sub_folder(&self, label: &str) -> Result<PathBuf, LabError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let folder = self.folder.join(format!("{label}-{number}"));
+        fs::create_dir_all(&folder).map_err(LabError::io("creating", folder.display()))?;
+        Ok(folder)
+    }
+}
+
+impl Drop for PeerLab {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // Kept for whoever looks into the failure.
+            eprintln!("the lab's files are in {}", self.folder.display());
+        } else {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// The shim's file.
+fn shim() -> Result<PathBuf, LabError> {
+    let mut files = SHIM_FOLDERS.iter().map(|folder| Path::new(folder).join(SHIM));
+    files.find(|file| file.is_file()).ok_or_else(|| LabError::MissingPeer {
+        program: SHIM.to_owned(),
+        package: package_of(SHIM),
+    })
+}

@@ -1,0 +1,39 @@
+//! Reads what the peers print.
+//!
+//! Shares no code with our own readers of these formats: a mistake made twice would go unseen.
+
+mod discovered;
+mod fields;
+mod links;
+mod route;
+mod tables;
+
+pub use discovered::{DiscoveredNode, DiscoveredPort, Discovery};
+pub use fields::{Fields, SmInfo};
+pub use links::{LinkEnd, LinkLine, link_lines};
+pub use route::{Hop, hops};
+pub use tables::{Table, tables};
+
+use selvedge_types::Guid;
+
+use crate::LabError;
+
+/// An error about a line.
+fn unread(what: &'static str, line: &str) -> LabError {
+    LabError::Parse {
+        what,
+        line: line.to_owned(),
+    }
+}
+
+/// A GUID as the peers print it: hexadecimal, with or without `0x`.
+fn guid(text: &str) -> Option<Guid> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).ok().map(Guid)
+}
+
+/// The text between the first two marks.
+fn between<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(open)?;
+    rest.split_once(close).map(|(inside, _)| inside)
+}

@@ -1,0 +1,292 @@
+//! A relay between clients and a simulator that counts what clients send.
+//!
+//! The count is independent of every manager's own: "sent 0 Sets" is then an observation. A relay adds a hop; times
+//! measured through it mean nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use selvedge_transport::ibsim::protocol::{CONTROL_LEN, Connect, Control, Kind, PACKET_LEN, Packet};
+use selvedge_wire::{Class, Mad, Method};
+
+use crate::LabError;
+
+/// How often a relay's threads look whether they shall end.
+const TICK: Duration = Duration::from_millis(20);
+/// How long a packet waits for room at its receiver before it is lost.
+const FULL_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the simulator may take for a control message.
+const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MadKind {
+    /// Class.
+    pub class: Class,
+    /// Method.
+    pub method: Method,
+    /// Attribute's code.
+    pub attribute: u16,
+}
+
+/// Datagrams by kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MadCounts(BTreeMap<MadKind, u64>);
+
+impl MadCounts {
+    fn add(&mut self, mad: &Mad) {
+        let kind = MadKind {
+            class: mad.class(),
+            method: mad.method(),
+            attribute: mad.attribute().code(),
+        };
+        *self.0.entry(kind).or_default() += 1;
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// Those that `pick` takes.
+    #[must_use]
+    pub fn count(&self, pick: impl Fn(&MadKind) -> bool) -> u64 {
+        self.0
+            .iter()
+            .filter(|(kind, _)| pick(kind))
+            .map(|(_, count)| count)
+            .sum()
+    }
+
+    /// SMPs that write: what an observer must never send.
+    #[must_use]
+    pub fn subnet_sets(&self) -> u64 {
+        self.count(|kind| kind.class.is_smp() && kind.method == Method::Set)
+    }
+
+    /// Kinds and their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (&MadKind, u64)> {
+        self.0.iter().map(|(kind, &count)| (kind, count))
+    }
+}
+
+impl fmt::Display for MadCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (kind, count) in &self.0 {
+            let (class, method) = (kind.class.code(), kind.method.code());
+            writeln!(
+                f,
+                "{count:8} class {class:#04x} method {method:#04x} attribute {:#06x}",
+                kind.attribute
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Counts by client: the name its sockets end with (the process id of a preloaded client).
+type Shared = Arc<Mutex<BTreeMap<u32, MadCounts>>>;
+
+/// A relay between clients and a simulator; ends when dropped.
+pub struct Relay {
+    base: String,
+    counts: Shared,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Relay {
+    /// Serves clients under `base` and passes everything to the simulator named `upstream`.
+    pub fn start(base: &str, upstream: &str) -> Result<Self, LabError> {
+        let control = bind(&format!("{base}:ctl")).map_err(LabError::io("binding", base))?;
+        let counts = Shared::default();
+        let stop = Arc::new(AtomicBool::new(false));
+        let worker = Worker {
+            base: base.to_owned(),
+            upstream: upstream.to_owned(),
+            control,
+            counts: counts.clone(),
+            stop: stop.clone(),
+            lines: BTreeMap::new(),
+        };
+        let thread = std::thread::spawn(move || worker.run());
+        Ok(Self {
+            base: base.to_owned(),
+            counts,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Name under which it serves.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// What the client with process id `pid` sent so far.
+    #[must_use]
+    pub fn sent_by(&self, pid: u32) -> MadCounts {
+        lock(&self.counts).get(&pid).cloned().unwrap_or_default()
+    }
+
+    /// What all clients sent so far.
+    #[must_use]
+    pub fn sent(&self) -> MadCounts {
+        let mut sum = MadCounts::default();
+        for counts in lock(&self.counts).values() {
+            counts
+                .0
+                .iter()
+                .for_each(|(&kind, count)| *sum.0.entry(kind).or_default() += count);
+        }
+        sum
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// One client's connection.
+struct Line {
+    id: u32,
+    control: UnixDatagram,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+struct Worker {
+    base: String,
+    upstream: String,
+    control: UnixDatagram,
+    counts: Shared,
+    stop: Arc<AtomicBool>,
+    /// Clients by the simulator's slot.
+    lines: BTreeMap<u32, Line>,
+}
+
+impl Worker {
+    fn run(mut self) {
+        let mut bytes = [0; CONTROL_LEN];
+        while !self.stop.load(Ordering::Relaxed) {
+            let Ok((length, from)) = self.control.recv_from(&mut bytes) else {
+                continue;
+            };
+            let Ok(question) = Control::parse(&bytes[..length]) else {
+                continue;
+            };
+            let answer = self.answer(&question).unwrap_or_else(|_| question.refusal());
+            let _ = self.control.send_to_addr(&answer.emit(), &from);
+        }
+    }
+
+    fn answer(&mut self, question: &Control) -> io::Result<Control> {
+        if question.kind == Kind::Connect {
+            return self.connect(question);
+        }
+        let line = self.lines.get(&question.client).ok_or(io::ErrorKind::NotConnected)?;
+        let answer = pass_on(&line.control, question)?;
+        if question.kind == Kind::Disconnect {
+            self.lines.remove(&question.client);
+        }
+        Ok(answer)
+    }
+
+    fn connect(&mut self, question: &Control) -> io::Result<Control> {
+        let id = Connect::parse(&question.data).id;
+        self.lines.retain(|_, line| line.id != id);
+        let control = bind(&format!("{}:ctl{id}", self.upstream))?;
+        control.set_read_timeout(Some(CONTROL_TIMEOUT))?;
+        control.connect_addr(&address(&format!("{}:ctl", self.upstream))?)?;
+        let up = bind(&format!("{}:in{id}", self.upstream))?;
+        let answer = pass_on(&control, question)?;
+        if answer.kind == Kind::Error {
+            return Ok(answer);
+        }
+        let slot = Connect::parse(&answer.data).id;
+        // A slot given anew: its former owner is gone.
+        self.lines.remove(&slot);
+        up.connect_addr(&address(&format!("{}:out{slot}", self.upstream))?)?;
+        let down = bind(&format!("{}:out{slot}", self.base))?;
+        down.connect_addr(&address(&format!("{}:in{id}", self.base))?)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (up_too, down_too) = (up.try_clone()?, down.try_clone()?);
+        let counts = self.counts.clone();
+        let upwards = pump(down, up, stop.clone(), move |bytes| {
+            if let Ok(packet) = Packet::parse(bytes) {
+                lock(&counts).entry(id).or_default().add(&packet.mad);
+            }
+        });
+        let downwards = pump(up_too, down_too, stop.clone(), |_| {});
+        let line = Line {
+            id,
+            control,
+            stop,
+            threads: vec![upwards, downwards],
+        };
+        self.lines.insert(slot, line);
+        Ok(answer)
+    }
+}
+
+/// Moves packets from one socket to the other until told to stop.
+fn pump(
+    from: UnixDatagram,
+    to: UnixDatagram,
+    stop: Arc<AtomicBool>,
+    mut look: impl FnMut(&[u8]) + Send + 'static,
+) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut bytes = [0; PACKET_LEN + 1];
+        while !stop.load(Ordering::Relaxed) {
+            let Ok(length) = from.recv(&mut bytes) else { continue };
+            look(&bytes[..length]);
+            // A receiver that is gone loses its packets, as it would without a relay.
+            let _ = to.send(&bytes[..length]);
+        }
+    })
+}
+
+fn pass_on(control: &UnixDatagram, question: &Control) -> io::Result<Control> {
+    control.send(&question.emit())?;
+    let mut bytes = [0; CONTROL_LEN];
+    let length = control.recv(&mut bytes)?;
+    Control::parse(&bytes[..length]).map_err(io::Error::other)
+}
+
+fn address(name: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("{name}\0"))
+}
+
+fn bind(name: &str) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::bind_addr(&address(name)?)?;
+    socket.set_read_timeout(Some(TICK))?;
+    socket.set_write_timeout(Some(FULL_TIMEOUT))?;
+    Ok(socket)
+}
+
+/// A panicking thread leaves counts that are whole: they are only ever added to.
+fn lock(counts: &Mutex<BTreeMap<u32, MadCounts>>) -> std::sync::MutexGuard<'_, BTreeMap<u32, MadCounts>> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
