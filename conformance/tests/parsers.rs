@@ -62,7 +62,7 @@ fn ibroute_and_dump_fts_agree() {
         name: "S1".to_owned(),
         exits: [(1, 1), (2, 0), (3, 3), (4, 2), (5, 3), (6, 3)].into(),
     };
-    assert_eq!(one, [want.clone()]);
+    assert_eq!(one.as_slice(), std::slice::from_ref(&want));
     assert_eq!(all.len(), 2);
     assert!(all.contains(&want));
 }

@@ -12,7 +12,14 @@ use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::{PortNum, TransactionId};
 use selvedge_wire::{Address, Arrival, AttributeId, Datagram, DirectedRoute, Mad, MadPort, Method};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
     let spec: PortSpec = words.next().unwrap_or_default().parse()?;
     let window: u64 = words.next().map_or(Ok(16), |word| word.parse())?;

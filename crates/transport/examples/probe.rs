@@ -14,7 +14,14 @@ use selvedge_types::{PortNum, TransactionId};
 use selvedge_wire::attribute::NodeInfo;
 use selvedge_wire::{Address, Arrival, Attribute, AttributeId, Datagram, DirectedRoute, Mad, Method};
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() {
+    if let Err(error) = run() {
+        eprintln!("{error}");
+        std::process::exit(1);
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
     let spec: PortSpec = std::env::args().nth(1).unwrap_or_default().parse()?;
     let mut port = open(&spec, Role::Observer)?;
     let local = port.local();

@@ -1,5 +1,6 @@
 //! A client of the ibsim protocol: a port of a simulated fabric, without preloading anything.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
@@ -23,6 +24,8 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long `send` waits for room in the server's queue before it says that it is full.
 const SEND_WAIT: Duration = Duration::from_millis(100);
+/// Arrivals kept while `send` waits for room; each is 288 bytes.
+const EARLY_MAX: usize = 4096;
 /// Highest process id of Linux (`PID_MAX_LIMIT`): the distance between the ids of several ports of one process.
 const ID_STEP: u32 = 1 << 22;
 /// Ports that one process can have at one server: ids are signed 32-bit numbers in socket names.
@@ -43,6 +46,8 @@ pub struct IbsimPort {
     local: LocalPort,
     is_sm: bool,
     outstanding: Outstanding<Datagram>,
+    /// Arrivals read while `send` waited for room.
+    early: VecDeque<Arrival>,
     poll_set: PollSet,
 }
 
@@ -84,6 +89,7 @@ impl IbsimPort {
             },
             is_sm: false,
             outstanding: Outstanding::default(),
+            early: VecDeque::new(),
             poll_set: PollSet::default(),
         };
         port.local = port.ask_who_we_are()?.ok_or_else(|| {
@@ -144,6 +150,35 @@ impl IbsimPort {
         }
     }
 
+    /// Sends a packet, waiting for room. Meanwhile arrivals are read: a server that cannot get rid of its answers may
+    /// stop reading requests (ibsim does), and both would wait for each other.
+    fn transmit(&mut self, bytes: &[u8; PACKET_LEN]) -> Result<(), PortError> {
+        let mut deadline = None;
+        loop {
+            match self.data.send(bytes) {
+                Ok(_) => return Ok(()),
+                Err(error) if is_full(&error) => {}
+                Err(error) => return Err(gone("sending", &error)),
+            }
+            let now = Instant::now();
+            let left = deadline.get_or_insert(now + SEND_WAIT).saturating_duration_since(now);
+            if left.is_zero() {
+                return Err(PortError::Full);
+            }
+            self.poll_set.clear();
+            if self.early.len() < EARLY_MAX {
+                self.poll_set.readable_or_writable(self.data.as_raw_fd());
+            } else {
+                self.poll_set.writable(self.data.as_raw_fd());
+            }
+            self.poll_set.wait(left).map_err(|error| gone("sending", &error))?;
+            while self.early.len() < EARLY_MAX {
+                let Some(arrival) = self.read()? else { break };
+                self.early.push_back(arrival);
+            }
+        }
+    }
+
     fn sort(&mut self, packet: Packet) -> Option<Arrival> {
         let mut mad = packet.mad;
         let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
@@ -190,22 +225,7 @@ impl MadPort for IbsimPort {
             mad,
         }
         .emit();
-        let deadline = Instant::now() + SEND_WAIT;
-        loop {
-            match self.data.send(&bytes) {
-                Ok(_) => break,
-                Err(error) if is_full(&error) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(PortError::Full);
-                    }
-                    self.poll_set.clear();
-                    self.poll_set.writable(self.data.as_raw_fd());
-                    self.poll_set.wait(left).map_err(|error| gone("sending", &error))?;
-                }
-                Err(error) => return Err(gone("sending", &error)),
-            }
-        }
+        self.transmit(&bytes)?;
         if wants_answer(&mad) && !timeout.is_zero() {
             let request = Datagram {
                 address: datagram.address,
@@ -218,6 +238,9 @@ impl MadPort for IbsimPort {
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<Arrival>, PortError> {
+        if let Some(arrival) = self.early.pop_front() {
+            return Ok(Some(arrival));
+        }
         let end = Instant::now() + wait;
         loop {
             if let Some(arrival) = self.read()? {

@@ -175,7 +175,11 @@ impl Drop for UmadPort {
 /// The port that a user means.
 fn choose(cas: &[CaInfo], ca: &str, port: Option<PortNum>) -> Result<(CaInfo, CaPort), PortError> {
     let failed = |cause: String| PortError::Open {
-        port: port.map_or_else(|| ca.to_owned(), |port| format!("{ca}/{port}")),
+        port: match port {
+            None if ca.is_empty() => "an HCA".to_owned(),
+            None => ca.to_owned(),
+            Some(port) => format!("{ca}/{port}"),
+        },
         cause,
         advice: ADVICE_LIST,
     };
