@@ -57,7 +57,7 @@ impl Default for ServerOptions {
 #[non_exhaustive]
 pub enum ServerError {
     /// SLV-PORT-0104: a base name that fits into no socket name.
-    #[error("SLV-PORT-0104: base name '{base}' has {have} bytes; use 1 to {max}, without ':'", have = base.len(), max = BASE_NAME_MAX)]
+    #[error("SLV-PORT-0104: base name '{base}' fits into no socket name; use 1 to {BASE_NAME_MAX} bytes, without ':'")]
     BaseName {
         /// The name.
         base: String,
