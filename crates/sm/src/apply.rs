@@ -41,6 +41,17 @@ pub struct Apply {
     failed_nodes: BTreeSet<NodeIdx>,
     /// Sets that failed or were left out because of a failure.
     pub failed: usize,
+    /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
+    pub declined: BTreeMap<PortRef, Declined>,
+}
+
+/// Settings that an agent does not take: asked for again in every sweep, they would never converge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declined {
+    /// What was asked for.
+    pub wanted: PortSettings,
+    /// What the agent holds instead.
+    pub held: PortSettings,
 }
 
 impl Apply {
@@ -59,6 +70,7 @@ impl Apply {
             failed_ports: BTreeSet::new(),
             failed_nodes: BTreeSet::new(),
             failed: 0,
+            declined: BTreeMap::new(),
         }
     }
 
@@ -117,7 +129,7 @@ impl Apply {
             Op::Port { port, settings, state } => {
                 let seen = self.inventory.port_info(*port)?;
                 let info = smp::port_info(seen, settings, *state);
-                smp::set(&info, u32::from(port.port.get()), agent.route_to(port.port), m_key)
+                smp::set(&info, smp::port_modifier(seen, port.port), agent.route_to(port.port), m_key)
             }
         })
     }
@@ -180,6 +192,9 @@ impl Apply {
                 self.fabric.set_port(*port, link, now);
                 if let Some(difference) = difference(want, &now) {
                     return Err(difference);
+                }
+                if now != *want {
+                    self.declined.insert(*port, Declined { wanted: *want, held: now });
                 }
                 expect(state.is_none() || held.state == *state, || {
                     format!("the port answers with state {}", link.state)

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, SwitchIdx, diff};
+use selvedge_fabric::{Fabric, diff};
 use selvedge_mad::{AgentId, Ended, Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, LidRange, PortNum, PortState};
+use selvedge_types::{Guid, LidRange, PortState};
 use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
 
 use crate::apply::Apply;
@@ -18,6 +18,7 @@ use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::{Job, JobResult, Judge, Outcome, blocks_to_read};
+use crate::ports::DeclinedByGuid;
 use crate::stage::{Stage, Token};
 use crate::view::{Progress, Role, View};
 use crate::{report, smp};
@@ -33,6 +34,7 @@ pub struct Sm {
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
     known_lids: BTreeMap<Guid, LidRange>,
+    declined: DeclinedByGuid,
     generation: Generation,
     /// Why the next sweep is due as soon as the current stage allows.
     pub(crate) sweep_due: Option<SweepReason>,
@@ -65,6 +67,7 @@ impl Sm {
             view: View::default(),
             inventory: None,
             known_lids: state.lids,
+            declined: DeclinedByGuid::new(),
             generation: Generation::default(),
             sweep_due: None,
             next_sweep: None,
@@ -402,6 +405,7 @@ impl Sm {
             installed: Arc::clone(&installed),
             policy: Arc::clone(&self.config.policy),
             known_lids: Arc::new(self.known_lids.clone()),
+            declined: Arc::new(self.declined.clone()),
             judge: Arc::clone(&self.judge),
         })));
         self.stage = Stage::Planning { inventory, installed };
@@ -461,7 +465,8 @@ impl Sm {
     }
 
     fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
-        let Apply { outcome, fabric, installed, acknowledged, failed_ports, failed, .. } = apply;
+        let Apply { outcome, fabric, installed, acknowledged, failed_ports, failed, declined, .. } = apply;
+        self.declined.extend(declined.into_iter().map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)));
         self.view.plan = Some(Arc::clone(&outcome.plan));
         self.view.generation = outcome.plan.generation;
         self.view.acknowledged = acknowledged;
@@ -532,18 +537,9 @@ impl Sm {
         self.view.mads.others += 1;
         out.push(Output::Send { datagram, timeout: Duration::ZERO });
     }
-
-    /// A switch index of the last complete snapshot, for tests and reports.
-    #[must_use]
-    pub fn installed_entry(&self, switch: SwitchIdx, lid: selvedge_types::Lid) -> Option<u8> {
-        self.view.installed.get(switch, lid)
-    }
 }
 
 /// The status of an answer, if there was one.
 pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
-
-/// Port 0: where a switch's agent sits.
-pub const AGENT_PORT: PortNum = PortNum::MANAGEMENT;

@@ -14,6 +14,7 @@ use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
+use crate::ports::DeclinedByGuid;
 use crate::{lid, ports};
 
 /// Decides whether a change set may be sent.
@@ -69,6 +70,8 @@ pub struct Job {
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
     pub known_lids: Arc<BTreeMap<Guid, LidRange>>,
+    /// Settings that agents would not take.
+    pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
     pub judge: Arc<dyn Judge>,
 }
@@ -144,7 +147,7 @@ impl Job {
         let options = Options { previous, updn, ..Options::default() };
         let routed = engine.route(fabric, lids, &options, Seed(0), par).map_err(|e| e.to_string())?;
         let top = routed.tables.top();
-        let port_plan = ports::plan_ports(fabric, &self.policy, lids, self.inventory.local);
+        let port_plan = ports::plan_ports(fabric, &self.policy, lids, self.inventory.local, &self.declined);
         let plan = Plan {
             generation: self.generation,
             engine: routed.engine,

@@ -4,10 +4,21 @@ use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortCapability, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_plan::{EndPortPlan, Lids, Policy};
-use selvedge_types::{IdxVec, Lid, NodeKind, PKey, PortNum, PortState};
+use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PKey, PortNum, PortState};
+
+use crate::apply::Declined;
+
+/// What agents would not take, by node GUID and port.
+pub type DeclinedByGuid = BTreeMap<(Guid, PortNum), Declined>;
 
 /// Settings of every port with a trained link whose peer is known, and of every switch's port 0.
-pub fn plan_ports(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef) -> BTreeMap<PortRef, PortSettings> {
+pub fn plan_ports(
+    fabric: &Fabric,
+    policy: &Policy,
+    lids: &Lids,
+    sm: PortRef,
+    declined: &DeclinedByGuid,
+) -> BTreeMap<PortRef, PortSettings> {
     let sm_lid = lids.base(sm).unwrap_or(Lid::NONE);
     let mut plan = BTreeMap::new();
     for (node, n) in fabric.nodes().iter_enumerated() {
@@ -26,7 +37,10 @@ pub fn plan_ports(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef) ->
             if num != PortNum::MANAGEMENT {
                 link(&mut settings, fabric, policy, at, port);
             }
-            plan.insert(at, settings);
+            // What the agent would not take once is not asked for again: the plan says what can be had.
+            let known = declined.get(&(n.guid, num));
+            let futile = known.is_some_and(|d| d.wanted == settings && d.held == port.settings);
+            plan.insert(at, if futile { port.settings } else { settings });
         }
     }
     plan

@@ -1,7 +1,7 @@
 //! Builds the SMPs a manager sends.
 
 use selvedge_fabric::{PortSettings, SwitchSettings};
-use selvedge_types::{Lid, PKey, PortState};
+use selvedge_types::{Lid, PKey, PortNum, PortState};
 use selvedge_wire::{
     Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Mad, Method, PKeyTable,
     PortInfo, SwitchInfo, VlCount,
@@ -76,4 +76,11 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
         client_reregister: false,
         ..*seen
     }
+}
+
+/// The modifier of a PortInfo Set. An agent with extended speeds is told that we know them; else it may take the link
+/// down to QDR. Source: OpenSM (`osm_link_mgr.c` sets bit 31 under the same condition).
+pub fn port_modifier(seen: &PortInfo, port: PortNum) -> u32 {
+    let extended = if seen.ext_speed_supported.is_some() { PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS } else { 0 };
+    u32::from(port.get()) | extended
 }
