@@ -1,0 +1,173 @@
+//! Forwarding tables, LIDs and lanes as text: what OpenSM, `ibroute` and `dump_fts` write.
+//!
+//! Source: OpenSM's `osm_dump.c`, `osm_db_pack.c`; `ibroute.c` and `dump_fts.c` of infiniband-diags.
+
+mod lanes;
+mod lfts;
+mod lids;
+
+use selvedge_plan::{LidConflict, Lids, Tables};
+use selvedge_types::{Guid, Lid};
+
+use crate::Place;
+
+pub use lanes::{write_service_levels, write_sl_to_vl};
+pub use lfts::{LftStyle, read_lfts, write_lfts};
+pub use lids::{lids_of, read_guid2lid, seen_lids, write_guid2lid};
+
+/// Forwarding tables and LIDs from a dump.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// Who has which LIDs.
+    pub lids: Lids,
+    /// The tables; entries that the dump does not have are [`selvedge_plan::NO_PATH`].
+    pub tables: Tables,
+    /// What was odd.
+    pub warnings: Vec<DumpWarning>,
+}
+
+/// Why a dump gives nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DumpError {
+    /// SLV-TOPOLOGY-0030: no forwarding table in the file.
+    #[error(
+        "SLV-TOPOLOGY-0030: {file}: no 'Unicast lids' line; give opensm-lfts.dump or what ibroute or dump_fts print"
+    )]
+    NoTables {
+        /// The file.
+        file: String,
+    },
+    /// SLV-TOPOLOGY-0031: a line cannot be read.
+    #[error("SLV-TOPOLOGY-0031: {place}: cannot read '{what}'; want {want}")]
+    Syntax {
+        /// Where.
+        place: Place,
+        /// What is there.
+        what: String,
+        /// What would do.
+        want: &'static str,
+    },
+    /// SLV-TOPOLOGY-0032: LIDs that no port can have.
+    #[error(
+        "SLV-TOPOLOGY-0032: {place}: LIDs {first}-{last} are no range of 2^LMC unicast LIDs (1-49151); correct them"
+    )]
+    BadRange {
+        /// Where.
+        place: Place,
+        /// Lowest.
+        first: u64,
+        /// Highest.
+        last: u64,
+    },
+    /// SLV-TOPOLOGY-0033: one GUID, two ranges.
+    #[error("SLV-TOPOLOGY-0033: {place}: {guid} has LIDs already, in line {first_line}; remove one line")]
+    RepeatedGuid {
+        /// Where.
+        place: Place,
+        /// The GUID.
+        guid: Guid,
+        /// Where it came first.
+        first_line: usize,
+    },
+}
+
+/// What is odd about a dump and was read all the same.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DumpWarning {
+    /// SLV-TOPOLOGY-0040: a table of a switch that the fabric does not have.
+    #[error("SLV-TOPOLOGY-0040: {place}: the fabric has no switch {guid}; its table is left out")]
+    UnknownSwitch {
+        /// Where.
+        place: Place,
+        /// Its GUID.
+        guid: Guid,
+    },
+    /// SLV-TOPOLOGY-0041: a switch without a table.
+    #[error("SLV-TOPOLOGY-0041: {file}: no table of switch {guid} \"{name}\"; it forwards nothing")]
+    MissingTable {
+        /// The file.
+        file: String,
+        /// GUID of the switch.
+        guid: Guid,
+        /// Its description.
+        name: String,
+    },
+    /// SLV-TOPOLOGY-0042: an entry leads to a port that the switch does not have.
+    #[error(
+        "SLV-TOPOLOGY-0042: {place}: \"{name}\" sends LID {lid} to port {port} and has ports 0-{count}; kept as it is"
+    )]
+    NoSuchPort {
+        /// Where.
+        place: Place,
+        /// Description of the switch.
+        name: String,
+        /// The LID.
+        lid: Lid,
+        /// The port.
+        port: u8,
+        /// Highest port there is.
+        count: u8,
+    },
+    /// SLV-TOPOLOGY-0043: two tables of one switch.
+    #[error("SLV-TOPOLOGY-0043: {place}: a second table of switch {guid}; it takes the place of the first")]
+    SecondTable {
+        /// Where.
+        place: Place,
+        /// GUID of the switch.
+        guid: Guid,
+    },
+    /// SLV-TOPOLOGY-0044: a LID with two owners.
+    #[error(
+        "SLV-TOPOLOGY-0044: {place}: LID {lid} is said to be of {guid} here and of another port before; that one kept"
+    )]
+    OwnerConflict {
+        /// Where.
+        place: Place,
+        /// The LID.
+        lid: Lid,
+        /// The port's GUID here.
+        guid: Guid,
+    },
+    /// SLV-TOPOLOGY-0045: a LID of a port that the fabric does not have.
+    #[error(
+        "SLV-TOPOLOGY-0045: {place}: the fabric has no port {guid}, said to have LID {lid}; the LID stays without owner"
+    )]
+    UnknownPort {
+        /// Where.
+        place: Place,
+        /// The port's GUID.
+        guid: Guid,
+        /// The LID.
+        lid: Lid,
+    },
+    /// SLV-TOPOLOGY-0046: routes to LIDs that nobody has.
+    #[error("SLV-TOPOLOGY-0046: {file}: {count} LIDs with routes have no known owner, the lowest is {lowest}")]
+    Ownerless {
+        /// The file.
+        file: String,
+        /// How many.
+        count: usize,
+        /// The lowest.
+        lowest: Lid,
+    },
+    /// SLV-TOPOLOGY-0047: the last line of a table is missing.
+    #[error("SLV-TOPOLOGY-0047: {place}: the table of switch {guid} does not end; the file seems cut off here")]
+    CutOff {
+        /// Where the table starts.
+        place: Place,
+        /// GUID of the switch.
+        guid: Guid,
+    },
+    /// SLV-TOPOLOGY-0048: LIDs that cannot be given to a port.
+    #[error("SLV-TOPOLOGY-0048: {source_name}: LIDs of {port} left out")]
+    Refused {
+        /// The file, or what else the LIDs come from.
+        source_name: String,
+        /// The port.
+        port: String,
+        /// Why.
+        source: LidConflict,
+    },
+}

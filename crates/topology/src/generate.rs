@@ -1,0 +1,223 @@
+//! Generated fabrics.
+//!
+//! A shape makes one *plane*: switches, cables between them, and the switch that each host hangs on. Everything else
+//! (ports per host, rails, removed links, GUIDs, rates) is added here, the same for every shape.
+//!
+//! Names: switches are `S-L<level>-<index>` in trees (hosts are level 0, leaves level 1), `S-<x>-<y>…` in meshes and
+//! tori, `S-<index>` elsewhere; with several rails `S-P<plane>-…`. Hosts are `H-<index>`. Ports of a switch: hosts
+//! first, then links downwards, then links upwards.
+//!
+//! The number of hosts never depends on `ports-per-host` or `rails`: leaf switches get more ports instead.
+
+mod assemble;
+mod grid;
+mod plane;
+mod random;
+mod tree;
+
+use selvedge_fabric::{BuildError, Fabric};
+use selvedge_sim::Seed;
+use selvedge_types::{LinkSpeed, LinkWidth, Mtu, Rate};
+
+use crate::SpecError;
+pub use tree::Tree;
+
+/// Nodes that a generated fabric may have: twenty times what one subnet's LIDs can name.
+const NODES_MAX: u64 = 1_000_000;
+/// Ports of all nodes together: about 2 GB of memory.
+const PORTS_MAX: u64 = 10_000_000;
+/// External ports of a switch. Source: IBA vol 1 §18.2.4.3: port 255 is reserved.
+const SWITCH_PORTS_MAX: u64 = 254;
+/// Ports of a host channel adapter; real ones have one or two.
+const HOST_PORTS_MAX: u8 = 4;
+
+/// A generator with its parameters. The same recipe gives the same fabric, to the last byte, on every machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recipe {
+    /// The generator's name, for messages.
+    pub name: String,
+    /// What the switches form.
+    pub shape: Shape,
+    /// What is the same for every shape.
+    pub options: Options,
+}
+
+/// What the switches form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// A parallel-port generalised fat-tree; k-ary n-trees and m-port n-trees are special cases.
+    Tree(Tree),
+    /// A mesh or torus of any number of dimensions. A ring is a torus of one dimension.
+    Grid {
+        /// Switches in each dimension, at least 1.
+        dimensions: Vec<u32>,
+        /// True for a torus. A dimension of two switches has one cable between them, not two.
+        wraps: bool,
+        /// Hosts on each switch.
+        hosts: u32,
+    },
+    /// A random regular graph, connected, without parallel cables.
+    Random {
+        /// Number of switches, at least 2.
+        switches: u32,
+        /// Cables of each switch to others; `switches * degree` is even.
+        degree: u32,
+        /// Hosts on each switch.
+        hosts: u32,
+    },
+    /// One switch.
+    Single {
+        /// Its ports.
+        ports: u8,
+        /// Hosts on it.
+        hosts: u32,
+    },
+}
+
+/// What is the same for every shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Ports of each host, 1–4 and a multiple of `rails`: one node GUID, a GUID per port. Port `j` is on plane
+    /// `j mod rails`; ports on the same plane are on different leaf switches where there are enough. Default: `rails`.
+    pub ports_per_host: u8,
+    /// Disjoint copies of the switch fabric, joined only by the hosts, 1–4. Default 1.
+    pub rails: u8,
+    /// Cables between switches that are taken away at random; what is left may be in pieces. Default: none.
+    pub removal: LinkRemoval,
+    /// What all chance is drawn from. Default 1.
+    pub seed: Seed,
+    /// How GUIDs follow positions. Default: ordered.
+    pub guids: GuidOrder,
+    /// What every link trains to. Default 4xHDR.
+    pub rate: Rate,
+    /// MTU that every port can do. Default 4096 bytes.
+    pub mtu: Mtu,
+    /// Data lanes that every port has, as PortInfo.VLCap codes them. Default 4: eight lanes.
+    pub vls: u8,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ports_per_host: 1,
+            rails: 1,
+            removal: LinkRemoval::Count(0),
+            seed: Seed(1),
+            guids: GuidOrder::Ordered,
+            rate: Rate {
+                width: LinkWidth::X4,
+                speed: LinkSpeed::Hdr,
+            },
+            mtu: Mtu::B4096,
+            vls: 4,
+        }
+    }
+}
+
+/// How many cables between switches are taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkRemoval {
+    /// So many.
+    Count(u32),
+    /// So many in a million, rounded to the nearest cable.
+    PerMillion(u32),
+}
+
+/// How GUIDs follow positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GuidOrder {
+    /// Ascending: first the switches by level and index, then the hosts.
+    Ordered,
+    /// In random order, switches and hosts mixed, as in a machine room.
+    Shuffled,
+}
+
+impl Recipe {
+    /// The fabric.
+    pub fn fabric(&self) -> Result<Fabric, SpecError> {
+        let options = &self.options;
+        if !(1..=HOST_PORTS_MAX).contains(&options.rails) {
+            return Err(self.bad("rails", &options.rails.to_string(), "1 to 4"));
+        }
+        let ports = options.ports_per_host;
+        if !(1..=HOST_PORTS_MAX).contains(&ports) || !ports.is_multiple_of(options.rails) {
+            let want = format!("1 to 4 and a multiple of rails={}", options.rails);
+            return Err(self.bad("ports-per-host", &ports.to_string(), &want));
+        }
+        let plane = match &self.shape {
+            Shape::Tree(tree) => tree.plane(self)?,
+            Shape::Grid {
+                dimensions,
+                wraps,
+                hosts,
+            } => grid::plane(self, dimensions, *wraps, *hosts)?,
+            Shape::Random {
+                switches,
+                degree,
+                hosts,
+            } => random::plane(self, *switches, *degree, *hosts)?,
+            Shape::Single { ports, hosts } => plane::single(self, *ports, *hosts)?,
+        };
+        assemble::fabric(self, &plane)
+    }
+
+    /// Ports of each host on each plane.
+    const fn ports_per_plane(&self) -> u32 {
+        // `fabric` refuses 0 rails before this is asked.
+        (self.options.ports_per_host / self.options.rails) as u32
+    }
+
+    /// Refuses what would not fit, before anything is allocated.
+    fn check_size(&self, size: Size) -> Result<(), SpecError> {
+        let switches = size.switches.saturating_mul(self.options.rails.into());
+        let host_ports = size.hosts.saturating_mul(self.options.ports_per_host.into());
+        let ports = switches
+            .saturating_mul(size.ports.saturating_add(1))
+            .saturating_add(host_ports);
+        for (what, wanted, limit) in [
+            ("nodes", switches.saturating_add(size.hosts), NODES_MAX),
+            ("ports on a switch", size.ports, SWITCH_PORTS_MAX),
+            ("ports", ports, PORTS_MAX),
+        ] {
+            if wanted > u128::from(limit) {
+                return Err(SpecError::TooBig {
+                    generator: self.name.clone(),
+                    what,
+                    wanted: match wanted {
+                        u128::MAX => "far too many".to_owned(),
+                        _ => wanted.to_string(),
+                    },
+                    limit,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn bad(&self, key: &str, value: &str, want: &str) -> SpecError {
+        SpecError::BadValue {
+            generator: self.name.clone(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+            want: want.to_owned(),
+        }
+    }
+
+    fn contradiction(&self, source: BuildError) -> SpecError {
+        SpecError::Build {
+            generator: self.name.clone(),
+            source,
+        }
+    }
+}
+
+/// How large one plane of a shape is; in a type that no product of two parameters can overflow.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Switches.
+    switches: u128,
+    /// Hosts.
+    hosts: u128,
+    /// Ports of the largest switch, those to hosts among them.
+    ports: u128,
+}

@@ -1,0 +1,204 @@
+//! From a plane to a fabric: copies, hosts, removed cables, GUIDs, rates.
+
+use selvedge_fabric::{Fabric, FabricBuilder, LinkState, Node, NodeKey, PortCapability};
+use selvedge_types::{Guid, LinkWidth, NodeKind, PhysState, PortNum, PortState, Rate};
+
+use crate::SpecError;
+use crate::generate::plane::Plane;
+use crate::generate::{GuidOrder, LinkRemoval, Recipe};
+
+/// A locally administered OUI, so that no real device has such a GUID.
+const OUI: u32 = 0x02_5E1E;
+/// First GUIDs of switches, of hosts, and of both where they are mixed.
+const SWITCH_GUIDS: u64 = ((OUI as u64) << 40) | 0x01_0000_0000;
+const HOST_GUIDS: u64 = ((OUI as u64) << 40) | 0x02_0000_0000;
+const MIXED_GUIDS: u64 = ((OUI as u64) << 40) | 0x03_0000_0000;
+/// GUIDs of one host or mixed node: its own and its ports'.
+const GUIDS_PER_NODE: u64 = 8;
+/// Device ids, only to tell the two kinds apart.
+const SWITCH_DEVICE: u16 = 1;
+const HOST_DEVICE: u16 = 2;
+
+/// A port of a node: position of insertion, number.
+type End = (usize, u8);
+
+/// The fabric that `recipe` makes of `plane`.
+pub fn fabric(recipe: &Recipe, plane: &Plane) -> Result<Fabric, SpecError> {
+    let mut nodes = nodes(recipe, plane);
+    let mut cables = switch_cables(recipe, plane);
+    remove_links(recipe, &mut cables)?;
+    cables.extend(host_cables(recipe, plane));
+    for &(node, port) in cables.iter().flat_map(|(a, b)| [a, b]) {
+        if let Some(port) = PortNum::new(port).and_then(|num| nodes[node].port_mut(num)) {
+            port.link = LinkState {
+                state: PortState::Init,
+                phys: PhysState::LinkUp,
+                rate: recipe.options.rate,
+            };
+        }
+    }
+    let mut builder = FabricBuilder::new();
+    let keys: Vec<NodeKey> = nodes.into_iter().map(|node| builder.add(node)).collect();
+    for (a, b) in cables {
+        let end = |(node, port): End| (keys[node], PortNum::new(port).unwrap_or_default());
+        builder.link(end(a), end(b)).map_err(|e| recipe.contradiction(e))?;
+    }
+    builder.finish().map_err(|e| recipe.contradiction(e))
+}
+
+/// All nodes: the switches of each plane, then the hosts.
+fn nodes(recipe: &Recipe, plane: &Plane) -> Vec<Node> {
+    let (rails, capability) = (recipe.options.rails, capability(recipe));
+    let hosts: usize = plane.switches.iter().map(|s| s.hosts as usize).sum();
+    let switches = plane.switches.len() * usize::from(rails);
+    let mut order: Vec<u64> = (0..(switches + hosts) as u64).collect();
+    let guids = recipe.options.guids;
+    if guids == GuidOrder::Shuffled {
+        recipe.options.seed.child("guids").rng().shuffle(&mut order);
+    }
+    let mut nodes = Vec::with_capacity(switches + hosts);
+    for rail in 0..rails {
+        let prefix = if rails > 1 {
+            format!("S-P{rail}-")
+        } else {
+            "S-".to_owned()
+        };
+        for switch in &plane.switches {
+            let guid = match guids {
+                GuidOrder::Ordered => SWITCH_GUIDS + nodes.len() as u64,
+                GuidOrder::Shuffled => MIXED_GUIDS + GUIDS_PER_NODE * order[nodes.len()],
+            };
+            let name = format!("{prefix}{}", switch.name);
+            nodes.push(with_capability(
+                Node::new(NodeKind::Switch, Guid(guid), plane.ports, name),
+                capability,
+                SWITCH_DEVICE,
+            ));
+        }
+    }
+    for host in 0..hosts {
+        let guid = match guids {
+            GuidOrder::Ordered => HOST_GUIDS + GUIDS_PER_NODE * host as u64,
+            GuidOrder::Shuffled => MIXED_GUIDS + GUIDS_PER_NODE * order[nodes.len()],
+        };
+        let node = Node::new(
+            NodeKind::Ca,
+            Guid(guid),
+            recipe.options.ports_per_host,
+            format!("H-{host}"),
+        );
+        nodes.push(with_capability(node, capability, HOST_DEVICE));
+    }
+    nodes
+}
+
+fn with_capability(mut node: Node, capability: PortCapability, device: u16) -> Node {
+    (node.vendor_id, node.device_id) = (OUI, device);
+    let guid = node.guid.0;
+    for num in (0..=node.port_count()).filter_map(PortNum::new) {
+        let kind = node.kind;
+        let Some(port) = node.port_mut(num) else { continue };
+        port.capability = capability;
+        if kind != NodeKind::Switch {
+            port.guid = Guid(guid + u64::from(num.get()));
+        } else if num == PortNum::MANAGEMENT {
+            // The management port has no cable; its link is the switch itself.
+            (port.link.state, port.link.phys) = (PortState::Active, PhysState::LinkUp);
+        }
+    }
+    node
+}
+
+fn capability(recipe: &Recipe) -> PortCapability {
+    let Rate { width, speed } = recipe.options.rate;
+    PortCapability {
+        mtu: recipe.options.mtu,
+        vls: recipe.options.vls,
+        widths: LinkWidth::X1.bit() | width.bit(),
+        speed,
+        ..PortCapability::default()
+    }
+}
+
+/// Cables between switches, of all planes.
+fn switch_cables(recipe: &Recipe, plane: &Plane) -> Vec<(End, End)> {
+    let host_ports = |switch: usize| plane.switches[switch].hosts * recipe.ports_per_plane();
+    let mut cables = Vec::with_capacity(plane.cables.len() * usize::from(recipe.options.rails));
+    for rail in 0..usize::from(recipe.options.rails) {
+        let end = |(switch, port): (usize, u32)| {
+            (
+                rail * plane.switches.len() + switch,
+                port_number(host_ports(switch) + port),
+            )
+        };
+        cables.extend(plane.cables.iter().map(|cable| (end(cable.a), end(cable.b))));
+    }
+    cables
+}
+
+/// Cables between hosts and switches.
+///
+/// Ports of one host on one plane move on by a whole switch each, so that they are on different ones. Each switch gets
+/// as many ports of every rank as it has hosts, which is why its host ports suffice.
+fn host_cables(recipe: &Recipe, plane: &Plane) -> Vec<(End, End)> {
+    let (rails, per_plane) = (usize::from(recipe.options.rails), recipe.ports_per_plane() as usize);
+    let places: Vec<(usize, u32)> = plane
+        .switches
+        .iter()
+        .enumerate()
+        .flat_map(|(switch, s)| (0..s.hosts).map(move |place| (switch, place)))
+        .collect();
+    let step = plane
+        .switches
+        .iter()
+        .map(|s| s.hosts)
+        .find(|&hosts| hosts > 0)
+        .unwrap_or(0) as usize;
+    let first_host = plane.switches.len() * rails;
+    let mut cables = Vec::with_capacity(places.len() * rails * per_plane);
+    for host in 0..places.len() {
+        for rank in 0..per_plane {
+            let (switch, place) = places[(host + rank * step) % places.len()];
+            let port = port_number(place * recipe.ports_per_plane() + rank as u32 + 1);
+            for rail in 0..rails {
+                let host_port = port_number((rank * rails + rail) as u32 + 1);
+                cables.push((
+                    (first_host + host, host_port),
+                    (rail * plane.switches.len() + switch, port),
+                ));
+            }
+        }
+    }
+    cables
+}
+
+fn remove_links(recipe: &Recipe, cables: &mut Vec<(End, End)>) -> Result<(), SpecError> {
+    let count = match recipe.options.removal {
+        LinkRemoval::Count(count) => count as usize,
+        LinkRemoval::PerMillion(share) => {
+            let exact = cables.len() as u64 * u64::from(share);
+            usize::try_from((exact + 500_000) / 1_000_000).unwrap_or(usize::MAX)
+        }
+    };
+    if count > cables.len() {
+        let want = format!("at most the {} cables between switches", cables.len());
+        return Err(recipe.bad("remove-links", &count.to_string(), &want));
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    let mut order: Vec<usize> = (0..cables.len()).collect();
+    recipe.options.seed.child("remove-links").rng().shuffle(&mut order);
+    let mut keep = vec![true; cables.len()];
+    for &at in &order[..count] {
+        keep[at] = false;
+    }
+    let mut kept = keep.into_iter();
+    cables.retain(|_| kept.next().unwrap_or(true));
+    Ok(())
+}
+
+/// Ports were counted before anything was allocated: at most 254.
+fn port_number(port: u32) -> u8 {
+    u8::try_from(port).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,29 @@
+//! Fabrics from generators and from the field's file formats, and back.
+//!
+//! - [`Spec`]: what `--fabric` means: a file, or a generator with its keys ([`Recipe`]).
+//! - [`read`], [`write`]: ibsim's net files and the text of `ibnetdiscover`. One grammar reads both, because ibsim's own
+//!   parser reads both; what real clusters print is taken with [`Warning`]s, what contradicts itself is refused.
+//! - [`read_lfts`], [`write_lfts`]: forwarding tables as OpenSM dumps them and as `ibroute` and `dump_fts` print them;
+//!   [`read_guid2lid`], [`write_guid2lid`], [`write_service_levels`], [`write_sl_to_vl`]: what belongs to them.
+//! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture.
+//!
+//! Bytes and text come in, values and text go out: nothing here opens a file.
+
+mod dot;
+mod dump;
+mod generate;
+mod names;
+mod spec;
+mod summary;
+mod text;
+
+pub use dot::{DotHosts, write_dot};
+pub use dump::{
+    DumpError, DumpWarning, Forwarding, LftStyle, lids_of, read_guid2lid, read_lfts, seen_lids, write_guid2lid,
+    write_lfts, write_service_levels, write_sl_to_vl,
+};
+pub use generate::{GuidOrder, LinkRemoval, Options, Recipe, Shape, Tree};
+pub use names::NodeNames;
+pub use spec::{Spec, SpecError};
+pub use summary::{Summary, is_aggregation_node};
+pub use text::{FileError, Format, Loaded, Place, Warning, read, write};

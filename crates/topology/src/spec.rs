@@ -1,0 +1,466 @@
+//! What `--fabric` means: a file, or a generator with its keys.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use selvedge_fabric::{BuildError, PortCapability};
+use selvedge_sim::Seed;
+use selvedge_types::Mtu;
+
+use crate::generate::{GuidOrder, LinkRemoval, Options, Recipe, Shape, Tree};
+use crate::text::parse_rate;
+
+/// Where a fabric comes from.
+///
+/// `name:key=value,…` (or a bare generator name that needs no keys) is a generator, everything else a file. A file
+/// whose name looks like a generator's is reached by `./name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Spec {
+    /// A topology file, to be read by [`crate::read`].
+    File(PathBuf),
+    /// A generated fabric.
+    Generated(Recipe),
+}
+
+/// Why a `--fabric` text or what it asks for cannot be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// SLV-TOPOLOGY-0001: no generator has this name.
+    #[error("SLV-TOPOLOGY-0001: no generator is called '{name}'{hint}; known: {known} (a file of that name: ./{name})")]
+    UnknownGenerator {
+        /// What was asked for.
+        name: String,
+        /// `; did you mean '…'?`, or empty.
+        hint: String,
+        /// All generators.
+        known: String,
+    },
+    /// SLV-TOPOLOGY-0002: the generator has no such key.
+    #[error("SLV-TOPOLOGY-0002: {generator} has no key '{key}'{hint}; known: {known}")]
+    UnknownKey {
+        /// The generator.
+        generator: String,
+        /// What was asked for.
+        key: String,
+        /// `; did you mean '…'?`, or empty.
+        hint: String,
+        /// All keys of this generator.
+        known: String,
+    },
+    /// SLV-TOPOLOGY-0003: a key's value cannot be used.
+    #[error("SLV-TOPOLOGY-0003: {generator}: {key}={value}: want {want}")]
+    BadValue {
+        /// The generator.
+        generator: String,
+        /// The key.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What would do.
+        want: String,
+    },
+    /// SLV-TOPOLOGY-0004: a key that has no default is missing.
+    #[error("SLV-TOPOLOGY-0004: {generator} needs {key}, as in {example}")]
+    MissingKey {
+        /// The generator.
+        generator: String,
+        /// The key.
+        key: String,
+        /// A complete specification.
+        example: String,
+    },
+    /// SLV-TOPOLOGY-0005: the fabric would be larger than what is generated.
+    #[error("SLV-TOPOLOGY-0005: {generator} would have {wanted} {what}; at most {limit}: make it smaller")]
+    TooBig {
+        /// The generator.
+        generator: String,
+        /// What there would be too many of.
+        what: &'static str,
+        /// How many.
+        wanted: String,
+        /// How many there may be.
+        limit: u64,
+    },
+    /// SLV-TOPOLOGY-0006: the generated parts contradict each other; a mistake of the generator.
+    #[error("SLV-TOPOLOGY-0006: {generator} made a contradiction; report it with this command line")]
+    Build {
+        /// The generator.
+        generator: String,
+        /// What contradicts.
+        source: BuildError,
+    },
+}
+
+/// A generator: its name, keys of its own, and an example that works.
+struct Generator {
+    name: &'static str,
+    keys: &'static [&'static str],
+    /// The part before the first key may be dimensions, as in `4x4`.
+    has_dimensions: bool,
+    example: &'static str,
+}
+
+const GENERATORS: &[Generator] = &[
+    Generator::new("karytree", &["k", "n"], "karytree:k=18,n=2"),
+    Generator::new("mport", &["m", "n"], "mport:m=8,n=3"),
+    Generator::new("pgft", &["h", "m", "w", "p"], "pgft:m=18x18,w=1x9,p=1x2"),
+    Generator::new("xgft", &["h", "m", "w"], "xgft:m=4x4,w=1x4"),
+    Generator::new("sx6536", &[], "sx6536"),
+    Generator::with_dimensions("mesh", &["hosts"], "mesh:4x4"),
+    Generator::with_dimensions("torus", &["hosts"], "torus:4x4x4,hosts=1"),
+    Generator::new(
+        "random",
+        &["switches", "degree", "hosts"],
+        "random:switches=128,degree=4,hosts=2,seed=1",
+    ),
+    Generator::new("ring", &["switches", "hosts"], "ring:switches=8,hosts=1"),
+    Generator::new("single", &["ports", "hosts"], "single:ports=36,hosts=36"),
+];
+
+/// Keys of every generator.
+const COMMON_KEYS: &[&str] = &[
+    "ports-per-host",
+    "rails",
+    "remove-links",
+    "seed",
+    "guids",
+    "rate",
+    "mtu",
+    "vls",
+];
+
+impl Generator {
+    const fn new(name: &'static str, keys: &'static [&'static str], example: &'static str) -> Self {
+        Self {
+            name,
+            keys,
+            has_dimensions: false,
+            example,
+        }
+    }
+
+    const fn with_dimensions(name: &'static str, keys: &'static [&'static str], example: &'static str) -> Self {
+        Self {
+            name,
+            keys,
+            has_dimensions: true,
+            example,
+        }
+    }
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let (name, rest) = text.split_once(':').map_or((text, None), |(n, r)| (n, Some(r)));
+        if let Some(generator) = GENERATORS.iter().find(|g| g.name == name) {
+            return Ok(Self::Generated(Given::parse(generator, rest.unwrap_or(""))?.recipe()?));
+        }
+        let is_word = !name.is_empty()
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if is_word && rest.is_some_and(|r| !r.contains(['/', '\\'])) {
+            let names: Vec<&str> = GENERATORS.iter().map(|g| g.name).collect();
+            return Err(SpecError::UnknownGenerator {
+                name: name.to_owned(),
+                hint: hint(name, &names),
+                known: names.join(", "),
+            });
+        }
+        Ok(Self::File(PathBuf::from(text)))
+    }
+}
+
+impl Spec {
+    /// A working specification of every generator, for help texts and tests.
+    pub fn examples() -> impl Iterator<Item = &'static str> {
+        GENERATORS.iter().map(|g| g.example)
+    }
+}
+
+/// `; did you mean '…'?` if one of `known` is close to `word`, else nothing.
+fn hint(word: &str, known: &[&str]) -> String {
+    known
+        .iter()
+        .map(|k| (strsim::damerau_levenshtein(word, k), k))
+        .min()
+        .filter(|&(distance, k)| distance <= 1 + k.len() / 4)
+        .map_or_else(String::new, |(_, k)| format!("; did you mean '{k}'?"))
+}
+
+/// The keys that a text gives to a generator.
+struct Given<'a> {
+    generator: &'static Generator,
+    dimensions: Option<&'a str>,
+    values: BTreeMap<&'a str, &'a str>,
+}
+
+impl<'a> Given<'a> {
+    fn parse(generator: &'static Generator, rest: &'a str) -> Result<Self, SpecError> {
+        let mut given = Self {
+            generator,
+            dimensions: None,
+            values: BTreeMap::new(),
+        };
+        for (at, part) in rest.split(',').filter(|p| !p.is_empty()).enumerate() {
+            let Some((key, value)) = part.split_once('=') else {
+                if at == 0 && generator.has_dimensions {
+                    given.dimensions = Some(part);
+                    continue;
+                }
+                return Err(given.bad(part, "", "key=value pairs, separated by commas"));
+            };
+            let known: Vec<&str> = generator.keys.iter().chain(COMMON_KEYS).copied().collect();
+            if !known.contains(&key) {
+                return Err(SpecError::UnknownKey {
+                    generator: generator.name.to_owned(),
+                    key: key.to_owned(),
+                    hint: hint(key, &known),
+                    known: known.join(", "),
+                });
+            }
+            if given.values.insert(key, value).is_some() {
+                return Err(given.bad(key, value, "each key once"));
+            }
+        }
+        Ok(given)
+    }
+
+    fn recipe(&self) -> Result<Recipe, SpecError> {
+        let shape = match self.generator.name {
+            "karytree" => Shape::Tree(Tree::k_ary(self.required("k")?, self.required("n")?)),
+            "mport" => {
+                let ports: u32 = self.required("m")?;
+                if ports % 2 == 1 {
+                    return Err(self.bad("m", &ports.to_string(), "an even number of ports"));
+                }
+                Shape::Tree(Tree::m_port(ports, self.required("n")?))
+            }
+            "pgft" | "xgft" => Shape::Tree(self.tree()?),
+            "sx6536" => Shape::Tree(Tree::sx6536()),
+            "mesh" | "torus" => Shape::Grid {
+                dimensions: self.dimensions()?,
+                wraps: self.generator.name == "torus",
+                hosts: self.or("hosts", 1)?,
+            },
+            "ring" => Shape::Grid {
+                dimensions: vec![self.required("switches")?],
+                wraps: true,
+                hosts: self.or("hosts", 1)?,
+            },
+            "random" => Shape::Random {
+                switches: self.required("switches")?,
+                degree: self.required("degree")?,
+                hosts: self.or("hosts", 1)?,
+            },
+            // The table has one more name: "single".
+            _ => {
+                let ports = self.or("ports", 36)?;
+                Shape::Single {
+                    ports,
+                    hosts: self.or("hosts", u32::from(ports))?,
+                }
+            }
+        };
+        Ok(Recipe {
+            name: self.generator.name.to_owned(),
+            shape,
+            options: self.options()?,
+        })
+    }
+
+    fn tree(&self) -> Result<Tree, SpecError> {
+        let children = self.vector("m")?.ok_or_else(|| self.missing("m"))?;
+        let parents = self.vector("w")?.ok_or_else(|| self.missing("w"))?;
+        let links = self.vector("p")?.unwrap_or_else(|| vec![1; children.len()]);
+        let height = self.or("h", children.len())?;
+        for (key, vector) in [("m", &children), ("w", &parents), ("p", &links)] {
+            if vector.len() != height || height == 0 {
+                let want = format!(
+                    "a number for each of the {height} levels (h), as in {}",
+                    self.generator.example
+                );
+                return Err(self.bad(key, &format!("{vector:?}"), &want));
+            }
+        }
+        if parents[0] != 1 || links[0] != 1 {
+            let want = "1 on the lowest level; hosts get more ports by ports-per-host and rails";
+            return Err(self.bad("w and p", &format!("{},{}", parents[0], links[0]), want));
+        }
+        Ok(Tree {
+            children,
+            parents,
+            links,
+        })
+    }
+
+    fn options(&self) -> Result<Options, SpecError> {
+        let default = Options::default();
+        let rails = self.or("rails", default.rails)?;
+        Ok(Options {
+            rails,
+            ports_per_host: self.or("ports-per-host", rails)?,
+            removal: self.value(
+                "remove-links",
+                default.removal,
+                "a number of links or a share as 1%",
+                parse_removal,
+            )?,
+            seed: Seed(self.or("seed", default.seed.0)?),
+            guids: self.value("guids", default.guids, "ordered or shuffled", |text| match text {
+                "ordered" => Some(GuidOrder::Ordered),
+                "shuffled" => Some(GuidOrder::Shuffled),
+                _ => None,
+            })?,
+            rate: self.value("rate", default.rate, "a width and a speed, as in 4xEDR", parse_rate)?,
+            mtu: self.value("mtu", default.mtu, "256, 512, 1024, 2048 or 4096 bytes", |text| {
+                text.parse::<u16>().ok().and_then(|bytes| Mtu::try_from(bytes).ok())
+            })?,
+            vls: self.value("vls", default.vls, "1, 2, 4, 8 or 15 data lanes", |text| {
+                let lanes: u8 = text.parse().ok()?;
+                (1..=5).find(|&code| PortCapability::lanes_of_code(code) == lanes)
+            })?,
+        })
+    }
+
+    fn dimensions(&self) -> Result<Vec<u32>, SpecError> {
+        let text = self.dimensions.ok_or_else(|| self.missing("dimensions"))?;
+        parse_vector(text).ok_or_else(|| self.bad("dimensions", text, "sizes of at least 1, as in 4x4x4"))
+    }
+
+    fn vector(&self, key: &str) -> Result<Option<Vec<u32>>, SpecError> {
+        let parse = |text: &&str| {
+            parse_vector(text).ok_or_else(|| self.bad(key, text, "numbers of at least 1, as in 4x4x8 or 4;4;8"))
+        };
+        self.values.get(key).map(parse).transpose()
+    }
+
+    fn required<T: FromStr>(&self, key: &str) -> Result<T, SpecError> {
+        self.number(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    fn or<T: FromStr>(&self, key: &str, default: T) -> Result<T, SpecError> {
+        Ok(self.number(key)?.unwrap_or(default))
+    }
+
+    fn number<T: FromStr>(&self, key: &str) -> Result<Option<T>, SpecError> {
+        let parse = |text: &&str| {
+            text.parse()
+                .map_err(|_| self.bad(key, text, "a number that is not too large"))
+        };
+        self.values.get(key).map(parse).transpose()
+    }
+
+    fn value<T>(&self, key: &str, default: T, want: &str, parse: impl Fn(&str) -> Option<T>) -> Result<T, SpecError> {
+        match self.values.get(key) {
+            None => Ok(default),
+            Some(text) => parse(text).ok_or_else(|| self.bad(key, text, want)),
+        }
+    }
+
+    fn bad(&self, key: &str, value: &str, want: &str) -> SpecError {
+        SpecError::BadValue {
+            generator: self.generator.name.to_owned(),
+            key: key.to_owned(),
+            value: value.to_owned(),
+            want: want.to_owned(),
+        }
+    }
+
+    fn missing(&self, key: &str) -> SpecError {
+        SpecError::MissingKey {
+            generator: self.generator.name.to_owned(),
+            key: key.to_owned(),
+            example: self.generator.example.to_owned(),
+        }
+    }
+}
+
+/// `4x4x8` or `4;4;8`: numbers of at least 1. The first form needs no quotes in a shell.
+fn parse_vector(text: &str) -> Option<Vec<u32>> {
+    text.split([';', 'x'])
+        .map(|n| n.parse().ok().filter(|&n| n >= 1))
+        .collect()
+}
+
+/// `12` or `1%` or `0.25%`.
+fn parse_removal(text: &str) -> Option<LinkRemoval> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return text.parse().ok().map(LinkRemoval::Count);
+    };
+    let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
+    if fraction.len() > 4 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let fraction: u32 = format!("{fraction:0<4}").parse().ok()?;
+    let per_million = whole.parse::<u32>().ok()?.checked_mul(10_000)?.checked_add(fraction)?;
+    (per_million <= 1_000_000).then_some(LinkRemoval::PerMillion(per_million))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_generators() {
+        let check = |text: &str, is_file: bool| {
+            let spec: Spec = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(matches!(spec, Spec::File(_)), is_file, "{text}");
+        };
+        check("net", true);
+        check("./sx6536", true);
+        check("a/b:c", true);
+        check("host:/fabric", true);
+        check("fabric.topo", true);
+        check("sx6536", false);
+        check("single", false);
+        check("sx6536:remove-links=1%", false);
+        for example in Spec::examples() {
+            check(example, false);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        let check = |text: &str, want: &[&str]| {
+            let error = text.parse::<Spec>().expect_err(text).to_string();
+            for part in want {
+                assert!(error.contains(part), "{text}: {error} lacks {part}");
+            }
+        };
+        check("karytre:k=3,n=2", &["0001", "did you mean 'karytree'?", "torus"]);
+        check("zzzzzzzz:k=3", &["0001", "known: karytree"]);
+        check("karytree:k=3,n=2,rail=2", &["0002", "did you mean 'rails'?", "guids"]);
+        check("karytree:k=3", &["0004", "needs n", "karytree:k=18,n=2"]);
+        check("karytree:k=-3,n=2", &["0003", "k=-3"]);
+        check("karytree:k=3,k=4,n=2", &["each key once"]);
+        check("karytree:3,n=2", &["key=value"]);
+        check("mport:m=7,n=2", &["even"]);
+        check("torus", &["0004", "dimensions", "torus:4x4x4"]);
+        check("torus:4x0", &["0003", "at least 1"]);
+        check("pgft:h=3,m=4;4,w=1;4", &["each of the 3 levels"]);
+        check("pgft:m=4x4,w=2x4", &["lowest level"]);
+        check("ring:switches=8,guids=random", &["ordered or shuffled"]);
+        check("ring:switches=8,rate=5xEDR", &["4xEDR"]);
+        check("ring:switches=8,mtu=1500", &["4096"]);
+        check("ring:switches=8,vls=3", &["15 data lanes"]);
+        check("ring:switches=8,remove-links=101%", &["1%"]);
+        check("ring:switches=99999999999", &["not too large"]);
+    }
+
+    #[test]
+    fn shares_of_links() {
+        let check = |text: &str, want: Option<LinkRemoval>| assert_eq!(parse_removal(text), want, "{text}");
+        check("7", Some(LinkRemoval::Count(7)));
+        check("1%", Some(LinkRemoval::PerMillion(10_000)));
+        check("0.25%", Some(LinkRemoval::PerMillion(2_500)));
+        check("100%", Some(LinkRemoval::PerMillion(1_000_000)));
+        check("1.23456%", None);
+        check("-1%", None);
+        check("%", None);
+    }
+}

@@ -1,0 +1,129 @@
+//! A fabric in figures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use selvedge_fabric::{Fabric, Node, PortRef};
+use selvedge_types::{Idx, Lmc, NodeKind};
+use serde::Serialize;
+
+/// What there is in a fabric.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Switches.
+    pub switches: usize,
+    /// Channel adapters, aggregation nodes not among them.
+    pub hosts: usize,
+    /// Aggregation nodes: channel adapters inside switches.
+    pub aggregation_nodes: usize,
+    /// Routers.
+    pub routers: usize,
+    /// Cables between switches.
+    pub switch_links: usize,
+    /// All other cables.
+    pub host_links: usize,
+    /// External ports without a cable.
+    pub uncabled_ports: usize,
+    /// External ports that are up, by width and speed as in `4xEDR`.
+    pub ports_by_rate: BTreeMap<String, usize>,
+    /// Parts that no cable joins; 1 for a whole fabric, a node without cables is one.
+    pub components: usize,
+}
+
+impl Summary {
+    /// Counts.
+    #[must_use]
+    pub fn of(fabric: &Fabric) -> Self {
+        let mut summary = Self {
+            components: components(fabric),
+            ..Self::default()
+        };
+        for node in fabric.nodes().iter() {
+            match node.kind {
+                NodeKind::Switch => summary.switches += 1,
+                NodeKind::Router => summary.routers += 1,
+                NodeKind::Ca if is_aggregation_node(node) => summary.aggregation_nodes += 1,
+                NodeKind::Ca => summary.hosts += 1,
+            }
+            for (_, port) in node.external_ports() {
+                summary.uncabled_ports += usize::from(port.peer.is_none());
+                if port.is_up() {
+                    *summary.ports_by_rate.entry(port.link.rate.to_string()).or_default() += 1;
+                }
+            }
+        }
+        let is_switch = |at: PortRef| fabric.node(at.node).is_switch();
+        for link in fabric.links() {
+            if is_switch(link.a) && is_switch(link.b) {
+                summary.switch_links += 1;
+            } else {
+                summary.host_links += 1;
+            }
+        }
+        summary
+    }
+
+    /// LIDs that a subnet manager needs: one per switch, `2^lmc` per cabled port of every other node. There are 49,151.
+    #[must_use]
+    pub fn lids_wanted(fabric: &Fabric, lmc: Lmc) -> usize {
+        fabric
+            .end_ports()
+            .map(|(at, port)| match (fabric.node(at.node).is_switch(), port.peer) {
+                (true, _) => 1,
+                (false, Some(_)) => usize::from(lmc.lids()),
+                (false, None) => 0,
+            })
+            .sum()
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} switches, {} hosts", self.switches, self.hosts)?;
+        for (count, what) in [(self.aggregation_nodes, "aggregation nodes"), (self.routers, "routers")] {
+            if count > 0 {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        write!(
+            f,
+            "; {} links between switches, {} to hosts",
+            self.switch_links, self.host_links
+        )?;
+        for (rate, count) in &self.ports_by_rate {
+            write!(f, "; {count} ports {rate}")?;
+        }
+        write!(f, "; {} ports uncabled", self.uncabled_ports)?;
+        if self.components > 1 {
+            write!(f, "; in {} parts", self.components)?;
+        }
+        Ok(())
+    }
+}
+
+/// True for the channel adapter inside a switch that reduces data for its vendor's collectives.
+#[must_use]
+pub fn is_aggregation_node(node: &Node) -> bool {
+    node.kind == NodeKind::Ca && node.description.contains("Aggregation Node")
+}
+
+fn components(fabric: &Fabric) -> usize {
+    let mut seen = vec![false; fabric.nodes().len()];
+    let (mut count, mut stack) = (0, Vec::new());
+    for start in fabric.nodes().indices() {
+        if std::mem::replace(&mut seen[start.to_usize()], true) {
+            continue;
+        }
+        count += 1;
+        stack.push(start);
+        while let Some(idx) = stack.pop() {
+            let peers = fabric.node(idx).external_ports().filter_map(|(_, port)| port.peer);
+            for peer in peers {
+                if !std::mem::replace(&mut seen[peer.node.to_usize()], true) {
+                    stack.push(peer.node);
+                }
+            }
+        }
+    }
+    count
+}

@@ -1,0 +1,146 @@
+//! Pieces of lines: numbers, rates, ids, quoted texts.
+
+use selvedge_types::{Guid, LinkSpeed, LinkWidth, Rate};
+
+/// `4xEDR`.
+pub fn parse_rate(text: &str) -> Option<Rate> {
+    let (lanes, speed) = text.split_once('x')?;
+    let lanes: u8 = lanes.parse().ok()?;
+    Some(Rate {
+        width: LinkWidth::ALL.into_iter().find(|w| w.lanes() == lanes)?,
+        speed: LinkSpeed::ALL.into_iter().find(|s| s.to_string() == speed)?,
+    })
+}
+
+/// True for what stands where a rate stands: `4xXDR`, `?????`.
+pub fn looks_like_rate(text: &str) -> bool {
+    let after_lanes = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    text.starts_with("??") || (after_lanes.len() < text.len() && after_lanes.starts_with('x'))
+}
+
+/// The highest of the widths in a PortInfo.LinkWidth* bit set.
+pub fn width_of_bits(bits: u64) -> Option<LinkWidth> {
+    LinkWidth::ALL
+        .into_iter()
+        .rev()
+        .find(|w| bits & u64::from(w.bit()) != 0)
+}
+
+/// The highest of the speeds in PortInfo.LinkSpeed* and LinkSpeedExt* bit sets. Source: IBA vol 1 §14.2.5.6.
+pub fn speed_of_bits(speeds: u64, extended: u64) -> Option<LinkSpeed> {
+    const EXTENDED: [LinkSpeed; 4] = [LinkSpeed::Fdr, LinkSpeed::Edr, LinkSpeed::Hdr, LinkSpeed::Ndr];
+    const BASIC: [LinkSpeed; 3] = [LinkSpeed::Sdr, LinkSpeed::Ddr, LinkSpeed::Qdr];
+    let highest =
+        |bits: u64, names: &[LinkSpeed]| (0..names.len()).rev().find(|i| bits >> i & 1 == 1).map(|i| names[i]);
+    highest(extended, &EXTENDED).or_else(|| highest(speeds, &BASIC))
+}
+
+/// A number as C's `strtoul(…, 0)` reads it: `0x` hexadecimal, else decimal; what follows the digits is left over.
+pub fn leading_number(text: &str) -> Option<(u64, &str)> {
+    let text = text.trim_start();
+    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(hex) => (hex, 16),
+        None => (text, 10),
+    };
+    let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
+    let number = u64::from_str_radix(&digits[..end], radix).ok()?;
+    Some((number, &digits[end..]))
+}
+
+/// The GUID in an id of the form that `ibnetdiscover` prints: `S-`, `H-` or `R-` and 16 hexadecimal digits.
+pub fn guid_of_id(id: &str) -> Option<Guid> {
+    let digits = ["S-", "H-", "R-"].iter().find_map(|p| id.strip_prefix(p))?;
+    (digits.len() == 16).then(|| digits.parse().ok()).flatten()
+}
+
+/// `(2c9020046c588)`: the GUID, and what follows.
+pub fn guid_in_parentheses(text: &str) -> Option<(Guid, &str)> {
+    let (digits, rest) = text.trim_start().strip_prefix('(')?.split_once(')')?;
+    Some((digits.parse().ok()?, rest))
+}
+
+/// `[12]`: the number, and what follows.
+pub fn number_in_brackets(text: &str) -> Option<(u64, &str)> {
+    let (digits, rest) = text.trim_start().strip_prefix('[')?.split_once(']')?;
+    Some((digits.trim().parse().ok()?, rest))
+}
+
+/// What follows `[ext 12]`, the number printed on a chassis; the text itself if it does not start so.
+pub fn without_ext(text: &str) -> &str {
+    let Some(rest) = text.trim_start().strip_prefix("[ext") else {
+        return text;
+    };
+    rest.split_once(']').map_or(text, |(_, rest)| rest)
+}
+
+/// `"text"`: what is between the first two quotes, and what follows.
+pub fn quoted(text: &str) -> Option<(&str, &str)> {
+    let (_, rest) = text.split_once('"')?;
+    rest.split_once('"')
+}
+
+/// What a comment quotes (its first to its last quote: descriptions may contain some), before and after that.
+pub fn outer_quoted(comment: &str) -> (&str, Option<&str>, &str) {
+    match (comment.find('"'), comment.rfind('"')) {
+        (Some(first), Some(last)) if first < last => {
+            (&comment[..first], Some(&comment[first + 1..last]), &comment[last + 1..])
+        }
+        _ => ("", None, comment),
+    }
+}
+
+/// The number after a word: 4 in `lid 4 lmc 0` for `lid`.
+pub fn number_after(text: &str, word: &str) -> Option<u64> {
+    let mut words = text.split_ascii_whitespace();
+    words.find(|w| *w == word)?;
+    leading_number(words.next()?).map(|(n, _)| n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates() {
+        let check = |text: &str, want: &str, looks: bool| {
+            let rate = parse_rate(text).map_or_else(String::new, |r| r.to_string());
+            assert_eq!((rate.as_str(), looks_like_rate(text)), (want, looks), "{text}");
+        };
+        check("4xEDR", "4xEDR", true);
+        check("2xNDR", "2xNDR", true);
+        check("12xFDR10", "12xFDR10", true);
+        check("4xXDR", "", true);
+        check("?????", "", true);
+        check("lid", "", false);
+        check("x", "", false);
+    }
+
+    #[test]
+    fn numbers_as_c_reads_them() {
+        let check = |text: &str, want: Option<(u64, &str)>| assert_eq!(leading_number(text), want, "{text}");
+        check("12ab", Some((12, "ab")));
+        check(" 0x1f(2)", Some((31, "(2)")));
+        check("0x", None);
+        check("x", None);
+        check("99999999999999999999", None);
+    }
+
+    #[test]
+    fn bits_of_port_info() {
+        assert_eq!(width_of_bits(3), Some(LinkWidth::X4));
+        assert_eq!(width_of_bits(16), Some(LinkWidth::X2));
+        assert_eq!(width_of_bits(0), None);
+        assert_eq!(speed_of_bits(7, 0), Some(LinkSpeed::Qdr));
+        assert_eq!(speed_of_bits(7, 3), Some(LinkSpeed::Edr));
+        assert_eq!(speed_of_bits(0, 0), None);
+    }
+
+    #[test]
+    fn quotes_inside_descriptions() {
+        assert_eq!(
+            outer_quoted(" lid 1 lmc 0 \"a \"b\" c\" lid 2 4xSDR"),
+            (" lid 1 lmc 0 ", Some("a \"b\" c"), " lid 2 4xSDR")
+        );
+        assert_eq!(outer_quoted(" no \" pair"), ("", None, " no \" pair"));
+    }
+}
