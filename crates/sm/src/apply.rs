@@ -76,14 +76,14 @@ impl Apply {
 
     /// True when every phase is done.
     pub fn is_done(&self) -> bool {
-        self.phase >= self.outcome.changes.phases.len()
+        self.phase >= self.outcome.changes.value().phases.len()
     }
 
     /// The next Set of the current phase; `None` until its answers are in or everything is done.
     pub fn next(&mut self, m_key: u64) -> Option<(SetId, u32, Datagram)> {
         let outcome = Arc::clone(&self.outcome);
         loop {
-            let phase = outcome.changes.phases.get(self.phase)?;
+            let phase = outcome.changes.value().phases.get(self.phase)?;
             let Some(op) = phase.ops.get(self.next) else {
                 if self.in_flight > 0 {
                     return None;
@@ -138,7 +138,7 @@ impl Apply {
     pub fn ended(&mut self, id: SetId, answer: Option<&Mad>, events: &mut Vec<Event>) {
         self.in_flight -= 1;
         let outcome = Arc::clone(&self.outcome);
-        let op = &outcome.changes.phases[id.phase].ops[id.op];
+        let op = &outcome.changes.value().phases[id.phase].ops[id.op];
         let result = match answer {
             None => Err("nobody answered".to_owned()),
             Some(mad) if mad.status().0 != 0 => Err(format!("status {:#06x}", mad.status().0)),

@@ -427,7 +427,7 @@ impl Sm {
             return;
         };
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
-        self.view.changes = outcome.changes.count();
+        self.view.changes = outcome.changes.value().count();
         self.view.acknowledged = 0;
         self.view.failed = 0;
         if self.config.mode == Mode::DryRun {
@@ -521,7 +521,7 @@ impl Sm {
             Stage::Reading { total, .. } => Progress { done: total.saturating_sub(open), total: *total },
             Stage::Applying(apply, _) => Progress {
                 done: (apply.acknowledged + apply.failed) as u64,
-                total: apply.outcome.changes.count().total() as u64,
+                total: apply.outcome.changes.value().count().total() as u64,
             },
             _ => Progress::default(),
         }

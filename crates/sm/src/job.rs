@@ -23,7 +23,7 @@ use crate::{lid, ports};
 pub trait Judge: Send + Sync + fmt::Debug {
     /// Judges the plan and the way to it.
     fn judge(&self, inventory: &Inventory, installed: &Installed, plan: &Plan, changes: ChangeSet, par: Par)
-    -> Result<Accepted, Refusal>;
+    -> Result<Accepted, Box<Refusal>>;
 }
 
 /// A change set that may be sent, and what was found on the way.
@@ -50,8 +50,9 @@ impl Judge for DefaultJudge {
         plan: &Plan,
         changes: ChangeSet,
         par: Par,
-    ) -> Result<Accepted, Refusal> {
-        let changes = selvedge_verify::judge(&inventory.fabric, installed, plan, changes, &self.options, par)?;
+    ) -> Result<Accepted, Box<Refusal>> {
+        let options = JudgeOptions { par, ..self.options.clone() };
+        let changes = selvedge_verify::judge(&inventory.fabric, installed, plan, changes, &options)?;
         let verdict = changes.verdict().clone();
         Ok(Accepted { changes, verdict })
     }
@@ -122,7 +123,7 @@ impl Job {
         for engine in &self.policy.engines {
             match self.attempt(engine, &lids, previous.clone(), par) {
                 Ok(outcome) => {
-                    let count = outcome.changes.count();
+                    let count = outcome.changes.value().count();
                     let (sets, lft_blocks) = (count.total(), count.lft_blocks);
                     events.push(Event::PlanAccepted { engine: engine.0.clone(), sets, lft_blocks });
                     return JobResult { outcome: Some(Arc::new(outcome)), events };
