@@ -91,7 +91,7 @@ impl Sm {
                 self.change_role(Role::Standby, Some(other.guid), out);
                 self.next_poll = Some(now + self.config.poll_interval);
                 self.view.fabric = Some(Arc::clone(&inventory.fabric));
-                self.stage = Stage::Standby { master: other.guid, node, inventory, misses: 0 };
+                self.stage = Stage::Standby { node, inventory, misses: 0 };
             }
             None => {
                 self.change_role(Role::Master, None, out);

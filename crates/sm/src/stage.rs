@@ -89,8 +89,6 @@ pub enum Stage {
     },
     /// Watching the master.
     Standby {
-        /// Its port GUID.
-        master: Guid,
         /// Where it is.
         node: NodeIdx,
         /// What was found when it was.
