@@ -6,6 +6,20 @@
 //! All engines share a core. `graph` is the fabric as arrays; `destinations` is who is routed, and in what order;
 //! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table
 //! entries, spreading destinations over equal hops. So an engine of this family is only a rule that fills `paths`.
+//!
+//! ```
+//! use selvedge_fabric::Fabric;
+//! use selvedge_plan::Lids;
+//! use selvedge_routing::{Engine, Options};
+//! use selvedge_sim::{Par, Seed};
+//!
+//! # fn main() -> Result<(), selvedge_routing::EngineError> {
+//! let engine: Engine = "updn".parse()?;
+//! let (fabric, lids) = (Fabric::default(), Lids::new());
+//! let routed = engine.route(&fabric, &lids, &Options::default(), Seed(1), Par::Sequential)?;
+//! assert_eq!(routed.tables.switches(), 0);
+//! # Ok(()) }
+//! ```
 
 mod balance;
 mod destinations;

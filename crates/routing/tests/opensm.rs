@@ -1,5 +1,7 @@
 //! The same tables as OpenSM's, byte for byte, where OpenSM's are good: see `fixtures/README.md`.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code")]
+
 mod common;
 
 use std::collections::BTreeMap;

@@ -1,12 +1,14 @@
 //! What must hold on any fabric: hundreds of random ones, whole and damaged.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are test code")]
+
 mod common;
 
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, FabricBuilder, PortRef, SwitchIdx};
 use selvedge_plan::{Lids, NO_PATH, Tables};
-use selvedge_routing::{Engine, Note, Options, Routed, UpDnOptions, carry_over};
+use selvedge_routing::{Engine, Note, Options, RootSource, Routed, UpDnOptions, carry_over};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid};
 
@@ -196,5 +198,70 @@ fn parts_do_not_reach_each_other() {
             .tables
             .get(SwitchIdx(0), lids.base(fabric.find_port(Guid(20)).unwrap()).unwrap());
         assert_eq!(across, NO_PATH);
+    }
+}
+
+/// Two switches, a root between them, a host on each.
+fn three_in_a_row() -> Fabric {
+    let mut net = common::Net::default();
+    let (a, top, b) = (net.switch(1, 4), net.switch(2, 4), net.switch(3, 4));
+    net.link(a, top);
+    net.link(top, b);
+    net.host(a);
+    net.host(b);
+    net.finish()
+}
+
+#[test]
+fn a_host_names_its_switch_as_root() {
+    let fabric = three_in_a_row();
+    let lids = common::number(&fabric, 0);
+    let host = fabric.nodes().iter().find(|n| !n.is_switch()).unwrap();
+    let port = host.port(common::port(1)).unwrap();
+    for (given, want) in [(Guid(3), Guid(3)), (host.guid, Guid(1)), (port.guid, Guid(1))] {
+        let updn = UpDnOptions {
+            roots: vec![given],
+            ..UpDnOptions::default()
+        };
+        let options = Options {
+            updn,
+            ..Options::default()
+        };
+        let notes = route(Engine::UpDn, &fabric, &lids, &options).notes;
+        let (source, roots) = (RootSource::Given, vec![want]);
+        assert!(notes.contains(&Note::Roots { source, roots }), "{given}: {notes:?}");
+    }
+}
+
+#[test]
+fn lids_and_tables_of_another_fabric_are_refused() {
+    let fabric = three_in_a_row();
+    let other = common::ring(9);
+    let check = |lids: &Lids, options: &Options, want: &str| {
+        let error = Engine::MinHop
+            .route(&fabric, lids, options, Seed(0), Par::Sequential)
+            .unwrap_err();
+        assert!(error.to_string().starts_with(want), "{error}");
+    };
+    check(&common::number(&other, 0), &Options::default(), "SLV-ROUTE-0002");
+    let options = Options {
+        previous: Some(Arc::new(Tables::new(9, Lid(20)))),
+        ..Options::default()
+    };
+    check(&common::number(&fabric, 0), &options, "SLV-ROUTE-0003");
+}
+
+#[test]
+fn a_host_without_a_link_is_noted() {
+    let whole = three_in_a_row();
+    let lids = common::number(&whole, 0);
+    let mut builder = FabricBuilder::new();
+    whole.nodes().iter().for_each(|n| {
+        builder.add(n.clone());
+    });
+    let dark = builder.finish().unwrap();
+    for engine in Engine::ALL {
+        let notes = route(engine, &dark, &lids, &Options::default()).notes;
+        assert_eq!(notes.iter().filter(|n| matches!(n, Note::Detached { .. })).count(), 2);
     }
 }

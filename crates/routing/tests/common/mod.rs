@@ -1,6 +1,7 @@
 //! Small fabrics, OpenSM's recorded tables, and checkers that share no code with the engines.
 
 #![allow(dead_code, reason = "each test binary uses its own part")]
+#![allow(clippy::unwrap_used, reason = "test code: a broken fixture must stop the test")]
 
 use std::collections::BTreeMap;
 
@@ -207,11 +208,10 @@ pub fn discover(text: &str) -> (Fabric, Lids) {
             let port = node.port_mut(port(here)).unwrap();
             port.link.state = PortState::Active;
             port.link.phys = PhysState::LinkUp;
-            if let Some(guid) = rest.split_once("](").map(|(_, r)| r.split(')').next().unwrap()) {
-                if current.starts_with('H') {
-                    port.guid = guid.parse().unwrap();
-                    ranges.push((port.guid, range(after(line, " lid "), after(line, " lmc "))));
-                }
+            let guid = rest.split_once("](").map(|(_, r)| r.split(')').next().unwrap());
+            if let Some(guid) = guid.filter(|_| current.starts_with('H')) {
+                port.guid = guid.parse().unwrap();
+                ranges.push((port.guid, range(after(line, " lid "), after(line, " lmc "))));
             }
             let there = line
                 .split("\"[")
