@@ -1,0 +1,189 @@
+//! Figures of quality: the only ones shown to people.
+
+use serde::Serialize;
+
+use crate::cdg::{Dependencies, DependencyGraph};
+use crate::finding::Traffic;
+use crate::ground::Ground;
+use crate::reach::Tally;
+
+/// What the judge measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// Switches.
+    pub switches: u64,
+    /// Host ports with a trained link.
+    pub host_ports: u64,
+    /// LIDs in use.
+    pub lids: u64,
+    /// Parts of the fabric without a link between them.
+    pub parts: u64,
+    /// Where packets from every end port to every LID end.
+    pub pairs: PairFigures,
+    /// Ordered pairs of different host ports in one part.
+    pub host_pairs: u64,
+    /// Those of them whose packets to the base LID arrive.
+    pub host_pairs_reached: u64,
+    /// Reached host pairs by the number of links between switches on their way; `[0]`: on one switch.
+    pub hops: Vec<u64>,
+    /// Most links between switches on a way.
+    pub hops_max: u64,
+    /// Mean links between switches, over reached host pairs that are not on one switch.
+    pub hops_mean: f64,
+    /// Directed links between switches.
+    pub channels: u64,
+    /// Host pairs on each of them, all lanes together.
+    pub load: Load,
+    /// Lanes that carry host pairs or have dependencies.
+    pub lanes: Vec<LaneFigures>,
+}
+
+/// Pairs of a source end port (host port, or port 0 of a switch) and a LID of another end port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PairFigures {
+    /// Delivered.
+    pub delivered: u64,
+    /// Dropped for want of a way.
+    pub black_hole: u64,
+    /// Caught in a circle.
+    pub looped: u64,
+    /// Delivered to a port that does not own the LID.
+    pub misdelivered: u64,
+    /// Dropped for want of a lane.
+    pub lane_drop: u64,
+    /// Dropped, as there is no link to the owner.
+    pub apart: u64,
+}
+
+/// Host pairs per directed link between switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Load {
+    /// The busiest.
+    pub max: u64,
+    /// Mean over all links, idle ones included.
+    pub mean: f64,
+    /// Standard deviation over all links.
+    pub sd: f64,
+}
+
+/// One lane.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LaneFigures {
+    /// Its number.
+    pub vl: u8,
+    /// Host pairs per directed link between switches.
+    pub load: Load,
+    /// Channels of this lane that depend on another or are depended on, in traffic of hosts.
+    pub channels: u64,
+    /// Dependencies of channels of this lane, in traffic of hosts.
+    pub dependencies: u64,
+}
+
+impl Load {
+    fn of(loads: impl ExactSizeIterator<Item = u64>) -> Self {
+        let count = loads.len();
+        if count == 0 {
+            return Self::default();
+        }
+        // Integer sums first: the result does not depend on any order.
+        let (mut max, mut sum, mut squares) = (0, 0_u128, 0_u128);
+        for load in loads {
+            max = max.max(load);
+            sum += u128::from(load);
+            squares += u128::from(load) * u128::from(load);
+        }
+        let mean = sum as f64 / count as f64;
+        let spread = squares * count as u128 - sum * sum;
+        let sd = (spread as f64).sqrt() / count as f64;
+        Self { max, mean, sd }
+    }
+}
+
+/// Host pairs of a part with `n` host ports.
+const fn ordered_pairs(n: u64) -> u64 {
+    n * n.saturating_sub(1)
+}
+
+/// Counts what the passes found.
+pub fn figures(ground: &Ground<'_>, tally: &Tally) -> Figures {
+    let lids = ground.subject.lids;
+    let mut hosts_of = vec![0_u64; ground.parts];
+    for host in &ground.hosts {
+        hosts_of[ground.part[host.switch as usize] as usize] += 1;
+    }
+    // Ports cabled to each other need no switch: their packets arrive, or there is nobody to send to.
+    let lids_of = |at| lids.range(at).map_or(0, |range| u64::from(range.lmc.lids()));
+    let direct_lids: u64 = ground.back_to_back.iter().map(|&(a, b)| lids_of(a) + lids_of(b)).sum();
+    let direct = ground
+        .back_to_back
+        .iter()
+        .map(|&(a, b)| u64::from(lids_of(a) > 0) + u64::from(lids_of(b) > 0));
+    let direct: u64 = direct.sum();
+    let mut hops = tally.hops.clone();
+    if direct > 0 {
+        hops.resize(hops.len().max(1), 0);
+        hops[0] += direct;
+    }
+    let far: u64 = hops.iter().skip(1).sum();
+    let steps: u64 = hops.iter().zip(0..).map(|(pairs, links)| pairs * links).sum();
+    let channels = ground.channels.len();
+    let total = (0..channels).map(|c| {
+        (0..tally.dependencies.lanes())
+            .map(|l| tally.loads[l * channels + c])
+            .sum()
+    });
+    let ends = &tally.ends;
+    Figures {
+        switches: ground.switches as u64,
+        host_ports: (ground.hosts.len() + 2 * ground.back_to_back.len()) as u64,
+        lids: lids.iter().map(|(_, range)| u64::from(range.lmc.lids())).sum(),
+        parts: (ground.parts + ground.back_to_back.len()) as u64,
+        pairs: PairFigures {
+            delivered: ends.delivered + direct_lids,
+            black_hole: ends.lost[0],
+            looped: ends.lost[1],
+            misdelivered: ends.lost[2],
+            lane_drop: ends.lost[3],
+            apart: ends.apart,
+        },
+        host_pairs: hosts_of.iter().map(|&n| ordered_pairs(n)).sum::<u64>() + 2 * ground.back_to_back.len() as u64,
+        host_pairs_reached: ends.host_pairs + direct,
+        hops_max: hops.len().saturating_sub(1) as u64,
+        hops_mean: if far == 0 { 0.0 } else { steps as f64 / far as f64 },
+        hops,
+        channels: channels as u64,
+        load: Load::of(total),
+        lanes: lanes(ground, &tally.dependencies, &tally.loads),
+    }
+}
+
+fn lanes(ground: &Ground<'_>, dependencies: &Dependencies, loads: &[u64]) -> Vec<LaneFigures> {
+    let channels = ground.channels.len();
+    let sizes = DependencyGraph::new(ground, dependencies, Traffic::Hosts).sizes();
+    let all = (0_u8..).zip(sizes).map(|(vl, (used, dependencies))| {
+        let lane = usize::from(vl);
+        LaneFigures {
+            vl,
+            load: Load::of(loads[lane * channels..(lane + 1) * channels].iter().copied()),
+            channels: used,
+            dependencies,
+        }
+    });
+    all.filter(|lane| lane.load.max > 0 || lane.dependencies > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads() {
+        let check = |loads: &[u64], max: u64, mean: f64, sd: f64| {
+            assert_eq!(Load::of(loads.iter().copied()), Load { max, mean, sd });
+        };
+        check(&[], 0, 0.0, 0.0);
+        check(&[4], 4, 4.0, 0.0);
+        check(&[2, 4], 4, 3.0, 1.0);
+        check(&[0, 0, 6, 6], 6, 3.0, 3.0);
+    }
+}

@@ -1,0 +1,141 @@
+//! The one thing that may be sent: a change set that the judge has passed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{ChangeSet, Installed, Plan};
+use selvedge_sim::Par;
+
+use crate::finding::Severity;
+use crate::kind::Kind;
+use crate::subject::Subject;
+use crate::transition;
+use crate::verdict::{Docket, Verdict};
+
+/// How to judge.
+#[derive(Clone, Debug)]
+pub struct JudgeOptions {
+    /// Whether destinations may be followed on several threads. The verdict is the same. Default: sequential.
+    pub par: Par,
+    /// Findings listed of each kind and severity, at least 1; all are counted. Each listed one costs a search for a
+    /// witness. Default 100: more than anybody reads.
+    pub findings_max: usize,
+    /// Severity of losses and cycles that concern only traffic from switch to switch. Default: warning, since no
+    /// agent sends such traffic; use error if a manager sits on a switch and talks to others over data lanes.
+    pub switch_pairs: Severity,
+    /// Kinds whose errors the operator accepts: they stay in the verdict, as warnings. Danger: what is accepted is
+    /// sent. Default: none. Kinds for which [`Kind::is_acceptable`] is false stay errors.
+    pub accept: BTreeSet<Kind>,
+}
+
+impl Default for JudgeOptions {
+    fn default() -> Self {
+        Self {
+            par: Par::Sequential,
+            findings_max: 100,
+            switch_pairs: Severity::Warning,
+            accept: BTreeSet::new(),
+        }
+    }
+}
+
+impl JudgeOptions {
+    /// Findings to keep of each kind and severity.
+    pub(crate) fn kept(&self) -> usize {
+        self.findings_max.max(1)
+    }
+}
+
+/// A value that the judge has passed. Only [`judge`] makes one.
+///
+/// ```compile_fail,E0451
+/// let unjudged = selvedge_plan::ChangeSet::default();
+/// let forged = selvedge_verify::Judged { value: unjudged, verdict: selvedge_verify::Verdict::default() };
+/// ```
+///
+/// ```compile_fail,E0599
+/// let unjudged = selvedge_plan::ChangeSet::default();
+/// let forged = selvedge_verify::Judged::new(unjudged);
+/// ```
+///
+/// ```compile_fail,E0277
+/// let unjudged = selvedge_plan::ChangeSet::default();
+/// let forged: selvedge_verify::Judged<_> = unjudged.into();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Judged<T> {
+    value: T,
+    verdict: Verdict,
+}
+
+impl<T> Judged<T> {
+    /// What was judged.
+    #[must_use]
+    pub const fn value(&self) -> &T {
+        &self.value
+    }
+
+    /// What the judge said: warnings and figures.
+    #[must_use]
+    pub const fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Gives the value away; it is then no longer known to be judged.
+    #[must_use]
+    pub fn into_value(self) -> T {
+        self.value
+    }
+}
+
+/// The judge's no.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// Why.
+    pub verdict: Verdict,
+}
+
+impl fmt::Display for Refusal {
+    /// SLV-JUDGE-0200: how many errors, and the first of them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let errors = self.verdict.count(Severity::Error);
+        write!(f, "SLV-JUDGE-0200: the judge refuses the plan, errors: {errors}")?;
+        match self.verdict.errors().next() {
+            Some(first) => write!(f, "; the first: {first}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// Judges a plan and the change set that shall lead to it from what the agents of `fabric` hold.
+///
+/// `installed` is what is known of the forwarding tables: a block that is not known to equal the plan must be
+/// written.
+///
+/// # Errors
+/// A refusal with the whole verdict, if there is any error.
+pub fn judge(
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    changes: ChangeSet,
+    options: &JudgeOptions,
+) -> Result<Judged<ChangeSet>, Box<Refusal>> {
+    let mut docket = Docket::new(options);
+    let figures = docket.try_subject(Subject::plan(fabric, plan));
+    for finding in transition::findings(fabric, installed, plan, &changes) {
+        docket.add(finding);
+    }
+    let verdict = docket.verdict(figures);
+    if verdict.is_ok() {
+        Ok(Judged {
+            value: changes,
+            verdict,
+        })
+    } else {
+        Err(Box::new(Refusal { verdict }))
+    }
+}

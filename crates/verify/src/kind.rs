@@ -1,0 +1,187 @@
+//! Kinds of findings: stable codes and names.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])+ $variant:ident, $code:literal, $name:literal;)+) => {
+        /// What kind of fault a finding is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[$doc])+ $variant,)+
+        }
+
+        impl Kind {
+            /// All kinds by code.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The code, which never changes its meaning.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $code,)+
+                }
+            }
+
+            /// The name, as in `--accept <name>`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)+
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// SLV-JUDGE-0001: a switch drops the packets of a LID: no entry, or an egress port without a trained link.
+    BlackHole, "SLV-JUDGE-0001", "black-hole";
+    /// SLV-JUDGE-0002: packets of a LID go in circles.
+    Loop, "SLV-JUDGE-0002", "loop";
+    /// SLV-JUDGE-0003: packets of a LID end at a port that does not own it.
+    WrongDelivery, "SLV-JUDGE-0003", "wrong-delivery";
+    /// SLV-JUDGE-0004: a switch's entry of its own LID is not port 0.
+    OwnLid, "SLV-JUDGE-0004", "own-lid";
+    /// SLV-JUDGE-0005: an SL2VL entry sends packets to VL15 or to a lane that the link does not have: they are
+    /// dropped.
+    LaneDrop, "SLV-JUDGE-0005", "lane-drop";
+    /// SLV-JUDGE-0006: traffic sent by hosts can deadlock: its channel dependencies form a cycle.
+    HostCycle, "SLV-JUDGE-0006", "host-cycle";
+    /// SLV-JUDGE-0007: traffic can deadlock once agents in switches send to hosts.
+    AgentCycle, "SLV-JUDGE-0007", "agent-cycle";
+    /// SLV-JUDGE-0008: traffic can deadlock once switches send to switches.
+    SwitchCycle, "SLV-JUDGE-0008", "switch-cycle";
+    /// SLV-JUDGE-0009: LinearFDBTop hides LIDs that are in use.
+    LinearTopLow, "SLV-JUDGE-0009", "linear-top-low";
+    /// SLV-JUDGE-0010: LIDs in use, or LinearFDBTop, exceed the entries a switch has.
+    LinearCap, "SLV-JUDGE-0010", "linear-cap";
+    /// SLV-JUDGE-0011: entries for LIDs that no port owns.
+    StrayEntries, "SLV-JUDGE-0011", "stray-entries";
+    /// SLV-JUDGE-0012: the tables are for another number of switches than the fabric has; routes are not judged.
+    TableShape, "SLV-JUDGE-0012", "table-shape";
+    /// SLV-JUDGE-0013: an end port with a trained link has no LID.
+    LidMissing, "SLV-JUDGE-0013", "lid-missing";
+    /// SLV-JUDGE-0014: a LID belongs to a port that does not exist or cannot have one.
+    LidOfNoPort, "SLV-JUDGE-0014", "lid-of-no-port";
+    /// SLV-JUDGE-0015: two ports are to be given the same LID.
+    LidDuplicate, "SLV-JUDGE-0015", "lid-duplicate";
+    /// SLV-JUDGE-0016: a port's settings carry other LIDs than the plan assigns.
+    LidMismatch, "SLV-JUDGE-0016", "lid-mismatch";
+    /// SLV-JUDGE-0017: the LIDs of a port are not unicast LIDs aligned to 2^LMC.
+    LidRange, "SLV-JUDGE-0017", "lid-range";
+    /// SLV-JUDGE-0018: the two ends of a link are to have different MTUs.
+    MtuMismatch, "SLV-JUDGE-0018", "mtu-mismatch";
+    /// SLV-JUDGE-0019: the two ends of a link are to have different numbers of lanes.
+    LanesMismatch, "SLV-JUDGE-0019", "lanes-mismatch";
+    /// SLV-JUDGE-0020: a setting is outside what the standard or the hardware allows.
+    SettingRange, "SLV-JUDGE-0020", "setting-range";
+    /// SLV-JUDGE-0021: the plan says nothing of a port or switch that is in use.
+    Unplanned, "SLV-JUDGE-0021", "unplanned";
+    /// SLV-JUDGE-0022: the plan speaks of a port or switch that does not exist.
+    NoSuchPlace, "SLV-JUDGE-0022", "no-such-place";
+    /// SLV-JUDGE-0023: the fabric falls into parts that cannot reach each other.
+    Separated, "SLV-JUDGE-0023", "separated";
+    /// SLV-JUDGE-0024: a host has no trained link, or nothing but itself on the other side of it.
+    HostAlone, "SLV-JUDGE-0024", "host-alone";
+    /// SLV-JUDGE-0030: the change set leaves something different from the plan.
+    ChangeMissing, "SLV-JUDGE-0030", "change-missing";
+    /// SLV-JUDGE-0031: the change set writes something the plan does not say.
+    ChangeBeyond, "SLV-JUDGE-0031", "change-beyond";
+    /// SLV-JUDGE-0032: a port goes ACTIVE before, or together with, tables and settings it relies on.
+    EarlyActivation, "SLV-JUDGE-0032", "early-activation";
+    /// SLV-JUDGE-0033: a port is sent into a state that its agent must refuse.
+    IllegalState, "SLV-JUDGE-0033", "illegal-state";
+    /// SLV-JUDGE-0034: the change set belongs to another plan.
+    Generation, "SLV-JUDGE-0034", "generation";
+}
+
+impl Kind {
+    /// True if an operator may accept findings of this kind. A change set that does not do what the plan says has
+    /// no use and cannot be accepted.
+    #[must_use]
+    pub const fn is_acceptable(self) -> bool {
+        !matches!(
+            self,
+            Self::ChangeMissing
+                | Self::ChangeBeyond
+                | Self::EarlyActivation
+                | Self::IllegalState
+                | Self::Generation
+                | Self::TableShape
+        )
+    }
+}
+
+/// A name that is no kind of finding.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnknownKind {
+    /// SLV-JUDGE-0100: no kind of finding has this name.
+    #[error("SLV-JUDGE-0100: '{name}' is no kind of finding; known: {}", names())]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// SLV-JUDGE-0101: findings of this kind cannot be accepted.
+    #[error("SLV-JUDGE-0101: findings of kind '{name}' cannot be accepted; make a new plan")]
+    NotAcceptable {
+        /// What was asked for.
+        name: String,
+    },
+}
+
+fn names() -> String {
+    let names: Vec<_> = Kind::ALL
+        .iter()
+        .filter(|k| k.is_acceptable())
+        .map(|k| k.name())
+        .collect();
+    names.join(", ")
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    /// Reads the name of a kind that may be accepted.
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        match Self::ALL.iter().find(|k| k.name() == text) {
+            Some(kind) if kind.is_acceptable() => Ok(*kind),
+            Some(_) => Err(UnknownKind::NotAcceptable { name: text.to_owned() }),
+            None => Err(UnknownKind::Unknown { name: text.to_owned() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_and_names_are_unique_and_ascending() {
+        for pair in Kind::ALL.windows(2) {
+            assert!(pair[0].code() < pair[1].code(), "{pair:?}");
+            assert_ne!(pair[0].name(), pair[1].name());
+        }
+        for kind in Kind::ALL {
+            let json = serde_json::to_string(kind).unwrap();
+            assert_eq!(json, format!("\"{}\"", kind.name()));
+        }
+    }
+
+    #[test]
+    fn names_to_accept() {
+        let check = |text: &str, want: &str| {
+            let got = text
+                .parse::<Kind>()
+                .map_or_else(|e| e.to_string(), |k| k.code().to_owned());
+            assert!(got.contains(want), "{text}: {got}");
+        };
+        check("host-cycle", "SLV-JUDGE-0006");
+        check("change-beyond", "SLV-JUDGE-0101");
+        check("nonsense", "known: black-hole, loop");
+    }
+}

@@ -1,0 +1,335 @@
+//! Findings in words: one line each, with the names of nodes; witnesses hop by hop.
+
+use std::fmt;
+
+use crate::finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl fmt::Display for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} host ports and {} switches", self.hosts, self.switches)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoEntry => "there is no entry",
+            Self::AboveTop => "the LID is above LinearFDBTop",
+            Self::NoSuchPort => "it has no such port",
+            Self::Uncabled => "no cable is there",
+            Self::LinkDown => "the link is down",
+        })
+    }
+}
+
+impl fmt::Display for Traffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hosts => "traffic sent by hosts",
+            Self::Agents => "traffic of hosts and of switches towards hosts",
+            Self::Switches => "traffic that includes switches talking to switches",
+        })
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LftBlock(block) => write!(f, "LFT block {block}"),
+            Self::PKeyTable => f.write_str("P_KeyTable"),
+            Self::PortInfo => f.write_str("PortInfo"),
+            Self::PortState => f.write_str("PortState"),
+            Self::SwitchInfo => f.write_str("SwitchInfo"),
+        }
+    }
+}
+
+impl fmt::Display for Hop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in {} out {}", self.switch, self.ingress, self.egress)?;
+        match self.vl {
+            Some(vl) => write!(f, " vl {}", vl.get()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} (from vl {}, LID {} sent by {})",
+            self.hop,
+            self.from_vl.get(),
+            self.lid,
+            self.source
+        )
+    }
+}
+
+fn joined<T: fmt::Display>(f: &mut fmt::Formatter<'_>, items: &[T]) -> fmt::Result {
+    for (i, item) in items.iter().enumerate() {
+        write!(f, "{}{item}", if i == 0 { "" } else { " -> " })?;
+    }
+    Ok(())
+}
+
+impl fmt::Display for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cycle(steps) => joined(f, steps),
+            Self::Path { source, lid, hops } => {
+                write!(f, "{source} to LID {lid}: ")?;
+                joined(f, hops)
+            }
+            Self::Plain => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let accepted = if self.accepted { " (accepted)" } else { "" };
+        write!(f, "{} {}{accepted}: {}", self.code, self.severity, self.fault)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BlackHole { .. }
+            | Self::Loop { .. }
+            | Self::WrongDelivery { .. }
+            | Self::OwnLid { .. }
+            | Self::LaneDrop { .. }
+            | Self::Cycle { .. }
+            | Self::StrayEntries { .. }
+            | Self::TableShape { .. }
+            | Self::Separated { .. }
+            | Self::HostAlone { .. } => route_text(self, f),
+            Self::ChangeMissing { .. }
+            | Self::ChangeBeyond { .. }
+            | Self::EarlyActivation { .. }
+            | Self::IllegalState { .. }
+            | Self::Generation { .. } => change_text(self, f),
+            _ => setting_text(self, f),
+        }
+    }
+}
+
+fn route_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
+        Fault::BlackHole {
+            switch,
+            egress,
+            lid,
+            owner,
+            cause,
+            lost,
+        } => write!(
+            f,
+            "{switch} drops LID {lid} of {owner}: its entry is {egress} and {cause}; {lost} lose their way to it"
+        ),
+        Fault::Loop {
+            switch,
+            length,
+            lid,
+            owner,
+            lost,
+        } => write!(
+            f,
+            "LID {lid} of {owner} goes in a circle of {length} switches through {switch}; {lost} are caught in it"
+        ),
+        Fault::WrongDelivery {
+            switch,
+            egress,
+            lid,
+            owner,
+            receiver,
+            lost,
+        } => write!(
+            f,
+            "{switch} hands LID {lid} of {owner} out of port {egress} to {receiver}, which does not own it; \
+             {lost} are misled"
+        ),
+        Fault::OwnLid { switch, lid, egress } => {
+            write!(
+                f,
+                "{switch} sends its own LID {lid} to port {egress}; the entry must be 0"
+            )
+        }
+        Fault::LaneDrop {
+            switch,
+            egress,
+            lid,
+            owner,
+            sl,
+            vl,
+            lanes,
+            lost,
+        } => write!(
+            f,
+            "{switch} puts SL {} towards LID {lid} of {owner} on VL {} of port {egress}, whose data lanes are {lanes}: \
+             dropped; {lost} lose their way to it",
+            sl.get(),
+            vl.get()
+        ),
+        Fault::Cycle { traffic, length } => {
+            write!(
+                f,
+                "{traffic} can deadlock: {length} channels wait for each other in a circle"
+            )
+        }
+        Fault::StrayEntries {
+            lids,
+            entries,
+            switch,
+            lid,
+        } => write!(
+            f,
+            "{entries} entries for {lids} LIDs that no port owns, the first is LID {lid} at {switch}; \
+             clear them or read the LIDs again"
+        ),
+        Fault::TableShape { tables, fabric } => write!(
+            f,
+            "tables are for {tables} switches, the fabric has {fabric}; give tables that were made for this fabric"
+        ),
+        Fault::Separated {
+            parts,
+            hosts_of_largest,
+            hosts,
+            host_pairs_apart,
+        } => write!(
+            f,
+            "the fabric falls into {parts} parts without a link between them; the largest has {hosts_of_largest} of \
+             {hosts} host ports, {host_pairs_apart} pairs of host ports are apart"
+        ),
+        Fault::HostAlone { host, has_link: false } => write!(f, "{host} has no trained link; check its cables"),
+        Fault::HostAlone { host, .. } => write!(f, "{host} reaches no other host port; check the cables of its switch"),
+        _ => Ok(()),
+    }
+}
+
+fn setting_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
+        Fault::LinearTopLow { switch, top, need } => {
+            write!(
+                f,
+                "{switch} is to have LinearFDBTop {top}, but LIDs up to {need} are in use"
+            )
+        }
+        Fault::LinearCap { switch, cap, need } => {
+            write!(
+                f,
+                "{switch} has {cap} forwarding entries, too few for LID {need}; use lower LIDs"
+            )
+        }
+        Fault::LidMissing { port } => write!(f, "{port} has a trained link but no LID"),
+        Fault::LidOfNoPort { port, lids } => write!(
+            f,
+            "LID {} is given to {port}, which is no end port of this fabric",
+            lids.base
+        ),
+        Fault::LidDuplicate { lid, port, other } => write!(f, "LID {lid} is given to {port} and to {other}"),
+        Fault::LidMismatch {
+            port,
+            planned,
+            settings,
+        } => write!(
+            f,
+            "{port} shall have LID {} LMC {}, but its settings say LID {} LMC {}",
+            planned.base,
+            planned.lmc.get(),
+            settings.base,
+            settings.lmc.get()
+        ),
+        Fault::LidRange { port, lids } => write!(
+            f,
+            "{port}: LID {} with LMC {} is no range of unicast LIDs (1-49151) aligned to 2^LMC",
+            lids.base,
+            lids.lmc.get()
+        ),
+        Fault::MtuMismatch {
+            port,
+            mtu,
+            peer,
+            peer_mtu,
+        } => write!(
+            f,
+            "{port} is to send up to {} bytes, {peer} up to {}; both ends need one MTU",
+            mtu.bytes(),
+            peer_mtu.bytes()
+        ),
+        Fault::LanesMismatch {
+            port,
+            oper_vls,
+            peer,
+            peer_oper_vls,
+        } => write!(
+            f,
+            "{port} is to run OperationalVLs {oper_vls}, {peer} {peer_oper_vls}; both ends need one value"
+        ),
+        Fault::SettingRange {
+            place,
+            field,
+            value,
+            limit,
+        } => {
+            write!(f, "{place}: {field} is {value}, allowed are values up to {limit}")
+        }
+        Fault::Unplanned { place } => write!(f, "{place} is in use, but the plan has no settings for it"),
+        Fault::NoSuchPlace { place } => write!(f, "the plan has settings for {place}, which does not exist"),
+        _ => Ok(()),
+    }
+}
+
+fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
+        Fault::ChangeMissing { place, attribute } => {
+            write!(
+                f,
+                "{attribute} of {place} would stay different from the plan, or is not known to be equal"
+            )
+        }
+        Fault::ChangeBeyond { place, attribute } => {
+            write!(
+                f,
+                "the change set writes {attribute} of {place} with a value the plan does not say"
+            )
+        }
+        Fault::EarlyActivation {
+            port,
+            phase,
+            relies_on,
+            attribute,
+            written_in,
+        } => write!(
+            f,
+            "{port} goes ACTIVE in phase {phase}, but {attribute} of {relies_on} is written in phase {written_in}"
+        ),
+        Fault::IllegalState { port, from, to } => write!(f, "{port} cannot go from {from} to {to}"),
+        Fault::Generation { plan, changes } => {
+            write!(
+                f,
+                "the change set leads to plan {changes}, this is plan {plan}; compute it again"
+            )
+        }
+        _ => Ok(()),
+    }
+}

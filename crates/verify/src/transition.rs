@@ -1,0 +1,270 @@
+//! The way to a plan: a change set writes what the plan says, all of it, nothing else, in a safe order.
+//!
+//! The Sets are replayed on what the agents hold; what is then still different is missing. Nothing here asks how the
+//! change set was computed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
+use selvedge_plan::{ChangeSet, Installed, Op, Plan};
+use selvedge_types::{Idx, PortNum, PortState};
+
+use crate::finding::{Attribute, Fault, Finding, Place, Severity};
+
+/// All findings about a change set.
+pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &ChangeSet) -> Vec<Finding> {
+    let mut replay = Replay {
+        fabric,
+        plan,
+        blocks: vec![None; plan.tables.switches() * plan.tables.blocks()],
+        written: BTreeMap::new(),
+        latest: None,
+        states: BTreeMap::new(),
+        found: Vec::new(),
+    };
+    if changes.generation != plan.generation {
+        replay.error(Fault::Generation {
+            plan: plan.generation.0,
+            changes: changes.generation.0,
+        });
+    }
+    for (phase, number) in changes.phases.iter().zip(0_u32..) {
+        for op in &phase.ops {
+            replay.write(op, number);
+        }
+        replay.change_states(&phase.ops);
+    }
+    replay.missing(installed);
+    for (phase, number) in changes.phases.iter().zip(0_u32..) {
+        for op in &phase.ops {
+            replay.activation(op, number);
+        }
+    }
+    replay.found
+}
+
+/// What a Set writes beside forwarding tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Target {
+    Switch(SwitchIdx),
+    PKeys(PortRef),
+    Port(PortRef),
+}
+
+/// Tables or settings of a switch, written last in some phase.
+#[derive(Clone, Copy, Debug)]
+struct Latest {
+    phase: u32,
+    node: NodeIdx,
+    attribute: Attribute,
+}
+
+struct Replay<'a> {
+    fabric: &'a Fabric,
+    plan: &'a Plan,
+    /// The phase each LFT block was written in last; block-major.
+    blocks: Vec<Option<u32>>,
+    /// The phase everything else was written in last.
+    written: BTreeMap<Target, u32>,
+    /// The last Set that every active port relies on.
+    latest: Option<Latest>,
+    /// States that were changed.
+    states: BTreeMap<PortRef, PortState>,
+    found: Vec<Finding>,
+}
+
+impl Replay<'_> {
+    fn error(&mut self, fault: Fault) {
+        self.found.push(Finding::new(Severity::Error, fault));
+    }
+
+    /// Notes a Set if it says what the plan says.
+    fn write(&mut self, op: &Op, phase: u32) {
+        let plan = self.plan;
+        let as_planned = match op {
+            Op::Lft { node, block, data } => self.block_index(*node, *block).is_some_and(|(switch, index)| {
+                self.blocks[index] = Some(phase);
+                plan.tables.block(switch, usize::from(*block)) == &**data
+            }),
+            Op::Switch { node, settings } => self.fabric.switch_index(*node).is_some_and(|switch| {
+                self.written.insert(Target::Switch(switch), phase);
+                plan.switches.get(switch) == Some(settings)
+            }),
+            Op::PKeys { port, keys } => {
+                self.written.insert(Target::PKeys(*port), phase);
+                plan.end_ports.get(port).is_some_and(|want| want.pkeys == *keys)
+            }
+            Op::Port { port, settings, state } => {
+                // Activation repeats the settings; the phase that brought them is the one that counts.
+                if *state == Some(PortState::Active) {
+                    self.written.entry(Target::Port(*port)).or_insert(phase);
+                } else {
+                    self.written.insert(Target::Port(*port), phase);
+                }
+                plan.ports.get(port) == Some(settings)
+            }
+        };
+        if let (Op::Lft { node, .. } | Op::Switch { node, .. }, None) = (op, self.latest.filter(|l| l.phase >= phase)) {
+            let (node, attribute) = (*node, attribute_of(op));
+            self.latest = Some(Latest { phase, node, attribute });
+        }
+        if !as_planned {
+            let attribute = attribute_of(op);
+            let place = match op {
+                Op::Lft { node, .. } | Op::Switch { node, .. } => Place::node(self.fabric, *node),
+                Op::PKeys { port, .. } | Op::Port { port, .. } => Place::port(self.fabric, *port),
+            };
+            self.error(Fault::ChangeBeyond { place, attribute });
+        }
+    }
+
+    fn block_index(&self, node: NodeIdx, block: u16) -> Option<(SwitchIdx, usize)> {
+        let switch = self.fabric.switch_index(node)?;
+        let (tables, block) = (&self.plan.tables, usize::from(block));
+        let exists = switch.to_usize() < tables.switches() && block < tables.blocks();
+        exists.then(|| (switch, block * tables.switches() + switch.to_usize()))
+    }
+
+    /// The states of ports after a phase. Its Sets may arrive in any order, so a port has one state to go to.
+    ///
+    /// Source: IBA vol 1 §14.2.5.6: an agent goes from INIT to ARMED and from ARMED to ACTIVE, and stays in either.
+    fn change_states(&mut self, ops: &[Op]) {
+        let mut goals: BTreeMap<PortRef, BTreeSet<PortState>> = BTreeMap::new();
+        for op in ops {
+            if let Op::Port {
+                port,
+                state: Some(state),
+                ..
+            } = op
+            {
+                goals.entry(*port).or_default().insert(*state);
+            }
+        }
+        for (at, goals) in goals {
+            let from = self.state(at);
+            for (&to, nth) in goals.iter().zip(0..) {
+                let is_legal = matches!(
+                    (from, to),
+                    (PortState::Init | PortState::Armed, PortState::Armed)
+                        | (PortState::Armed | PortState::Active, PortState::Active)
+                );
+                if !is_legal || nth > 0 {
+                    let port = Place::port(self.fabric, at);
+                    self.error(Fault::IllegalState { port, from, to });
+                }
+                self.states.insert(at, to);
+            }
+        }
+    }
+
+    fn state(&self, port: PortRef) -> PortState {
+        let seen = || self.fabric.port(port).map_or(PortState::Down, |p| p.link.state);
+        self.states.get(&port).copied().unwrap_or_else(seen)
+    }
+
+    /// What differs from the plan and was not written.
+    fn missing(&mut self, installed: &Installed) {
+        let (fabric, plan) = (self.fabric, self.plan);
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            if (switch.0 as usize) < plan.tables.switches() {
+                self.missing_blocks(installed, switch, node);
+            }
+            let same = plan
+                .switches
+                .get(switch)
+                .is_none_or(|want| fabric.node(node).switch_settings == *want);
+            self.expect(same, Target::Switch(switch));
+        }
+        for (&at, end) in &plan.end_ports {
+            let same = fabric.port(at).is_none_or(|seen| seen.pkeys == end.pkeys);
+            self.expect(same, Target::PKeys(at));
+        }
+        for (&at, want) in &plan.ports {
+            let Some(seen) = fabric.port(at) else { continue };
+            let same = seen.settings == *want;
+            self.expect(same, Target::Port(at));
+            let waits = matches!(seen.link.state, PortState::Init | PortState::Armed);
+            if waits && at.port != PortNum::MANAGEMENT && self.state(at) != PortState::Active {
+                let place = Place::port(fabric, at);
+                self.error(Fault::ChangeMissing {
+                    place,
+                    attribute: Attribute::PortState,
+                });
+            }
+        }
+    }
+
+    fn missing_blocks(&mut self, installed: &Installed, switch: SwitchIdx, node: NodeIdx) {
+        for block in 0..self.plan.tables.blocks() {
+            let is_written = self.blocks[block * self.plan.tables.switches() + switch.to_usize()].is_some();
+            if is_written || installed.block(switch, block) == Some(self.plan.tables.block(switch, block)) {
+                continue;
+            }
+            let attribute = Attribute::LftBlock(u16::try_from(block).unwrap_or(u16::MAX));
+            let place = Place::node(self.fabric, node);
+            self.error(Fault::ChangeMissing { place, attribute });
+        }
+    }
+
+    fn expect(&mut self, same: bool, target: Target) {
+        if same || self.written.contains_key(&target) {
+            return;
+        }
+        let (place, attribute) = self.describe(target);
+        self.error(Fault::ChangeMissing { place, attribute });
+    }
+
+    fn describe(&self, target: Target) -> (Place, Attribute) {
+        match target {
+            Target::Switch(switch) => (
+                Place::node(self.fabric, self.fabric.switches()[switch]),
+                Attribute::SwitchInfo,
+            ),
+            Target::PKeys(at) => (Place::port(self.fabric, at), Attribute::PKeyTable),
+            Target::Port(at) => (Place::port(self.fabric, at), Attribute::PortInfo),
+        }
+    }
+
+    /// A port may go ACTIVE only when all tables of all switches, and its own settings, are acknowledged: from then
+    /// on its packets go anywhere.
+    fn activation(&mut self, op: &Op, phase: u32) {
+        let Op::Port {
+            port,
+            state: Some(PortState::Active),
+            ..
+        } = op
+        else {
+            return;
+        };
+        let tables = self
+            .latest
+            .map(|latest| (latest.phase, Place::node(self.fabric, latest.node), latest.attribute));
+        let own = self.written.get(&Target::PKeys(*port)).map(|&written| {
+            let (place, attribute) = self.describe(Target::PKeys(*port));
+            (written, place, attribute)
+        });
+        let late = [tables, own]
+            .into_iter()
+            .flatten()
+            .find(|(written, ..)| *written >= phase);
+        if let Some((written_in, relies_on, attribute)) = late {
+            let port = Place::port(self.fabric, *port);
+            self.error(Fault::EarlyActivation {
+                port,
+                phase,
+                relies_on,
+                attribute,
+                written_in,
+            });
+        }
+    }
+}
+
+const fn attribute_of(op: &Op) -> Attribute {
+    match op {
+        Op::Lft { block, .. } => Attribute::LftBlock(*block),
+        Op::Switch { .. } => Attribute::SwitchInfo,
+        Op::PKeys { .. } => Attribute::PKeyTable,
+        Op::Port { .. } => Attribute::PortInfo,
+    }
+}

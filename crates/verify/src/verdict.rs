@@ -1,0 +1,235 @@
+//! The verdict on tables and settings.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::cdg::{DependencyGraph, first_cycle};
+use crate::figures::{Figures, figures};
+use crate::finding::{Fault, Finding, Place, Severity, Traffic};
+use crate::ground::{Ground, Way};
+use crate::judged::JudgeOptions;
+use crate::kind::Kind;
+use crate::reach::{Loss, Losses, What, follow};
+use crate::sl_vl::{LaneMap, level};
+use crate::subject::Subject;
+use crate::witness::Finder;
+use crate::{lids, parts, settings};
+
+/// How many findings of one kind and severity there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Total {
+    /// The kind.
+    pub kind: Kind,
+    /// Its code.
+    pub code: &'static str,
+    /// The severity.
+    pub severity: Severity,
+    /// How many there are, those left out of [`Verdict::findings`] included.
+    pub count: u64,
+}
+
+/// What the judge says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Verdict {
+    /// Errors first, then by code, LID and switch; at most [`JudgeOptions::findings_max`] of a kind and severity.
+    pub findings: Vec<Finding>,
+    /// How many of each there are, in the same order.
+    pub totals: Vec<Total>,
+    /// What was measured.
+    pub figures: Figures,
+}
+
+impl Verdict {
+    /// True if there is no error.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.count(Severity::Error) == 0
+    }
+
+    /// Findings of a severity, those left out of [`Self::findings`] included.
+    #[must_use]
+    pub fn count(&self, severity: Severity) -> u64 {
+        let of_it = self.totals.iter().filter(|total| total.severity == severity);
+        of_it.map(|total| total.count).sum()
+    }
+
+    /// Findings of a kind, those left out of [`Self::findings`] included.
+    #[must_use]
+    pub fn count_of(&self, kind: Kind) -> u64 {
+        let of_it = self.totals.iter().filter(|total| total.kind == kind);
+        of_it.map(|total| total.count).sum()
+    }
+
+    /// The errors that are listed.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| f.severity == Severity::Error)
+    }
+}
+
+/// Judges tables and settings; see the crate's page for what is judged.
+#[must_use]
+pub fn verify(subject: Subject<'_>, options: &JudgeOptions) -> Verdict {
+    let mut docket = Docket::new(options);
+    let figures = docket.try_subject(subject);
+    docket.verdict(figures)
+}
+
+/// Collects findings: lowers accepted ones, keeps the first of each kind and severity, counts all.
+#[derive(Debug)]
+pub struct Docket<'a> {
+    options: &'a JudgeOptions,
+    groups: BTreeMap<(Reverse<Severity>, Kind), (Vec<Finding>, u64)>,
+}
+
+impl<'a> Docket<'a> {
+    /// Nothing found yet.
+    pub const fn new(options: &'a JudgeOptions) -> Self {
+        Self {
+            options,
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// Notes a finding.
+    pub fn add(&mut self, finding: Finding) {
+        self.add_counted(finding, 1);
+    }
+
+    /// Notes a finding that stands for `count` of its kind and severity.
+    fn add_counted(&mut self, mut finding: Finding, count: u64) {
+        let kind = finding.fault.kind();
+        if finding.severity == Severity::Error && kind.is_acceptable() && self.options.accept.contains(&kind) {
+            finding.severity = Severity::Warning;
+            finding.accepted = true;
+        }
+        let group = self.groups.entry((Reverse(finding.severity), kind)).or_default();
+        group.1 += count;
+        if group.0.len() < self.options.kept() {
+            group.0.push(finding);
+        }
+    }
+
+    /// Judges a subject and gives the figures.
+    pub fn try_subject(&mut self, subject: Subject<'_>) -> Figures {
+        let (tables, fabric) = (subject.tables.switches() as u64, subject.fabric.switches().len() as u64);
+        if tables != fabric {
+            self.add(Finding::new(Severity::Error, Fault::TableShape { tables, fabric }));
+            return Figures::default();
+        }
+        let ground = Ground::new(subject);
+        let lanes = LaneMap::new(&ground);
+        for finding in parts::findings(&ground)
+            .into_iter()
+            .chain(lids::findings(&ground))
+            .chain(settings::findings(&ground))
+        {
+            self.add(finding);
+        }
+        let finder = Finder {
+            ground: &ground,
+            lanes: &lanes,
+        };
+        let tally = follow(&ground, &lanes, self.options.kept(), self.options.par);
+        self.add_losses(finder, &tally.losses);
+        if let Some((traffic, cycle)) = first_cycle(&ground, &tally.dependencies) {
+            let graph = DependencyGraph::new(&ground, &tally.dependencies, traffic);
+            let length = u32::try_from(cycle.len()).unwrap_or(u32::MAX);
+            let severity = match traffic {
+                Traffic::Hosts | Traffic::Agents => Severity::Error,
+                Traffic::Switches => self.options.switch_pairs,
+            };
+            let witness = finder.of_cycle(graph, traffic, &cycle);
+            self.add(Finding::proven(severity, Fault::Cycle { traffic, length }, witness));
+        }
+        figures(&ground, &tally)
+    }
+
+    fn add_losses(&mut self, finder: Finder<'_>, losses: &Losses) {
+        for (kept, &total) in losses.kept.iter().zip(&losses.totals) {
+            // The first stands for those that were not kept.
+            let mut count = total + 1 - kept.len() as u64;
+            for loss in kept {
+                let severity = if loss.between_switches {
+                    self.options.switch_pairs
+                } else {
+                    Severity::Error
+                };
+                let fault = fault_of(finder.ground, loss);
+                self.add_counted(Finding::proven(severity, fault, finder.of_loss(loss)), count);
+                count = 1;
+            }
+        }
+    }
+
+    /// The verdict on all that was noted.
+    pub fn verdict(self, figures: Figures) -> Verdict {
+        let mut verdict = Verdict {
+            figures,
+            ..Verdict::default()
+        };
+        for ((severity, kind), (findings, count)) in self.groups {
+            verdict.findings.extend(findings);
+            verdict.totals.push(Total {
+                kind,
+                code: kind.code(),
+                severity: severity.0,
+                count,
+            });
+        }
+        verdict
+    }
+}
+
+fn fault_of(ground: &Ground<'_>, loss: &Loss) -> Fault {
+    let fabric = ground.subject.fabric;
+    let switch = Place::node(fabric, ground.node_of(loss.switch));
+    let (lid, egress, lost) = (loss.lid, loss.entry, loss.from);
+    let owner = match ground.subject.lids.owner(lid) {
+        Some(at) => Place::port(fabric, at),
+        None => switch.clone(),
+    };
+    match loss.what {
+        What::Dead(cause) => Fault::BlackHole {
+            switch,
+            egress,
+            lid,
+            owner,
+            cause,
+            lost,
+        },
+        What::Loop { length } => Fault::Loop {
+            switch,
+            length,
+            lid,
+            owner,
+            lost,
+        },
+        What::Wrong(exit) => {
+            let receiver = match exit.way() {
+                Way::Host(host) => Place::port(fabric, ground.hosts[host as usize].at),
+                Way::Own | Way::Channel(_) | Way::Dead(_) => Place::port(fabric, ground.port0(loss.switch)),
+            };
+            Fault::WrongDelivery {
+                switch,
+                egress,
+                lid,
+                owner,
+                receiver,
+                lost,
+            }
+        }
+        What::Lane(vl) => Fault::LaneDrop {
+            lanes: ground.lanes(loss.switch as usize, egress),
+            switch,
+            egress,
+            lid,
+            owner,
+            sl: level(ground, lid),
+            vl,
+            lost,
+        },
+        What::OwnLid => Fault::OwnLid { switch, lid, egress },
+    }
+}

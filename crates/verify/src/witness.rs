@@ -1,0 +1,173 @@
+//! Witnesses: a concrete packet for a loss, concrete packets for every step of a cycle.
+
+use selvedge_fabric::PortRef;
+use selvedge_types::{Lid, PortNum, Vl};
+
+use crate::cdg::{DependencyGraph, Vertex};
+use crate::finding::{Hop, Place, Step, Traffic, Witness};
+use crate::ground::{Exit, Ground, Owner, Way};
+use crate::reach::{Loss, What};
+use crate::sl_vl::{LaneMap, level};
+
+/// A packet at a switch.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    switch: u32,
+    ingress: u8,
+    egress: u8,
+    exit: Exit,
+    /// The lane asked for, if the way needs one.
+    vl: Option<Vl>,
+    /// True if the lane exists.
+    has_lane: bool,
+}
+
+/// Finds witnesses on one subject.
+#[derive(Clone, Copy, Debug)]
+pub struct Finder<'a> {
+    /// The fabric.
+    pub ground: &'a Ground<'a>,
+    /// The lane map.
+    pub lanes: &'a LaneMap,
+}
+
+impl Finder<'_> {
+    fn stop(&self, switch: u32, ingress: u8, lid: Lid) -> Stop {
+        let at = switch as usize;
+        let (egress, exit) = self.ground.route(at, lid);
+        let asked = exit
+            .needs_lane()
+            .then(|| self.lanes.vl(at, ingress, egress, level(self.ground, lid)));
+        let exists = |vl: Vl| vl != Vl::MANAGEMENT && vl.get() < self.ground.lanes(at, egress);
+        Stop {
+            switch,
+            ingress,
+            egress,
+            exit,
+            vl: asked,
+            has_lane: asked.is_none_or(exists),
+        }
+    }
+
+    /// The way of a packet from a switch on, to its end or until it has been `visits` times at a switch.
+    fn path(&self, switch: u32, ingress: u8, lid: Lid, visits: u8) -> Vec<Stop> {
+        let mut seen = vec![0; self.ground.switches];
+        let mut path = Vec::new();
+        let (mut switch, mut ingress) = (switch, ingress);
+        while seen[switch as usize] < visits {
+            seen[switch as usize] += 1;
+            let stop = self.stop(switch, ingress, lid);
+            path.push(stop);
+            let (Some(channel), true) = (stop.exit.as_channel(), stop.has_lane) else {
+                break;
+            };
+            let channel = self.ground.channels[channel];
+            (switch, ingress) = (channel.dst, channel.into);
+        }
+        path
+    }
+
+    fn hop(&self, stop: Stop) -> Hop {
+        Hop {
+            switch: Place::node(self.ground.subject.fabric, self.ground.node_of(stop.switch)),
+            // Ingress ports come from the fabric, so they are at most 254.
+            ingress: PortNum::new(stop.ingress).unwrap_or_default(),
+            egress: stop.egress,
+            vl: stop.vl,
+        }
+    }
+
+    fn place(&self, at: PortRef) -> Place {
+        Place::port(self.ground.subject.fabric, at)
+    }
+
+    /// All sources with the switch and port they come in by, hosts first.
+    fn sources(&self) -> impl Iterator<Item = (PortRef, u32, u8)> + '_ {
+        let hosts = self.ground.hosts.iter().map(|host| (host.at, host.switch, host.port));
+        let switches = (0..self.ground.switches as u32).map(|switch| (self.ground.port0(switch), switch, 0));
+        hosts.chain(switches)
+    }
+
+    /// A packet that is lost this way.
+    pub fn of_loss(&self, loss: &Loss) -> Witness {
+        let owner = self.ground.subject.lids.owner(loss.lid);
+        for (source, switch, ingress) in self.sources().filter(|(source, ..)| Some(*source) != owner) {
+            let path = self.path(switch, ingress, loss.lid, 1);
+            if self.ends_like(&path, loss) {
+                return Witness::Path {
+                    source: self.place(source),
+                    lid: loss.lid,
+                    hops: path.into_iter().map(|stop| self.hop(stop)).collect(),
+                };
+            }
+        }
+        Witness::Plain
+    }
+
+    fn ends_like(&self, path: &[Stop], loss: &Loss) -> bool {
+        let Some(last) = path.last() else { return false };
+        if let What::Loop { .. } = loss.what {
+            let goes_on = last.has_lane && last.exit.as_channel().is_some();
+            return goes_on && path.iter().any(|stop| stop.switch == loss.switch);
+        }
+        if last.switch != loss.switch {
+            return false;
+        }
+        match (loss.what, last.exit.way()) {
+            (What::Lane(vl), _) => last.vl == Some(vl) && !last.has_lane,
+            (What::Dead(cause), Way::Dead(found)) => cause == found,
+            (What::Wrong(exit), _) => exit == last.exit && last.has_lane,
+            _ => false,
+        }
+    }
+
+    /// For every dependency of a cycle, a packet that makes it.
+    pub fn of_cycle(&self, graph: DependencyGraph<'_>, traffic: Traffic, cycle: &[Vertex]) -> Witness {
+        let next = cycle.iter().cycle().skip(1);
+        let steps = cycle.iter().zip(next);
+        Witness::Cycle(
+            steps
+                .filter_map(|(&held, &wanted)| self.step(graph, traffic, held, wanted))
+                .collect(),
+        )
+    }
+
+    fn step(&self, graph: DependencyGraph<'_>, traffic: Traffic, held: Vertex, wanted: Vertex) -> Option<Step> {
+        let (from_lane, from) = graph.parts(held);
+        let (to_lane, to) = graph.parts(wanted);
+        let (source_switch, switch) = (self.ground.channels[from].src, self.ground.channels[from].dst);
+        let leads = |switch: u32, lid, channel| self.ground.route(switch as usize, lid).1.as_channel() == Some(channel);
+        for (lid, at) in self.ground.subject.lids.by_lid() {
+            if !leads(source_switch, lid, from) || !leads(switch, lid, to) {
+                continue;
+            }
+            let is_host = |port: PortRef| self.ground.subject.fabric.switch_index(port.node).is_none();
+            let to_switch = matches!(self.ground.owner(at), Owner::Switch(_));
+            for (source, first, ingress) in self.sources() {
+                let counted = match traffic {
+                    Traffic::Hosts => is_host(source),
+                    Traffic::Agents => is_host(source) || !to_switch,
+                    Traffic::Switches => true,
+                };
+                if !counted || source == at {
+                    continue;
+                }
+                // A packet caught in a circle makes its last dependency when it comes round the second time.
+                let path = self.path(first, ingress, lid, 3);
+                let lane = |stop: &Stop| stop.vl.map(|vl| usize::from(vl.get()));
+                let makes = |held: &Stop, wanted: &Stop| {
+                    held.switch == source_switch && lane(held) == Some(from_lane) && lane(wanted) == Some(to_lane)
+                };
+                if let Some(pair) = path.windows(2).find(|pair| makes(&pair[0], &pair[1])) {
+                    return Some(Step {
+                        source: self.place(source),
+                        lid,
+                        from_vl: pair[0].vl?,
+                        hop: self.hop(pair[1]),
+                    });
+                }
+            }
+        }
+        None
+    }
+}
