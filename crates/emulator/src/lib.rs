@@ -1,1 +1,70 @@
-//! Management agents over a chassis: a deterministic fabric without I/O.
+//! Management agents over simulated hardware: a fabric that answers, without I/O and without a clock.
+//!
+//! An [`Emulator`] is a deterministic core: [`Emulator::send`] puts datagrams in, [`Emulator::advance`] carries out what
+//! is due and hands out what clients receive, [`Emulator::next_event`] says when to come back. Whoever calls it decides
+//! whether time is virtual or real. The same fabric, configuration, seed and calls give the same deliveries, byte for
+//! byte.
+//!
+//! What is real about it: an agent is a serial server with a finite queue, and VL15 has no flow control, so what does not
+//! fit is dropped and costs its sender a time-out. Every MAD goes hop by hop through the state that the hardware has at
+//! that moment: a link that is cut while a MAD is in it swallows that MAD. Directed routes are rewritten by each switch;
+//! LID-routed MADs follow the tables that are installed; GMPs pass ACTIVE ports only. One file per attribute stands in
+//! `attribute`.
+//!
+//! What is simpler than hardware: a MAD does not wait for another one in a cable; switches relay directed routes even
+//! while their agents hang; M_Key leases are looked at when a key is checked.
+//!
+//! Panic contract: no MAD, of whatever bytes, panics anything here. Each is delivered, served, or dropped with a counted
+//! [`DropReason`].
+//!
+//! ```
+//! use selvedge_emulator::{Emulator, EmulatorConfig};
+//! use selvedge_fabric::{FabricBuilder, Node};
+//! use selvedge_sim::{Seed, Time};
+//! use selvedge_types::{Guid, NodeKind, PortNum};
+//! use selvedge_wire::{Address, AttributeId, Datagram, DirectedRoute, Mad, Method, NodeInfo};
+//!
+//! let port = |num| PortNum::new(num).expect("a port number");
+//! let mut builder = FabricBuilder::new();
+//! let host = builder.add(Node::new(NodeKind::Ca, Guid(0x10), 1, "host"));
+//! let leaf = builder.add(Node::new(NodeKind::Switch, Guid(0x20), 36, "leaf"));
+//! builder.link((host, port(1)), (leaf, port(7)))?;
+//! let fabric = builder.finish()?;
+//!
+//! let mut emulator = Emulator::new(&fabric, EmulatorConfig::default(), Seed(1));
+//! let client = emulator.attach_named("host")?;
+//! let route = DirectedRoute::LOCAL.then(port(1)).expect("one hop");
+//! let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &route);
+//! emulator.send(Time::ZERO, client, &Datagram { address: Address::DIRECTED, mad });
+//!
+//! let mut received = Vec::new();
+//! emulator.advance(Time::from_millis(1), &mut received);
+//! let info: NodeInfo = received[0].datagram.mad.read()?;
+//! assert_eq!((info.node_guid, info.local_port), (Guid(0x20), 7));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod agent;
+mod attribute;
+mod client;
+mod config;
+mod count;
+mod directed;
+mod emulator;
+mod error;
+mod fault;
+mod flight;
+mod link;
+mod m_key;
+mod name;
+mod network;
+mod trap;
+mod wrapper;
+
+pub use client::{ClientId, Delivery};
+pub use config::EmulatorConfig;
+pub use count::{Counts, DropReason, MadTable};
+pub use emulator::Emulator;
+pub use error::EmulatorError;
+pub use fault::{FAULT_GRAMMAR, Fault};
+pub use name::{NodeName, PortName};

@@ -1,0 +1,208 @@
+//! Agents: serial servers with a finite queue.
+//!
+//! VL15 has no flow control: what does not fit into the queue is dropped, and its sender waits for its time-out.
+
+use selvedge_chassis::PortIdx;
+use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
+use selvedge_types::Lid;
+use selvedge_wire::{BadKey, Class, Method, SmpData, Status, Trap};
+
+use crate::attribute::{self, Effects, Request};
+use crate::count::DropReason;
+use crate::emulator::{Emulator, Event, agent_index};
+use crate::flight::Slot;
+
+/// One agent's queue. Its content is in the event queue: each request knows when it will be done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Agent {
+    /// When it will be done with all that waits.
+    busy_until: Time,
+    /// Requests that wait or are in service.
+    waiting: u16,
+}
+
+impl Emulator {
+    /// A request enters the queue of the node's agent.
+    pub(crate) fn enqueue(&mut self, slot: Slot) {
+        let flight = self.flights.at(slot);
+        let (at, class) = (flight.at, flight.mad.class());
+        let node = self.chassis.wire(at).node();
+        let agent = &mut self.agents[agent_index(node, class)];
+        if agent.waiting >= self.config.queue_depth {
+            let counters = self.chassis.counters_mut(at);
+            match class.is_smp() {
+                true => counters.vl15_dropped += 1,
+                false => counters.qp1_dropped += 1,
+            }
+            return self.drop(slot, DropReason::QueueFull);
+        }
+        agent.waiting += 1;
+        let start = agent.busy_until.max(self.now);
+        agent.busy_until = Time(start.0.saturating_add(self.delays.service));
+        let wait = agent.busy_until.0 - self.now.0;
+        self.flights.at_mut(slot).boot = self.chassis.boots(node);
+        self.schedule(wait, at, Event::Serve(slot));
+    }
+
+    /// An agent is done with a request: what it asks for happens now, and the answer leaves.
+    pub(crate) fn serve(&mut self, slot: Slot) {
+        let flight = self.flights.at(slot);
+        let (at, class) = (flight.at, flight.mad.class());
+        let node = self.chassis.wire(at).node();
+        if flight.boot != self.chassis.boots(node) || !self.chassis.is_powered(node) {
+            return self.drop(slot, DropReason::NoPower);
+        }
+        if let Some(parked) = self.hung.get_mut(&node) {
+            parked.push(slot);
+            return;
+        }
+        let agent = &mut self.agents[agent_index(node, class)];
+        agent.waiting = agent.waiting.saturating_sub(1);
+        match class.is_smp() {
+            true => self.serve_smp(slot, node),
+            false => self.serve_gmp(slot),
+        }
+    }
+
+    /// The agents of a node stop answering; their queues fill.
+    pub(crate) fn hang(&mut self, node: NodeIdx) {
+        self.hung.entry(node).or_default();
+    }
+
+    /// The agents of a node go on with what waits.
+    pub(crate) fn unhang(&mut self, node: NodeIdx) {
+        for slot in self.hung.remove(&node).unwrap_or_default() {
+            let flight = self.flights.at(slot);
+            let (at, class) = (flight.at, flight.mad.class());
+            let agent = &mut self.agents[agent_index(node, class)];
+            let start = agent.busy_until.max(self.now);
+            agent.busy_until = Time(start.0.saturating_add(self.delays.service));
+            let wait = agent.busy_until.0 - self.now.0;
+            self.schedule(wait, at, Event::Serve(slot));
+        }
+    }
+
+    /// The agents of a node and all they hold are gone.
+    pub(crate) fn reset_agents(&mut self, node: NodeIdx) {
+        for class in [Class::SubnLid, Class::PerfMgt] {
+            self.agents[agent_index(node, class)] = Agent::default();
+        }
+        for slot in self.hung.remove(&node).unwrap_or_default() {
+            self.drop(slot, DropReason::NoPower);
+        }
+    }
+
+    fn serve_smp(&mut self, slot: Slot, node: NodeIdx) {
+        let flight = self.flights.at(slot);
+        let (at, mad) = (flight.at, &flight.mad);
+        let own = self.chassis.end_port(at);
+        let (method, m_key) = (mad.method(), mad.m_key());
+        if !self.m_key_fits(own, method, m_key) {
+            return self.bad_m_key(slot, own);
+        }
+        let mad = &self.flights.at(slot).mad;
+        if method == Method::TrapRepress {
+            let transaction = mad.transaction();
+            self.counts.accepted.add(mad);
+            self.flights.release(slot);
+            self.repress_trap(node, transaction);
+            return;
+        }
+        let request = Request {
+            node,
+            ingress: at,
+            modifier: mad.modifier(),
+            m_key_shown: self.m_key_visible(own, m_key),
+        };
+        let (id, data) = (mad.attribute(), *mad.smp_data());
+        let mut effects = Effects::default();
+        let answer = if mad.class_version() != 1 {
+            Err(Status::BAD_VERSION)
+        } else if method == Method::Get {
+            attribute::smp_get(&self.chassis, &request, id)
+        } else {
+            attribute::smp_set(&mut self.chassis, &request, id, &data, &mut effects)
+        };
+        self.finish_smp(slot, answer);
+        self.apply_effects(effects);
+    }
+
+    fn finish_smp(&mut self, slot: Slot, answer: Result<SmpData, Status>) {
+        let mad = &mut self.flights.at_mut(slot).mad;
+        match &answer {
+            Ok(data) => {
+                self.counts.accepted.add(mad);
+                mad.set_smp_data(data);
+            }
+            Err(_) => self.counts.refused.add(mad),
+        }
+        let status = answer.err().unwrap_or(Status::OK);
+        self.answer(slot, status);
+    }
+
+    fn serve_gmp(&mut self, slot: Slot) {
+        let flight = self.flights.at_mut(slot);
+        let at = flight.at;
+        let mad = &mut flight.mad;
+        let data = *mad.gmp_data();
+        let (id, method) = (mad.attribute(), mad.method());
+        let answer = match (mad.class_version(), method) {
+            (1, Method::Get) => attribute::gmp_get(&self.chassis, at, id, &data),
+            (1, Method::Set) => attribute::gmp_set(&mut self.chassis, at, id, &data),
+            // Source: IBA vol 1 §13.4.5: only requests are answered.
+            (1, _) => Err(Status::BAD_METHOD),
+            (_, _) => Err(Status::BAD_VERSION),
+        };
+        match &answer {
+            Ok(data) => {
+                self.counts.accepted.add(mad);
+                mad.set_gmp_data(data);
+            }
+            Err(_) => self.counts.refused.add(mad),
+        }
+        let status = answer.err().unwrap_or(Status::OK);
+        self.answer(slot, status);
+    }
+
+    /// Turns a served request into its answer and sends that off: the same 256 bytes go back.
+    fn answer(&mut self, slot: Slot, status: Status) {
+        let flight = self.flights.at_mut(slot);
+        let own = self.chassis.end_port(flight.at);
+        let asked_as = match flight.dlid {
+            Lid::PERMISSIVE if flight.slid == Lid::PERMISSIVE => Lid::PERMISSIVE,
+            Lid::PERMISSIVE => self.chassis.port(own).settings().lids.base,
+            lid => lid,
+        };
+        (flight.slid, flight.dlid) = (asked_as, flight.slid);
+        flight.hops = 0;
+        flight.mad.set_method(Method::GetResp);
+        self.counts.answers += 1;
+        if flight.mad.class() == Class::SubnDirected {
+            flight.mad.set_returning(true);
+            flight.mad.set_status(status);
+            self.start_directed(slot);
+        } else {
+            flight.mad.set_status(status);
+            self.start_by_lid(slot);
+        }
+    }
+
+    /// A GMP with a wrong P_Key: counted, told to the manager, dropped.
+    pub(crate) fn bad_p_key(&mut self, slot: Slot, own: PortIdx) {
+        let flight = self.flights.at(slot);
+        let trap = Trap::BadPKey(BadKey {
+            slid: flight.slid,
+            dlid: flight.dlid,
+            key: u32::from(flight.pkey.0),
+            sl: flight.sl,
+            source_qp: 1,
+            destination_qp: flight.qp,
+            ..BadKey::default()
+        });
+        let data = self.chassis.port_mut(own, selvedge_chassis::TableKind::PKeys);
+        data.p_key_violations = data.p_key_violations.saturating_add(1);
+        self.drop(slot, DropReason::BadPKey);
+        self.raise_trap(own, &trap);
+    }
+}

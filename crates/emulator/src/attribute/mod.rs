@@ -1,0 +1,138 @@
+//! What agents answer: one file per attribute.
+//!
+//! A handler reads or changes the chassis and answers with the attribute's data, or with the status of a refusal; then
+//! nothing has changed. What reaches beyond the chassis (a link that goes down) is handed back in [`Effects`].
+
+pub(crate) mod class_port_info;
+pub(crate) mod guid_info;
+pub(crate) mod linear_forwarding;
+pub(crate) mod multicast_forwarding;
+pub(crate) mod node_description;
+pub(crate) mod node_info;
+pub(crate) mod notice;
+pub(crate) mod pkey_table;
+pub(crate) mod port_counters;
+pub(crate) mod port_counters_extended;
+pub(crate) mod port_info;
+pub(crate) mod sl_to_vl;
+pub(crate) mod switch_info;
+pub(crate) mod vl_arbitration;
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_fabric::NodeIdx;
+use selvedge_types::PhysState;
+use selvedge_wire::{AttributeId, GmpData, SmpData, Status};
+
+use crate::emulator::Emulator;
+
+/// A request to a subnet management agent, without its data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// The node asked.
+    pub node: NodeIdx,
+    /// The port by which the request came in.
+    pub ingress: PortIdx,
+    /// Attribute modifier.
+    pub modifier: u32,
+    /// The answer may show the port's M_Key.
+    pub m_key_shown: bool,
+}
+
+/// What a Set does beyond the chassis.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Effects {
+    /// This port's link goes down, and the port to this physical state.
+    pub link: Option<(PortIdx, PhysState)>,
+}
+
+/// Answers SubnGet.
+pub(crate) fn smp_get(chassis: &Chassis, request: &Request, id: AttributeId) -> Result<SmpData, Status> {
+    match id {
+        AttributeId::NODE_INFO => Ok(node_info::describe(chassis, request.ingress)),
+        AttributeId::PORT_INFO => port_info::get(chassis, request),
+        AttributeId::LINEAR_FORWARDING => linear_forwarding::get(chassis, request),
+        AttributeId::NODE_DESCRIPTION => Ok(node_description::describe(chassis, request.node)),
+        AttributeId::SWITCH_INFO => switch_info::get(chassis, request),
+        AttributeId::GUID_INFO => guid_info::get(chassis, request),
+        AttributeId::PKEY_TABLE => pkey_table::get(chassis, request),
+        AttributeId::SL_TO_VL => sl_to_vl::get(chassis, request),
+        AttributeId::VL_ARBITRATION => vl_arbitration::get(chassis, request),
+        AttributeId::MULTICAST_FORWARDING => multicast_forwarding::get(chassis, request),
+        AttributeId::NOTICE => Ok(notice::empty()),
+        // SMInfo among them: where a manager sits, it answers that itself.
+        _ => Err(Status::BAD_METHOD_ATTRIBUTE),
+    }
+}
+
+/// Answers SubnSet.
+pub(crate) fn smp_set(
+    chassis: &mut Chassis,
+    request: &Request,
+    id: AttributeId,
+    data: &SmpData,
+    effects: &mut Effects,
+) -> Result<SmpData, Status> {
+    match id {
+        AttributeId::LINEAR_FORWARDING => linear_forwarding::set(chassis, request, data),
+        AttributeId::PORT_INFO => port_info::set(chassis, request, data, effects),
+        AttributeId::SWITCH_INFO => switch_info::set(chassis, request, data),
+        AttributeId::GUID_INFO => guid_info::set(chassis, request, data),
+        AttributeId::PKEY_TABLE => pkey_table::set(chassis, request, data),
+        AttributeId::SL_TO_VL => sl_to_vl::set(chassis, request, data),
+        AttributeId::VL_ARBITRATION => vl_arbitration::set(chassis, request, data),
+        AttributeId::MULTICAST_FORWARDING => multicast_forwarding::set(chassis, request, data),
+        AttributeId::NOTICE => Ok(notice::empty()),
+        _ => Err(Status::BAD_METHOD_ATTRIBUTE),
+    }
+}
+
+/// Answers PerfMgt Get of the node behind `ingress`.
+pub(crate) fn gmp_get(chassis: &Chassis, ingress: PortIdx, id: AttributeId, data: &GmpData) -> Result<GmpData, Status> {
+    match id {
+        AttributeId::CLASS_PORT_INFO => Ok(class_port_info::describe(chassis, ingress)),
+        AttributeId::PORT_COUNTERS => port_counters::get(chassis, ingress, data),
+        AttributeId::PORT_COUNTERS_EXTENDED => port_counters_extended::get(chassis, ingress, data),
+        _ => Err(Status::BAD_METHOD_ATTRIBUTE),
+    }
+}
+
+/// Answers PerfMgt Set of the node behind `ingress`.
+pub(crate) fn gmp_set(
+    chassis: &mut Chassis,
+    ingress: PortIdx,
+    id: AttributeId,
+    data: &GmpData,
+) -> Result<GmpData, Status> {
+    match id {
+        AttributeId::PORT_COUNTERS => port_counters::set(chassis, ingress, data),
+        AttributeId::PORT_COUNTERS_EXTENDED => port_counters_extended::set(chassis, ingress, data),
+        _ => Err(Status::BAD_METHOD_ATTRIBUTE),
+    }
+}
+
+/// The port that a modifier names: on a switch port `num`; elsewhere 0 is the port asked.
+pub(crate) fn port_named(chassis: &Chassis, request: &Request, num: u8) -> Result<PortIdx, Status> {
+    if num == 0 && !chassis.is_switch(request.node) {
+        return Ok(request.ingress);
+    }
+    chassis.port_at(request.node, num).ok_or(Status::BAD_FIELD)
+}
+
+/// The port whose counters PortSelect names; `None`: all ports of a switch, summed (255).
+pub(crate) fn port_selected(chassis: &Chassis, ingress: PortIdx, select: u8) -> Result<Option<PortIdx>, Status> {
+    let node = chassis.wire(ingress).node();
+    match select {
+        255 if chassis.is_switch(node) => Ok(None),
+        num => chassis.port_at(node, num).map(Some).ok_or(Status::BAD_FIELD),
+    }
+}
+
+impl Emulator {
+    /// Does what a Set asked for beyond the chassis. The answer has left before: over a link that goes down it is lost
+    /// in the cable, as it may be on hardware.
+    pub(crate) fn apply_effects(&mut self, effects: Effects) {
+        if let Some((port, state)) = effects.link {
+            self.link_command(port, state);
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! NodeInfo: read only; LocalPortNum and PortGUID depend on the port that was asked.
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_wire::{Attribute, NodeInfo, SmpData};
+
+pub(crate) fn describe(chassis: &Chassis, ingress: PortIdx) -> SmpData {
+    let wire = chassis.wire(ingress);
+    let node = chassis.fabric().node(wire.node());
+    NodeInfo {
+        base_version: 1,
+        class_version: 1,
+        kind: node.kind,
+        port_count: node.port_count(),
+        system_guid: node.system_guid,
+        node_guid: node.guid,
+        port_guid: chassis.port_guid(chassis.end_port(ingress)),
+        partition_cap: node.partition_cap,
+        device_id: node.device_id,
+        revision: node.revision,
+        local_port: wire.num().get(),
+        vendor_id: node.vendor_id,
+    }
+    .emit()
+}

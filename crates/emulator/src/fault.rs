@@ -1,0 +1,378 @@
+//! Faults: what can go wrong, as values and as text.
+
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
+
+use selvedge_chassis::PortIdx;
+use selvedge_fabric::NodeIdx;
+use selvedge_sim::{Ratio, Time};
+
+use crate::config::nanos;
+use crate::wrapper::Impairment;
+use crate::{Emulator, EmulatorError, NodeName, PortName};
+
+/// How faults are written, for help texts.
+pub const FAULT_GRAMMAR: &str = "cut PORT | restore PORT | flap PORT times=3 down=10ms up=20ms | kill NODE | revive NODE | \
+     reboot NODE | hang NODE | unhang NODE | loss RATIO [at PORT] | duplicate RATIO [at PORT] | \
+     corrupt RATIO [at PORT] | delay RATIO max=5ms [at PORT]; PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, \
+     RATIO as 1% or 1/200 (0% ends it)";
+
+/// Something that goes wrong, or is made good again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Unplugs the cable at a port.
+    CutLink(PortName),
+    /// Plugs it in again; it trains.
+    RestoreLink(PortName),
+    /// Unplugs and plugs in a cable, again and again.
+    Flap {
+        /// The port.
+        port: PortName,
+        /// How often.
+        times: u16,
+        /// How long it stays unplugged.
+        down: Duration,
+        /// How long it stays plugged in.
+        up: Duration,
+    },
+    /// Switches a switch or host off.
+    Kill(NodeName),
+    /// Switches it on again, with empty tables.
+    Revive(NodeName),
+    /// Off and on at once: links train again, tables are empty.
+    Reboot(NodeName),
+    /// The node's agents answer no more. The node still forwards.
+    Hang(NodeName),
+    /// They go on with what waits.
+    Unhang(NodeName),
+    /// MADs get lost: each with this probability once, or at each crossing of the link at `port`.
+    Loss(Ratio, Option<PortName>),
+    /// MADs arrive twice.
+    Duplicate(Ratio, Option<PortName>),
+    /// One bit of a MAD is flipped. On real links a check sum finds that; here it tests who reads it.
+    Corrupt(Ratio, Option<PortName>),
+    /// MADs are late by up to `max`, so that others overtake them.
+    Delay {
+        /// How probably.
+        ratio: Ratio,
+        /// By how much at most.
+        max: Duration,
+        /// On the link at this port only.
+        port: Option<PortName>,
+    },
+}
+
+/// A fault, or a client's command, with its place found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Action {
+    Cut(PortIdx),
+    Restore(PortIdx),
+    Kill(NodeIdx),
+    Revive(NodeIdx),
+    Reboot(NodeIdx),
+    Hang(NodeIdx),
+    Unhang(NodeIdx),
+    Impair {
+        link: Option<PortIdx>,
+        impairment: Impairment,
+    },
+    IsSm {
+        port: PortIdx,
+        is_sm: bool,
+    },
+}
+
+impl Emulator {
+    /// Lets something go wrong at `now`. Before anything else of that instant, and in the order of the calls.
+    pub fn apply(&mut self, now: Time, fault: &Fault) -> Result<(), EmulatorError> {
+        let action = match fault {
+            Fault::CutLink(port) => Action::Cut(self.link_at(port)?),
+            Fault::RestoreLink(port) => Action::Restore(self.link_at(port)?),
+            Fault::Flap { port, times, down, up } => {
+                let port = self.link_at(port)?;
+                let mut at = now.max(self.now);
+                for _ in 0..*times {
+                    self.command(at, Action::Cut(port));
+                    self.command(at + *down, Action::Restore(port));
+                    at = at + *down + *up;
+                }
+                return Ok(());
+            }
+            Fault::Kill(node) => Action::Kill(node.find(self.chassis.fabric())?),
+            Fault::Revive(node) => Action::Revive(node.find(self.chassis.fabric())?),
+            Fault::Reboot(node) => Action::Reboot(node.find(self.chassis.fabric())?),
+            Fault::Hang(node) => Action::Hang(node.find(self.chassis.fabric())?),
+            Fault::Unhang(node) => Action::Unhang(node.find(self.chassis.fabric())?),
+            Fault::Loss(ratio, port) => self.impairment(Impairment::Loss(*ratio), port.as_ref())?,
+            Fault::Duplicate(ratio, port) => self.impairment(Impairment::Duplicate(*ratio), port.as_ref())?,
+            Fault::Corrupt(ratio, port) => self.impairment(Impairment::Corrupt(*ratio), port.as_ref())?,
+            Fault::Delay { ratio, max, port } => {
+                let (ratio, max_ns) = (*ratio, nanos(*max));
+                self.impairment(Impairment::Delay { ratio, max_ns }, port.as_ref())?
+            }
+        };
+        self.command(now, action);
+        Ok(())
+    }
+
+    fn impairment(&self, impairment: Impairment, port: Option<&PortName>) -> Result<Action, EmulatorError> {
+        let link = port.map(|name| self.link_at(name)).transpose()?;
+        Ok(Action::Impair { link, impairment })
+    }
+
+    fn link_at(&self, name: &PortName) -> Result<PortIdx, EmulatorError> {
+        let at = name.find(self.chassis.fabric())?;
+        let port = self.chassis.port_idx(at);
+        match port.filter(|&p| self.chassis.wire(p).peer().is_some()) {
+            Some(port) => Ok(port),
+            None => Err(EmulatorError::NoCable {
+                port: self.chassis.fabric().port_name(at),
+            }),
+        }
+    }
+}
+
+impl FromStr for Fault {
+    type Err = EmulatorError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse(text).unwrap_or_else(|| {
+            Err(EmulatorError::Syntax {
+                text: text.to_owned(),
+                want: FAULT_GRAMMAR,
+            })
+        })
+    }
+}
+
+/// `None`: not of the grammar; `Some(Err)`: a name that cannot be read.
+fn parse(text: &str) -> Option<Result<Fault, EmulatorError>> {
+    let words = words(text.trim());
+    let words: Vec<&str> = words.iter().map(|w| &**w).collect();
+    let port = |word: &str| word.parse::<PortName>();
+    let node = |word: &str| word.parse::<NodeName>();
+    Some(match words[..] {
+        ["cut", at] => port(at).map(Fault::CutLink),
+        ["restore", at] => port(at).map(Fault::RestoreLink),
+        ["flap", at, times, down, up] => {
+            let times = times.strip_prefix("times=")?.parse().ok()?;
+            let down = duration(down.strip_prefix("down=")?)?;
+            let up = duration(up.strip_prefix("up=")?)?;
+            port(at).map(|port| Fault::Flap { port, times, down, up })
+        }
+        ["kill", at] => node(at).map(Fault::Kill),
+        ["revive", at] => node(at).map(Fault::Revive),
+        ["reboot", at] => node(at).map(Fault::Reboot),
+        ["hang", at] => node(at).map(Fault::Hang),
+        ["unhang", at] => node(at).map(Fault::Unhang),
+        ["delay", of, max, ref rest @ ..] => {
+            let (ratio, max) = (ratio(of)?, duration(max.strip_prefix("max=")?)?);
+            optional_port(rest)?.map(|port| Fault::Delay { ratio, max, port })
+        }
+        [kind @ ("loss" | "duplicate" | "corrupt"), of, ref rest @ ..] => {
+            let ratio = ratio(of)?;
+            optional_port(rest)?.map(|port| match kind {
+                "loss" => Fault::Loss(ratio, port),
+                "duplicate" => Fault::Duplicate(ratio, port),
+                _ => Fault::Corrupt(ratio, port),
+            })
+        }
+        _ => return None,
+    })
+}
+
+/// Splits at spaces outside quotes.
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let (mut quoted, mut escaped) = (false, false);
+    for c in text.chars() {
+        if c.is_whitespace() && !quoted {
+            words.push(String::new());
+        } else if let Some(word) = words.last_mut() {
+            word.push(c);
+        }
+        quoted ^= c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+    }
+    words.retain(|w| !w.is_empty());
+    words
+}
+
+fn optional_port(words: &[&str]) -> Option<Result<Option<PortName>, EmulatorError>> {
+    match words {
+        [] => Some(Ok(None)),
+        ["at", port] => Some(port.parse().map(Some)),
+        _ => None,
+    }
+}
+
+/// `1%`, `0.25%`, `1/200`.
+fn ratio(text: &str) -> Option<Ratio> {
+    let ratio = match text.strip_suffix('%') {
+        Some(percent) => {
+            let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
+            let digits = u32::try_from(fraction.len()).ok()?;
+            let numeric = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+            if whole.is_empty() || !numeric(whole) || !numeric(fraction) {
+                return None;
+            }
+            Ratio {
+                numerator: format!("{whole}{fraction}").parse().ok()?,
+                denominator: 10_u32.checked_pow(digits.checked_add(2)?)?,
+            }
+        }
+        None => {
+            let (numerator, denominator) = text.split_once('/')?;
+            Ratio {
+                numerator: numerator.parse().ok()?,
+                denominator: denominator.parse().ok()?,
+            }
+        }
+    };
+    (ratio.denominator > 0 && ratio.numerator <= ratio.denominator).then_some(ratio)
+}
+
+/// `250ns`, `10us`, `5ms`, `2s`.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    match unit {
+        "ns" => Some(Duration::from_nanos(number)),
+        "us" => Some(Duration::from_micros(number)),
+        "ms" => Some(Duration::from_millis(number)),
+        "s" => Some(Duration::from_secs(number)),
+        _ => None,
+    }
+}
+
+/// Prints so that [`ratio`] reads it back.
+struct RatioText(Ratio);
+
+impl fmt::Display for RatioText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ratio { numerator, denominator } = self.0;
+        let digits = denominator.checked_ilog10().unwrap_or(0);
+        if digits < 2 || 10_u32.checked_pow(digits) != Some(denominator) {
+            return write!(f, "{numerator}/{denominator}");
+        }
+        let unit = denominator / 100;
+        write!(f, "{}", numerator / unit)?;
+        if digits > 2 {
+            write!(f, ".{:0width$}", numerator % unit, width = digits as usize - 2)?;
+        }
+        f.write_str("%")
+    }
+}
+
+/// Prints in the largest unit that loses nothing.
+struct DurationText(Duration);
+
+impl fmt::Display for DurationText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match nanos(self.0) {
+            ns if ns % 1_000_000_000 == 0 => write!(f, "{}s", ns / 1_000_000_000),
+            ns if ns % 1_000_000 == 0 => write!(f, "{}ms", ns / 1_000_000),
+            ns if ns % 1_000 == 0 => write!(f, "{}us", ns / 1_000),
+            ns => write!(f, "{ns}ns"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, ratio, port) = match self {
+            Self::CutLink(port) => return write!(f, "cut {port}"),
+            Self::RestoreLink(port) => return write!(f, "restore {port}"),
+            Self::Flap { port, times, down, up } => {
+                let (down, up) = (DurationText(*down), DurationText(*up));
+                return write!(f, "flap {port} times={times} down={down} up={up}");
+            }
+            Self::Kill(node) => return write!(f, "kill {node}"),
+            Self::Revive(node) => return write!(f, "revive {node}"),
+            Self::Reboot(node) => return write!(f, "reboot {node}"),
+            Self::Hang(node) => return write!(f, "hang {node}"),
+            Self::Unhang(node) => return write!(f, "unhang {node}"),
+            Self::Loss(ratio, port) => ("loss", ratio, port),
+            Self::Duplicate(ratio, port) => ("duplicate", ratio, port),
+            Self::Corrupt(ratio, port) => ("corrupt", ratio, port),
+            Self::Delay { ratio, port, .. } => ("delay", ratio, port),
+        };
+        write!(f, "{name} {}", RatioText(*ratio))?;
+        if let Self::Delay { max, .. } = self {
+            write!(f, " max={}", DurationText(*max))?;
+        }
+        match port {
+            Some(port) => write!(f, " at {port}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_read_and_printed() {
+        let check = |text: &str, printed: &str| {
+            let fault: Fault = text.parse().unwrap();
+            assert_eq!(fault.to_string(), printed);
+            assert_eq!(printed.parse::<Fault>().unwrap(), fault, "{printed}");
+        };
+        check("cut \"S-L1-0\"[20]", "cut \"S-L1-0\"[20]");
+        check("  restore S-L1-0[20] ", "restore \"S-L1-0\"[20]");
+        check("cut \"a \\\"b\\\" \\\\\"[1]", "cut \"a \\\"b\\\" \\\\\"[1]");
+        check(
+            "flap \"s 1\"[2] times=3 down=1000us up=2s",
+            "flap \"s 1\"[2] times=3 down=1ms up=2s",
+        );
+        check("kill 0x10", "kill 0x0000000000000010");
+        check("revive x", "revive \"x\"");
+        check("reboot \"S-L2-1\"", "reboot \"S-L2-1\"");
+        check("hang 0xnode", "hang \"0xnode\"");
+        check("unhang a", "unhang \"a\"");
+        check("loss 1%", "loss 1%");
+        check("loss 0.25% at s[1]", "loss 0.25% at \"s\"[1]");
+        check("duplicate 1/200", "duplicate 1/200");
+        check("corrupt 100%", "corrupt 100%");
+        check("delay 5% max=1500us", "delay 5% max=1500us");
+        check("delay 5% max=7ns at s[9]", "delay 5% max=7ns at \"s\"[9]");
+    }
+
+    #[test]
+    fn what_is_no_fault_is_refused() {
+        for text in [
+            "",
+            "cut",
+            "cut \"S",
+            "cut S[1] now",
+            "cut S[",
+            "cut S[x]",
+            "cut S[256]",
+            "kill S[1]",
+            "explode S",
+            "loss",
+            "loss 1",
+            "loss 101%",
+            "loss 2/1",
+            "loss 1/0",
+            "loss -1%",
+            "loss .%",
+            "loss 1% in S[1]",
+            "loss 0.00000001%",
+            "delay 1%",
+            "delay 1% max=5",
+            "delay 1% max=5h",
+            "flap S[1]",
+            "flap S[1] 1 2 3",
+            "flap S[1] times=70000 down=1s up=1s",
+        ] {
+            assert!(
+                matches!(text.parse::<Fault>(), Err(EmulatorError::Syntax { .. })),
+                "{text}"
+            );
+        }
+    }
+}

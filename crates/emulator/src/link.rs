@@ -1,0 +1,152 @@
+//! Links: training, coming up, going down, and what switches tell about it.
+
+use selvedge_chassis::{PortIdx, TableKind};
+use selvedge_fabric::NodeIdx;
+use selvedge_types::PhysState;
+use selvedge_wire::{CapabilityMask, Trap};
+
+use crate::config::nanos;
+use crate::emulator::{Emulator, Event};
+use crate::fault::Action;
+
+impl Emulator {
+    /// Starts training if nothing but time keeps the link from coming up.
+    pub(crate) fn try_train(&mut self, port: PortIdx) {
+        if !self.chassis.can_train(port) {
+            return;
+        }
+        let port = self.lower_end(port);
+        let attempt = &mut self.attempts[port.0 as usize];
+        *attempt = attempt.wrapping_add(1);
+        let attempt = *attempt;
+        for end in self.both_ends(port) {
+            self.chassis.set_physical(end, PhysState::Polling);
+        }
+        self.schedule(nanos(self.config.polling_time), port, Event::Train { port, attempt });
+    }
+
+    /// One step of training: Polling to Training, Training to LinkUp and INIT.
+    pub(crate) fn train(&mut self, port: PortIdx, attempt: u32) {
+        if self.attempts[port.0 as usize] != attempt || !self.chassis.can_train(port) {
+            return;
+        }
+        if self.chassis.wire(port).phys() == PhysState::Polling {
+            for end in self.both_ends(port) {
+                self.chassis.set_physical(end, PhysState::Training);
+            }
+            self.schedule(nanos(self.config.training_time), port, Event::Train { port, attempt });
+        } else if self.chassis.bring_up(port) {
+            for end in self.both_ends(port) {
+                self.state_changed(end);
+            }
+        }
+    }
+
+    /// Takes a link down. `by_manager`: the port whose SubnSet asked for it, which does not count as a change there.
+    pub(crate) fn link_down(&mut self, port: PortIdx, by_manager: Option<PortIdx>) {
+        let lower = self.lower_end(port);
+        self.attempts[lower.0 as usize] = self.attempts[lower.0 as usize].wrapping_add(1);
+        if !self.chassis.take_down(port) {
+            return;
+        }
+        for end in self.both_ends(port) {
+            if by_manager != Some(end) {
+                self.state_changed(end);
+            }
+        }
+    }
+
+    /// The link state machine moved a port to or from DOWN: a switch notes it and tells the manager.
+    ///
+    /// Source: IBA vol 1 §14.2.5.4 (PortStateChange: changes that a SubnSet made do not count), §14.3.4 (trap 128).
+    fn state_changed(&mut self, port: PortIdx) {
+        let node = self.chassis.wire(port).node();
+        if !self.chassis.is_switch(node) || !self.chassis.is_powered(node) {
+            return;
+        }
+        self.chassis.set_port_state_change(node, true);
+        let own = self.chassis.end_port(port);
+        let lid = self.chassis.port(own).settings().lids.base;
+        self.raise_trap(own, &Trap::LinkState { lid });
+    }
+
+    /// A manager asked for another state of a port's link.
+    pub(crate) fn link_command(&mut self, port: PortIdx, state: PhysState) {
+        self.link_down(port, Some(port));
+        self.chassis.set_physical(port, state);
+        self.try_train(port);
+    }
+
+    /// Carries out a command that is due.
+    pub(crate) fn act(&mut self, action: Action) {
+        match action {
+            Action::Cut(port) => {
+                self.link_down(port, None);
+                self.chassis.set_plugged(port, false);
+            }
+            Action::Restore(port) => {
+                if !self.chassis.wire(port).is_plugged() {
+                    self.chassis.set_plugged(port, true);
+                    self.try_train(port);
+                }
+            }
+            Action::Kill(node) => self.power_off(node),
+            Action::Revive(node) => {
+                if !self.chassis.is_powered(node) {
+                    self.power_on(node);
+                }
+            }
+            Action::Reboot(node) => {
+                self.power_off(node);
+                self.power_on(node);
+            }
+            Action::Hang(node) => self.hang(node),
+            Action::Unhang(node) => self.unhang(node),
+            Action::Impair { link, impairment } => self.impair(link, impairment),
+            Action::IsSm { port, is_sm } => self.change_is_sm(port, is_sm),
+        }
+    }
+
+    fn power_off(&mut self, node: NodeIdx) {
+        for port in self.external_ports(node) {
+            self.link_down(port, None);
+        }
+        self.chassis.power_off(node);
+        self.reset_agents(node);
+        self.traps.forget(node);
+        self.leases.retain(|port, _| self.chassis.wire(*port).node() != node);
+    }
+
+    fn power_on(&mut self, node: NodeIdx) {
+        self.chassis.power_on(node);
+        self.default_capabilities(node);
+        for port in self.external_ports(node) {
+            self.try_train(port);
+        }
+    }
+
+    fn change_is_sm(&mut self, port: PortIdx, is_sm: bool) {
+        let before = CapabilityMask(self.chassis.port(port).capability_mask);
+        let after = match is_sm {
+            true => before.with(CapabilityMask::IS_SM),
+            false => before.without(CapabilityMask::IS_SM),
+        };
+        if before != after {
+            self.chassis.port_mut(port, TableKind::Settings).capability_mask = after.0;
+            self.raise_capability_trap(port);
+        }
+    }
+
+    fn external_ports(&self, node: NodeIdx) -> Vec<PortIdx> {
+        (1..=u8::MAX).map_while(|num| self.chassis.port_at(node, num)).collect()
+    }
+
+    fn both_ends(&self, port: PortIdx) -> impl Iterator<Item = PortIdx> + use<> {
+        [Some(port), self.chassis.wire(port).peer()].into_iter().flatten()
+    }
+
+    /// The end of a cable that stands for it.
+    pub(crate) fn lower_end(&self, port: PortIdx) -> PortIdx {
+        self.chassis.wire(port).peer().map_or(port, |peer| peer.min(port))
+    }
+}

@@ -1,0 +1,81 @@
+//! M_Key: who may read and write, the lease, and what happens to those who may not.
+//!
+//! Source: IBA vol 1 §14.2.4. The key of an end port guards everything its agent holds (on a switch: port 0's, for the
+//! whole switch). SMInfo is the manager's and has a key of its own, so it is not checked here.
+
+use selvedge_chassis::{PortIdx, TableKind};
+use selvedge_sim::Time;
+use selvedge_wire::{BadMKey, Class, Method, Trap};
+
+use crate::count::DropReason;
+use crate::emulator::Emulator;
+use crate::flight::Slot;
+
+impl Emulator {
+    /// True if a request that shows `m_key` may be carried out at the end port `own`. A fitting key ends a running
+    /// lease.
+    pub(crate) fn m_key_fits(&mut self, own: PortIdx, method: Method, m_key: u64) -> bool {
+        let settings = self.chassis.port(own).settings();
+        // The usual case, kept cheap: no protection at all.
+        if settings.m_key == 0 {
+            return true;
+        }
+        if settings.m_key == m_key {
+            self.leases.remove(&own);
+            return true;
+        }
+        self.expire_lease(own);
+        // Source: IBA vol 1 §14.2.4.1, table: with protection bits 0 and 1 anyone may Get.
+        method == Method::Get && self.chassis.port(own).settings().m_key_protect < 2
+    }
+
+    /// True if an answer to a request that shows `m_key` may show the port's own key: not with protection bits 1 to 3,
+    /// unless the asker knows it.
+    pub(crate) fn m_key_visible(&self, own: PortIdx, m_key: u64) -> bool {
+        let settings = self.chassis.port(own).settings();
+        settings.m_key == m_key || settings.m_key_protect == 0
+    }
+
+    /// Drops a request with a wrong key, counts it, starts the lease and tells the manager.
+    pub(crate) fn bad_m_key(&mut self, slot: Slot, own: PortIdx) {
+        let flight = self.flights.at(slot);
+        let mad = &flight.mad;
+        let directed = mad.class() == Class::SubnDirected;
+        let mut return_path = [0; 30];
+        for (hop, port) in (0..).zip(&mut return_path) {
+            *port = if directed { mad.return_path(hop) } else { 0 };
+        }
+        let trap = Trap::BadMKey(BadMKey {
+            lid: flight.slid,
+            dr_slid: mad.dr_slid(),
+            method: mad.method().code(),
+            attribute: mad.attribute().code(),
+            modifier: mad.modifier(),
+            m_key: mad.m_key(),
+            directed,
+            truncated: directed && mad.hop_count() >= 30,
+            hop_count: if directed { mad.hop_count() } else { 0 },
+            return_path,
+        });
+        self.drop(slot, DropReason::BadMKey);
+        let lease_s = self.chassis.port(own).settings().m_key_lease_s;
+        let data = self.chassis.port_mut(own, TableKind::Settings);
+        data.m_key_violations = data.m_key_violations.saturating_add(1);
+        if lease_s != 0 {
+            let due = Time(self.now.0.saturating_add(Time::from_secs(u64::from(lease_s)).0));
+            self.leases.entry(own).or_insert(due);
+        }
+        self.raise_trap(own, &trap);
+    }
+
+    /// A lease that ran out clears the protection bits: anyone can read the key again. Looked at when it matters, so
+    /// that a lease needs no event.
+    fn expire_lease(&mut self, own: PortIdx) {
+        if self.leases.get(&own).is_some_and(|due| *due <= self.now) {
+            self.leases.remove(&own);
+            let mut settings = *self.chassis.port(own).settings();
+            settings.m_key_protect = 0;
+            self.chassis.set_settings(own, settings);
+        }
+    }
+}
