@@ -1,9 +1,9 @@
 //! From allowed hops to table entries: spreads destinations over equal ports.
 //!
-//! The rule is OpenSM's (observed in 3.3.23), so that the same fabric with the same LIDs gets the same tables. Each switch
-//! counts the routes that leave by each of its ports. Destinations come in their order; of the ports that are good next
-//! hops the one with the fewest routes is taken, the lowest number among equals. A port that served the LID before and
-//! is still good is kept. Further LIDs of a port (LMC) prefer a neighbour that its earlier LIDs do not use.
+//! The rule is OpenSM's (observed in 3.3.23), so that the same fabric with the same LIDs gets the same tables. Each
+//! switch counts the routes that leave by each of its ports. Destinations come in their order; of the ports that are
+//! good next hops the one with the fewest routes is taken, the lowest number among equals. A port that served the LID
+//! before and is still good is kept. Further LIDs of a port (LMC) prefer a neighbour that its earlier LIDs do not use.
 //!
 //! Counters belong to one switch, so switches are independent: slabs of them are filled in parallel.
 //! Work: LIDs × switches × good next hops: about 100 M steps for 5,832 hosts on 972 switches.

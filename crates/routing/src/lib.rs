@@ -1,7 +1,8 @@
 //! Routing engines: `(Fabric, Lids, Options, Seed) → Tables`, and nothing else.
 //!
-//! An [`Engine`] is chosen by name and routes a whole fabric: [`Engine::route`]. It reads no clock and no file, and gives
-//! the same bytes on any number of threads. Whether its tables are any good is not said here: the judge says that.
+//! An [`Engine`] is chosen by name and routes a whole fabric: [`Engine::route`]. It reads no clock and no file, and
+//! gives the same bytes on any number of threads. Whether its tables are any good is not said here: the judge says
+//! that.
 //!
 //! All engines share a core. `graph` is the fabric as arrays; `destinations` is who is routed, and in what order;
 //! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table

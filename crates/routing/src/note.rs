@@ -36,7 +36,8 @@ impl fmt::Display for RootSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
-    /// SLV-ROUTE-0101: the switches form parts that no link joins: planes of a multi-rail fabric, or a fabric cut in two.
+    /// SLV-ROUTE-0101: the switches form parts that no link joins: planes of a multi-rail fabric, or a fabric cut in
+    /// two.
     Components {
         /// Switches of each part, largest part first.
         switches: Vec<usize>,
@@ -111,7 +112,7 @@ impl fmt::Display for Note {
         match self {
             Self::Components { switches } => write!(
                 f,
-                "the switches form {} parts that no link joins ({} in the largest); ports in different parts cannot talk",
+                "switches form {} parts that no link joins ({} in the largest); ports of different parts cannot talk",
                 switches.len(),
                 switches.first().unwrap_or(&0)
             ),

@@ -50,9 +50,9 @@ impl Levels {
     /// Fills the entries towards `target`.
     ///
     /// From top to bottom each switch takes its shortest way: up to a neighbour above, whose way is known already, or
-    /// down. Where a switch goes down, the switch below it is *entered*: it must go down as well, by its shortest way of
-    /// only down steps. Entering is known before its turn comes, because only switches above can enter. So no packet that
-    /// came down ever climbs, and each hop leaves one hop less: no loops.
+    /// down. Where a switch goes down, the switch below it is *entered*: it must go down as well, by its shortest way
+    /// of only down steps. Entering is known before its turn comes, because only switches above can enter. So no packet
+    /// that came down ever climbs, and each hop leaves one hop less: no loops.
     pub fn route(&self, target: usize, scratch: &mut Scratch, row: &mut [Entry]) {
         let target = self.place[target] as usize;
         self.only_down(target, scratch);

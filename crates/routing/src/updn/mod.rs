@@ -1,13 +1,13 @@
 //! Up*/down*: every path climbs towards a top, then descends, and never climbs again.
 //!
 //! All switches stand in one order from top to bottom ([`order`]); a channel leads up or down in it, never level. Per
-//! target one computation ([`legal`]) decides at which switches packets may still climb, so that no entry can send a packet up
-//! that another entry had sent down. Channel dependencies then only go from up to up, up to down and down to down, each
-//! strictly along the order: no cycle on one lane, whatever the fabric and whoever sends.
+//! target one computation ([`legal`]) decides at which switches packets may still climb, so that no entry can send a
+//! packet up that another entry had sent down. Channel dependencies then only go from up to up, up to down and down to
+//! down, each strictly along the order: no cycle on one lane, whatever the fabric and whoever sends.
 //!
-//! OpenSM's engine of this name differs in two ways that this one does not copy: on fabrics with links inside a rank its
-//! tables can contain the forbidden turn, and switches that have no common top do not reach each other. On clean trees
-//! the tables are the same (with `connect_roots` off: also in what is not reachable).
+//! OpenSM's engine of this name differs in two ways that this one does not copy: on fabrics with links inside a rank
+//! its tables can contain the forbidden turn, and switches that have no common top do not reach each other. On clean
+//! trees the tables are the same (with `connect_roots` off: also in what is not reachable).
 
 mod legal;
 mod order;

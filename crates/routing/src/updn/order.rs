@@ -24,9 +24,9 @@ type Depths = Vec<Option<u32>>;
 impl Order {
     /// Orders all switches.
     ///
-    /// If roots are to be connected, each part has one top, the first of its roots. The other roots are joined to it by a
-    /// tree of shortest ways; the switches on these ways are raised to stand among the roots, ordered by their depth in
-    /// the tree. So every switch has a neighbour above it, except the one top, and every pair has a way up and down
+    /// If roots are to be connected, each part has one top, the first of its roots. The other roots are joined to it by
+    /// a tree of shortest ways; the switches on these ways are raised to stand among the roots, ordered by their depth
+    /// in the tree. So every switch has a neighbour above it, except the one top, and every pair has a way up and down
     /// through it at least. On a tree this raises one leaf (and what is above it), which costs no host a hop.
     pub fn new(graph: &Graph, ranking: &Ranking, connect: bool) -> Self {
         let mut depth: Depths = vec![None; graph.switches()];

@@ -202,8 +202,8 @@ impl<'a> Finder<'a> {
         )
     }
 
-    /// The switch whose farthest host is nearest; among equals, the one with the least distance to all hosts; the lowest
-    /// GUID. Without hosts: of the switches.
+    /// The switch whose farthest host is nearest; among equals, the one with the least distance to all hosts; the
+    /// lowest GUID. Without hosts: of the switches.
     fn centre(&self, members: &[u32]) -> Option<u32> {
         let hosts: Vec<u32> = members
             .iter()
