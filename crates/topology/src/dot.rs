@@ -105,3 +105,47 @@ fn label(name: &str) -> String {
         .flat_map(|c| matches!(c, '"' | '\\').then_some('\\').into_iter().chain([c]))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spec;
+
+    fn check(spec: &str, hosts: DotHosts, want: &str) {
+        let Ok(Spec::Generated(recipe)) = spec.parse() else {
+            panic!("{spec}")
+        };
+        let text = write_dot(&recipe.fabric().unwrap(), &NodeNames::default(), hosts);
+        let body: Vec<&str> = text.lines().skip(3).map(str::trim).collect();
+        assert_eq!(body.join("\n"), want, "{spec}");
+    }
+
+    #[test]
+    fn hosts_are_folded_or_drawn() {
+        let folded = r#"{ rank=same;
+n0 [label="S-L1-0\n2 host ports"];
+n1 [label="S-L1-1\n2 host ports"];
+}
+{ rank=same;
+n2 [label="S-L2-0"];
+}
+n0 -- n2 [label="2"];
+n1 -- n2 [label="2"];
+}"#;
+        check("pgft:m=2x2,w=1x1,p=1x2", DotHosts::Folded, folded);
+        let drawn = r#"{ rank=same;
+n1 [label="H-0", shape=ellipse];
+}
+{ rank=same;
+n0 [label="S-0"];
+}
+n0 -- n1;
+}"#;
+        check("single:ports=2,hosts=1", DotHosts::Each, drawn);
+    }
+
+    #[test]
+    fn names_are_escaped() {
+        assert_eq!(label("a \"b\" \\ \n"), "a \\\"b\\\" \\\\  ");
+    }
+}

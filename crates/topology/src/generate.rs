@@ -22,10 +22,10 @@ use selvedge_types::{LinkSpeed, LinkWidth, Mtu, Rate};
 use crate::SpecError;
 pub use tree::Tree;
 
-/// Nodes that a generated fabric may have: twenty times what one subnet's LIDs can name.
-const NODES_MAX: u64 = 1_000_000;
+/// Nodes that a fabric may have: twenty times what one subnet's LIDs can name.
+pub(crate) const NODES_MAX: u64 = 1_000_000;
 /// Ports of all nodes together: about 2 GB of memory.
-const PORTS_MAX: u64 = 10_000_000;
+pub(crate) const PORTS_MAX: u64 = 10_000_000;
 /// External ports of a switch. Source: IBA vol 1 §18.2.4.3: port 255 is reserved.
 const SWITCH_PORTS_MAX: u64 = 254;
 /// Ports of a host channel adapter; real ones have one or two.

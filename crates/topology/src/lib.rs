@@ -1,13 +1,30 @@
 //! Fabrics from generators and from the field's file formats, and back.
 //!
 //! - [`Spec`]: what `--fabric` means: a file, or a generator with its keys ([`Recipe`]).
-//! - [`read`], [`write`]: ibsim's net files and the text of `ibnetdiscover`. One grammar reads both, because ibsim's own
-//!   parser reads both; what real clusters print is taken with [`Warning`]s, what contradicts itself is refused.
+//! - [`read`], [`write()`]: ibsim's net files and the text of `ibnetdiscover`. One grammar reads both, because ibsim's
+//!   own parser reads both; what real clusters print is taken with [`Warning`]s, what contradicts itself is refused.
 //! - [`read_lfts`], [`write_lfts`]: forwarding tables as OpenSM dumps them and as `ibroute` and `dump_fts` print them;
 //!   [`read_guid2lid`], [`write_guid2lid`], [`write_service_levels`], [`write_sl_to_vl`]: what belongs to them.
 //! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture.
 //!
 //! Bytes and text come in, values and text go out: nothing here opens a file.
+//!
+//! ```
+//! use selvedge_topology::{Format, NodeNames, Spec, Summary, read, write};
+//!
+//! let Spec::Generated(recipe) = "sx6536:remove-links=1%".parse()? else {
+//!     panic!("a file");
+//! };
+//! let fabric = recipe.fabric()?;
+//! let summary = Summary::of(&fabric);
+//! assert_eq!((summary.switches, summary.hosts, summary.switch_links), (27, 324, 321));
+//!
+//! let text = write(&fabric, Format::Ibnetdiscover, &NodeNames::default());
+//! let loaded = read("memory", text.as_bytes())?;
+//! assert_eq!(loaded.fabric, fabric);
+//! assert_eq!(loaded.warnings, []);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod dot;
 mod dump;

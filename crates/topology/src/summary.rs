@@ -127,3 +127,27 @@ fn components(fabric: &Fabric) -> usize {
     }
     count
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Spec;
+
+    #[test]
+    fn figures_in_words() {
+        let check = |spec: &str, want: &str| {
+            let Ok(Spec::Generated(recipe)) = spec.parse() else {
+                panic!("{spec}")
+            };
+            assert_eq!(Summary::of(&recipe.fabric().unwrap()).to_string(), want);
+        };
+        check(
+            "mport:m=4,n=2,rate=4xEDR",
+            "6 switches, 8 hosts; 8 links between switches, 8 to hosts; 32 ports 4xEDR; 0 ports uncabled",
+        );
+        check(
+            "ring:switches=3,hosts=0,remove-links=2",
+            "3 switches, 0 hosts; 1 links between switches, 0 to hosts; 2 ports 4xHDR; 4 ports uncabled; in 2 parts",
+        );
+    }
+}

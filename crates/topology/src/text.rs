@@ -76,9 +76,7 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum FileError {
     /// SLV-TOPOLOGY-0010: no line of the file is a node.
-    #[error(
-        "SLV-TOPOLOGY-0010: {file}: no node in it; give an ibsim net file or what `ibnetdiscover` prints without options"
-    )]
+    #[error("SLV-TOPOLOGY-0010: {file}: no node in it; give an ibsim net file or the plain output of `ibnetdiscover`")]
     NoNodes {
         /// The file.
         file: String,
@@ -95,7 +93,7 @@ pub enum FileError {
     },
     /// SLV-TOPOLOGY-0012: two nodes with one id or one GUID.
     #[error(
-        "SLV-TOPOLOGY-0012: {place}: {name} was a different node in line {first_line}; rename one or correct its GUID"
+        "SLV-TOPOLOGY-0012: {place}: {name} is a different node in line {first_line}; rename one or correct its GUID"
     )]
     DuplicateNode {
         /// Where.
@@ -152,6 +150,16 @@ pub enum FileError {
         file: String,
         /// What contradicts.
         source: BuildError,
+    },
+    /// SLV-TOPOLOGY-0017: more than any subnet has.
+    #[error("SLV-TOPOLOGY-0017: {place}: more than {limit} {what}; a subnet has at most 49151 LIDs: cut the file")]
+    TooBig {
+        /// Where the limit is passed.
+        place: Place,
+        /// What there is too much of.
+        what: &'static str,
+        /// How many there may be.
+        limit: u64,
     },
 }
 

@@ -10,6 +10,7 @@ use super::line::{
     parse_rate, quoted, speed_of_bits, width_of_bits, without_ext,
 };
 use super::{FileError, Place, Warning, shorten};
+use crate::generate::{NODES_MAX, PORTS_MAX};
 
 /// A node as the file has it.
 #[derive(Clone, Debug)]
@@ -166,6 +167,8 @@ struct Scanner<'a, 't> {
     width: Option<LinkWidth>,
     speeds: u64,
     extended_speeds: u64,
+    /// Ports of all nodes so far.
+    port_count: u64,
     /// First ignored line, its text, how many.
     ignored: Option<(usize, String, usize)>,
 }
@@ -186,6 +189,7 @@ impl<'a, 't> Scanner<'a, 't> {
             width: None,
             speeds: 0,
             extended_speeds: 0,
+            port_count: 0,
             ignored: None,
         }
     }
@@ -290,6 +294,7 @@ impl<'a, 't> Scanner<'a, 't> {
         let (id, after) = quoted(after)
             .filter(|(id, _)| !id.is_empty())
             .ok_or_else(|| self.syntax(rest, want))?;
+        self.check_size(ports)?;
         let comment = after.split_once('#').map_or("", |(_, comment)| comment);
         let (_, quoted, tail) = outer_quoted(comment);
         let description = quoted.unwrap_or_else(|| unquoted_description(comment));
@@ -315,6 +320,19 @@ impl<'a, 't> Scanner<'a, 't> {
             lid: number_after(tail, "lid").map(|lid| (lid, number_after(tail, "lmc").unwrap_or(0))),
             cables: Vec::new(),
         });
+        Ok(())
+    }
+
+    /// A short line can ask for much memory.
+    fn check_size(&mut self, ports: u8) -> Result<(), FileError> {
+        self.port_count += u64::from(ports) + 1;
+        let nodes = self.scanned.records.len() as u64 + 1;
+        for (what, count, limit) in [("nodes", nodes, NODES_MAX), ("ports", self.port_count, PORTS_MAX)] {
+            if count > limit {
+                let place = place(self.file, self.line);
+                return Err(FileError::TooBig { place, what, limit });
+            }
+        }
         Ok(())
     }
 
