@@ -1,0 +1,260 @@
+//! The loop around a manager: one thread reads, handles and sends, so a datagram crosses no lock and no queue.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use selvedge_api::Severity;
+use selvedge_sim::Time;
+use selvedge_sm::{Command, Input, Job, Output, PersistentState, Sm, StageName, View};
+use selvedge_store::StateDir;
+use selvedge_wire::{Arrival, Datagram, MadPort, PortError};
+
+use crate::DaemonError;
+use crate::notice::Notice;
+use crate::record::Recorder;
+use crate::shared::Shared;
+use crate::worker::{Note, Worker, planner, storer};
+
+/// When the driver ends by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// When it is told to.
+    Stopped,
+    /// After the first time that the manager has nothing left to do (`--once`).
+    Idle,
+}
+
+/// Datagrams waiting to be sent; the manager's window bounds them, this only tells a defect from a busy port.
+const PENDING_MAX: usize = 65_536;
+/// Longest wait for a datagram while a job or a store is under way: how late its result is noticed at most.
+const WAIT_BUSY: Duration = Duration::from_micros(100);
+/// Longest wait for a datagram otherwise: how late a command is noticed at most. 50 wake-ups a second cost nothing.
+const WAIT_IDLE: Duration = Duration::from_millis(20);
+/// Wait before a port whose queue was full is tried again.
+const WAIT_FULL: Duration = Duration::from_micros(50);
+/// The view is shown at most so often while things change.
+const SHOW_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The loop around a manager.
+pub(crate) struct Driver {
+    sm: Sm,
+    port: Box<dyn MadPort>,
+    until: Until,
+    shared: Arc<Shared>,
+    notes: Receiver<Note>,
+    recorder: Option<Recorder>,
+    planner: Worker<Box<Job>>,
+    storer: Worker<(u64, PersistentState)>,
+    out: Vec<Output>,
+    pending: VecDeque<(Datagram, Duration)>,
+    busy: usize,
+    changed: bool,
+    shown_at: Time,
+    stopping: bool,
+}
+
+/// What a driver is made of.
+pub(crate) struct Parts {
+    pub(crate) sm: Sm,
+    pub(crate) port: Box<dyn MadPort>,
+    pub(crate) until: Until,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) notes: (Sender<Note>, Receiver<Note>),
+    pub(crate) recorder: Option<Recorder>,
+    pub(crate) folder: Option<StateDir>,
+}
+
+impl Driver {
+    pub(crate) fn new(parts: Parts) -> Result<Self, DaemonError> {
+        let (sender, notes) = parts.notes;
+        Ok(Self {
+            sm: parts.sm,
+            port: parts.port,
+            until: parts.until,
+            shared: parts.shared,
+            notes,
+            recorder: parts.recorder,
+            planner: planner(sender.clone())?,
+            storer: storer(sender, parts.folder)?,
+            out: Vec::new(),
+            pending: VecDeque::new(),
+            busy: 0,
+            changed: true,
+            shown_at: Time::ZERO,
+            stopping: false,
+        })
+    }
+
+    /// Runs until told to stop, or until `until`. Returns the last view.
+    pub(crate) fn run(mut self) -> Result<View, DaemonError> {
+        self.feed(Input::Start);
+        let result = self.turn_until_done();
+        if !self.stopping {
+            self.feed(Input::Command(Command::Stop));
+        }
+        // What stopping still has to send must not wait for anything.
+        while let Some((datagram, timeout)) = self.pending.pop_front() {
+            if self.port.send(&datagram, timeout).is_err() {
+                break;
+            }
+        }
+        if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
+            self.notice(&notice);
+        }
+        self.show();
+        result.map(|()| self.sm.view())
+    }
+
+    fn turn_until_done(&mut self) -> Result<(), DaemonError> {
+        loop {
+            self.take_notes();
+            if self.stopping {
+                return Ok(());
+            }
+            if self.until == Until::Idle && self.is_idle() {
+                self.show();
+                return Ok(());
+            }
+            self.turn()?;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.pending.is_empty() && self.busy == 0 && self.sm.view().stage == StageName::Idle
+    }
+
+    /// One turn: what is due, what arrived, what is to be sent.
+    fn turn(&mut self) -> Result<(), DaemonError> {
+        let now = self.shared.clock.now();
+        if self.sm.next_wake().is_some_and(|at| at <= now) {
+            self.feed(Input::Wake);
+        }
+        if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
+            self.show();
+        }
+        let mut wait = self.wait(now);
+        // A datagram is read before each one that is sent: whoever is at the other end may be blocked on us.
+        loop {
+            let arrival = self.port.receive(wait)?;
+            let idle = arrival.is_none();
+            match arrival {
+                Some(Arrival::Received(datagram)) => self.feed(Input::Received(datagram)),
+                Some(Arrival::Returned(datagram)) => self.feed(Input::Returned(datagram)),
+                None => {}
+            }
+            let Some((datagram, timeout)) = self.pending.pop_front() else {
+                return Ok(());
+            };
+            match self.port.send(&datagram, timeout) {
+                Ok(()) => wait = Duration::ZERO,
+                Err(PortError::Full) => {
+                    self.pending.push_front((datagram, timeout));
+                    wait = WAIT_FULL;
+                }
+                Err(error) => return Err(error.into()),
+            }
+            if idle && self.pending.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait(&self, now: Time) -> Duration {
+        if !self.pending.is_empty() {
+            return Duration::ZERO;
+        }
+        let longest = if self.busy > 0 { WAIT_BUSY } else { WAIT_IDLE };
+        let due = self.sm.next_wake().map_or(longest, |at| at.since(now).min(longest));
+        if self.changed { due.min(SHOW_INTERVAL) } else { due }
+    }
+
+    fn take_notes(&mut self) {
+        while let Ok(note) = self.notes.try_recv() {
+            match note {
+                Note::Computed { generation, result } => {
+                    self.busy = self.busy.saturating_sub(1);
+                    self.feed(Input::Computed { generation, result });
+                }
+                Note::Persisted { id, result } => {
+                    self.busy = self.busy.saturating_sub(1);
+                    if let Err(error) = result {
+                        self.notice(&Notice::NotStored(error));
+                    }
+                    self.feed(Input::Persisted { id });
+                }
+                Note::Command(command) => {
+                    self.stopping |= matches!(command, Command::Stop);
+                    self.feed(Input::Command(command));
+                }
+            }
+        }
+    }
+
+    /// Hands an input in and carries out what comes of it.
+    fn feed(&mut self, input: Input) {
+        let now = self.shared.clock.now();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.input(now, &input);
+        }
+        let mut out = std::mem::take(&mut self.out);
+        self.sm.handle(now, input, &mut out);
+        self.changed = true;
+        if let Some(notice) = self.recorder.as_mut().and_then(|recorder| recorder.outputs(&out)) {
+            self.notice(&notice);
+        }
+        if out.iter().any(|output| matches!(output, Output::Event(_))) {
+            // Who reads of an event must find the state it speaks of.
+            self.show();
+        }
+        for output in out.drain(..) {
+            self.carry_out(now, output);
+        }
+        self.out = out;
+    }
+
+    fn carry_out(&mut self, now: Time, output: Output) {
+        match output {
+            Output::Send { datagram, timeout } => {
+                // The manager repeats what is lost; memory without end it could not give back.
+                if self.pending.len() < PENDING_MAX {
+                    self.pending.push_back((datagram, timeout));
+                }
+            }
+            Output::Compute(job) => {
+                self.busy += 1;
+                self.planner.hand(job);
+            }
+            Output::Persist { id, state } => {
+                self.busy += 1;
+                self.storer.hand((id, state));
+            }
+            Output::SetIsSm(is_sm) => {
+                if let Err(error) = self.port.set_is_sm(is_sm) {
+                    self.notice(&Notice::IsSmRefused(error));
+                }
+            }
+            Output::Event(event) => {
+                let severity = match event.severity() {
+                    selvedge_sm::Severity::Info => Severity::Info,
+                    selvedge_sm::Severity::Warning => Severity::Warning,
+                    selvedge_sm::Severity::Error => Severity::Error,
+                };
+                let text = event.to_string();
+                let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
+                self.shared.event(now, severity, event.code(), text);
+            }
+        }
+    }
+
+    fn notice(&self, notice: &Notice) {
+        self.shared.notice(notice);
+    }
+
+    fn show(&mut self) {
+        self.shown_at = self.shared.clock.now();
+        self.changed = false;
+        self.shared.show(self.shown_at, self.sm.view());
+    }
+}

@@ -1,0 +1,61 @@
+//! Why the process cannot do its work.
+
+use std::io;
+use std::path::PathBuf;
+
+use selvedge_config::ConfigError;
+use selvedge_emulator::EmulatorError;
+use selvedge_store::StoreError;
+use selvedge_transport::ibsim::ServerError;
+use selvedge_wire::PortError;
+
+/// Why the process cannot do its work.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DaemonError {
+    /// A configuration that cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// An emulated fabric that cannot be had.
+    #[error(transparent)]
+    Emulator(#[from] EmulatorError),
+    /// The door to the fabric.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// A server for outside clients.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// State between runs.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// SLV-DAEMON-0001: a file of ours cannot be written.
+    #[error("SLV-DAEMON-0001: cannot write {}: {cause}; name a file that this user can write", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-DAEMON-0002: a thread cannot be started.
+    #[error("SLV-DAEMON-0002: cannot start a thread: {cause}; raise the limit of processes (ulimit -u)")]
+    Thread {
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-DAEMON-0003: the emulated fabric has nobody to sit at.
+    #[error(
+        "SLV-DAEMON-0003: the fabric has no port for a manager{wanted}; give it a host, or name a switch with --at"
+    )]
+    NoSeat {
+        /// ` at '…'`, or empty.
+        wanted: String,
+    },
+    /// SLV-DAEMON-0004: a record that cannot be read.
+    #[error("SLV-DAEMON-0004: {}: {what}; give a file that 'selvedge run --record' wrote", path.display())]
+    BadRecord {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+}

@@ -1,0 +1,135 @@
+//! What happened, kept for the API and written to the log.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use selvedge_api::{Event, Events, Severity};
+use selvedge_sim::Time;
+
+use crate::clock::{Clock, utc_text};
+
+/// Where log lines go.
+pub trait LogSink: Send {
+    /// Takes one line, without its end.
+    fn line(&mut self, line: &str);
+    /// Closes and opens again what may have been moved away (SIGUSR1).
+    fn reopen(&mut self) {}
+}
+
+/// Drops every line.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLog;
+
+impl LogSink for NoLog {
+    fn line(&mut self, _line: &str) {}
+}
+
+/// The last events, and the log.
+pub struct EventLog {
+    clock: Clock,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    ring: VecDeque<Event>,
+    capacity: usize,
+    last: u64,
+    sink: Box<dyn LogSink>,
+}
+
+impl EventLog {
+    /// Keeps `capacity` events, at least one.
+    #[must_use]
+    pub fn new(clock: Clock, capacity: usize, sink: Box<dyn LogSink>) -> Self {
+        Self {
+            clock,
+            inner: Mutex::new(Inner {
+                ring: VecDeque::new(),
+                capacity: capacity.max(1),
+                last: 0,
+                sink,
+            }),
+        }
+    }
+
+    /// Keeps and logs an event.
+    pub fn push(&self, time: Time, severity: Severity, code: &str, text: String) {
+        let time_ms = self.clock.unix_ms(time);
+        let mut inner = self.lock();
+        inner.last += 1;
+        inner
+            .sink
+            .line(&format!("{} {severity:<7} {code} {text}", utc_text(time_ms)));
+        if inner.ring.len() == inner.capacity {
+            inner.ring.pop_front();
+        }
+        let number = inner.last;
+        inner.ring.push_back(Event {
+            number,
+            time_ms,
+            uptime_ns: time.0,
+            severity,
+            code: code.to_owned(),
+            text,
+        });
+    }
+
+    /// Events after number `since`.
+    #[must_use]
+    pub fn since(&self, since: u64) -> Events {
+        let inner = self.lock();
+        let oldest = inner.ring.front().map_or(inner.last + 1, |event| event.number);
+        Events {
+            last: inner.last,
+            dropped: oldest.saturating_sub(since.saturating_add(1)),
+            events: inner
+                .ring
+                .iter()
+                .filter(|event| event.number > since)
+                .cloned()
+                .collect(),
+        }
+    }
+
+    /// Number of the last event; 0 before the first.
+    #[must_use]
+    pub fn last(&self) -> u64 {
+        self.lock().last
+    }
+
+    /// Opens the log again.
+    pub fn reopen(&self) {
+        self.lock().sink.reopen();
+    }
+
+    /// A thread that panicked while it held the lock has at worst lost its own event.
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ring_keeps_the_newest_and_says_what_it_lost() {
+        let log = EventLog::new(Clock::start(), 3, Box::new(NoLog));
+        for i in 0..5 {
+            log.push(Time(i), Severity::Info, "SLV-SM-0001", format!("event {i}"));
+        }
+        let check = |since: u64, dropped: u64, numbers: &[u64]| {
+            let events = log.since(since);
+            let found: Vec<u64> = events.events.iter().map(|event| event.number).collect();
+            assert_eq!(
+                (events.last, events.dropped, found.as_slice()),
+                (5, dropped, numbers),
+                "since {since}"
+            );
+        };
+        check(0, 2, &[3, 4, 5]);
+        check(3, 0, &[4, 5]);
+        check(5, 0, &[]);
+        check(u64::MAX, 0, &[]);
+    }
+}

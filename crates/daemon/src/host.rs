@@ -1,0 +1,255 @@
+//! An emulated fabric in real time: steps the emulator, injects faults, serves outside clients.
+
+use std::cell::RefCell;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use selvedge_api::{Error, ErrorKind, FaultRequest};
+use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, EmulatorError, Fault};
+use selvedge_fabric::Fabric;
+use selvedge_sim::Seed;
+use selvedge_transport::ibsim::{IbsimServer, ServerEvent, ServerOptions, Waker};
+
+use crate::DaemonError;
+use crate::backend::{Places, default_seat, serve_point};
+use crate::clock::Clock;
+
+/// How an emulated fabric is made.
+#[derive(Clone, Debug)]
+pub struct EmulationOptions {
+    /// Parameters of agents and wires.
+    pub config: EmulatorConfig,
+    /// Seed of everything drawn by lot.
+    pub seed: Seed,
+    /// Base name under which outside clients attach (`IBSIM_SOCKNAME`); none: nobody can.
+    pub serve: Option<String>,
+    /// Where a manager inside this process sits: `"name"`, `"name"[port]` or `0xGUID`; none: at the first host.
+    pub seat: Option<String>,
+}
+
+impl Default for EmulationOptions {
+    /// Agents that answer at once: in real time a process is slower than hardware anyway.
+    fn default() -> Self {
+        Self {
+            config: EmulatorConfig {
+                service_time: Duration::ZERO,
+                ..EmulatorConfig::default()
+            },
+            seed: Seed(1),
+            serve: None,
+            seat: None,
+        }
+    }
+}
+
+/// Waits shorter than this are spun away: the operating system would oversleep.
+const SPIN_MAX: Duration = Duration::from_micros(60);
+/// How long a front end waits for the emulator's thread to take a call.
+const CALL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What other threads ask of the emulator's.
+pub(crate) enum Call {
+    Fault {
+        fault: Fault,
+        reply: Sender<Result<(), EmulatorError>>,
+    },
+    Snapshot {
+        reply: Sender<Fabric>,
+    },
+    Stop,
+}
+
+/// The way to an emulator that runs on another thread.
+#[derive(Clone)]
+pub(crate) struct HostHandle {
+    calls: Arc<Mutex<Sender<Call>>>,
+    waker: Option<Arc<Waker>>,
+}
+
+impl HostHandle {
+    fn send(&self, call: Call) -> Result<(), Error> {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls
+            .send(call)
+            .map_err(|_| ErrorKind::Stopping.error("the emulator has stopped"))?;
+        if let Some(waker) = &self.waker {
+            waker.wake();
+        }
+        Ok(())
+    }
+
+    fn ask<T>(&self, call: impl FnOnce(Sender<T>) -> Call) -> Result<T, Error> {
+        let (reply, answer) = channel();
+        self.send(call(reply))?;
+        answer
+            .recv_timeout(CALL_TIMEOUT)
+            .map_err(|_| ErrorKind::Stopping.error("the emulator does not answer"))
+    }
+
+    /// Injects a fault; returns it as it was understood.
+    pub(crate) fn fault(&self, request: &FaultRequest) -> Result<String, Error> {
+        let fault: Fault = request
+            .fault
+            .parse()
+            .map_err(|error| refused(ErrorKind::BadRequest, &error))?;
+        let done = fault.to_string();
+        self.ask(|reply| Call::Fault { fault, reply })?
+            .map_err(|error| refused(ErrorKind::NoSuchPlace, &error))?;
+        Ok(done)
+    }
+
+    /// The hardware as it is now.
+    pub(crate) fn snapshot(&self) -> Result<Fabric, Error> {
+        self.ask(|reply| Call::Snapshot { reply })
+    }
+
+    pub(crate) fn stop(&self) {
+        // One that has stopped already needs no telling.
+        let _ = self.send(Call::Stop);
+    }
+}
+
+fn refused(kind: ErrorKind, error: &EmulatorError) -> Error {
+    kind.error(error.to_string())
+}
+
+/// An emulated fabric in real time.
+pub(crate) struct Host {
+    pub(crate) emulator: RefCell<Emulator>,
+    clock: Clock,
+    calls: Receiver<Call>,
+    server: Option<IbsimServer>,
+    places: RefCell<Places>,
+    deliveries: Vec<Delivery>,
+    events: Vec<ServerEvent>,
+    stopped: bool,
+}
+
+impl Host {
+    /// Switches a fabric on.
+    pub(crate) fn new(
+        fabric: &Fabric,
+        options: &EmulationOptions,
+        clock: Clock,
+    ) -> Result<(Self, HostHandle), DaemonError> {
+        let server = options
+            .serve
+            .as_ref()
+            .map(|base| IbsimServer::bind(base, ServerOptions::default()))
+            .transpose()?;
+        let waker = server.as_ref().map(IbsimServer::waker).transpose()?.map(Arc::new);
+        let (sender, calls) = channel();
+        let host = Self {
+            emulator: RefCell::new(Emulator::new(fabric, options.config, options.seed)),
+            clock,
+            calls,
+            server,
+            places: RefCell::new(Places::default()),
+            deliveries: Vec::new(),
+            events: Vec::new(),
+            stopped: false,
+        };
+        let handle = HostHandle {
+            calls: Arc::new(Mutex::new(sender)),
+            waker,
+        };
+        Ok((host, handle))
+    }
+
+    /// Seats a manager of this process.
+    pub(crate) fn seat(&mut self, wanted: Option<&str>) -> Result<ClientId, DaemonError> {
+        let emulator = self.emulator.get_mut();
+        if let Some(name) = wanted {
+            return Ok(emulator.attach_named(name)?);
+        }
+        let at = default_seat(emulator.chassis().fabric());
+        let at = at.ok_or_else(|| DaemonError::NoSeat { wanted: String::new() })?;
+        Ok(emulator.attach(at)?)
+    }
+
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Carries out what is due now; what arrived for a client of this process goes to `own`.
+    pub(crate) fn step(&mut self, mut own: impl FnMut(&Delivery)) -> Result<(), DaemonError> {
+        while let Ok(call) = self.calls.try_recv() {
+            self.call(call);
+        }
+        self.serve(Duration::ZERO)?;
+        let now = self.clock.now();
+        self.emulator.get_mut().advance(now, &mut self.deliveries);
+        let places = self.places.get_mut();
+        for delivery in self.deliveries.drain(..) {
+            match (places.of_client(delivery.client), &mut self.server) {
+                (Some(at), Some(server)) => {
+                    server.deliver(&serve_point(self.emulator.get_mut(), at, &delivery));
+                }
+                _ => own(&delivery),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits at most `wait` for something to do.
+    pub(crate) fn wait(&mut self, wait: Duration) -> Result<(), DaemonError> {
+        let now = self.clock.now();
+        let next = self.emulator.get_mut().next_event();
+        let wait = next.map_or(wait, |at| at.since(now).min(wait));
+        if wait <= SPIN_MAX {
+            std::hint::spin_loop();
+            return Ok(());
+        }
+        if self.server.is_some() {
+            return self.serve(wait);
+        }
+        match self.calls.recv_timeout(wait) {
+            Ok(call) => self.call(call),
+            Err(RecvTimeoutError::Timeout) => {}
+            // Nobody can call any more: only time passes.
+            Err(RecvTimeoutError::Disconnected) => std::thread::park_timeout(wait),
+        }
+        Ok(())
+    }
+
+    fn call(&mut self, call: Call) {
+        let emulator = self.emulator.get_mut();
+        // Whoever asked may have gone; then nobody misses the answer.
+        match call {
+            Call::Fault { fault, reply } => drop(reply.send(emulator.apply(self.clock.now(), &fault))),
+            Call::Snapshot { reply } => drop(reply.send(emulator.chassis().observe())),
+            Call::Stop => self.stopped = true,
+        }
+    }
+
+    /// Takes what outside clients sent.
+    fn serve(&mut self, wait: Duration) -> Result<(), DaemonError> {
+        let Some(server) = &mut self.server else { return Ok(()) };
+        let backend = crate::backend::Seats {
+            emulator: &self.emulator,
+            places: &self.places,
+        };
+        server.poll(&backend, wait, &mut self.events)?;
+        let now = self.clock.now();
+        let emulator = self.emulator.get_mut();
+        let places = self.places.get_mut();
+        for event in self.events.drain(..) {
+            match event {
+                ServerEvent::Attached { .. } | ServerEvent::Detached { .. } => {}
+                ServerEvent::IsSm { at, is_sm, .. } => {
+                    if let Some(client) = places.client(at) {
+                        // A second manager at one port is refused; it finds out when it is not asked.
+                        let _ = emulator.set_is_sm(now, client, is_sm);
+                    }
+                }
+                ServerEvent::Datagram { at, datagram, .. } => {
+                    if let Some(client) = places.client(at) {
+                        emulator.send(now, client, &datagram);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! The real-time driver around the manager.
+//!
+//! ```text
+//!  front ends ──► Service ──notes──► manager's thread: receive → Sm::handle → send ──► MadPort ──► fabric
+//!                    ▲                   │        ▲
+//!                    └── view, events ───┤        ├── computed ── plan thread
+//!                                        │        └── stored ──── store thread
+//!                                        └── recorder
+//! ```
+//! One thread owns the port and the manager, so a datagram crosses neither a lock nor a queue; plans are computed and
+//! files are written beside it. The fabric is a real port, a port of a simulator, or an emulator that the same thread
+//! steps in real time ([`Door`]). Everything that goes into the manager can be recorded and replayed ([`record`]).
+
+mod backend;
+mod clock;
+mod convert;
+mod driver;
+mod emulated;
+mod emulation;
+mod error;
+mod events;
+mod host;
+mod log_file;
+mod names;
+mod notice;
+pub mod record;
+mod service;
+mod shared;
+mod signals;
+mod start;
+mod worker;
+
+pub use convert::findings;
+pub use driver::Until;
+pub use emulation::{Emulation, RunningEmulation, emulate};
+pub use error::DaemonError;
+pub use events::{EventLog, LogSink, NoLog};
+pub use host::EmulationOptions;
+pub use log_file::{LogFile, StderrLog};
+pub use names::{Names, rename};
+pub use notice::Notice;
+pub use service::{Manager, Service};
+pub use signals::obey;
+pub use start::{Door, Options, Running, manager_config, start};

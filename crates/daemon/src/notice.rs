@@ -1,0 +1,78 @@
+//! Events of the driver itself, beside those of the manager.
+
+use std::fmt;
+
+use selvedge_api::Severity;
+use selvedge_store::StoreError;
+
+/// Something the driver has to say.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Notice {
+    /// State could not be stored; the manager goes on, a restart may give ports other LIDs.
+    NotStored(StoreError),
+    /// The record reached its limit; nothing more is recorded.
+    RecordFull {
+        /// Bytes written.
+        bytes: u64,
+    },
+    /// The record cannot be written any more.
+    RecordBroken(std::io::Error),
+    /// A fault was injected.
+    Fault {
+        /// What.
+        done: String,
+    },
+    /// The operator's configuration was read again.
+    Reloaded,
+    /// IsSM could not be set at the port.
+    IsSmRefused(selvedge_wire::PortError),
+    /// An outside client attached to the emulated fabric, or left.
+    Client {
+        /// Its node.
+        node: String,
+        /// True if it came.
+        attached: bool,
+    },
+}
+
+impl Notice {
+    /// Stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotStored(_) => "SLV-DAEMON-0101",
+            Self::RecordFull { .. } => "SLV-DAEMON-0102",
+            Self::RecordBroken(_) => "SLV-DAEMON-0103",
+            Self::Fault { .. } => "SLV-DAEMON-0104",
+            Self::Reloaded => "SLV-DAEMON-0105",
+            Self::IsSmRefused(_) => "SLV-DAEMON-0106",
+            Self::Client { .. } => "SLV-DAEMON-0107",
+        }
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::NotStored(_) | Self::RecordBroken(_) => Severity::Error,
+            Self::RecordFull { .. } | Self::Fault { .. } | Self::IsSmRefused(_) => Severity::Warning,
+            Self::Reloaded | Self::Client { .. } => Severity::Info,
+        }
+    }
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotStored(error) => write!(f, "LIDs are not stored, a restart may give ports other ones: {error}"),
+            Self::RecordFull { bytes } => write!(f, "the record is full after {bytes} bytes: nothing more is recorded"),
+            Self::RecordBroken(error) => write!(f, "the record cannot be written: {error}; nothing more is recorded"),
+            Self::Fault { done } => write!(f, "fault injected: {done}"),
+            Self::Reloaded => f.write_str("the configuration was read again"),
+            Self::IsSmRefused(error) => write!(f, "others cannot see that a manager is here (IsSM): {error}"),
+            Self::Client { node, attached: true } => write!(f, "a client attached to \"{node}\""),
+            Self::Client { node, attached: false } => write!(f, "the client at \"{node}\" left"),
+        }
+    }
+}

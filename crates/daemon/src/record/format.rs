@@ -1,0 +1,194 @@
+//! The bytes of a record.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use selvedge_config::{Settings, parse, print_settings};
+use selvedge_plan::{Generation, Policy};
+use selvedge_sim::Time;
+use selvedge_sm::{Command, Input, Mode, PersistentState};
+use selvedge_store::{parse_guid2lid, print_guid2lid};
+use selvedge_types::{Guid, PortNum};
+use selvedge_wire::{Datagram, LocalPort};
+
+use super::bytes::{Reader, put_datagram, put_text};
+
+/// What every record begins with: name and version of the format.
+pub(super) const MAGIC: &[u8; 8] = b"SLVREC01";
+
+/// What a recorded manager was made of.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// What it may do.
+    pub mode: Mode,
+    /// The port it sits at.
+    pub local: LocalPort,
+    /// Policy and manager's options.
+    pub settings: Settings,
+    /// What it remembered.
+    pub state: PersistentState,
+}
+
+/// An input as it is stored.
+#[derive(Clone, Debug)]
+pub enum RecordedInput {
+    /// [`Input::Start`].
+    Start,
+    /// [`Input::Received`].
+    Received(Datagram),
+    /// [`Input::Returned`].
+    Returned(Datagram),
+    /// [`Input::Wake`].
+    Wake,
+    /// [`Input::Computed`]; its result is computed again.
+    Computed(Generation),
+    /// [`Input::Persisted`].
+    Persisted(u64),
+    /// [`Command::Sweep`].
+    Sweep,
+    /// [`Command::SetPolicy`].
+    SetPolicy(Arc<Policy>),
+    /// [`Command::Stop`].
+    Stop,
+}
+
+/// One input, and what came of it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// When.
+    pub time: Time,
+    /// What.
+    pub input: RecordedInput,
+    /// Outputs of the recorded manager: their number and digest; none if it ended while it handled the input.
+    pub outputs: Option<(u32, u64)>,
+}
+
+impl std::fmt::Display for RecordedInput {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Start => f.write_str("start"),
+            Self::Received(datagram) => write!(f, "received lid={} {}", datagram.address.lid, datagram.mad),
+            Self::Returned(datagram) => write!(f, "returned lid={} {}", datagram.address.lid, datagram.mad),
+            Self::Wake => f.write_str("wake"),
+            Self::Computed(generation) => write!(f, "computed plan {}", generation.0),
+            Self::Persisted(id) => write!(f, "stored {id}"),
+            Self::Sweep => f.write_str("command sweep"),
+            Self::SetPolicy(_) => f.write_str("command set policy"),
+            Self::Stop => f.write_str("command stop"),
+        }
+    }
+}
+
+impl Header {
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        out.extend(MAGIC);
+        out.push(match self.mode {
+            Mode::Manage => 0,
+            Mode::DryRun => 1,
+            Mode::Watch => 2,
+        });
+        out.extend(self.local.node_guid.0.to_le_bytes());
+        out.extend(self.local.port_guid.0.to_le_bytes());
+        out.push(self.local.port.get());
+        put_text(out, &print_settings(&self.settings));
+        put_text(out, &print_guid2lid(&self.state.lids));
+    }
+
+    pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, String> {
+        if reader.take(MAGIC.len()) != Some(MAGIC) {
+            return Err("it does not begin with SLVREC01".to_owned());
+        }
+        let cut = || "it ends inside its header".to_owned();
+        let mode = match reader.u8().ok_or_else(cut)? {
+            0 => Mode::Manage,
+            1 => Mode::DryRun,
+            2 => Mode::Watch,
+            other => return Err(format!("mode {other} is unknown")),
+        };
+        let local = LocalPort {
+            node_guid: Guid(reader.u64().ok_or_else(cut)?),
+            port_guid: Guid(reader.u64().ok_or_else(cut)?),
+            port: reader.u8().and_then(PortNum::new).ok_or_else(cut)?,
+        };
+        let settings = parse(reader.text().ok_or_else(cut)?, Path::new("its settings")).map_err(|e| e.to_string())?;
+        let lids = parse_guid2lid(reader.text().ok_or_else(cut)?.as_bytes());
+        let lids = lids.map_err(|(line, error)| format!("its LIDs, line {line}: {error}"))?;
+        Ok(Self {
+            mode,
+            local,
+            settings,
+            state: PersistentState { lids },
+        })
+    }
+}
+
+/// Appends an input; its outputs follow when they are known.
+pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
+    let mut begin = |tag: u8| {
+        out.push(tag);
+        out.extend(time.0.to_le_bytes());
+    };
+    match input {
+        Input::Start => begin(0),
+        Input::Received(datagram) => {
+            begin(1);
+            put_datagram(out, datagram);
+        }
+        Input::Returned(datagram) => {
+            begin(2);
+            put_datagram(out, datagram);
+        }
+        Input::Wake => begin(3),
+        Input::Computed { generation, .. } => {
+            begin(4);
+            out.extend(generation.0.to_le_bytes());
+        }
+        Input::Persisted { id } => {
+            begin(5);
+            out.extend(id.to_le_bytes());
+        }
+        Input::Command(Command::Sweep) => begin(6),
+        Input::Command(Command::SetPolicy(policy)) => {
+            begin(7);
+            let settings = Settings {
+                policy: Policy::clone(policy),
+                ..Settings::default()
+            };
+            put_text(out, &print_settings(&settings));
+        }
+        Input::Command(Command::Stop) => begin(8),
+    }
+}
+
+/// Reads an entry; `None` at the end, and where a record was cut off.
+pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, String> {
+    let (Some(tag), Some(time)) = (reader.u8(), reader.u64()) else {
+        return Ok(None);
+    };
+    let input = match tag {
+        0 => Some(RecordedInput::Start),
+        1 => reader.datagram().map(RecordedInput::Received),
+        2 => reader.datagram().map(RecordedInput::Returned),
+        3 => Some(RecordedInput::Wake),
+        4 => reader
+            .u64()
+            .map(|generation| RecordedInput::Computed(Generation(generation))),
+        5 => reader.u64().map(RecordedInput::Persisted),
+        6 => Some(RecordedInput::Sweep),
+        7 => match reader.text() {
+            Some(text) => {
+                let settings = parse(text, Path::new("a policy in it")).map_err(|e| e.to_string())?;
+                Some(RecordedInput::SetPolicy(Arc::new(settings.policy)))
+            }
+            None => None,
+        },
+        8 => Some(RecordedInput::Stop),
+        other => return Err(format!("an input of kind {other} is unknown")),
+    };
+    let outputs = reader.u32().zip(reader.u64());
+    Ok(input.map(|input| Entry {
+        time: Time(time),
+        input,
+        outputs,
+    }))
+}

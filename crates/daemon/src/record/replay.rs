@@ -1,0 +1,122 @@
+//! Feeds a record to a new manager and compares.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use selvedge_plan::Generation;
+use selvedge_sim::Par;
+use selvedge_sm::{Command, DefaultJudge, Input, Job, Output, Sm};
+
+use super::bytes::Reader;
+use super::digest;
+use super::format::{Entry, Header, RecordedInput, take_entry};
+use crate::{DaemonError, manager_config};
+
+/// A record in memory.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// What the manager was made of.
+    pub header: Header,
+    /// Inputs in their order.
+    pub entries: Vec<Entry>,
+}
+
+/// The first input after which the new manager did something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// Position of the input, counted from 0.
+    pub index: usize,
+    /// The input in words.
+    pub input: String,
+    /// Number and digest of the recorded outputs.
+    pub want: (u32, u64),
+    /// Number and digest of the outputs now.
+    pub have: (u32, u64),
+}
+
+/// Reads a record.
+pub fn read(path: &Path) -> Result<Replay, DaemonError> {
+    let bytes = fs::read(path).map_err(|cause| DaemonError::BadRecord {
+        path: path.to_owned(),
+        what: cause.to_string(),
+    })?;
+    parse(&bytes).map_err(|what| DaemonError::BadRecord {
+        path: path.to_owned(),
+        what,
+    })
+}
+
+fn parse(bytes: &[u8]) -> Result<Replay, String> {
+    let mut reader = Reader::new(bytes);
+    let header = Header::take(&mut reader)?;
+    let mut entries = Vec::new();
+    while let Some(entry) = take_entry(&mut reader)? {
+        entries.push(entry);
+    }
+    Ok(Replay { header, entries })
+}
+
+/// Feeds `record` to a new manager; returns the first difference, if there is one.
+#[must_use]
+pub fn replay(record: &Replay) -> Option<Difference> {
+    let header = &record.header;
+    let config = manager_config(header.mode, header.local, &header.settings);
+    let mut sm = Sm::new(config, Arc::new(DefaultJudge::default()), header.state.clone());
+    let mut jobs: BTreeMap<Generation, Job> = BTreeMap::new();
+    let mut out = Vec::new();
+    for (index, entry) in record.entries.iter().enumerate() {
+        // A result that no job of ours stands behind: the manager already went another way.
+        let Some(input) = input(&entry.input, &mut jobs) else {
+            continue;
+        };
+        sm.handle(entry.time, input, &mut out);
+        let have = (u32::try_from(out.len()).unwrap_or(u32::MAX), digest::outputs(&out));
+        for output in out.drain(..) {
+            if let Output::Compute(job) = output {
+                jobs.insert(job.generation, *job);
+            }
+        }
+        if let Some(want) = entry.outputs.filter(|want| *want != have) {
+            return Some(Difference {
+                index,
+                input: entry.input.to_string(),
+                want,
+                have,
+            });
+        }
+    }
+    None
+}
+
+fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Option<Input> {
+    Some(match recorded {
+        RecordedInput::Start => Input::Start,
+        RecordedInput::Received(datagram) => Input::Received(*datagram),
+        RecordedInput::Returned(datagram) => Input::Returned(*datagram),
+        RecordedInput::Wake => Input::Wake,
+        RecordedInput::Computed(generation) => Input::Computed {
+            generation: *generation,
+            result: Box::new(jobs.remove(generation)?.run(Par::Rayon)),
+        },
+        RecordedInput::Persisted(id) => Input::Persisted { id: *id },
+        RecordedInput::Sweep => Input::Command(Command::Sweep),
+        RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
+        RecordedInput::Stop => Input::Command(Command::Stop),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_record_is_refused() {
+        let check = |bytes: &[u8], want: &str| assert_eq!(parse(bytes).unwrap_err(), want);
+        check(b"", "it does not begin with SLVREC01");
+        check(b"SLVREC02", "it does not begin with SLVREC01");
+        check(b"SLVREC01", "it ends inside its header");
+        check(b"SLVREC01\x09", "mode 9 is unknown");
+    }
+}

@@ -1,0 +1,80 @@
+//! Writes a record beside a running manager.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write as _};
+use std::path::Path;
+
+use selvedge_sim::Time;
+use selvedge_sm::{Input, Output};
+
+use super::digest;
+use super::format::{Header, put_input};
+use crate::{DaemonError, notice::Notice};
+
+/// Writes a record until a limit is reached.
+#[derive(Debug)]
+pub struct Recorder {
+    file: Option<BufWriter<File>>,
+    bytes: u64,
+    limit: u64,
+    entry: Vec<u8>,
+}
+
+impl Recorder {
+    /// Default limit: two bring-ups of 5,832 hosts and some hours of operation.
+    pub const LIMIT_BYTES: u64 = 256 << 20;
+
+    /// Begins a record in a new file.
+    pub fn create(path: &Path, header: &Header, limit: u64) -> Result<Self, DaemonError> {
+        let mut bytes = Vec::new();
+        header.put(&mut bytes);
+        let write = || -> io::Result<BufWriter<File>> {
+            let mut file = BufWriter::with_capacity(1 << 16, File::create(path)?);
+            file.write_all(&bytes)?;
+            Ok(file)
+        };
+        let file = write().map_err(|cause| DaemonError::Write {
+            path: path.to_owned(),
+            cause,
+        })?;
+        Ok(Self {
+            file: Some(file),
+            bytes: bytes.len() as u64,
+            limit,
+            entry: Vec::new(),
+        })
+    }
+
+    /// An input that the manager is about to handle.
+    pub(crate) fn input(&mut self, now: Time, input: &Input) {
+        if self.file.is_some() {
+            put_input(&mut self.entry, now, input);
+        }
+    }
+
+    /// What came of it. Says so if recording ends here.
+    pub(crate) fn outputs(&mut self, outputs: &[Output]) -> Option<Notice> {
+        let file = self.file.as_mut()?;
+        let count = u32::try_from(outputs.len()).unwrap_or(u32::MAX);
+        self.entry.extend(count.to_le_bytes());
+        self.entry.extend(digest::outputs(outputs).to_le_bytes());
+        let result = file.write_all(&self.entry);
+        self.bytes += self.entry.len() as u64;
+        self.entry.clear();
+        let notice = match result {
+            Ok(()) if self.bytes < self.limit => return None,
+            Ok(()) => match file.flush() {
+                Ok(()) => Notice::RecordFull { bytes: self.bytes },
+                Err(error) => Notice::RecordBroken(error),
+            },
+            Err(error) => Notice::RecordBroken(error),
+        };
+        self.file = None;
+        Some(notice)
+    }
+
+    /// Writes what is still in memory.
+    pub(crate) fn flush(&mut self) -> Option<Notice> {
+        self.file.as_mut()?.flush().err().map(Notice::RecordBroken)
+    }
+}

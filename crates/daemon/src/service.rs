@@ -1,0 +1,180 @@
+//! What front ends can ask of a running process.
+
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use selvedge_api::{
+    Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes, Plan, Ports, Progress,
+    Status, links, nodes,
+};
+use selvedge_fabric::Fabric;
+use selvedge_sm::{Command, View};
+
+use crate::convert;
+use crate::host::HostHandle;
+use crate::notice::Notice;
+use crate::shared::Shared;
+use crate::worker::Note;
+
+/// What front ends can ask of a running process. Each refusal has a code.
+pub trait Service: Send + Sync {
+    /// How it is doing.
+    fn status(&self) -> Result<Status, Error>;
+    /// The fabric as it is known.
+    fn fabric(&self) -> Result<Arc<Fabric>, Error>;
+    /// Every port, and why it is not ACTIVE.
+    fn ports(&self) -> Result<Ports, Error>;
+    /// The plan in force.
+    fn plan(&self) -> Result<Plan, Error>;
+    /// What the judge says of it.
+    fn findings(&self) -> Result<Findings, Error>;
+    /// Events after number `since`.
+    fn events(&self, since: u64) -> Events;
+    /// Discovers everything again.
+    fn sweep(&self) -> Result<(), Error>;
+    /// Reads the configuration again.
+    fn reload(&self) -> Result<(), Error>;
+    /// Injects a fault.
+    fn fault(&self, request: &FaultRequest) -> Result<FaultReport, Error>;
+    /// Opens the log again.
+    fn reopen_log(&self);
+    /// Ends the process's work.
+    fn stop(&self);
+
+    /// Every node.
+    fn nodes(&self) -> Result<Nodes, Error> {
+        Ok(nodes(&*self.fabric()?))
+    }
+
+    /// Every cable.
+    fn links(&self) -> Result<Links, Error> {
+        Ok(links(&*self.fabric()?))
+    }
+}
+
+/// A running manager as its front ends see it.
+#[derive(Clone)]
+pub struct Manager {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) notes: Arc<Mutex<Sender<Note>>>,
+    pub(crate) emulator: Option<HostHandle>,
+    pub(crate) config: Option<PathBuf>,
+}
+
+impl Manager {
+    /// The manager's own view, with names as it found them.
+    #[must_use]
+    pub fn view(&self) -> Arc<View> {
+        self.shared.view().0
+    }
+
+    /// The snapshot with the operator's names, and the view it belongs to.
+    #[must_use]
+    pub fn named(&self) -> (Option<Arc<Fabric>>, Arc<View>) {
+        let view = self.view();
+        (view.fabric.as_ref().map(|fabric| self.shared.names.apply(fabric)), view)
+    }
+
+    fn command(&self, command: Command) -> Result<(), Error> {
+        let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        notes
+            .send(Note::Command(command))
+            .map_err(|_| ErrorKind::Stopping.error("the manager has stopped"))
+    }
+}
+
+fn not_yet(what: &str) -> Error {
+    ErrorKind::NotYet.error(format!("there is no {what} yet"))
+}
+
+impl Service for Manager {
+    fn status(&self) -> Result<Status, Error> {
+        let (view, first_up) = self.shared.view();
+        let fabric = view.fabric.as_ref().map(|fabric| self.shared.names.apply(fabric));
+        let local = self.shared.local;
+        Ok(Status {
+            selvedge_version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_ms: self.shared.clock.now().0 / 1_000_000,
+            port: self.shared.port.clone(),
+            local: LocalPort {
+                node_guid: local.node_guid,
+                port_guid: local.port_guid,
+                port: local.port.get(),
+            },
+            role: convert::role(view.role),
+            master: view.master,
+            stage: convert::stage(view.stage),
+            progress: Progress {
+                done: view.progress.done,
+                total: view.progress.total,
+            },
+            up: view.is_up(),
+            sweeps: view.sweeps,
+            first_up_ms: first_up.map(|time| time.0 / 1_000_000),
+            fabric: fabric.as_ref().map(|fabric| selvedge_api::Fabric::of(fabric)),
+            plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
+            judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_ok()),
+            ports_not_active: convert::reasons(fabric.as_ref(), &view),
+            mads: convert::mads(&view),
+        })
+    }
+
+    fn fabric(&self) -> Result<Arc<Fabric>, Error> {
+        self.named().0.ok_or_else(|| not_yet("snapshot of the fabric"))
+    }
+
+    fn ports(&self) -> Result<Ports, Error> {
+        let (fabric, view) = self.named();
+        let fabric = fabric.ok_or_else(|| not_yet("snapshot of the fabric"))?;
+        Ok(convert::ports(&fabric, &view))
+    }
+
+    fn plan(&self) -> Result<Plan, Error> {
+        let view = self.view();
+        let plan = view.plan.as_ref().ok_or_else(|| not_yet("plan"))?;
+        Ok(Plan::of(plan, convert::changes(&view)))
+    }
+
+    fn findings(&self) -> Result<Findings, Error> {
+        let view = self.view();
+        let verdict = view.verdict.as_ref().ok_or_else(|| not_yet("verdict"))?;
+        Ok(convert::findings(verdict, &self.shared.names))
+    }
+
+    fn events(&self, since: u64) -> Events {
+        self.shared.events.since(since)
+    }
+
+    fn sweep(&self) -> Result<(), Error> {
+        self.command(Command::Sweep)
+    }
+
+    fn reload(&self) -> Result<(), Error> {
+        let path = self.config.as_ref().ok_or_else(|| {
+            ErrorKind::BadPolicy.error("there is nothing to read again: it was started without --config")
+        })?;
+        let settings = selvedge_config::read(path).map_err(|error| ErrorKind::BadPolicy.error(error.to_string()))?;
+        self.command(Command::SetPolicy(Arc::new(settings.policy)))?;
+        self.shared.notice(&Notice::Reloaded);
+        Ok(())
+    }
+
+    fn fault(&self, request: &FaultRequest) -> Result<FaultReport, Error> {
+        let emulator = self.emulator.as_ref();
+        let emulator = emulator.ok_or_else(|| ErrorKind::NoEmulator.error("this is no emulated fabric"))?;
+        let events_since = self.shared.events.last();
+        let done = emulator.fault(request)?;
+        self.shared.notice(&Notice::Fault { done: done.clone() });
+        Ok(FaultReport { done, events_since })
+    }
+
+    fn reopen_log(&self) {
+        self.shared.events.reopen();
+    }
+
+    fn stop(&self) {
+        // One that has stopped already needs no telling.
+        let _ = self.command(Command::Stop);
+    }
+}

@@ -1,0 +1,73 @@
+//! What the core's thread shows to others.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use selvedge_api::Severity;
+use selvedge_sim::Time;
+use selvedge_sm::View;
+use selvedge_wire::LocalPort;
+
+use crate::clock::Clock;
+use crate::events::{EventLog, LogSink};
+use crate::names::Names;
+use crate::notice::Notice;
+
+/// What the core's thread shows to others.
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) names: Names,
+    pub(crate) events: EventLog,
+    /// The door to the fabric, as given on the command line.
+    pub(crate) port: String,
+    pub(crate) local: LocalPort,
+    shown: Mutex<Shown>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Shown {
+    view: Arc<View>,
+    first_up: Option<Time>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        clock: Clock,
+        names: Names,
+        (capacity, sink): (usize, Box<dyn LogSink>),
+        (port, local): (String, LocalPort),
+    ) -> Self {
+        Self {
+            clock,
+            names,
+            events: EventLog::new(clock, capacity, sink),
+            port,
+            local,
+            shown: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn event(&self, now: Time, severity: Severity, code: &str, text: &str) {
+        self.events.push(now, severity, code, self.names.apply_text(text));
+    }
+
+    pub(crate) fn notice(&self, notice: &Notice) {
+        self.event(self.clock.now(), notice.severity(), notice.code(), &notice.to_string());
+    }
+
+    pub(crate) fn show(&self, now: Time, view: View) {
+        if let Some(fabric) = &view.fabric {
+            // Events that follow are told with the names of this snapshot.
+            let _ = self.names.apply(fabric);
+        }
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.first_up.is_none() && view.is_up() {
+            shown.first_up = Some(now);
+        }
+        shown.view = Arc::new(view);
+    }
+
+    pub(crate) fn view(&self) -> (Arc<View>, Option<Time>) {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        (Arc::clone(&shown.view), shown.first_up)
+    }
+}

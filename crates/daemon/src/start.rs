@@ -1,0 +1,196 @@
+//! Puts a manager together and starts its thread.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use selvedge_config::Settings;
+use selvedge_fabric::Fabric;
+use selvedge_sm::{Config, DefaultJudge, Judge, Mode, PersistentState, Sm, View};
+use selvedge_store::StateDir;
+use selvedge_transport::{PortSpec, Role, open};
+use selvedge_types::Guid;
+use selvedge_wire::{LocalPort, MadPort};
+
+use crate::DaemonError;
+use crate::clock::Clock;
+use crate::driver::{Driver, Parts, Until};
+use crate::emulated::EmulatedPort;
+use crate::events::LogSink;
+use crate::host::{EmulationOptions, Host, HostHandle};
+use crate::names::Names;
+use crate::record::{Header, Recorder};
+use crate::service::Manager;
+use crate::shared::Shared;
+
+/// The way to the fabric.
+#[derive(Clone, Debug)]
+pub enum Door {
+    /// A fabric emulated in this process.
+    Emulated {
+        /// The fabric.
+        fabric: Arc<Fabric>,
+        /// How it is emulated.
+        options: EmulationOptions,
+        /// How it was named on the command line.
+        name: String,
+    },
+    /// A port of a real or simulated fabric.
+    Port(PortSpec),
+}
+
+/// Everything a manager's process is started with.
+pub struct Options {
+    /// What the manager may do.
+    pub mode: Mode,
+    /// The way to the fabric.
+    pub door: Door,
+    /// Policy, manager's and process's options.
+    pub settings: Settings,
+    /// The file that [`crate::Service::reload`] reads again.
+    pub config: Option<PathBuf>,
+    /// Operator's names by node GUID.
+    pub names: BTreeMap<Guid, String>,
+    /// When to end.
+    pub until: Until,
+    /// Record to write.
+    pub record: Option<PathBuf>,
+    /// Where log lines go.
+    pub log: Box<dyn LogSink>,
+    /// Who decides whether a plan may be sent.
+    pub judge: Arc<dyn Judge>,
+}
+
+impl Options {
+    /// A manager with default settings, no log and the real judge.
+    #[must_use]
+    pub fn new(mode: Mode, door: Door) -> Self {
+        Self {
+            mode,
+            door,
+            settings: Settings::default(),
+            config: None,
+            names: BTreeMap::new(),
+            until: Until::Stopped,
+            record: None,
+            log: Box::new(crate::events::NoLog),
+            judge: Arc::new(DefaultJudge::default()),
+        }
+    }
+}
+
+/// A manager on its own thread.
+pub struct Running {
+    /// How front ends reach it.
+    pub manager: Manager,
+    thread: JoinHandle<Result<View, DaemonError>>,
+}
+
+impl Running {
+    /// True once the manager has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for the manager's end; returns its last view.
+    pub fn join(self) -> Result<View, DaemonError> {
+        match self.thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// The manager's configuration that settings stand for.
+#[must_use]
+pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Config {
+    let manager = &settings.manager;
+    Config {
+        mode,
+        local,
+        policy: Arc::new(settings.policy.clone()),
+        priority: manager.priority,
+        sm_key: manager.sm_key,
+        window: manager.window,
+        agent_window: manager.agent_window,
+        timeout: manager.timeout,
+        retries: manager.retries,
+        sweep_interval: manager.sweep_interval,
+        poll_interval: manager.poll_interval,
+        poll_misses: manager.poll_misses,
+    }
+}
+
+/// Opens the port, takes the state folder and starts the manager.
+pub fn start(options: Options) -> Result<Running, DaemonError> {
+    let clock = Clock::start();
+    let settings = options.settings;
+    let folder = settings.daemon.state_dir.as_deref().map(StateDir::open).transpose()?;
+    let state = PersistentState {
+        lids: folder
+            .as_ref()
+            .map(StateDir::load_lids)
+            .transpose()?
+            .unwrap_or_default(),
+    };
+    let (port, name, emulator) = open_door(options.door, options.mode, clock)?;
+    let local = port.local();
+    let header = Header {
+        mode: options.mode,
+        local,
+        settings: settings.clone(),
+        state: state.clone(),
+    };
+    let record = options.record.as_deref();
+    let recorder = record
+        .map(|path| Recorder::create(path, &header, Recorder::LIMIT_BYTES))
+        .transpose()?;
+    let log = (settings.daemon.event_ring, options.log);
+    let shared = Arc::new(Shared::new(clock, Names::new(options.names), log, (name, local)));
+    let (sender, receiver) = channel();
+    let manager = Manager {
+        shared: Arc::clone(&shared),
+        notes: Arc::new(Mutex::new(sender.clone())),
+        emulator,
+        config: options.config,
+    };
+    let config = manager_config(options.mode, local, &settings);
+    let driver = Driver::new(Parts {
+        sm: Sm::new(config, options.judge, state),
+        port,
+        until: options.until,
+        shared,
+        notes: (sender, receiver),
+        recorder,
+        folder,
+    })?;
+    let thread = thread::Builder::new()
+        .name("manager".to_owned())
+        .spawn(move || driver.run());
+    Ok(Running {
+        manager,
+        thread: thread.map_err(|cause| DaemonError::Thread { cause })?,
+    })
+}
+
+type Opened = (Box<dyn MadPort>, String, Option<HostHandle>);
+
+fn open_door(door: Door, mode: Mode, clock: Clock) -> Result<Opened, DaemonError> {
+    match door {
+        Door::Emulated { fabric, options, name } => {
+            let (host, handle) = Host::new(&fabric, &options, clock)?;
+            let port = EmulatedPort::new(host, options.seat.as_deref(), clock)?;
+            Ok((Box::new(port), name, Some(handle)))
+        }
+        Door::Port(spec) => {
+            let role = match mode {
+                Mode::Manage => Role::Manager,
+                Mode::DryRun | Mode::Watch => Role::Observer,
+            };
+            Ok((open(&spec, role)?, spec.to_string(), None))
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Threads beside the core's: one computes, one stores.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use selvedge_plan::Generation;
+use selvedge_sim::Par;
+use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
+use selvedge_store::{StateDir, StoreError};
+
+use crate::DaemonError;
+
+/// What reaches the core's thread from others.
+#[derive(Debug)]
+pub(crate) enum Note {
+    /// A job is done.
+    Computed {
+        generation: Generation,
+        result: Box<JobResult>,
+    },
+    /// State is stored, or could not be.
+    Persisted { id: u64, result: Result<(), StoreError> },
+    /// The operator wants something.
+    Command(Command),
+}
+
+/// A thread and the way to hand it work. It ends when this is dropped and its work is done.
+pub(crate) struct Worker<T> {
+    work: Option<Sender<T>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<T: Send + 'static> Worker<T> {
+    fn start(
+        name: &str,
+        notes: Sender<Note>,
+        mut run: impl FnMut(T, &Receiver<T>) -> Note + Send + 'static,
+    ) -> Result<Self, DaemonError> {
+        let (work, queue) = channel::<T>();
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                while let Ok(item) = queue.recv() {
+                    if notes.send(run(item, &queue)).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(|cause| DaemonError::Thread { cause })?;
+        Ok(Self {
+            work: Some(work),
+            thread: Some(thread),
+        })
+    }
+
+    pub(crate) fn hand(&self, item: T) {
+        // The thread ends only after this value; if it panicked, its work is lost as a crashed job's is.
+        if let Some(work) = &self.work {
+            let _ = work.send(item);
+        }
+    }
+}
+
+impl<T> Drop for Worker<T> {
+    fn drop(&mut self) {
+        self.work = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the thread that plans. A newer job supersedes those that wait.
+pub(crate) fn planner(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
+    Worker::start("plan", notes, |mut job: Box<Job>, queue| {
+        while let Ok(newer) = queue.try_recv() {
+            job = newer;
+        }
+        let run = AssertUnwindSafe(|| job.run(Par::Rayon));
+        let result = catch_unwind(run).unwrap_or_else(|_| JobResult {
+            // A defect in planning costs the plan, not the manager: what is in the switches stays.
+            outcome: None,
+            events: vec![Event::NoPlan],
+        });
+        Note::Computed {
+            generation: job.generation,
+            result: Box::new(result),
+        }
+    })
+}
+
+/// Starts the thread that stores; without a folder everything counts as stored.
+pub(crate) fn storer(
+    notes: Sender<Note>,
+    folder: Option<StateDir>,
+) -> Result<Worker<(u64, PersistentState)>, DaemonError> {
+    let mut last = None;
+    Worker::start("store", notes, move |(id, state): (u64, PersistentState), _| {
+        let result = match &folder {
+            Some(folder) if last.as_ref() != Some(&state) => folder.save_lids(&state.lids),
+            _ => Ok(()),
+        };
+        if result.is_ok() {
+            last = Some(state);
+        }
+        Note::Persisted { id, result }
+    })
+}
