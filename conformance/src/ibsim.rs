@@ -76,6 +76,8 @@ impl Ibsim {
             process: Running::start(command, folder, "ibsim")?,
         };
         simulator.wait_for_prompts(1)?;
+        // The first prompt comes before the sockets are bound (observed with 0.10), an answer to a command after it.
+        simulator.console("")?;
         Ok(simulator)
     }
 
