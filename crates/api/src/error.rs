@@ -42,6 +42,25 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// All kinds.
+    pub const ALL: [Self; 8] = [
+        Self::NotFound,
+        Self::BadRequest,
+        Self::NoEmulator,
+        Self::NoManager,
+        Self::NotYet,
+        Self::NoSuchPlace,
+        Self::Stopping,
+        Self::BadPolicy,
+    ];
+
+    /// HTTP status that goes with a code; 400 for codes of other rooms.
+    #[must_use]
+    pub fn status_of(code: &str) -> u16 {
+        let kind = Self::ALL.into_iter().find(|kind| kind.code() == code);
+        kind.map_or(400, Self::http_status)
+    }
+
     /// Stable code.
     #[must_use]
     pub const fn code(self) -> &'static str {

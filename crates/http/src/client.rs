@@ -1,0 +1,121 @@
+//! Asks a running process.
+
+use std::path::{Path, PathBuf};
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use selvedge_api::{Body, Document, Error, FaultReport, FaultRequest};
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+
+use crate::HttpError;
+
+/// Longest time for a whole answer: lists of the largest fabrics need less than a second.
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// Asks the process behind a socket.
+#[derive(Clone, Debug)]
+pub struct Client {
+    path: PathBuf,
+}
+
+impl Client {
+    /// A client of the process that listens at `path`.
+    #[must_use]
+    pub fn new(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// The socket.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `GET /api/v1/<what>`.
+    pub fn get<T: Body + DeserializeOwned>(&self, what: &str) -> Result<T, HttpError> {
+        self.read(&self.exchange(Method::GET, what, Bytes::new())?)
+    }
+
+    /// `POST /api/v1/<what>`, answered without a body.
+    pub fn post(&self, what: &str) -> Result<(), HttpError> {
+        self.exchange(Method::POST, what, Bytes::new()).map(drop)
+    }
+
+    /// Injects a fault.
+    pub fn fault(&self, request: &FaultRequest) -> Result<FaultReport, HttpError> {
+        let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "fault", body.into())?)
+    }
+
+    fn read<T: Body + DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, HttpError> {
+        let document: Document<T> = serde_json::from_slice(bytes).map_err(|error| self.foreign(&error))?;
+        if document.schema != T::SCHEMA || document.version != T::VERSION {
+            let what = format!("it answers {} version {}", document.schema, document.version);
+            return Err(HttpError::Foreign {
+                path: self.path.clone(),
+                what,
+            });
+        }
+        Ok(document.body)
+    }
+
+    fn exchange(&self, method: Method, what: &str, body: Bytes) -> Result<Bytes, HttpError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|cause| HttpError::Thread { cause })?;
+        let (status, bytes) = runtime.block_on(async {
+            match tokio::time::timeout(TIMEOUT, self.talk(method, what, body)).await {
+                Ok(result) => result,
+                Err(_) => Err(self.broken(format!("no answer within {} s", TIMEOUT.as_secs()))),
+            }
+        })?;
+        if status.is_success() {
+            return Ok(bytes);
+        }
+        let error: Document<Error> = serde_json::from_slice(&bytes).map_err(|error| self.foreign(&error))?;
+        Err(error.body.into())
+    }
+
+    async fn talk(&self, method: Method, what: &str, body: Bytes) -> Result<(StatusCode, Bytes), HttpError> {
+        let stream = UnixStream::connect(&self.path)
+            .await
+            .map_err(|cause| HttpError::Unreachable {
+                path: self.path.clone(),
+                cause,
+            })?;
+        let broken = |error: hyper::Error| self.broken(error.to_string());
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(broken)?;
+        // Ends with the conversation; its error reaches us through the request as well.
+        tokio::spawn(async move { drop(connection.await) });
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("/api/v1/{what}"))
+            .header(hyper::header::HOST, "selvedge")
+            .body(Full::new(body))
+            .map_err(|error| self.broken(error.to_string()))?;
+        let response = sender.send_request(request).await.map_err(broken)?;
+        let status = response.status();
+        let bytes = response.into_body().collect().await.map_err(broken)?.to_bytes();
+        Ok((status, bytes))
+    }
+
+    fn broken(&self, cause: String) -> HttpError {
+        HttpError::Broken {
+            path: self.path.clone(),
+            cause,
+        }
+    }
+
+    fn foreign(&self, error: &serde_json::Error) -> HttpError {
+        HttpError::Foreign {
+            path: self.path.clone(),
+            what: error.to_string(),
+        }
+    }
+}

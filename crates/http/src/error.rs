@@ -1,0 +1,60 @@
+//! Why the API cannot be served or reached.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why the API cannot be served or reached.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HttpError {
+    /// SLV-HTTP-0001: the socket cannot be made.
+    #[error("SLV-HTTP-0001: cannot listen on {}: {cause}; name another path (--socket)", path.display())]
+    Bind {
+        /// The socket.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-HTTP-0002: somebody else listens there.
+    #[error("SLV-HTTP-0002: another selvedge answers on {}; stop it, or name another path (--socket)", path.display())]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// SLV-HTTP-0003: nobody listens there.
+    #[error(
+        "SLV-HTTP-0003: no selvedge answers on {}: {cause}; start 'selvedge run', or name its socket (--socket)",
+        path.display()
+    )]
+    Unreachable {
+        /// The socket.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-HTTP-0004: the conversation broke off.
+    #[error("SLV-HTTP-0004: the answer from {} broke off: {cause}; see the log of the process there", path.display())]
+    Broken {
+        /// The socket.
+        path: PathBuf,
+        /// What went wrong.
+        cause: String,
+    },
+    /// SLV-HTTP-0005: an answer that is none of ours.
+    #[error("SLV-HTTP-0005: what answers on {} is no selvedge of this version: {what}", path.display())]
+    Foreign {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong with the answer.
+        what: String,
+    },
+    /// SLV-HTTP-0006: the server's thread cannot be started.
+    #[error("SLV-HTTP-0006: cannot start the API's thread: {cause}; raise the limit of processes (ulimit -u)")]
+    Thread {
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// The process there refused.
+    #[error(transparent)]
+    Refused(#[from] selvedge_api::Error),
+}

@@ -1,0 +1,86 @@
+//! The thread that serves the API and obeys signals.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::{self, JoinHandle};
+
+use selvedge_daemon::{Service, obey};
+use tokio::net::UnixListener;
+use tokio::sync::oneshot;
+
+use crate::{HttpError, router, socket};
+
+/// The thread that serves the API and obeys signals; it ends when this is dropped.
+pub struct Front {
+    path: Option<PathBuf>,
+    signal: Arc<AtomicI32>,
+    close: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Front {
+    /// Obeys signals, and serves the API on a socket at `path` if there is one.
+    pub fn open(path: Option<&Path>, service: Arc<dyn Service>) -> Result<Self, HttpError> {
+        let listener = path.map(socket::bind).transpose()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|cause| HttpError::Thread { cause })?;
+        let (close, closed) = oneshot::channel();
+        let signal = Arc::new(AtomicI32::new(0));
+        let seen = Arc::clone(&signal);
+        let serve = async move {
+            let serving = async {
+                match listener.map(UnixListener::from_std) {
+                    Some(Ok(listener)) => drop(axum::serve(listener, router(Arc::clone(&service))).await),
+                    Some(Err(_)) | None => std::future::pending().await,
+                }
+            };
+            let obeying = async {
+                if let Ok(number) = obey(Arc::clone(&service)).await {
+                    seen.store(number, Ordering::SeqCst);
+                }
+                // The API answers until the work is over.
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = serving => {}
+                () = obeying => {}
+                _ = closed => {}
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("http".to_owned())
+            .spawn(move || runtime.block_on(serve))
+            .map_err(|cause| HttpError::Thread { cause })?;
+        Ok(Self {
+            path: path.map(Path::to_owned),
+            signal,
+            close: Some(close),
+            thread: Some(thread),
+        })
+    }
+
+    /// The signal that ended the work, if one did.
+    #[must_use]
+    pub fn signal(&self) -> Option<i32> {
+        Some(self.signal.load(Ordering::SeqCst)).filter(|&number| number != 0)
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        if let Some(close) = self.close.take() {
+            let _ = close.send(());
+        }
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if let Some(path) = &self.path {
+            // A leftover socket is recognised and replaced by the next process.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
