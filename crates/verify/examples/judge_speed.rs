@@ -41,7 +41,7 @@ impl Tree {
             let name = format!("S{}-{}", number / (k * k), number % (k * k));
             switches.push(add(&mut builder, NodeKind::Switch, 1 + number, 2 * k, name));
         }
-        let mut link = |builder: &mut FabricBuilder, a: (NodeKey, usize), b: (NodeKey, usize)| {
+        let link = |builder: &mut FabricBuilder, a: (NodeKey, usize), b: (NodeKey, usize)| {
             builder.link((a.0, port(a.1)), (b.0, port(b.1))).expect("free ports");
         };
         for a in 0..k {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cdg::{Dependencies, DependencyGraph};
 use crate::finding::Traffic;
 use crate::ground::Ground;
-use crate::reach::Tally;
+use crate::tally::Tally;
 
 /// What the judge measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -47,6 +47,7 @@ impl Exit {
     }
 
     /// The channel, if it leads to a switch.
+    #[inline]
     pub const fn as_channel(self) -> Option<usize> {
         if self.0 >> Self::TAG_SHIFT == 0 {
             Some(self.0 as usize)
@@ -56,11 +57,13 @@ impl Exit {
     }
 
     /// True if a packet needs a lane to leave this way: it goes out on a link.
+    #[inline]
     pub const fn needs_lane(self) -> bool {
         self.0 >> Self::TAG_SHIFT <= 1
     }
 
     /// All cases apart.
+    #[inline]
     pub const fn way(self) -> Way {
         let index = self.0 & Self::INDEX;
         match self.0 >> Self::TAG_SHIFT {
@@ -268,6 +271,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Where an entry leads at a switch.
+    #[inline]
     pub fn exit(&self, switch: usize, entry: u8) -> Exit {
         let port = usize::from(entry);
         if port < self.stride {
@@ -288,12 +292,6 @@ impl<'a> Ground<'a> {
         (entry, self.exit(switch, entry))
     }
 
-    /// As [`Self::route`] for a LID that is not above [`Self::lowest_top`].
-    pub fn route_below_top(&self, switch: usize, lid: Lid) -> (u8, Exit) {
-        let entry = self.subject.tables.get(SwitchIdx::from_usize(switch), lid);
-        (entry, self.exit(switch, entry))
-    }
-
     /// LinearFDBTop of a switch.
     pub fn top(&self, switch: usize) -> Lid {
         self.tops[switch]
@@ -305,6 +303,7 @@ impl<'a> Ground<'a> {
     }
 
     /// Data lanes of the link at an egress port.
+    #[inline]
     pub fn lanes(&self, switch: usize, egress: u8) -> u8 {
         self.lanes[switch * self.stride + usize::from(egress)]
     }
@@ -349,7 +348,8 @@ impl<'a> Ground<'a> {
 fn tops(subject: &Subject<'_>) -> Vec<Lid> {
     let unlimited = Lid(u16::MAX);
     let top = |switch| match subject.switches {
-        Some(settings) => settings.get(switch).map_or(Lid::NONE, |s| Lid(s.linear_top)),
+        // A switch without planned settings is reported as such.
+        Some(settings) => settings.get(switch).map_or(unlimited, |s| Lid(s.linear_top)),
         None => unlimited,
     };
     subject.fabric.switches().indices().map(top).collect()

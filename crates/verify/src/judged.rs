@@ -47,7 +47,32 @@ impl JudgeOptions {
     }
 }
 
-/// A value that the judge has passed. Only [`judge`] makes one.
+/// A value that the judge has passed. Only [`judge`] makes one:
+///
+/// ```
+/// use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, Plan, ServiceLevels, SlToVl, Tables};
+/// use selvedge_types::Lid;
+/// use selvedge_verify::{JudgeOptions, judge};
+///
+/// let plan = Plan {
+///     generation: Generation::default(),
+///     engine: EngineName("none".to_owned()),
+///     lids: Lids::new(),
+///     tables: Tables::new(0, Lid::NONE),
+///     service_levels: ServiceLevels::default(),
+///     sl_to_vl: SlToVl::default(),
+///     lanes: 1,
+///     ports: Default::default(),
+///     end_ports: Default::default(),
+///     switches: Default::default(),
+/// };
+/// let (fabric, options) = (selvedge_fabric::Fabric::default(), JudgeOptions::default());
+/// let judged = judge(&fabric, &Installed::unknown(0), &plan, ChangeSet::default(), &options)?;
+/// assert!(judged.value().is_empty());
+/// # Ok::<(), Box<selvedge_verify::Refusal>>(())
+/// ```
+///
+/// Nothing else does:
 ///
 /// ```compile_fail,E0451
 /// let unjudged = selvedge_plan::ChangeSet::default();

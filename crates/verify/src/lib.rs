@@ -36,6 +36,7 @@ mod reach;
 mod settings;
 mod sl_vl;
 mod subject;
+mod tally;
 mod text;
 mod transition;
 mod verdict;

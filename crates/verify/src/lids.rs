@@ -101,7 +101,10 @@ fn switches(ground: &Ground<'_>, found: &mut Vec<Finding>) {
             found.push(Finding::new(Severity::Error, Fault::LinearTopLow { switch, top, need }));
         }
         let cap = subject.fabric.node(node).switch.map_or(u16::MAX, |s| s.linear_cap);
-        let planned = if subject.switches.is_some() { top } else { Lid::NONE };
+        let planned = subject
+            .switches
+            .and_then(|s| s.get(switch))
+            .map_or(Lid::NONE, |s| Lid(s.linear_top));
         let need = need.max(planned);
         // Entries are counted from LID 0.
         if need.0 >= cap {
@@ -137,4 +140,123 @@ fn stray_entries(ground: &Ground<'_>) -> Option<Finding> {
         lid,
     };
     Some(Finding::new(Severity::Warning, fault))
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, NodeIdx, SwitchIdx};
+    use selvedge_plan::Plan;
+    use selvedge_types::PortState;
+
+    use super::*;
+    use crate::{JudgeOptions, Subject, support, verify};
+
+    fn small() -> support::Net {
+        let mut net = support::Net::new(1, 4);
+        net.host(0).host(0);
+        net
+    }
+
+    /// Findings in words after `edit` of a good plan: a switch (LID 1) with two hosts (LIDs 2 and 3).
+    fn check(net: support::Net, edit: impl FnOnce(&mut Plan, [PortRef; 3]), want: &[&str]) {
+        let fabric = net.finish(PortState::Init);
+        let lids = support::lids(&fabric, 0);
+        let tables = support::minhop(&fabric, &lids);
+        let mut plan = support::plan(&fabric, lids, tables);
+        let ends: Vec<PortRef> = fabric.end_ports().map(|(at, _)| at).collect();
+        edit(&mut plan, ends.try_into().unwrap());
+        let verdict = verify(Subject::plan(&fabric, &plan), &JudgeOptions::default());
+        let found: Vec<_> = verdict.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), want.len(), "{found:?}");
+        for (found, want) in found.iter().zip(want) {
+            assert!(found.contains(want), "{found} has no {want}");
+        }
+    }
+
+    #[test]
+    fn every_live_end_port_has_its_own() {
+        check(small(), |_, _| {}, &[]);
+        check(
+            small(),
+            |plan, [_, host, _]| {
+                plan.lids.remove(host);
+                plan.ports.get_mut(&host).unwrap().lids = NO_LIDS;
+            },
+            &[
+                "SLV-JUDGE-0013 error: \"h0\"[1] has a trained link but no LID",
+                "SLV-JUDGE-0011",
+            ],
+        );
+        check(
+            small(),
+            |plan, [_, host, other]| plan.ports.get_mut(&host).unwrap().lids = plan.ports[&other].lids,
+            &[
+                "SLV-JUDGE-0015 error: LID 3 is given to \"h1\"[1] and to \"h0\"[1]",
+                "SLV-JUDGE-0016 error: \"h0\"[1] shall have LID 2 LMC 0, but its settings say LID 3",
+            ],
+        );
+        check(
+            small(),
+            |plan, [_, host, _]| {
+                let lmc = Lmc::new(2).unwrap();
+                plan.ports.get_mut(&host).unwrap().lids = LidRange {
+                    base: Lid(0xBFFC + 1),
+                    lmc,
+                };
+            },
+            &["SLV-JUDGE-0016", "SLV-JUDGE-0017"],
+        );
+        check(
+            small(),
+            |plan, [switch, ..]| {
+                let node = NodeIdx(7);
+                plan.lids
+                    .insert(PortRef { node, ..switch }, LidRange::single(Lid(9)))
+                    .unwrap();
+                plan.switches[SwitchIdx(0)].linear_top = 9;
+            },
+            &["SLV-JUDGE-0014 error: LID 9 is given to node 7[0]"],
+        );
+    }
+
+    #[test]
+    fn switches_hold_all_of_them() {
+        check(
+            small(),
+            |plan, _| plan.switches[SwitchIdx(0)].linear_top = 2,
+            &[
+                "SLV-JUDGE-0001 error: \"s0\" drops LID 3 of \"h1\"[1]",
+                "SLV-JUDGE-0009 error: \"s0\" is to have LinearFDBTop 2",
+            ],
+        );
+        let few_entries = |cap: u16| {
+            let mut net = small();
+            let builder: &mut FabricBuilder = net.builder();
+            let key = builder.nodes().next().unwrap().0;
+            builder.node_mut(key).switch.as_mut().unwrap().linear_cap = cap;
+            net
+        };
+        check(few_entries(4), |_, _| {}, &[]);
+        check(
+            few_entries(3),
+            |_, _| {},
+            &["SLV-JUDGE-0010 error: \"s0\" has 3 forwarding entries"],
+        );
+    }
+
+    #[test]
+    fn entries_of_nobody() {
+        check(
+            small(),
+            |plan, _| {
+                let mut tables = selvedge_plan::Tables::new(1, Lid(200));
+                *tables.block_mut(SwitchIdx(0), 0) = *plan.tables.block(SwitchIdx(0), 0);
+                tables.set(SwitchIdx(0), Lid(0), 1);
+                tables.set(SwitchIdx(0), Lid(100), 1);
+                tables.set(SwitchIdx(0), Lid(200), 2);
+                plan.tables = tables;
+            },
+            &["SLV-JUDGE-0011 warning: 2 entries for 2 LIDs that no port owns, the first is LID 100 at \"s0\""],
+        );
+    }
 }

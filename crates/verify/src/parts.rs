@@ -50,3 +50,64 @@ fn hosts_without_link<'a>(ground: &'a Ground<'_>) -> impl Iterator<Item = Findin
 fn alone_finding(host: Place, has_link: bool) -> Finding {
     Finding::new(Severity::Warning, Fault::HostAlone { host, has_link })
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::{Guid, NodeKind, PortState};
+
+    use super::*;
+    use crate::{Subject, support};
+
+    fn check(net: support::Net, want: &[&str]) {
+        let fabric = net.finish(PortState::Init);
+        let lids = support::lids(&fabric, 0);
+        let tables = support::updown(&fabric, &lids, selvedge_fabric::SwitchIdx(0));
+        let plan = support::plan(&fabric, lids, tables);
+        let found = findings(&Ground::new(Subject::plan(&fabric, &plan)));
+        let found: Vec<_> = found.iter().map(|f| f.fault.to_string()).collect();
+        assert_eq!(found.len(), want.len(), "{found:?}");
+        for (found, want) in found.iter().zip(want) {
+            assert!(found.contains(want), "{found} has no {want}");
+        }
+    }
+
+    #[test]
+    fn parts_and_hosts_alone() {
+        let mut net = support::Net::new(3, 4);
+        net.link(0, 1).host(0).host(1);
+        check(net, &["2 parts without a link between them; the largest has 2 of 2"]);
+        let mut net = support::Net::new(2, 4);
+        net.host(0).host(0).host(1);
+        check(
+            net,
+            &[
+                "2 parts without a link between them; the largest has 2 of 3 host ports, 4 pairs",
+                "\"h2\"[1] reaches no other",
+            ],
+        );
+        let mut net = support::Net::new(1, 4);
+        net.host(0).host(0).down(0, support::port(2));
+        check(net, &["\"h1\" has no trained link"]);
+    }
+
+    #[test]
+    fn two_hosts_on_one_cable() {
+        let mut net = support::Net::new(0, 1);
+        let builder = net.builder();
+        let a = builder.add(selvedge_fabric::Node::new(NodeKind::Ca, Guid(1), 1, "a"));
+        let b = builder.add(selvedge_fabric::Node::new(NodeKind::Ca, Guid(2), 1, "b"));
+        builder.link((a, support::port(1)), (b, support::port(1))).unwrap();
+        let fabric = net.finish(PortState::Init);
+        let lids = support::lids(&fabric, 0);
+        let tables = support::minhop(&fabric, &lids);
+        let plan = support::plan(&fabric, lids, tables);
+        let verdict = crate::verify(Subject::plan(&fabric, &plan), &crate::JudgeOptions::default());
+        assert_eq!(verdict.findings, []);
+        let figures = verdict.figures;
+        assert_eq!(
+            (figures.host_ports, figures.host_pairs, figures.host_pairs_reached),
+            (2, 2, 2)
+        );
+        assert_eq!((figures.parts, figures.pairs.delivered), (1, 2));
+    }
+}

@@ -4,13 +4,15 @@
 //! it from the tips carries the number of sources down to where each packet ends, and leaves the circles over.
 //! Walking the same order back gives hop counts and which loads were really delivered.
 
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_sim::Par;
 use selvedge_types::{Lid, Sl, Vl};
 
 use crate::cdg::Dependencies;
-use crate::finding::{Cause, Sources, Traffic};
+use crate::finding::{Sources, Traffic};
 use crate::ground::{Exit, Ground, Owner, Way};
 use crate::sl_vl::{LaneMap, LaneRule, level};
+use crate::tally::{Ends, Loss, Losses, Tally, What};
 
 const NONE: u32 = u32::MAX;
 
@@ -18,138 +20,6 @@ const NONE: u32 = u32::MAX;
 const CHUNKS: usize = 16;
 /// Memory that the dependency bits of all chunks may take together.
 const CHUNK_BYTES_MAX: usize = 1 << 29;
-
-/// How packets are lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// The switch drops them.
-    Dead(Cause),
-    /// They go round.
-    Loop {
-        /// Switches in the circle.
-        length: u32,
-    },
-    /// They leave where the owner is not.
-    Wrong(Exit),
-    /// They get no lane.
-    Lane(Vl),
-    /// The switch does not keep its own LID.
-    OwnLid,
-}
-
-impl What {
-    const CLASSES: usize = 5;
-
-    const fn class(self) -> usize {
-        match self {
-            Self::Dead(_) => 0,
-            Self::Loop { .. } => 1,
-            Self::Wrong(_) => 2,
-            Self::Lane(_) => 3,
-            Self::OwnLid => 4,
-        }
-    }
-}
-
-/// Packets of one LID that end badly at one switch.
-#[derive(Clone, Copy, Debug)]
-pub struct Loss {
-    /// The LID.
-    pub lid: Lid,
-    /// The switch; of a circle, the first.
-    pub switch: u32,
-    /// The entry there.
-    pub entry: u8,
-    /// How they end.
-    pub what: What,
-    /// How many sources are hit.
-    pub from: Sources,
-    /// True if no host is at either end.
-    pub between_switches: bool,
-}
-
-/// Losses, the first of each class kept, all counted.
-#[derive(Debug)]
-pub struct Losses {
-    /// Kept ones by class, those between switches apart.
-    pub kept: Vec<Vec<Loss>>,
-    /// How many there were in each of the lists.
-    pub totals: Vec<u64>,
-    keep: usize,
-}
-
-impl Losses {
-    fn new(keep: usize) -> Self {
-        Self {
-            kept: vec![Vec::new(); 2 * What::CLASSES],
-            totals: vec![0; 2 * What::CLASSES],
-            keep,
-        }
-    }
-
-    fn add(&mut self, loss: Loss) {
-        let list = 2 * loss.what.class() + usize::from(loss.between_switches);
-        self.totals[list] += 1;
-        if self.kept[list].len() < self.keep {
-            self.kept[list].push(loss);
-        }
-    }
-
-    fn append(&mut self, later: Self) {
-        for (list, losses) in later.kept.into_iter().enumerate() {
-            let room = self.keep - self.kept[list].len();
-            self.kept[list].extend(losses.into_iter().take(room));
-            self.totals[list] += later.totals[list];
-        }
-    }
-}
-
-/// Where packets ended: pairs of a source end port and a LID.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ends {
-    /// At the owner.
-    pub delivered: u64,
-    /// In a drop, a circle, at a wrong port or for want of a lane, by [`What`].
-    pub lost: [u64; What::CLASSES],
-    /// Dropped towards a part of the fabric that the source has no link to, or a port without a link.
-    pub apart: u64,
-    /// Delivered from host ports to the base LID of host ports.
-    pub host_pairs: u64,
-}
-
-/// What the passes over all destinations found.
-#[derive(Debug)]
-pub struct Tally {
-    /// Losses in order of LIDs.
-    pub losses: Losses,
-    /// Channel dependencies.
-    pub dependencies: Dependencies,
-    /// Host pairs by lane, then channel.
-    pub loads: Vec<u64>,
-    /// Host pairs by number of links between switches on their way.
-    pub hops: Vec<u64>,
-    /// Where packets ended.
-    pub ends: Ends,
-}
-
-impl Tally {
-    fn merge(mut self, later: Self) -> Self {
-        self.losses.append(later.losses);
-        self.dependencies.merge(&later.dependencies);
-        add(&mut self.loads, &later.loads);
-        self.hops.resize(self.hops.len().max(later.hops.len()), 0);
-        add(&mut self.hops, &later.hops);
-        add(&mut self.ends.lost, &later.ends.lost);
-        self.ends.delivered += later.ends.delivered;
-        self.ends.apart += later.ends.apart;
-        self.ends.host_pairs += later.ends.host_pairs;
-        self
-    }
-}
-
-fn add(sum: &mut [u64], more: &[u64]) {
-    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
-}
 
 /// A LID that packets are sent to.
 #[derive(Clone, Copy, Debug)]
@@ -198,6 +68,9 @@ struct Walker<'g> {
     /// Slots of a route: see [`LaneRule`].
     slots: usize,
     lowest_top: Lid,
+    /// One block of every switch, by LID, then switch; and which block.
+    tile: Vec<u8>,
+    tile_of: Option<usize>,
     entries: Vec<u8>,
     exits: Vec<Exit>,
     /// Next switch on the way; [`NONE`] where packets end.
@@ -231,6 +104,8 @@ impl<'g> Walker<'g> {
             lanes,
             slots,
             lowest_top: ground.lowest_top(),
+            tile: vec![NO_PATH; switches * BLOCK_LIDS],
+            tile_of: None,
             entries: vec![0; switches],
             exits: vec![Exit::OWN; switches],
             next: vec![NONE; switches],
@@ -277,12 +152,37 @@ impl<'g> Walker<'g> {
 
     /// The entries of the LID.
     fn read(&mut self, lid: Lid) {
-        for switch in 0..self.ground.switches {
-            (self.entries[switch], self.exits[switch]) = if lid > self.lowest_top {
-                self.ground.route(switch, lid)
-            } else {
-                self.ground.route_below_top(switch, lid)
-            };
+        let switches = self.ground.switches;
+        let block = lid.index() / BLOCK_LIDS;
+        if self.tile_of != Some(block) {
+            self.turn_tile(block);
+        }
+        let row = lid.index() % BLOCK_LIDS * switches;
+        self.entries.copy_from_slice(&self.tile[row..row + switches]);
+        for (switch, (exit, &entry)) in self.exits.iter_mut().zip(&self.entries).enumerate() {
+            *exit = self.ground.exit(switch, entry);
+        }
+        if lid > self.lowest_top {
+            for switch in 0..switches {
+                self.exits[switch] = self.ground.route(switch, lid).1;
+            }
+        }
+    }
+
+    /// Tables have the LIDs of a switch side by side; a pass wants the switches of a LID so.
+    fn turn_tile(&mut self, block: usize) {
+        self.tile_of = Some(block);
+        self.tile.fill(NO_PATH);
+        let tables = self.ground.subject.tables;
+        if block >= tables.blocks() {
+            return;
+        }
+        let last = tables.top().index() - block * BLOCK_LIDS;
+        for (column, switch) in tables.switch_indices().enumerate() {
+            let row = tables.block(switch, block);
+            for (i, &entry) in row.iter().enumerate().take(last + 1) {
+                self.tile[i * self.ground.switches + column] = entry;
+            }
         }
     }
 
@@ -579,7 +479,7 @@ impl<'g> Walker<'g> {
     /// Hands the losses of a destination over: by switch, those for want of the same lane as one.
     fn settle(&mut self, to: Destination) {
         if let Owner::Switch(owner) = to.owner
-            && self.exits[owner as usize] != Exit::OWN
+            && self.entries[owner as usize] != 0
         {
             self.tally.losses.add(Loss {
                 lid: to.lid,
@@ -614,6 +514,7 @@ impl<'g> Walker<'g> {
     }
 }
 
+#[inline]
 fn count(hops: &mut Vec<u64>, distance: usize, hosts: u32) {
     if hosts == 0 {
         return;

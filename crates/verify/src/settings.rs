@@ -160,3 +160,106 @@ fn both_ends(fabric: &Fabric, a: (PortRef, &PortSettings), b: (PortRef, &PortSet
         found.push(Finding::new(Severity::Error, fault));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_plan::Plan;
+    use selvedge_types::{Mtu, PortState};
+
+    use super::*;
+    use crate::{JudgeOptions, Subject, support, verify};
+
+    /// Findings in words after `edit` of a good plan: two switches, a host on each.
+    fn check(edit: impl FnOnce(&mut Plan, PortRef, PortRef), want: &[&str]) {
+        let mut net = support::Net::new(2, 4);
+        net.link(0, 1).host(0).host(1);
+        let fabric = net.finish(PortState::Init);
+        let lids = support::lids(&fabric, 0);
+        let tables = support::minhop(&fabric, &lids);
+        let mut plan = support::plan(&fabric, lids, tables);
+        let link = fabric.links().next().unwrap();
+        edit(&mut plan, link.a, link.b);
+        let verdict = verify(Subject::plan(&fabric, &plan), &JudgeOptions::default());
+        let found: Vec<_> = verdict.findings.iter().map(ToString::to_string).collect();
+        assert_eq!(found.len(), want.len(), "{found:?}");
+        for (found, want) in found.iter().zip(want) {
+            assert!(found.contains(want), "{found} has no {want}");
+        }
+    }
+
+    fn edit_port(plan: &mut Plan, at: PortRef, edit: impl FnOnce(&mut PortSettings)) {
+        edit(plan.ports.get_mut(&at).unwrap());
+    }
+
+    #[test]
+    fn a_good_plan() {
+        check(|_, _, _| {}, &[]);
+    }
+
+    #[test]
+    fn both_ends_agree() {
+        check(
+            |plan, a, _| edit_port(plan, a, |s| s.mtu = Mtu::B2048),
+            &["SLV-JUDGE-0018 error: \"s0\"[1] is to send up to 2048 bytes, \"s1\"[1] up to 4096"],
+        );
+        check(
+            |plan, _, b| edit_port(plan, b, |s| s.oper_vls = 2),
+            &["SLV-JUDGE-0019 error: \"s0\"[1] is to run OperationalVLs 4, \"s1\"[1] 2"],
+        );
+    }
+
+    #[test]
+    fn limits() {
+        check(
+            |plan, a, b| {
+                edit_port(plan, a, |s| s.oper_vls = 5);
+                edit_port(plan, b, |s| s.oper_vls = 5);
+            },
+            &[
+                "OperationalVLs is 5, allowed are values up to 4",
+                "\"s1\"[1]: OperationalVLs",
+            ],
+        );
+        check(|plan, a, _| edit_port(plan, a, |s| s.hoq_life = 32), &["HOQLife is 32"]);
+        check(
+            |plan, a, _| edit_port(plan, a, |s| s.vl_stall_count = 8),
+            &["VLStallCount"],
+        );
+        check(
+            |plan, a, _| edit_port(plan, a, |s| s.m_key_protect = 4),
+            &["M_KeyProtectBits"],
+        );
+        check(
+            |plan, a, _| edit_port(plan, a, |s| s.subnet_timeout = 32),
+            &["SubnetTimeOut"],
+        );
+        check(
+            |plan, a, _| edit_port(plan, a, |s| s.sm_lid = Lid(77)),
+            &["MasterSMLID is 77"],
+        );
+        check(
+            |plan, _, _| plan.switches[selvedge_fabric::SwitchIdx(1)].lifetime = 32,
+            &["\"s1\": LifeTimeValue is 32"],
+        );
+    }
+
+    #[test]
+    fn nothing_forgotten_nothing_invented() {
+        check(
+            |plan, a, _| assert!(plan.ports.remove(&a).is_some()),
+            &["SLV-JUDGE-0021 error: \"s0\"[1] is in use"],
+        );
+        check(
+            |plan, a, _| {
+                let port = PortNum::new(9).unwrap();
+                let settings = plan.ports[&a];
+                plan.ports.insert(PortRef { node: a.node, port }, settings);
+            },
+            &["SLV-JUDGE-0022 error: the plan has settings for \"s0\"[9]"],
+        );
+        check(
+            |plan, _, _| plan.switches = plan.switches.iter().copied().take(1).collect(),
+            &["SLV-JUDGE-0021 error: \"s1\" is in use"],
+        );
+    }
+}

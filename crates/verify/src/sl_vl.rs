@@ -31,6 +31,7 @@ pub struct Uniform {
 impl LaneRule for Uniform {
     const BY_INGRESS: bool = false;
 
+    #[inline]
     fn slot(self, ground: &Ground<'_>, switch: usize, _ingress: u8, egress: u8) -> Result<usize, Vl> {
         if self.everywhere || is_operational(self.vl, ground.lanes(switch, egress)) {
             Ok(0)
@@ -39,6 +40,7 @@ impl LaneRule for Uniform {
         }
     }
 
+    #[inline]
     fn lane(self, _slot: usize) -> usize {
         // Asked only where a packet got its lane, so never VL15.
         usize::from(self.vl.get())

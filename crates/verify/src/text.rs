@@ -117,23 +117,34 @@ impl fmt::Display for Fault {
             | Self::Loop { .. }
             | Self::WrongDelivery { .. }
             | Self::OwnLid { .. }
-            | Self::LaneDrop { .. }
-            | Self::Cycle { .. }
+            | Self::LaneDrop { .. } => loss_text(self, f),
+            Self::Cycle { .. }
             | Self::StrayEntries { .. }
             | Self::TableShape { .. }
             | Self::Separated { .. }
-            | Self::HostAlone { .. } => route_text(self, f),
+            | Self::HostAlone { .. } => fabric_text(self, f),
             Self::ChangeMissing { .. }
             | Self::ChangeBeyond { .. }
             | Self::EarlyActivation { .. }
             | Self::IllegalState { .. }
             | Self::Generation { .. } => change_text(self, f),
-            _ => setting_text(self, f),
+            Self::LinearTopLow { .. }
+            | Self::LinearCap { .. }
+            | Self::LidMissing { .. }
+            | Self::LidOfNoPort { .. }
+            | Self::LidDuplicate { .. }
+            | Self::LidMismatch { .. }
+            | Self::LidRange { .. } => lid_text(self, f),
+            Self::MtuMismatch { .. }
+            | Self::LanesMismatch { .. }
+            | Self::SettingRange { .. }
+            | Self::Unplanned { .. }
+            | Self::NoSuchPlace { .. } => setting_text(self, f),
         }
     }
 }
 
-fn route_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn loss_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match fault {
         Fault::BlackHole {
             switch,
@@ -190,6 +201,12 @@ fn route_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             sl.get(),
             vl.get()
         ),
+        _ => Ok(()),
+    }
+}
+
+fn fabric_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
         Fault::Cycle { traffic, length } => {
             write!(
                 f,
@@ -226,7 +243,7 @@ fn route_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-fn setting_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn lid_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match fault {
         Fault::LinearTopLow { switch, top, need } => {
             write!(
@@ -265,6 +282,12 @@ fn setting_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             lids.base,
             lids.lmc.get()
         ),
+        _ => Ok(()),
+    }
+}
+
+fn setting_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
         Fault::MtuMismatch {
             port,
             mtu,

@@ -268,3 +268,175 @@ const fn attribute_of(op: &Op) -> Attribute {
         Op::Port { .. } => Attribute::PortInfo,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::PortSettings;
+    use selvedge_plan::{Phase, changes};
+
+    use super::*;
+    use crate::support;
+
+    fn start(state: PortState) -> (Fabric, Plan, Installed) {
+        let mut net = support::Net::new(2, 4);
+        net.link(0, 1).host(0).host(1);
+        let fabric = net.finish(state);
+        let lids = support::lids(&fabric, 0);
+        let tables = support::minhop(&fabric, &lids);
+        let plan = support::plan(&fabric, lids, tables);
+        (fabric, plan, Installed::unknown(2))
+    }
+
+    /// What is found of the change set after `edit`, as codes.
+    fn check(state: PortState, edit: impl FnOnce(&mut ChangeSet), want: &[&str]) {
+        let (fabric, plan, installed) = start(state);
+        let mut set = changes(&fabric, &installed, &plan);
+        edit(&mut set);
+        let found = findings(&fabric, &installed, &plan, &set);
+        let codes: Vec<_> = found.iter().map(|f| &f.code["SLV-JUDGE-".len()..]).collect();
+        assert_eq!(
+            codes,
+            want,
+            "{:?}",
+            found.iter().map(ToString::to_string).collect::<Vec<_>>()
+        );
+    }
+
+    fn take(set: &mut ChangeSet, phase: usize, which: impl Fn(&Op) -> bool) -> Op {
+        let ops = &mut set.phases[phase].ops;
+        let at = ops.iter().position(which).unwrap();
+        ops.remove(at)
+    }
+
+    const fn is_lft(op: &Op) -> bool {
+        matches!(op, Op::Lft { .. })
+    }
+
+    #[test]
+    fn a_computed_change_set_passes_whatever_the_ports_do() {
+        for state in [PortState::Init, PortState::Armed, PortState::Active] {
+            check(state, |_| {}, &[]);
+        }
+    }
+
+    #[test]
+    fn nothing_to_do_is_judged_too() {
+        let (fabric, plan, mut installed) = start(PortState::Active);
+        let empty = ChangeSet {
+            generation: plan.generation,
+            phases: Vec::new(),
+        };
+        let missing = findings(&fabric, &installed, &plan, &empty);
+        let blocks = |found: &[Finding]| {
+            let is_block = |f: &&Finding| f.to_string().contains("LFT block");
+            found.iter().filter(is_block).count()
+        };
+        assert_eq!(blocks(&missing), 2);
+        for switch in fabric.switches().indices() {
+            installed.learn(switch, 0, *plan.tables.block(switch, 0));
+        }
+        assert_eq!(blocks(&findings(&fabric, &installed, &plan, &empty)), 0);
+    }
+
+    #[test]
+    fn what_is_left_out_is_missed() {
+        check(PortState::Init, |set| drop(take(set, 0, is_lft)), &["0030"]);
+        let is_switch = |op: &Op| matches!(op, Op::Switch { .. });
+        check(PortState::Init, |set| drop(take(set, 0, is_switch)), &["0030"]);
+        let is_pkeys = |op: &Op| matches!(op, Op::PKeys { .. });
+        check(PortState::Init, |set| drop(take(set, 0, is_pkeys)), &["0030"]);
+        // Left in ARMED.
+        let is_port = |op: &Op| matches!(op, Op::Port { .. });
+        check(PortState::Init, |set| drop(take(set, 1, is_port)), &["0030"]);
+    }
+
+    #[test]
+    fn what_the_plan_does_not_say_is_found() {
+        let edit_first = |edit: fn(&mut Op)| move |set: &mut ChangeSet| set.phases[0].ops.iter_mut().for_each(edit);
+        let entries = edit_first(|op| {
+            if let Op::Lft { data, .. } = op {
+                data[1] ^= 1;
+            }
+        });
+        check(PortState::Active, entries, &["0031", "0031"]);
+        let blocks = edit_first(|op| {
+            if let Op::Lft { block, .. } = op {
+                *block = 700;
+            }
+        });
+        check(PortState::Active, blocks, &["0031", "0031", "0030", "0030"]);
+        let settings = edit_first(|op| {
+            if let Op::Switch { settings, .. } = op {
+                settings.linear_top += 1;
+            }
+        });
+        check(PortState::Active, settings, &["0031", "0031"]);
+        let keys = edit_first(|op| {
+            if let Op::PKeys { keys, .. } = op {
+                keys.clear();
+            }
+        });
+        check(PortState::Active, keys, &["0031", "0031", "0031", "0031"]);
+        let stranger = |set: &mut ChangeSet| {
+            let port = PortRef {
+                node: NodeIdx(99),
+                port: PortNum::MANAGEMENT,
+            };
+            let settings = PortSettings::default();
+            set.phases[0].ops.push(Op::Port {
+                port,
+                settings,
+                state: None,
+            });
+        };
+        check(PortState::Active, stranger, &["0031"]);
+        check(
+            PortState::Active,
+            |set| set.generation = set.generation.next(),
+            &["0034"],
+        );
+    }
+
+    #[test]
+    fn activation_waits_for_tables() {
+        let late_table = |set: &mut ChangeSet| {
+            let op = take(set, 0, is_lft);
+            set.phases[1].ops.push(op);
+        };
+        check(PortState::Init, late_table, &["0032"; 6]);
+        let later_switch = |set: &mut ChangeSet| {
+            let op = take(set, 0, |op| matches!(op, Op::Switch { .. }));
+            set.phases.push(Phase {
+                label: "late",
+                ops: vec![op],
+            });
+        };
+        check(PortState::Init, later_switch, &["0032"; 6]);
+        // P_Keys of a host concern that host's port alone.
+        let late_keys = |set: &mut ChangeSet| {
+            let op = take(
+                set,
+                0,
+                |op| matches!(op, Op::PKeys { port, .. } if port.port != PortNum::MANAGEMENT),
+            );
+            set.phases[1].ops.push(op);
+        };
+        check(PortState::Init, late_keys, &["0032"]);
+        // All in one phase: states in any order.
+        let at_once = |set: &mut ChangeSet| {
+            let ops = set.phases.remove(1).ops;
+            set.phases[0].ops.extend(ops);
+        };
+        let want: Vec<&str> = ["0033"; 6].into_iter().chain(["0032"; 6]).collect();
+        check(PortState::Init, at_once, &want);
+        // Without being armed first.
+        let unarmed = |set: &mut ChangeSet| {
+            set.phases[0].ops.iter_mut().for_each(|op| {
+                if let Op::Port { state, .. } = op {
+                    *state = None;
+                }
+            });
+        };
+        check(PortState::Init, unarmed, &["0033"; 6]);
+    }
+}

@@ -11,9 +11,10 @@ use crate::finding::{Fault, Finding, Place, Severity, Traffic};
 use crate::ground::{Ground, Way};
 use crate::judged::JudgeOptions;
 use crate::kind::Kind;
-use crate::reach::{Loss, Losses, What, follow};
+use crate::reach::follow;
 use crate::sl_vl::{LaneMap, level};
 use crate::subject::Subject;
+use crate::tally::{Loss, Losses, What};
 use crate::witness::Finder;
 use crate::{lids, parts, settings};
 

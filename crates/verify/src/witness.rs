@@ -6,8 +6,8 @@ use selvedge_types::{Lid, PortNum, Vl};
 use crate::cdg::{DependencyGraph, Vertex};
 use crate::finding::{Hop, Place, Step, Traffic, Witness};
 use crate::ground::{Exit, Ground, Owner, Way};
-use crate::reach::{Loss, What};
 use crate::sl_vl::{LaneMap, level};
+use crate::tally::{Loss, What};
 
 /// A packet at a switch.
 #[derive(Clone, Copy, Debug)]

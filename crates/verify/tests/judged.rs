@@ -1,4 +1,5 @@
 //! The judge is judged: 1,000 seeded single-entry corruptions of each class, classified as by brute force.
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
 
 mod brute;
 mod support;
@@ -41,6 +42,7 @@ fn classified(fabric: &Fabric, verdict: &Verdict) -> BTreeMap<(Class, SwitchIdx,
 /// A cycle that a witness claims must be made of dependencies the brute force saw, and close.
 fn check_cycle(fabric: &Fabric, brute: &Brute, traffic: Traffic, steps: &[Step]) {
     assert!(!steps.is_empty());
+    let edges = brute.edges(traffic);
     let channel = |step: &Step| {
         let node = fabric.find(step.hop.switch.node_guid).unwrap();
         let ingress = step.hop.ingress;
@@ -54,7 +56,7 @@ fn check_cycle(fabric: &Fabric, brute: &Brute, traffic: Traffic, steps: &[Step])
         let egress = PortNum::new(step.hop.egress).unwrap();
         let wanted = (PortRef { node, port: egress }, step.hop.vl.unwrap().get());
         assert_eq!(wanted, channel(next), "the cycle has a gap");
-        assert!(brute.depends(traffic, channel(step), wanted), "nobody makes {step}");
+        assert!(edges.contains(&(channel(step), wanted)), "nobody makes {step}");
     }
 }
 
@@ -185,7 +187,11 @@ fn run(name: &str, corrupt: impl Fn(&Fabric, &mut Plan, &mut Rng)) -> (BTreeMap<
         let classes = compare(&fabric, &plan, &format!("{name} {case}"));
         clean += u64::from(classes.is_empty());
         for class in classes {
-            *seen.entry(class.without_lane()).or_insert(0) += 1;
+            let class = match class {
+                Class::LaneDrop(_) => Class::LaneDrop(0),
+                other => other,
+            };
+            *seen.entry(class).or_insert(0) += 1;
         }
     }
     println!("{name}: {seen:?}, none {clean}");

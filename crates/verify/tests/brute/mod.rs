@@ -19,15 +19,6 @@ pub enum Class {
     Cycle,
 }
 
-impl Class {
-    pub fn without_lane(self) -> Self {
-        match self {
-            Self::LaneDrop(_) => Self::LaneDrop(0),
-            other => other,
-        }
-    }
-}
-
 /// A directed link, named by the port that sends into it, and a lane.
 pub type Channel = (PortRef, u8);
 
@@ -56,7 +47,7 @@ impl Brute {
                 }
             }
             if let Some(own) = fabric.switch_index(owner.node)
-                && (plan.tables.get(own, lid) != 0 || lid.0 > plan.switches[own].linear_top)
+                && plan.tables.get(own, lid) != 0
             {
                 brute.found.insert((Class::OwnLid, own, lid), (0, 0));
                 brute.bad_pair = true;
@@ -152,13 +143,9 @@ impl Brute {
         self.bad_pair |= traffic != Traffic::Switches;
     }
 
-    fn edges(&self, upto: Traffic) -> BTreeSet<(Channel, Channel)> {
+    pub fn edges(&self, upto: Traffic) -> BTreeSet<(Channel, Channel)> {
         let parts = self.dependencies.range(..=upto);
         parts.flat_map(|(_, edges)| edges.iter().copied()).collect()
-    }
-
-    pub fn depends(&self, upto: Traffic, held: Channel, wanted: Channel) -> bool {
-        self.edges(upto).contains(&(held, wanted))
     }
 
     /// The first traffic with which a cycle appears.

@@ -1,0 +1,144 @@
+//! What the passes found: losses, dependencies, loads, ends. Parts merge to the same whatever the split.
+
+use selvedge_types::{Lid, Vl};
+
+use crate::cdg::Dependencies;
+use crate::finding::{Cause, Sources};
+use crate::ground::Exit;
+
+/// How packets are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The switch drops them.
+    Dead(Cause),
+    /// They go round.
+    Loop {
+        /// Switches in the circle.
+        length: u32,
+    },
+    /// They leave where the owner is not.
+    Wrong(Exit),
+    /// They get no lane.
+    Lane(Vl),
+    /// The switch does not keep its own LID.
+    OwnLid,
+}
+
+impl What {
+    /// Number of kinds.
+    pub const CLASSES: usize = 5;
+
+    /// A number for each kind of loss.
+    pub const fn class(self) -> usize {
+        match self {
+            Self::Dead(_) => 0,
+            Self::Loop { .. } => 1,
+            Self::Wrong(_) => 2,
+            Self::Lane(_) => 3,
+            Self::OwnLid => 4,
+        }
+    }
+}
+
+/// Packets of one LID that end badly at one switch.
+#[derive(Clone, Copy, Debug)]
+pub struct Loss {
+    /// The LID.
+    pub lid: Lid,
+    /// The switch; of a circle, the first.
+    pub switch: u32,
+    /// The entry there.
+    pub entry: u8,
+    /// How they end.
+    pub what: What,
+    /// How many sources are hit.
+    pub from: Sources,
+    /// True if no host is at either end.
+    pub between_switches: bool,
+}
+
+/// Losses, the first of each class kept, all counted.
+#[derive(Debug)]
+pub struct Losses {
+    /// Kept ones by class, those between switches apart.
+    pub kept: Vec<Vec<Loss>>,
+    /// How many there were in each of the lists.
+    pub totals: Vec<u64>,
+    keep: usize,
+}
+
+impl Losses {
+    /// Keeps so many of each list.
+    pub fn new(keep: usize) -> Self {
+        Self {
+            kept: vec![Vec::new(); 2 * What::CLASSES],
+            totals: vec![0; 2 * What::CLASSES],
+            keep,
+        }
+    }
+
+    /// Counts a loss, keeps it while there is room.
+    pub fn add(&mut self, loss: Loss) {
+        let list = 2 * loss.what.class() + usize::from(loss.between_switches);
+        self.totals[list] += 1;
+        if self.kept[list].len() < self.keep {
+            self.kept[list].push(loss);
+        }
+    }
+
+    fn append(&mut self, later: Self) {
+        for (list, losses) in later.kept.into_iter().enumerate() {
+            let room = self.keep - self.kept[list].len();
+            self.kept[list].extend(losses.into_iter().take(room));
+            self.totals[list] += later.totals[list];
+        }
+    }
+}
+
+/// Where packets ended: pairs of a source end port and a LID.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ends {
+    /// At the owner.
+    pub delivered: u64,
+    /// In a drop, a circle, at a wrong port or for want of a lane, by [`What`].
+    pub lost: [u64; What::CLASSES],
+    /// Dropped towards a part of the fabric that the source has no link to, or a port without a link.
+    pub apart: u64,
+    /// Delivered from host ports to the base LID of host ports.
+    pub host_pairs: u64,
+}
+
+/// What the passes over all destinations found.
+#[derive(Debug)]
+pub struct Tally {
+    /// Losses in order of LIDs.
+    pub losses: Losses,
+    /// Channel dependencies.
+    pub dependencies: Dependencies,
+    /// Host pairs by lane, then channel.
+    pub loads: Vec<u64>,
+    /// Host pairs by number of links between switches on their way.
+    pub hops: Vec<u64>,
+    /// Where packets ended.
+    pub ends: Ends,
+}
+
+impl Tally {
+    /// Adds what was found for later LIDs.
+    pub fn merge(mut self, later: Self) -> Self {
+        self.losses.append(later.losses);
+        self.dependencies.merge(&later.dependencies);
+        add(&mut self.loads, &later.loads);
+        self.hops.resize(self.hops.len().max(later.hops.len()), 0);
+        add(&mut self.hops, &later.hops);
+        add(&mut self.ends.lost, &later.ends.lost);
+        self.ends.delivered += later.ends.delivered;
+        self.ends.apart += later.ends.apart;
+        self.ends.host_pairs += later.ends.host_pairs;
+        self
+    }
+}
+
+fn add(sum: &mut [u64], more: &[u64]) {
+    sum.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+}
