@@ -54,6 +54,11 @@ pub enum LabError {
         /// Where.
         line: String,
     },
+    /// SLV-LAB-0006: the subject is not built.
+    #[error(
+        "SLV-LAB-0006: no 'selvedge' beside this test program: run 'cargo build --workspace', or name one in SELVEDGE"
+    )]
+    MissingSubject,
 }
 
 /// As `Display`: tests show errors through `Debug`.

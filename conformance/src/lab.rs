@@ -1,5 +1,6 @@
 //! A scratch folder and a socket name of its own, and peers in it.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +21,10 @@ const SHIM_FOLDERS: [&str; 5] = [
     "/usr/local/lib/umad2sim",
 ];
 /// How long a diagnostic may take, unless the test says otherwise.
-const CLIENT_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const CLIENT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Diagnostics running at a time: a simulator has ten places, and they wait for it most of the time.
+const AT_A_TIME: usize = 3;
 
 /// A scratch folder and a socket name of its own; labs run side by side.
 ///
@@ -95,6 +99,27 @@ impl PeerLab {
         self.run(node, program, arguments)?.success()
     }
 
+    /// Outputs of the same program with each of these argument lists; a few run at a time.
+    pub fn outputs(&self, node: &str, program: &str, calls: Vec<Vec<String>>) -> Result<Vec<String>, LabError> {
+        let mut running = VecDeque::new();
+        let mut outputs = Vec::with_capacity(calls.len());
+        let mut end_first = |running: &mut VecDeque<Running>| match running.pop_front() {
+            Some(first) => first.finish(CLIENT_LIMIT)?.success().map(|output| outputs.push(output)),
+            None => Ok(()),
+        };
+        for call in calls {
+            if running.len() == AT_A_TIME {
+                end_first(&mut running)?;
+            }
+            let arguments: Vec<_> = call.iter().map(String::as_str).collect();
+            running.push_back(self.spawn(&self.base, node, program, &arguments)?);
+        }
+        while !running.is_empty() {
+            end_first(&mut running)?;
+        }
+        Ok(outputs)
+    }
+
     /// Starts a client at `node` of the simulator, or relay, named `base`.
     pub fn spawn(&self, base: &str, node: &str, program: &str, arguments: &[&str]) -> Result<Running, LabError> {
         let label = Path::new(program)
@@ -116,7 +141,7 @@ impl PeerLab {
         Ok(command)
     }
 
-    fn sub_folder(&self, label: &str) -> Result<PathBuf, LabError> {
+    pub(crate) fn sub_folder(&self, label: &str) -> Result<PathBuf, LabError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("{label}-{number}"));
         fs::create_dir_all(&folder).map_err(LabError::io("creating", folder.display()))?;

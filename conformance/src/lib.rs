@@ -3,7 +3,9 @@
 //! - [`PeerLab`]: a scratch folder and a socket name of its own; starts peers in it and ends them with it.
 //! - [`Ibsim`]: a running simulator, with its console.
 //! - [`OpenSm`]: a running subnet manager.
+//! - [`binary`]: the subject, `selvedge`; [`PeerLab::selvedge`] runs it.
 //! - [`Relay`]: stands between clients and a simulator and counts what they send.
+//! - [`Survey`]: a fabric as the diagnostics see it, and what of it differs from a file and a plan.
 //! - [`parse`]: reads what the peers print.
 //!
 //! Labs run side by side: each has its own socket name. Heavy ones (whole fabrics) hold a [`HeavyLock`], because ibsim
@@ -19,7 +21,10 @@ mod opensm;
 pub mod parse;
 mod process;
 mod relay;
+mod selvedge;
+mod survey;
 mod wait;
+mod walk;
 
 pub use error::LabError;
 pub use ibsim::{Ibsim, NetSize};
@@ -28,4 +33,7 @@ pub use lock::HeavyLock;
 pub use opensm::{OpenSm, OpenSmOptions};
 pub use process::{Finished, Running};
 pub use relay::{MadCounts, MadKind, Relay};
+pub use selvedge::binary;
+pub use survey::{EndPort, Survey};
 pub use wait::until;
+pub use walk::walk;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use crate::parse::Plan;
 use crate::process::{Running, tail};
 use crate::{LabError, until};
 
@@ -17,6 +18,8 @@ pub struct OpenSmOptions {
     pub lines: Vec<String>,
     /// End after the first sweep (`-o`).
     pub once: bool,
+    /// Dump tables after every sweep, for [`OpenSm::plan`].
+    pub dump: bool,
 }
 
 impl Default for OpenSmOptions {
@@ -25,6 +28,7 @@ impl Default for OpenSmOptions {
             engine: "minhop".to_owned(),
             lines: Vec::new(),
             once: false,
+            dump: false,
         }
     }
 }
@@ -51,7 +55,7 @@ impl OpenSm {
             .arg(&conf)
             .arg("-f")
             .arg(folder.join("opensm.log"))
-            .args(["-D", "0x3"]);
+            .args(["-D", if options.dump { "0x43" } else { "0x3" }]);
         if options.once {
             command.arg("-o");
         }
@@ -97,6 +101,11 @@ impl OpenSm {
     pub fn file(&self, name: &str) -> Result<String, LabError> {
         let path = self.folder.join(name);
         fs::read_to_string(&path).map_err(LabError::io("reading", path.display()))
+    }
+
+    /// What it says it programmed; with option `dump`.
+    pub fn plan(&self) -> Result<Plan, LabError> {
+        Plan::parse(&self.file("opensm-lfts.dump")?, &self.file("guid2lid")?)
     }
 
     /// Makes it sweep the whole fabric again.

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -92,6 +92,9 @@ impl fmt::Display for MadCounts {
     }
 }
 
+/// How often a client said that it is an SM.
+type Claims = Arc<AtomicU64>;
+
 /// Counts by client: the name its sockets end with (the process id of a preloaded client).
 type Shared = Arc<Mutex<BTreeMap<u32, MadCounts>>>;
 
@@ -99,6 +102,7 @@ type Shared = Arc<Mutex<BTreeMap<u32, MadCounts>>>;
 pub struct Relay {
     base: String,
     counts: Shared,
+    claims: Claims,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -108,12 +112,14 @@ impl Relay {
     pub fn start(base: &str, upstream: &str) -> Result<Self, LabError> {
         let control = bind(&format!("{base}:ctl")).map_err(LabError::io("binding", base))?;
         let counts = Shared::default();
+        let claims = Claims::default();
         let stop = Arc::new(AtomicBool::new(false));
         let worker = Worker {
             base: base.to_owned(),
             upstream: upstream.to_owned(),
             control,
             counts: counts.clone(),
+            claims: claims.clone(),
             stop: stop.clone(),
             lines: BTreeMap::new(),
         };
@@ -121,6 +127,7 @@ impl Relay {
         Ok(Self {
             base: base.to_owned(),
             counts,
+            claims,
             stop,
             thread: Some(thread),
         })
@@ -136,6 +143,12 @@ impl Relay {
     #[must_use]
     pub fn sent_by(&self, pid: u32) -> MadCounts {
         lock(&self.counts).get(&pid).cloned().unwrap_or_default()
+    }
+
+    /// How often clients asked for IsSM so far.
+    #[must_use]
+    pub fn sm_claims(&self) -> u64 {
+        self.claims.load(Ordering::Relaxed)
     }
 
     /// What all clients sent so far.
@@ -181,6 +194,7 @@ struct Worker {
     upstream: String,
     control: UnixDatagram,
     counts: Shared,
+    claims: Claims,
     stop: Arc<AtomicBool>,
     /// Clients by the simulator's slot.
     lines: BTreeMap<u32, Line>,
@@ -202,6 +216,12 @@ impl Worker {
     }
 
     fn answer(&mut self, question: &Control) -> io::Result<Control> {
+        let claims = match question.kind {
+            Kind::Connect => Connect::parse(&question.data).is_sm,
+            Kind::SetIsSm => question.is_sm(),
+            _ => false,
+        };
+        self.claims.fetch_add(claims.into(), Ordering::Relaxed);
         if question.kind == Kind::Connect {
             return self.connect(question);
         }

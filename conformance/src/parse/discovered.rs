@@ -32,6 +32,8 @@ pub struct DiscoveredNode {
 /// A connected port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredPort {
+    /// Its own GUID; switches have one for all ports.
+    pub guid: Guid,
     /// Node at the other end.
     pub peer: Guid,
     /// Port at the other end.
@@ -53,7 +55,8 @@ impl Discovery {
             } else if line.starts_with('[') {
                 let node = current.and_then(|guid| found.nodes.get_mut(&guid));
                 let node = node.ok_or_else(|| unread("a node before its ports", line))?;
-                let (number, port) = port(line, node.kind).ok_or_else(|| unread("a port", line))?;
+                let guid = current.unwrap_or_default();
+                let (number, port) = port(line, guid, node.kind).ok_or_else(|| unread("a port", line))?;
                 node.ports.insert(number, port);
             }
         }
@@ -128,12 +131,18 @@ fn header(line: &str) -> Option<Result<(Guid, DiscoveredNode), LabError>> {
 }
 
 /// `[1](100007) \t"S-0000000000200001"[2]\t\t# lid 6 lmc 0 "S2" lid 3 4xSDR`
-fn port(line: &str, kind: NodeKind) -> Option<(u8, DiscoveredPort)> {
+fn port(line: &str, node: Guid, kind: NodeKind) -> Option<(u8, DiscoveredPort)> {
     let number = between(line, "[", "]")?.parse().ok()?;
+    let (own, _) = line.split_once('"')?;
     let rest = line.split_once('"')?.1;
     let (id, rest) = rest.split_once('"')?;
     let lid = between(rest, "# lid ", " ").and_then(|lid| lid.parse().ok());
     let port = DiscoveredPort {
+        guid: if kind == NodeKind::Switch {
+            node
+        } else {
+            self::guid(between(own, "(", ")")?)?
+        },
         peer: guid(id.split_once('-')?.1)?,
         peer_port: between(rest, "[", "]")?.parse().ok()?,
         lid: if kind == NodeKind::Switch { 0 } else { lid? },

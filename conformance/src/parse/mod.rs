@@ -5,12 +5,16 @@
 mod discovered;
 mod fields;
 mod links;
+mod net;
+mod plan;
 mod route;
 mod tables;
 
 pub use discovered::{DiscoveredNode, DiscoveredPort, Discovery};
 pub use fields::{Fields, SmInfo};
 pub use links::{LinkEnd, LinkLine, link_lines};
+pub use net::{Net, NetNode, Plane};
+pub use plan::Plan;
 pub use route::{Hop, hops};
 pub use tables::{Table, tables};
 

@@ -1,0 +1,56 @@
+//! The subject: the `selvedge` binary.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::process::command;
+use crate::{Finished, LabError, PeerLab, Running};
+
+/// Environment variable that names another binary to be tested.
+const SUBJECT: &str = "SELVEDGE";
+
+/// The binary: `SELVEDGE`, else the one that the same build made beside this test program.
+pub fn binary() -> Result<PathBuf, LabError> {
+    if let Some(named) = std::env::var_os(SUBJECT) {
+        return Ok(PathBuf::from(named));
+    }
+    let own = std::env::current_exe().map_err(LabError::io("asking for", "the path of this program"))?;
+    // target/debug/deps/<test> → target/debug/selvedge
+    let mut folders = own.ancestors().skip(1).take(2).map(|folder| folder.join("selvedge"));
+    folders.find(|file| file.is_file()).ok_or(LabError::MissingSubject)
+}
+
+impl PeerLab {
+    /// Runs `selvedge` to its end, within [`crate::lab::CLIENT_LIMIT`].
+    pub fn selvedge(&self, arguments: &[&str]) -> Result<Finished, LabError> {
+        self.start_selvedge(arguments)?.finish(crate::lab::CLIENT_LIMIT)
+    }
+
+    /// Starts `selvedge`.
+    pub fn start_selvedge(&self, arguments: &[&str]) -> Result<Running, LabError> {
+        let folder = self.sub_folder("selvedge")?;
+        let mut command = self.selvedge_command()?;
+        command.args(arguments).current_dir(&folder);
+        Running::start(command, &folder, "selvedge")
+    }
+
+    /// A topology file's text as `selvedge topology <verb> <spec>` writes it.
+    pub fn net_file(&self, verb: &str, spec: &str) -> Result<String, LabError> {
+        self.selvedge(&["topology", verb, spec, "--format", "ibsim"])?.success()
+    }
+
+    fn selvedge_command(&self) -> Result<Command, LabError> {
+        let mut command = command(&binary()?.to_string_lossy())?;
+        // Nothing of the user's own configuration or state, and none is left behind.
+        for variable in [
+            "HOME",
+            "XDG_CONFIG_HOME",
+            "XDG_STATE_HOME",
+            "XDG_RUNTIME_DIR",
+            "XDG_CACHE_HOME",
+        ] {
+            command.env(variable, self.folder());
+        }
+        Ok(command)
+    }
+}
