@@ -38,7 +38,7 @@ pub struct Apply {
     /// Ports whose Set failed.
     pub failed_ports: BTreeSet<PortRef>,
     /// Nodes of which a Set other than PortInfo failed.
-    failed_nodes: BTreeSet<NodeIdx>,
+    pub failed_nodes: BTreeSet<NodeIdx>,
     /// Sets that failed or were left out because of a failure.
     pub failed: usize,
     /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
@@ -92,7 +92,10 @@ impl Apply {
                 self.next = 0;
                 continue;
             };
-            let id = SetId { phase: self.phase, op: self.next };
+            let id = SetId {
+                phase: self.phase,
+                op: self.next,
+            };
             self.next += 1;
             if self.is_pointless(op) {
                 self.failed += 1;
@@ -111,9 +114,11 @@ impl Apply {
     /// A port is not activated when what lies before it failed.
     fn is_pointless(&self, op: &Op) -> bool {
         match op {
-            Op::Port { port, state: Some(PortState::Active), .. } => {
-                self.failed_ports.contains(port) || self.failed_nodes.contains(&port.node)
-            }
+            Op::Port {
+                port,
+                state: Some(PortState::Active),
+                ..
+            } => self.failed_ports.contains(port) || self.failed_nodes.contains(&port.node),
             Op::Port { .. } | Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => false,
         }
     }
@@ -122,14 +127,22 @@ impl Apply {
         let agent = self.inventory.agents.get(op.node())?;
         Some(match op {
             Op::Lft { block, data, .. } => smp::set(&smp::lft(data), u32::from(*block), &agent.route, m_key),
-            Op::Switch { settings, .. } => {
-                smp::set(&smp::switch_info(agent.switch.as_ref()?, *settings), 0, &agent.route, m_key)
-            }
+            Op::Switch { settings, .. } => smp::set(
+                &smp::switch_info(agent.switch.as_ref()?, *settings),
+                0,
+                &agent.route,
+                m_key,
+            ),
             Op::PKeys { port, keys } => smp::set(&smp::pkeys(keys), 0, agent.route_to(port.port), m_key),
             Op::Port { port, settings, state } => {
                 let seen = self.inventory.port_info(*port)?;
                 let info = smp::port_info(seen, settings, *state);
-                smp::set(&info, smp::port_modifier(seen, port.port), agent.route_to(port.port), m_key)
+                smp::set(
+                    &info,
+                    smp::port_modifier(seen, port.port),
+                    agent.route_to(port.port),
+                    m_key,
+                )
             }
         })
     }
@@ -152,7 +165,10 @@ impl Apply {
                     Op::Port { port, .. } | Op::PKeys { port, .. } => self.failed_ports.insert(*port),
                     Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
                 };
-                events.push(Event::SetFailed { what: self.describe(op), why });
+                events.push(Event::SetFailed {
+                    what: self.describe(op),
+                    why,
+                });
             }
         }
     }
@@ -160,12 +176,18 @@ impl Apply {
     fn check(&mut self, op: &Op, mad: &Mad) -> Result<(), String> {
         let data = mad.smp_data();
         match op {
-            Op::Lft { node, block, data: want } => {
+            Op::Lft {
+                node,
+                block,
+                data: want,
+            } => {
                 let held = LinearForwardingTable::parse(data).map_err(|e| e.to_string())?;
                 if let Some(switch) = self.fabric.switch_index(*node) {
                     self.installed.learn(switch, usize::from(*block), held.ports);
                 }
-                expect(held.ports == **want, || "the switch answers with another table".to_owned())
+                expect(held.ports == **want, || {
+                    "the switch answers with another table".to_owned()
+                })
             }
             Op::Switch { node, settings } => {
                 let held = SwitchInfo::parse(data).map_err(|e| e.to_string())?;
@@ -177,9 +199,15 @@ impl Apply {
             Op::PKeys { port, keys } => {
                 let held = PKeyTable::parse(data).map_err(|e| e.to_string())?;
                 self.fabric.set_pkeys(*port, keys.clone());
-                expect(held.keys.starts_with(keys), || "the port answers with other P_Keys".to_owned())
+                expect(held.keys.starts_with(keys), || {
+                    "the port answers with other P_Keys".to_owned()
+                })
             }
-            Op::Port { port, settings: want, state } => {
+            Op::Port {
+                port,
+                settings: want,
+                state,
+            } => {
                 let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
                 let mut now = settings(&held);
                 // Agents hide the M_Key from askers without it, and some clear it in answers.
@@ -194,7 +222,13 @@ impl Apply {
                     return Err(difference);
                 }
                 if now != *want {
-                    self.declined.insert(*port, Declined { wanted: *want, held: now });
+                    self.declined.insert(
+                        *port,
+                        Declined {
+                            wanted: *want,
+                            held: now,
+                        },
+                    );
                 }
                 expect(state.is_none() || held.state == *state, || {
                     format!("the port answers with state {}", link.state)
@@ -209,22 +243,29 @@ impl Apply {
             Op::Lft { node, block, .. } => format!("LinearForwardingTable block {block} of {}", name(node)),
             Op::Switch { node, .. } => format!("SwitchInfo of {}", name(node)),
             Op::PKeys { port, .. } => format!("P_KeyTable of {}", self.fabric.port_name(*port)),
-            Op::Port { port, state: Some(state), .. } => {
+            Op::Port {
+                port,
+                state: Some(state),
+                ..
+            } => {
                 format!("PortInfo of {} (to {state})", self.fabric.port_name(*port))
             }
             Op::Port { port, state: None, .. } => format!("PortInfo of {}", self.fabric.port_name(*port)),
         }
     }
 
-    /// Nodes whose tables did not take.
-    pub const fn failed_nodes(&self) -> &BTreeSet<NodeIdx> {
-        &self.failed_nodes
-    }
-
     /// LIDs by port GUID, as planned: what must be stored before they are given out.
-    pub fn lids_by_guid(outcome: &Outcome, fabric: &Fabric) -> BTreeMap<selvedge_types::Guid, selvedge_types::LidRange> {
+    pub fn lids_by_guid(
+        outcome: &Outcome,
+        fabric: &Fabric,
+    ) -> BTreeMap<selvedge_types::Guid, selvedge_types::LidRange> {
         let guid = |at: PortRef| fabric.port(at).map(|p| p.guid);
-        outcome.plan.lids.iter().filter_map(|(at, range)| Some((guid(at)?, range))).collect()
+        outcome
+            .plan
+            .lids
+            .iter()
+            .filter_map(|(at, range)| Some((guid(at)?, range)))
+            .collect()
     }
 }
 

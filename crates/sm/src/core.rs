@@ -20,7 +20,7 @@ use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::{Job, JobResult, Judge, Outcome, blocks_to_read};
 use crate::ports::DeclinedByGuid;
 use crate::stage::{Stage, Token};
-use crate::view::{Progress, Role, View};
+use crate::view::{Role, View};
 use crate::{report, smp};
 
 /// A subnet manager.
@@ -75,19 +75,6 @@ impl Sm {
             persist_id: 0,
             act_count: 0,
         }
-    }
-
-    /// What it shows of itself.
-    #[must_use]
-    pub fn view(&self) -> View {
-        let mut view = self.view.clone();
-        let counters = self.exchange.counters();
-        view.stage = self.stage.name();
-        view.progress = self.progress();
-        view.mads.repeats = counters.repeats;
-        view.mads.failures = counters.failed;
-        view.mads.dropped += counters.stray;
-        view
     }
 
     /// When [`Input::Wake`] is due, if nothing else happens.
@@ -201,14 +188,16 @@ impl Sm {
                 self.submit(&requests);
             }
             (Token::Table { switch, block }, Stage::Reading { installed, .. }) => {
-                let held = answer.filter(|m| m.status().0 == 0).map(|m| LinearForwardingTable::parse(m.smp_data()));
+                let held = answer
+                    .filter(|m| m.status().0 == 0)
+                    .map(|m| LinearForwardingTable::parse(m.smp_data()));
                 if let Some(Ok(table)) = held {
                     installed.learn(switch, block, table.ports);
                 }
             }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(node), Stage::Electing { .. }) => self.other_sm(node, answer, &mut events),
-            (Token::Light(_) | Token::Knock, Stage::LightSweep { changed }) => {
+            (Token::Light | Token::Knock, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(ended.token, answer);
             }
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events),
@@ -218,7 +207,7 @@ impl Sm {
                 | Token::Table { .. }
                 | Token::Set(_)
                 | Token::OtherSm(_)
-                | Token::Light(_)
+                | Token::Light
                 | Token::Knock
                 | Token::Poll,
                 _,
@@ -229,8 +218,14 @@ impl Sm {
 
     pub(crate) fn submit(&mut self, requests: &[Request]) {
         for request in requests {
-            let datagram = smp::get(request.attribute, request.modifier, &request.route, self.config.policy.m_key);
-            self.exchange.submit(AgentId(request.agent), datagram, Token::Discover(request.ask));
+            let datagram = smp::get(
+                request.attribute,
+                request.modifier,
+                &request.route,
+                self.config.policy.m_key,
+            );
+            self.exchange
+                .submit(AgentId(request.agent), datagram, Token::Discover(request.ask));
         }
     }
 
@@ -287,7 +282,9 @@ impl Sm {
         match std::mem::take(&mut self.stage) {
             Stage::Discovering(discovery) => self.discovered(*discovery, now, out),
             Stage::Electing { inventory, others } => self.elected(inventory, &others, now, out),
-            Stage::Reading { inventory, installed, .. } => self.tables_read(inventory, installed, now, out),
+            Stage::Reading {
+                inventory, installed, ..
+            } => self.tables_read(inventory, installed, now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::LightSweep { changed } => {
                 if changed {
@@ -321,8 +318,14 @@ impl Sm {
             out.push(Output::Event(Event::LocalPortDown { what }));
             return self.rest(now);
         };
-        if let Some(info) = discovery.found[0].ports[local.index()].info.filter(|i| i.state == Some(PortState::Down)) {
-            let what = format!("port {} is DOWN: plug in a cable or choose another port", info.local_port);
+        if let Some(info) = discovery.found[0].ports[local.index()]
+            .info
+            .filter(|i| i.state == Some(PortState::Down))
+        {
+            let what = format!(
+                "port {} is DOWN: plug in a cable or choose another port",
+                info.local_port
+            );
             out.push(Output::Event(Event::LocalPortDown { what }));
         }
         let inventory = match Inventory::build(discovery.found, &discovery.links, (0, local)) {
@@ -337,7 +340,11 @@ impl Sm {
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
         if let Some(old) = &self.view.fabric {
             let changes = diff(old, fabric).changes;
-            out.extend(changes.iter().map(|c| Output::Event(Event::FabricChanged { change: c.to_string() })));
+            out.extend(
+                changes
+                    .iter()
+                    .map(|c| Output::Event(Event::FabricChanged { change: c.to_string() })),
+            );
         }
         match self.config.mode {
             Mode::Manage => self.begin_election(inventory),
@@ -357,16 +364,29 @@ impl Sm {
                 installed.lfts[switch].clear();
                 continue;
             }
-            let cap = fabric.switch(switch).switch.map_or(0, |s| s.linear_cap.saturating_sub(1));
+            let cap = fabric
+                .switch(switch)
+                .switch
+                .map_or(0, |s| s.linear_cap.saturating_sub(1));
             for block in blocks_to_read(&installed, switch, top.min(cap)) {
                 let route = &inventory.agents[node].route;
                 let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-                let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, self.config.policy.m_key);
-                self.exchange.submit(AgentId(node.0), get, Token::Table { switch, block });
+                let get = smp::get(
+                    AttributeId::LINEAR_FORWARDING,
+                    modifier,
+                    route,
+                    self.config.policy.m_key,
+                );
+                self.exchange
+                    .submit(AgentId(node.0), get, Token::Table { switch, block });
                 total += 1;
             }
         }
-        self.stage = Stage::Reading { inventory, installed, total };
+        self.stage = Stage::Reading {
+            inventory,
+            installed,
+            total,
+        };
     }
 
     /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
@@ -388,12 +408,20 @@ impl Sm {
 
     fn tables_read(&mut self, inventory: Arc<Inventory>, installed: Installed, now: Time, out: &mut Vec<Output>) {
         if self.config.mode == Mode::Watch {
-            self.finish(&inventory, Fabric::clone(&inventory.fabric), installed, &report::Failures::none());
+            self.finish(
+                &inventory,
+                Fabric::clone(&inventory.fabric),
+                installed,
+                &report::Failures::none(),
+            );
             return self.rest(now);
         }
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key) {
             out.push(Output::Event(Event::MKeyRefused { what }));
-            let failures = report::Failures { m_key: Some(self.config.policy.m_key), ..report::Failures::none() };
+            let failures = report::Failures {
+                m_key: Some(self.config.policy.m_key),
+                ..report::Failures::none()
+            };
             self.finish(&inventory, Fabric::clone(&inventory.fabric), installed, &failures);
             self.view.plan = None;
             return self.rest(now);
@@ -415,13 +443,20 @@ impl Sm {
         if generation != self.generation {
             return;
         }
-        let Stage::Planning { inventory, installed } = &self.stage else { return };
+        let Stage::Planning { inventory, installed } = &self.stage else {
+            return;
+        };
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
         out.extend(result.events.into_iter().map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.view.plan = None;
             let failures = report::Failures::none();
-            self.finish(&inventory, Fabric::clone(&inventory.fabric), Installed::clone(&installed), &failures);
+            self.finish(
+                &inventory,
+                Fabric::clone(&inventory.fabric),
+                Installed::clone(&installed),
+                &failures,
+            );
             // Idle through `advance`: an empty light sweep ends at once and sets the timer.
             self.stage = Stage::LightSweep { changed: false };
             return;
@@ -434,7 +469,12 @@ impl Sm {
             self.view.plan = Some(Arc::clone(&outcome.plan));
             self.view.generation = generation;
             let failures = report::Failures::none();
-            self.finish(&inventory, Fabric::clone(&inventory.fabric), Installed::clone(&installed), &failures);
+            self.finish(
+                &inventory,
+                Fabric::clone(&inventory.fabric),
+                Installed::clone(&installed),
+                &failures,
+            );
             self.stage = Stage::LightSweep { changed: false };
             return;
         }
@@ -451,13 +491,31 @@ impl Sm {
     ) {
         self.known_lids.extend(Apply::lids_by_guid(&outcome, &inventory.fabric));
         self.persist_id += 1;
-        let state = PersistentState { lids: self.known_lids.clone() };
-        out.push(Output::Persist { id: self.persist_id, state });
-        self.stage = Stage::Persisting { id: self.persist_id, inventory, installed, outcome };
+        let state = PersistentState {
+            lids: self.known_lids.clone(),
+        };
+        out.push(Output::Persist {
+            id: self.persist_id,
+            state,
+        });
+        self.stage = Stage::Persisting {
+            id: self.persist_id,
+            inventory,
+            installed,
+            outcome,
+        };
     }
 
     fn persisted(&mut self, stored: u64) {
-        let Stage::Persisting { id, inventory, installed, outcome } = &self.stage else { return };
+        let Stage::Persisting {
+            id,
+            inventory,
+            installed,
+            outcome,
+        } = &self.stage
+        else {
+            return;
+        };
         if *id == stored {
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
@@ -465,13 +523,31 @@ impl Sm {
     }
 
     fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
-        let Apply { outcome, fabric, installed, acknowledged, failed_ports, failed, declined, .. } = apply;
-        self.declined.extend(declined.into_iter().map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)));
+        let Apply {
+            outcome,
+            fabric,
+            installed,
+            acknowledged,
+            failed_ports,
+            failed_nodes,
+            failed,
+            declined,
+            ..
+        } = apply;
+        self.declined.extend(
+            declined
+                .into_iter()
+                .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
+        );
         self.view.plan = Some(Arc::clone(&outcome.plan));
         self.view.generation = outcome.plan.generation;
         self.view.acknowledged = acknowledged;
         self.view.failed = failed;
-        let failures = report::Failures { ports: failed_ports, ..report::Failures::none() };
+        let failures = report::Failures {
+            ports: failed_ports,
+            nodes: failed_nodes,
+            m_key: None,
+        };
         self.finish(inventory, fabric, installed, &failures);
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
@@ -484,7 +560,10 @@ impl Sm {
     fn finish(&mut self, inventory: &Inventory, fabric: Fabric, installed: Installed, failures: &report::Failures) {
         let mode = self.config.mode;
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
-        let inventory = Inventory { fabric: Arc::new(fabric), ..inventory.clone() };
+        let inventory = Inventory {
+            fabric: Arc::new(fabric),
+            ..inventory.clone()
+        };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
@@ -493,10 +572,14 @@ impl Sm {
 
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
     fn feed(&mut self) {
-        let Stage::Applying(apply, _) = &mut self.stage else { return };
+        let Stage::Applying(apply, _) = &mut self.stage else {
+            return;
+        };
         let m_key = self.config.policy.m_key;
         while self.exchange.open() < 4 * self.config.window {
-            let Some((id, agent, datagram)) = apply.next(m_key) else { break };
+            let Some((id, agent, datagram)) = apply.next(m_key) else {
+                break;
+            };
             self.exchange.submit(AgentId(agent), datagram, Token::Set(id));
         }
         self.view.acknowledged = apply.acknowledged;
@@ -510,20 +593,10 @@ impl Sm {
                 Method::Set => self.view.mads.sets += 1,
                 _ => self.view.mads.others += 1,
             }
-            out.push(Output::Send { datagram: sent.datagram, timeout: sent.timeout });
-        }
-    }
-
-    fn progress(&self) -> Progress {
-        let open = self.exchange.open() as u64;
-        match &self.stage {
-            Stage::Discovering(discovery) => Progress { done: discovery.answers, total: discovery.answers + open },
-            Stage::Reading { total, .. } => Progress { done: total.saturating_sub(open), total: *total },
-            Stage::Applying(apply, _) => Progress {
-                done: (apply.acknowledged + apply.failed) as u64,
-                total: apply.outcome.changes.value().count().total() as u64,
-            },
-            _ => Progress::default(),
+            out.push(Output::Send {
+                datagram: sent.datagram,
+                timeout: sent.timeout,
+            });
         }
     }
 
@@ -535,7 +608,10 @@ impl Sm {
     /// Sends without expecting an answer.
     pub(crate) fn send_only(&mut self, datagram: Datagram, out: &mut Vec<Output>) {
         self.view.mads.others += 1;
-        out.push(Output::Send { datagram, timeout: Duration::ZERO });
+        out.push(Output::Send {
+            datagram,
+            timeout: Duration::ZERO,
+        });
     }
 }
 

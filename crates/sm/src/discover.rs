@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
 use selvedge_wire::{
-    Attribute, AttributeId, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo,
-    SwitchInfo,
+    Attribute, AttributeId, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo,
 };
 
 use crate::PortReason;
@@ -70,7 +69,13 @@ pub struct Discovery {
 impl Discovery {
     /// A walk that has not begun.
     pub const fn new() -> Self {
-        Self { found: Vec::new(), links: BTreeMap::new(), by_guid: BTreeMap::new(), probes: 0, answers: 0 }
+        Self {
+            found: Vec::new(),
+            links: BTreeMap::new(),
+            by_guid: BTreeMap::new(),
+            probes: 0,
+            answers: 0,
+        }
     }
 
     /// The first request.
@@ -80,13 +85,21 @@ impl Discovery {
 
     /// The manager's own port, once found.
     pub fn local_port(&self) -> Option<PortNum> {
-        self.found.first().and_then(|f| PortNum::of_node(f.info.local_port, f.info.port_count))
+        self.found
+            .first()
+            .and_then(|f| PortNum::of_node(f.info.local_port, f.info.port_count))
     }
 
     fn probe(&mut self, from: Option<(usize, PortNum)>, route: DirectedRoute, out: &mut Vec<Request>) {
         self.probes += 1;
         let agent = UNKNOWN_AGENTS | self.probes;
-        out.push(Request { agent, ask: Ask::Node { from, route }, attribute: NodeInfo::ID, modifier: 0, route });
+        out.push(Request {
+            agent,
+            ask: Ask::Node { from, route },
+            attribute: NodeInfo::ID,
+            modifier: 0,
+            route,
+        });
     }
 
     fn ask(&self, node: usize, ask: Ask, modifier: u32, out: &mut Vec<Request>) {
@@ -99,7 +112,13 @@ impl Discovery {
             Ask::Node { route, .. } => (NodeInfo::ID, route),
         };
         let agent = u32::try_from(node).unwrap_or(UNKNOWN_AGENTS);
-        out.push(Request { agent, ask, attribute, modifier, route });
+        out.push(Request {
+            agent,
+            ask,
+            attribute,
+            modifier,
+            route,
+        });
     }
 
     /// Takes an answer; may ask more.
@@ -136,7 +155,10 @@ impl Discovery {
     pub fn failed(&mut self, ask: Ask, events: &mut Vec<Event>) {
         let what = match ask {
             Ask::Node { from: None, .. } => "the local node".to_owned(),
-            Ask::Node { from: Some((node, port)), route } => {
+            Ask::Node {
+                from: Some((node, port)),
+                route,
+            } => {
                 self.found[node].ports[port.index()].trouble = Some(PortReason::PeerSilent);
                 format!("the node behind {}[{port}], route {route}", self.name(node))
             }
@@ -201,9 +223,16 @@ impl Discovery {
     fn reject(&mut self, from: Option<(usize, PortNum)>, info: &NodeInfo, events: &mut Vec<Event>) {
         let Some((node, port)) = from else { return };
         self.found[node].ports[port.index()].trouble = Some(PortReason::DuplicateGuid);
-        let first = self.by_guid.get(&info.node_guid).map(|&n| self.name(n)).unwrap_or_default();
+        let first = self
+            .by_guid
+            .get(&info.node_guid)
+            .map(|&n| self.name(n))
+            .unwrap_or_default();
         let what = format!("{first} and the node behind {}[{port}]", self.name(node));
-        events.push(Event::DuplicateGuid { guid: info.node_guid, what });
+        events.push(Event::DuplicateGuid {
+            guid: info.node_guid,
+            what,
+        });
     }
 
     fn same_node(&self, node: usize, info: &NodeInfo) -> bool {

@@ -218,8 +218,15 @@ impl fmt::Display for Event {
                 write!(f, "discovered {switches} switches, {hosts} hosts, {links} links")
             }
             Self::FabricChanged { change } => f.write_str(change),
-            Self::PlanAccepted { engine, sets, lft_blocks } => {
-                write!(f, "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks")
+            Self::PlanAccepted {
+                engine,
+                sets,
+                lft_blocks,
+            } => {
+                write!(
+                    f,
+                    "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
+                )
             }
             Self::PlanRefused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
             Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
@@ -229,19 +236,34 @@ impl fmt::Display for Event {
             Self::Silent { what } => write!(f, "no answer from {what}"),
             Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
             Self::DuplicateGuid { guid, what } => {
-                write!(f, "two nodes have the GUID {guid}: {what}; the second is left alone, correct its GUID")
+                write!(
+                    f,
+                    "two nodes have the GUID {guid}: {what}; the second is left alone, correct its GUID"
+                )
             }
             Self::LidConflict { lid, keeps, loses } => {
-                write!(f, "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another")
+                write!(
+                    f,
+                    "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
+                )
             }
             Self::OutOfLids { wanted } => {
-                write!(f, "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet")
+                write!(
+                    f,
+                    "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
+                )
             }
             Self::MKeyRefused { what } => {
-                write!(f, "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports")
+                write!(
+                    f,
+                    "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
+                )
             }
             Self::Trap { what } => write!(f, "{what}"),
-            Self::Role { role, other: Some(other) } => write!(f, "now {role}, because of the manager at {other}"),
+            Self::Role {
+                role,
+                other: Some(other),
+            } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
         }

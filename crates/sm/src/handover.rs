@@ -31,7 +31,9 @@ impl Sm {
             answer.mad.set_status(Status::BAD_METHOD_ATTRIBUTE);
         }
         answer.mad.set_method(Method::GetResp);
-        answer.mad.set_returning(answer.mad.class() == selvedge_wire::Class::SubnDirected);
+        answer
+            .mad
+            .set_returning(answer.mad.class() == selvedge_wire::Class::SubnDirected);
         answer.mad.set_smp_data(&self.own_sm_info().emit());
         self.send_only(answer, out);
     }
@@ -63,12 +65,17 @@ impl Sm {
             let get = smp::get(AttributeId::SM_INFO, 0, route, m_key);
             self.exchange.submit(AgentId(at.node.0), get, Token::OtherSm(at.node));
         }
-        self.stage = Stage::Electing { inventory, others: BTreeMap::new() };
+        self.stage = Stage::Electing {
+            inventory,
+            others: BTreeMap::new(),
+        };
     }
 
     /// Takes another manager's SMInfo. One that shows IsSM but does not answer is treated as gone.
     pub(crate) fn other_sm(&mut self, node: NodeIdx, answer: Option<&Mad>, events: &mut Vec<Event>) {
-        let Stage::Electing { others, .. } = &mut self.stage else { return };
+        let Stage::Electing { others, .. } = &mut self.stage else {
+            return;
+        };
         match ok(answer).map(|mad| SmInfo::parse(mad.smp_data())) {
             Some(Ok(info)) => drop(others.insert(info.guid, (node, info))),
             Some(Err(error)) => events.push(Event::BadDatagram { why: error.to_string() }),
@@ -85,13 +92,20 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         let own = self.own_sm_info();
-        let superior = others.values().filter(|(_, other)| yields(&own, other)).max_by_key(|(_, other)| rank(other));
+        let superior = others
+            .values()
+            .filter(|(_, other)| yields(&own, other))
+            .max_by_key(|(_, other)| rank(other));
         match superior {
             Some(&(node, other)) => {
                 self.change_role(Role::Standby, Some(other.guid), out);
                 self.next_poll = Some(now + self.config.poll_interval);
                 self.view.fabric = Some(Arc::clone(&inventory.fabric));
-                self.stage = Stage::Standby { node, inventory, misses: 0 };
+                self.stage = Stage::Standby {
+                    node,
+                    inventory,
+                    misses: 0,
+                };
             }
             None => {
                 self.change_role(Role::Master, None, out);
@@ -110,7 +124,9 @@ impl Sm {
 
     /// A standby asks the master whether it is still there.
     pub(crate) fn poll(&mut self, now: Time, _out: &mut Vec<Output>) {
-        let Stage::Standby { node, inventory, .. } = &self.stage else { return };
+        let Stage::Standby { node, inventory, .. } = &self.stage else {
+            return;
+        };
         let port = self.master_port(inventory, *node);
         let route = *inventory.agents[*node].route_to(port.port);
         let node = *node;
@@ -124,14 +140,19 @@ impl Sm {
     fn master_port(&self, inventory: &Inventory, node: NodeIdx) -> PortRef {
         let is_sm = |mask: u32| mask & PortCapability::IS_SM != 0;
         let mut ports = inventory.fabric.node(node).end_ports();
-        let port = ports.find(|(_, p)| is_sm(p.capability.mask)).map(|(num, _)| num).unwrap_or_default();
+        let port = ports
+            .find(|(_, p)| is_sm(p.capability.mask))
+            .map(|(num, _)| num)
+            .unwrap_or_default();
         PortRef { node, port }
     }
 
     /// The master's answer, or none: after enough misses, or when it is master no longer, look for yourself.
     pub(crate) fn polled(&mut self, answer: Option<&Mad>, _events: &mut Vec<Event>) {
         let limit = self.config.poll_misses;
-        let Stage::Standby { misses, .. } = &mut self.stage else { return };
+        let Stage::Standby { misses, .. } = &mut self.stage else {
+            return;
+        };
         match ok(answer).and_then(|mad| SmInfo::parse(mad.smp_data()).ok()) {
             Some(info) if matches!(info.state, SmState::Master | SmState::Discovering) => *misses = 0,
             Some(_) => *misses = limit,

@@ -88,12 +88,16 @@ impl Inventory {
     pub fn build(mut found: Vec<Found>, links: &FoundLinks, local: (usize, PortNum)) -> Result<Self, BuildError> {
         for (&(a, a_port), &(b, _)) in links {
             if found[b].incomplete {
-                found[a].ports[a_port.index()].trouble.get_or_insert(PortReason::PeerSilent);
+                found[a].ports[a_port.index()]
+                    .trouble
+                    .get_or_insert(PortReason::PeerSilent);
             }
         }
         let mut builder = FabricBuilder::new();
-        let keys: Vec<Option<NodeKey>> =
-            found.iter().map(|f| (!f.incomplete).then(|| builder.add(node_of(f)))).collect();
+        let keys: Vec<Option<NodeKey>> = found
+            .iter()
+            .map(|f| (!f.incomplete).then(|| builder.add(node_of(f))))
+            .collect();
         for (&(a, a_port), &(b, b_port)) in links {
             if let (Some(a), Some(b)) = (keys[a], keys[b]) {
                 builder.link((a, a_port), (b, b_port))?;
@@ -101,12 +105,19 @@ impl Inventory {
         }
         let local_guid = found[local.0].info.node_guid;
         let fabric = builder.finish()?;
-        let mut by_node: Vec<(Guid, Agent)> =
-            found.into_iter().filter(|f| !f.incomplete).map(|f| (f.info.node_guid, agent_of(f))).collect();
+        let mut by_node: Vec<(Guid, Agent)> = found
+            .into_iter()
+            .filter(|f| !f.incomplete)
+            .map(|f| (f.info.node_guid, agent_of(f)))
+            .collect();
         by_node.sort_by_key(|(guid, _)| *guid);
         let agents = by_node.into_iter().map(|(_, agent)| agent).collect();
         let node = fabric.find(local_guid).unwrap_or(NodeIdx(0));
-        Ok(Self { fabric: Arc::new(fabric), agents, local: PortRef { node, port: local.1 } })
+        Ok(Self {
+            fabric: Arc::new(fabric),
+            agents,
+            local: PortRef { node, port: local.1 },
+        })
     }
 
     /// PortInfo as last seen.
@@ -151,7 +162,9 @@ fn node_of(found: &Found) -> Node {
         };
     }
     for (i, seen) in found.ports.iter().enumerate() {
-        let Some(num) = u8::try_from(i).ok().and_then(PortNum::new) else { continue };
+        let Some(num) = u8::try_from(i).ok().and_then(PortNum::new) else {
+            continue;
+        };
         if let Some(port) = node.port_mut(num) {
             *port = port_of(seen, info, num);
         }
@@ -165,7 +178,12 @@ fn port_of(seen: &FoundPort, node: &NodeInfo, num: PortNum) -> Port {
         NodeKind::Switch => Guid::NONE,
         NodeKind::Ca | NodeKind::Router => seen.guid,
     };
-    let Some(info) = &seen.info else { return Port { guid, ..Port::default() } };
+    let Some(info) = &seen.info else {
+        return Port {
+            guid,
+            ..Port::default()
+        };
+    };
     Port {
         guid,
         capability: capability(info),
@@ -203,7 +221,10 @@ fn capability(info: &PortInfo) -> PortCapability {
 /// What an agent holds, out of its PortInfo.
 pub fn settings(info: &PortInfo) -> PortSettings {
     PortSettings {
-        lids: LidRange { base: info.lid, lmc: info.lmc },
+        lids: LidRange {
+            base: info.lid,
+            lmc: info.lmc,
+        },
         sm_lid: info.sm_lid,
         sm_sl: info.sm_sl,
         mtu: info.neighbor_mtu.unwrap_or(Mtu::B256),

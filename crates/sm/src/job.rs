@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::SwitchIdx;
-use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes};
+use selvedge_plan::{
+    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes,
+};
 use selvedge_routing::{Engine, Options, UpDnOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange};
@@ -22,8 +24,14 @@ use crate::{lid, ports};
 /// Only `selvedge-verify` can make a [`Judged`] value, so another implementation can refuse more, never less.
 pub trait Judge: Send + Sync + fmt::Debug {
     /// Judges the plan and the way to it.
-    fn judge(&self, inventory: &Inventory, installed: &Installed, plan: &Plan, changes: ChangeSet, par: Par)
-    -> Result<Accepted, Box<Refusal>>;
+    fn judge(
+        &self,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: ChangeSet,
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>>;
 }
 
 /// A change set that may be sent, and what was found on the way.
@@ -51,7 +59,10 @@ impl Judge for DefaultJudge {
         changes: ChangeSet,
         par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
-        let options = JudgeOptions { par, ..self.options.clone() };
+        let options = JudgeOptions {
+            par,
+            ..self.options.clone()
+        };
         let changes = selvedge_verify::judge(&inventory.fabric, installed, plan, changes, &options)?;
         let verdict = changes.verdict().clone();
         Ok(Accepted { changes, verdict })
@@ -125,10 +136,20 @@ impl Job {
                 Ok(outcome) => {
                     let count = outcome.changes.value().count();
                     let (sets, lft_blocks) = (count.total(), count.lft_blocks);
-                    events.push(Event::PlanAccepted { engine: engine.0.clone(), sets, lft_blocks });
-                    return JobResult { outcome: Some(Arc::new(outcome)), events };
+                    events.push(Event::PlanAccepted {
+                        engine: engine.0.clone(),
+                        sets,
+                        lft_blocks,
+                    });
+                    return JobResult {
+                        outcome: Some(Arc::new(outcome)),
+                        events,
+                    };
                 }
-                Err(why) => events.push(Event::PlanRefused { engine: engine.0.clone(), why }),
+                Err(why) => events.push(Event::PlanRefused {
+                    engine: engine.0.clone(),
+                    why,
+                }),
             }
         }
         events.push(Event::NoPlan);
@@ -144,9 +165,18 @@ impl Job {
     ) -> Result<Outcome, String> {
         let fabric = &self.inventory.fabric;
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
-        let updn = UpDnOptions { roots: self.policy.roots.clone(), ..UpDnOptions::default() };
-        let options = Options { previous, updn, ..Options::default() };
-        let routed = engine.route(fabric, lids, &options, Seed(0), par).map_err(|e| e.to_string())?;
+        let updn = UpDnOptions {
+            roots: self.policy.roots.clone(),
+            ..UpDnOptions::default()
+        };
+        let options = Options {
+            previous,
+            updn,
+            ..Options::default()
+        };
+        let routed = engine
+            .route(fabric, lids, &options, Seed(0), par)
+            .map_err(|e| e.to_string())?;
         let top = routed.tables.top();
         let port_plan = ports::plan_ports(fabric, &self.policy, lids, self.inventory.local, &self.declined);
         let plan = Plan {
@@ -166,7 +196,11 @@ impl Job {
             .judge
             .judge(&self.inventory, &self.installed, &plan, change_set, par)
             .map_err(|refusal| refusal.to_string())?;
-        Ok(Outcome { plan: Arc::new(plan), changes: accepted.changes, verdict: Arc::new(accepted.verdict) })
+        Ok(Outcome {
+            plan: Arc::new(plan),
+            changes: accepted.changes,
+            verdict: Arc::new(accepted.verdict),
+        })
     }
 }
 
@@ -174,7 +208,11 @@ impl Job {
 fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<Tables> {
     let mut tables = Tables::new(switches, top);
     let mut known = false;
-    for (switch, blocks) in installed.lfts.iter_enumerated().filter(|(s, _)| s.to_usize() < switches) {
+    for (switch, blocks) in installed
+        .lfts
+        .iter_enumerated()
+        .filter(|(s, _)| s.to_usize() < switches)
+    {
         for (block, data) in blocks.iter().enumerate().take(tables.blocks()) {
             if let Some(data) = data {
                 *tables.block_mut(switch, block) = *data;
@@ -188,5 +226,7 @@ fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<T
 /// Blocks of one switch that must be read back before a plan can be compared with them.
 #[must_use]
 pub fn blocks_to_read(installed: &Installed, switch: SwitchIdx, linear_top: u16) -> Vec<usize> {
-    (0..=usize::from(linear_top) / 64).filter(|&block| installed.block(switch, block).is_none()).collect()
+    (0..=usize::from(linear_top) / 64)
+        .filter(|&block| installed.block(switch, block).is_none())
+        .collect()
 }

@@ -33,11 +33,18 @@ pub fn assign(
         .collect();
     let wanted: usize = ports.iter().map(|(_, _, lmc, _)| usize::from(lmc.lids())).sum();
     let mut lids = Lids::new();
-    let known_range = |guid: Guid| known.get(&guid).or_else(|| policy.known_lids.get(&guid)).map(|r| r.base);
+    let known_range = |guid: Guid| {
+        known
+            .get(&guid)
+            .or_else(|| policy.known_lids.get(&guid))
+            .map(|r| r.base)
+    };
     if !policy.reassign_lids {
         // Ports whose LID is also the one they are known to have come first: a clash is then decided for them.
-        let (sure, other): (Vec<_>, Vec<_>) =
-            ports.iter().copied().partition(|(_, guid, _, held)| known_range(*guid) == Some(held.base));
+        let (sure, other): (Vec<_>, Vec<_>) = ports
+            .iter()
+            .copied()
+            .partition(|(_, guid, _, held)| known_range(*guid) == Some(held.base));
         for (at, guid, lmc, held) in sure.into_iter().chain(other) {
             keep(fabric, &mut lids, (at, guid), LidRange { base: held.base, lmc }, events);
         }
@@ -48,7 +55,7 @@ pub fn assign(
             continue;
         }
         let range = known_range(guid).map(|base| LidRange { base, lmc });
-        if !range.is_some_and(|range| lids.insert(at, range).is_ok()) {
+        if range.is_none_or(|range| lids.insert(at, range).is_err()) {
             needy.push((at, lmc));
         }
     }
@@ -65,7 +72,11 @@ pub fn assign(
 
 /// LMC of a port: switches have one LID. Source: IBA vol 1 §14.2.5.6: LMC of a base switch port 0 is 0.
 fn lmc_of(fabric: &Fabric, policy: &Policy, at: PortRef) -> Lmc {
-    if fabric.node(at.node).kind == NodeKind::Switch { Lmc::ZERO } else { policy.lmc }
+    if fabric.node(at.node).kind == NodeKind::Switch {
+        Lmc::ZERO
+    } else {
+        policy.lmc
+    }
 }
 
 fn keep(fabric: &Fabric, lids: &mut Lids, (at, guid): (PortRef, Guid), held: LidRange, events: &mut Vec<Event>) {
@@ -74,7 +85,11 @@ fn keep(fabric: &Fabric, lids: &mut Lids, (at, guid): (PortRef, Guid), held: Lid
     }
     if let Err(LidConflict::Taken { lid, owner }) = lids.insert(at, held) {
         let keeps = fabric.port(owner).map(|p| p.guid).unwrap_or_default();
-        events.push(Event::LidConflict { lid, keeps, loses: guid });
+        events.push(Event::LidConflict {
+            lid,
+            keeps,
+            loses: guid,
+        });
     }
 }
 
@@ -95,7 +110,9 @@ impl FreeLids {
 
     fn next(&mut self, lids: &Lids, lmc: Lmc) -> Option<LidRange> {
         let cursor = self.next[usize::from(lmc.get())];
-        let found = self.scan(lids, lmc, cursor, true).or_else(|| self.scan(lids, lmc, 1, false))?;
+        let found = self
+            .scan(lids, lmc, cursor, true)
+            .or_else(|| self.scan(lids, lmc, 1, false))?;
         if found.base.0 >= u16::try_from(cursor).unwrap_or(u16::MAX) {
             self.next[usize::from(lmc.get())] = u32::from(found.base.0) + u32::from(lmc.lids());
         }
@@ -107,9 +124,11 @@ impl FreeLids {
         // `from` is at least 1, so LID 0 is never reached.
         let mut base = from.next_multiple_of(step);
         while base + step - 1 <= u32::from(Lid::UNICAST_MAX.0) {
-            let range = LidRange { base: Lid(u16::try_from(base).ok()?), lmc };
-            let usable =
-                |lid: Lid| lids.owner(lid).is_none() && !(spare_reserved && self.reserved[lid.index()]);
+            let range = LidRange {
+                base: Lid(u16::try_from(base).ok()?),
+                lmc,
+            };
+            let usable = |lid: Lid| lids.owner(lid).is_none() && !(spare_reserved && self.reserved[lid.index()]);
             if range.iter().all(usable) {
                 return Some(range);
             }
@@ -149,14 +168,25 @@ mod tests {
 
     fn check(held: &[u16], lmc: u8, known: &[(u64, u16)], want: &[u16]) -> Vec<Event> {
         let fabric = star(held);
-        let policy = Policy { lmc: Lmc::new(lmc).unwrap(), ..Policy::default() };
-        let known = known.iter().map(|&(g, l)| (Guid(g), LidRange::single(Lid(l)))).collect();
+        let policy = Policy {
+            lmc: Lmc::new(lmc).unwrap(),
+            ..Policy::default()
+        };
+        let known = known
+            .iter()
+            .map(|&(g, l)| (Guid(g), LidRange::single(Lid(l))))
+            .collect();
         let mut events = Vec::new();
         let lids = assign(&fabric, &policy, &known, &mut events).unwrap();
         let found: Vec<u16> = (0..held.len())
             .map(|i| {
                 let port = PortNum::new(u8::from(i > 0)).unwrap();
-                lids.base(PortRef { node: NodeIdx(u32::try_from(i).unwrap()), port }).unwrap().0
+                lids.base(PortRef {
+                    node: NodeIdx(u32::try_from(i).unwrap()),
+                    port,
+                })
+                .unwrap()
+                .0
             })
             .collect();
         assert_eq!(found, want, "held {held:?}");
@@ -196,13 +226,23 @@ mod tests {
     #[test]
     fn a_subnet_has_49151_lids() {
         let fabric = star(&[0; 37]);
-        let policy = Policy { lmc: Lmc::new(7).unwrap(), ..Policy::default() };
+        let policy = Policy {
+            lmc: Lmc::new(7).unwrap(),
+            ..Policy::default()
+        };
         assert!(assign(&fabric, &policy, &BTreeMap::new(), &mut Vec::new()).is_ok());
         let mut free = FreeLids::new(&[]);
         let (mut lids, lmc) = (Lids::new(), Lmc::new(7).unwrap());
         for node in 0..383 {
             let range = free.next(&lids, lmc).unwrap();
-            lids.insert(PortRef { node: NodeIdx(node), port: PortNum::MANAGEMENT }, range).unwrap();
+            lids.insert(
+                PortRef {
+                    node: NodeIdx(node),
+                    port: PortNum::MANAGEMENT,
+                },
+                range,
+            )
+            .unwrap();
         }
         assert_eq!(free.next(&lids, lmc), None);
     }

@@ -22,11 +22,14 @@ impl Sm {
         let m_key = self.config.policy.m_key;
         for &node in inventory.fabric.switches().iter() {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, &inventory.agents[node].route, m_key);
-            self.exchange.submit(AgentId(node.0), get, Token::Light(node));
+            self.exchange.submit(AgentId(node.0), get, Token::Light);
         }
         let silent = self.view.ports.iter().filter(|p| p.reason == PortReason::PeerSilent);
         for (i, report) in silent.enumerate() {
-            let route = inventory.agents.get(report.port.node).and_then(|a| a.route.then(report.port.port));
+            let route = inventory
+                .agents
+                .get(report.port.node)
+                .and_then(|a| a.route.then(report.port.port));
             if let Some(route) = route {
                 let knock = smp::get(AttributeId::NODE_INFO, 0, &route, m_key);
                 let agent = AgentId(KNOCKS | u32::try_from(i).unwrap_or(0));
@@ -40,7 +43,7 @@ impl Sm {
 /// True if an answer (or its absence) means that the fabric is not what it was.
 pub fn differs(token: Token, answer: Option<&Mad>) -> bool {
     match token {
-        Token::Light(_) => match ok(answer).map(|mad| SwitchInfo::parse(mad.smp_data())) {
+        Token::Light => match ok(answer).map(|mad| SwitchInfo::parse(mad.smp_data())) {
             Some(Ok(info)) => info.port_state_change,
             Some(Err(_)) | None => true,
         },

@@ -66,7 +66,11 @@ fn link(settings: &mut PortSettings, fabric: &Fabric, policy: &Policy, at: PortR
     settings.overrun_errors = policy.overrun_errors;
     if fabric.node(at.node).kind == NodeKind::Switch {
         let to_switch = fabric.node(peer_at.node).kind == NodeKind::Switch;
-        settings.hoq_life = if to_switch { policy.hoq_life } else { policy.leaf_hoq_life };
+        settings.hoq_life = if to_switch {
+            policy.hoq_life
+        } else {
+            policy.leaf_hoq_life
+        };
         settings.vl_stall_count = policy.vl_stall_count;
     }
 }
@@ -75,10 +79,17 @@ fn link(settings: &mut PortSettings, fabric: &Fabric, policy: &Policy, at: PortR
 /// changing lanes under traffic drops packets and gains nothing.
 fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
     let limit = port.capability.vls.min(peer.capability.vls).max(1);
-    let wanted = (1..=5).find(|&code| PortCapability::lanes_of_code(code) >= lanes).unwrap_or(5).min(limit);
+    let wanted = (1..=5)
+        .find(|&code| PortCapability::lanes_of_code(code) >= lanes)
+        .unwrap_or(5)
+        .min(limit);
     let held = port.settings.oper_vls;
     let live = port.link.state == PortState::Active && peer.link.state == PortState::Active;
-    if live && held == peer.settings.oper_vls && held >= wanted && held <= limit { held } else { wanted }
+    if live && held == peer.settings.oper_vls && held >= wanted && held <= limit {
+        held
+    } else {
+        wanted
+    }
 }
 
 /// P_Key tables: the default partition, full membership, at index 0; whatever else the table holds stays.
@@ -121,7 +132,11 @@ mod tests {
                 port.link.state = if live { PortState::Active } else { PortState::Init };
                 port
             };
-            assert_eq!(oper_vls(&port(caps.0, held.0), &port(caps.1, held.1), lanes), want, "{caps:?} {held:?}");
+            assert_eq!(
+                oper_vls(&port(caps.0, held.0), &port(caps.1, held.1), lanes),
+                want,
+                "{caps:?} {held:?}"
+            );
         };
         check((4, 4), (1, 1), false, 1, 1);
         check((4, 4), (4, 4), false, 1, 1);

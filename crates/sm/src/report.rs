@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use selvedge_fabric::{Fabric, Port, PortRef};
+use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
 use selvedge_types::{PhysState, PortNum, PortState};
 
 use crate::config::Mode;
@@ -14,6 +14,8 @@ use crate::view::{PortReason, PortReport};
 pub struct Failures {
     /// Ports whose Set failed.
     pub ports: BTreeSet<PortRef>,
+    /// Nodes of which another Set failed: their ports are not activated.
+    pub nodes: BTreeSet<NodeIdx>,
     /// Nothing was sent because ports are guarded by another M_Key than this one.
     pub m_key: Option<u64>,
 }
@@ -21,7 +23,11 @@ pub struct Failures {
 impl Failures {
     /// Nothing went wrong.
     pub const fn none() -> Self {
-        Self { ports: BTreeSet::new(), m_key: None }
+        Self {
+            ports: BTreeSet::new(),
+            nodes: BTreeSet::new(),
+            m_key: None,
+        }
     }
 }
 
@@ -31,7 +37,10 @@ pub fn ports(fabric: &Fabric, inventory: &Inventory, mode: Mode, failures: &Fail
     for (node, n) in fabric.nodes().iter_enumerated() {
         for (num, port) in n.external_ports().filter(|(_, p)| p.link.state != PortState::Active) {
             let at = PortRef { node, port: num };
-            reports.push(PortReport { port: at, reason: reason(fabric, inventory, mode, failures, at, port) });
+            reports.push(PortReport {
+                port: at,
+                reason: reason(fabric, inventory, mode, failures, at, port),
+            });
         }
     }
     reports
@@ -45,7 +54,10 @@ fn reason(
     at: PortRef,
     port: &Port,
 ) -> PortReason {
-    let trouble = inventory.agents.get(at.node).and_then(|a| a.troubles.get(&at.port).copied());
+    let trouble = inventory
+        .agents
+        .get(at.node)
+        .and_then(|a| a.troubles.get(&at.port).copied());
     match port.link.phys {
         PhysState::Disabled => return PortReason::Disabled,
         PhysState::Sleep | PhysState::Polling | PhysState::PhyTest => return PortReason::NoLink,
@@ -53,12 +65,16 @@ fn reason(
         PhysState::LinkUp if port.link.state == PortState::Down => return PortReason::NoLink,
         PhysState::LinkUp => {}
     }
-    let peer_failed = port.peer.is_some_and(|peer| failures.ports.contains(&peer));
+    let failed = |end: PortRef| failures.ports.contains(&end) || failures.nodes.contains(&end.node);
     if let Some(trouble) = trouble {
         trouble
     } else if let Some(key) = failures.m_key {
-        if guarded(port, key) { PortReason::MKey } else { PortReason::NotOurs }
-    } else if failures.ports.contains(&at) || peer_failed {
+        if guarded(port, key) {
+            PortReason::MKey
+        } else {
+            PortReason::NotOurs
+        }
+    } else if failed(at) || port.peer.is_some_and(failed) {
         PortReason::SetFailed
     } else if mode != Mode::Manage {
         PortReason::NotOurs

@@ -11,7 +11,10 @@ use selvedge_wire::{
 pub fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute, m_key: u64) -> Datagram {
     let mut mad = Mad::directed(Method::Get, attribute, modifier, route);
     mad.set_m_key(m_key);
-    Datagram { address: Address::DIRECTED, mad }
+    Datagram {
+        address: Address::DIRECTED,
+        mad,
+    }
 }
 
 /// A Set along `route`.
@@ -19,7 +22,10 @@ pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute, m_key:
     let mut mad = Mad::directed(Method::Set, A::ID, modifier, route);
     mad.set_m_key(m_key);
     mad.set_smp_data(&value.emit());
-    Datagram { address: Address::DIRECTED, mad }
+    Datagram {
+        address: Address::DIRECTED,
+        mad,
+    }
 }
 
 /// A LinearForwardingTable block.
@@ -29,7 +35,9 @@ pub fn lft(data: &[u8; 64]) -> LinearForwardingTable {
 
 /// A P_KeyTable block that starts with `keys`.
 pub fn pkeys(keys: &[PKey]) -> PKeyTable {
-    let mut table = PKeyTable { keys: [PKey(0); PKeyTable::PER_BLOCK] };
+    let mut table = PKeyTable {
+        keys: [PKey(0); PKeyTable::PER_BLOCK],
+    };
     for (slot, key) in table.keys.iter_mut().zip(keys) {
         *slot = *key;
     }
@@ -81,6 +89,10 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
 /// The modifier of a PortInfo Set. An agent with extended speeds is told that we know them; else it may take the link
 /// down to QDR. Source: OpenSM (`osm_link_mgr.c` sets bit 31 under the same condition).
 pub fn port_modifier(seen: &PortInfo, port: PortNum) -> u32 {
-    let extended = if seen.ext_speed_supported.is_some() { PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS } else { 0 };
+    let extended = if seen.ext_speed_supported.is_some() {
+        PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS
+    } else {
+        0
+    };
     u32::from(port.get()) | extended
 }

@@ -31,7 +31,7 @@ pub enum Token {
     /// A Set.
     Set(SetId),
     /// SwitchInfo in a light sweep.
-    Light(NodeIdx),
+    Light,
     /// NodeInfo behind a port whose peer was silent, in a light sweep.
     Knock,
     /// SMInfo of the master, from a standby.

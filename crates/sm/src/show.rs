@@ -1,0 +1,64 @@
+//! What a manager tells about itself.
+
+use crate::core::Sm;
+use crate::stage::Stage;
+use crate::view::{Progress, Role, View};
+
+impl Sm {
+    /// What it shows of itself.
+    #[must_use]
+    pub fn view(&self) -> View {
+        let mut view = self.view.clone();
+        let counters = self.exchange.counters();
+        view.stage = self.stage.name();
+        view.progress = self.progress();
+        view.mads.repeats = counters.repeats;
+        view.mads.failures = counters.failed;
+        view.mads.dropped += counters.stray;
+        view
+    }
+
+    /// Its role.
+    #[must_use]
+    pub const fn role(&self) -> Role {
+        self.view.role
+    }
+
+    /// Requests that have not ended, waiting or in flight.
+    #[must_use]
+    pub fn open_requests(&self) -> usize {
+        self.exchange.open()
+    }
+
+    /// True if it waits for nothing but time and the fabric.
+    #[must_use]
+    pub fn is_resting(&self) -> bool {
+        let rests = matches!(self.stage, Stage::Idle | Stage::Standby { .. } | Stage::Stopped);
+        rests && self.exchange.open() == 0
+    }
+
+    fn progress(&self) -> Progress {
+        let open = self.exchange.open() as u64;
+        match &self.stage {
+            Stage::Discovering(discovery) => Progress {
+                done: discovery.answers,
+                total: discovery.answers + open,
+            },
+            Stage::Reading { total, .. } => Progress {
+                done: total.saturating_sub(open),
+                total: *total,
+            },
+            Stage::Applying(apply, _) => Progress {
+                done: (apply.acknowledged + apply.failed) as u64,
+                total: apply.outcome.changes.value().count().total() as u64,
+            },
+            Stage::Idle
+            | Stage::Electing { .. }
+            | Stage::Planning { .. }
+            | Stage::Persisting { .. }
+            | Stage::LightSweep { .. }
+            | Stage::Standby { .. }
+            | Stage::Stopped => Progress::default(),
+        }
+    }
+}
