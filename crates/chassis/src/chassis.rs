@@ -216,13 +216,13 @@ impl Chassis {
         self.touch(self.wires[port].node, TableKind::Settings);
     }
 
-    /// Goes to `to` from INIT, ARMED or ACTIVE at a port whose link is up; says whether that was possible.
+    /// Goes to `to` from INIT, ARMED or ACTIVE at a port whose link is up; says whether that was possible. Port 0 of a
+    /// switch stays ACTIVE.
     pub fn set_logical(&mut self, port: PortIdx, to: PortState) -> bool {
-        let wire = &mut self.wires[port];
-        if wire.phys != PhysState::LinkUp || to == PortState::Down {
+        if self.is_on_board(port) || self.wires[port].phys != PhysState::LinkUp || to == PortState::Down {
             return false;
         }
-        wire.state = to;
+        self.wires[port].state = to;
         self.touch(self.wires[port].node, TableKind::Links);
         true
     }

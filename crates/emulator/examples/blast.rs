@@ -127,7 +127,7 @@ impl Blast {
         self.sent += 1;
         let window = self.outstanding.len() as u64;
         let tid = self.sent * window + slot as u64;
-        let mut mad = if self.sent % 2 == 0 {
+        let mut mad = if self.sent.is_multiple_of(2) {
             let target = &nodes[self.rng.below(nodes.len() as u64) as usize];
             let attribute = match self.sent % 6 {
                 0 => AttributeId::NODE_INFO,

@@ -7,6 +7,7 @@ use core::time::Duration;
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::{Ratio, Time};
+use selvedge_types::PhysState;
 
 use crate::config::nanos;
 use crate::wrapper::Impairment;
@@ -63,7 +64,7 @@ pub enum Fault {
     },
 }
 
-/// A fault, or a client's command, with its place found.
+/// A fault, or a client's or manager's command, with its place found.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Cut(PortIdx),
@@ -80,6 +81,10 @@ pub(crate) enum Action {
     IsSm {
         port: PortIdx,
         is_sm: bool,
+    },
+    Link {
+        port: PortIdx,
+        state: PhysState,
     },
 }
 

@@ -71,7 +71,7 @@ impl Emulator {
     }
 
     /// A manager asked for another state of a port's link.
-    pub(crate) fn link_command(&mut self, port: PortIdx, state: PhysState) {
+    fn link_command(&mut self, port: PortIdx, state: PhysState) {
         self.link_down(port, Some(port));
         self.chassis.set_physical(port, state);
         self.try_train(port);
@@ -103,6 +103,7 @@ impl Emulator {
             Action::Hang(node) => self.hang(node),
             Action::Unhang(node) => self.unhang(node),
             Action::Impair { link, impairment } => self.impair(link, impairment),
+            Action::Link { port, state } => self.link_command(port, state),
             Action::IsSm { port, is_sm } => self.change_is_sm(port, is_sm),
         }
     }

@@ -20,10 +20,12 @@ pub(crate) mod vl_arbitration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
 use selvedge_types::PhysState;
 use selvedge_wire::{AttributeId, GmpData, SmpData, Status};
 
 use crate::emulator::Emulator;
+use crate::fault::Action;
 
 /// A request to a subnet management agent, without its data.
 #[derive(Clone, Copy, Debug)]
@@ -128,11 +130,11 @@ pub(crate) fn port_selected(chassis: &Chassis, ingress: PortIdx, select: u8) -> 
 }
 
 impl Emulator {
-    /// Does what a Set asked for beyond the chassis. The answer has left before: over a link that goes down it is lost
-    /// in the cable, as it may be on hardware.
+    /// Does what a Set asked for beyond the chassis: a link goes down once the answer has crossed it.
     pub(crate) fn apply_effects(&mut self, effects: Effects) {
         if let Some((port, state)) = effects.link {
-            self.link_command(port, state);
+            let crossed = Time(self.now.0.saturating_add(self.delays.link).saturating_add(1));
+            self.command(crossed, Action::Link { port, state });
         }
     }
 }
