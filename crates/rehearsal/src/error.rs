@@ -1,0 +1,51 @@
+//! What a rehearsal cannot do.
+
+use std::time::Duration;
+
+use selvedge_emulator::EmulatorError;
+use selvedge_sim::Time;
+
+use crate::Violation;
+
+/// Why a rehearsal ended early.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RehearsalError {
+    /// SLV-REHEARSAL-0001: the emulator cannot do what it was asked for.
+    #[error("SLV-REHEARSAL-0001: {0}")]
+    Emulator(#[from] EmulatorError),
+    /// SLV-REHEARSAL-0002: a bounded run reached its end before its condition came true.
+    #[error("SLV-REHEARSAL-0002: at {now}, after {bound:?}, still waiting until {what}")]
+    Bound {
+        /// When it was given up.
+        now: Time,
+        /// How long it had been waited for.
+        bound: Duration,
+        /// What for.
+        what: String,
+    },
+    /// SLV-REHEARSAL-0003: managers or the emulator are busy for ever at one instant.
+    #[error("SLV-REHEARSAL-0003: {steps} steps at {now} and time does not go on: a wake-up that is never served")]
+    Stuck {
+        /// The instant.
+        now: Time,
+        /// Steps made.
+        steps: u32,
+    },
+    /// SLV-REHEARSAL-0004: no manager with this name or number, or it is not running.
+    #[error("SLV-REHEARSAL-0004: manager {name} {problem}")]
+    Manager {
+        /// Which.
+        name: String,
+        /// What is the matter with it.
+        problem: &'static str,
+    },
+    /// SLV-REHEARSAL-0005: something that must never happen, happened.
+    #[error("SLV-REHEARSAL-0005: at {now}: {violation}")]
+    Violated {
+        /// When.
+        now: Time,
+        /// What.
+        violation: Violation,
+    },
+}

@@ -1,0 +1,412 @@
+//! Checkers outside the managers: they look at the hardware after every event.
+//!
+//! Each is cheap because it looks only where a version counter of the hardware changed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use selvedge_chassis::{Chassis, Egress, PortIdx, TableKind};
+use selvedge_emulator::Emulator;
+use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
+use selvedge_sm::{Mode, Role};
+use selvedge_types::{Guid, IdxVec, Lid, PortState};
+
+use crate::manager::{Life, Manager};
+use crate::subnet::{Subnets, ports_of};
+
+/// Something that must never happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// SLV-REHEARSAL-0101: a manager gave two ports of one subnet the same LID.
+    #[error("SLV-REHEARSAL-0101: {first} and {second} both hold LID {lid} and can reach each other")]
+    LidTwice {
+        /// The LID.
+        lid: Lid,
+        /// One port.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// SLV-REHEARSAL-0102: packets to a live port go in circles.
+    #[error("SLV-REHEARSAL-0102: packets to LID {lid} go in circles at {switch}")]
+    Loop {
+        /// The LID.
+        lid: Lid,
+        /// A switch of the circle.
+        switch: String,
+    },
+    /// SLV-REHEARSAL-0103: a subnet has had two masters for too long.
+    #[error("SLV-REHEARSAL-0103: {first} and {second} have both been master of one subnet for {seconds} s")]
+    TwoMasters {
+        /// One manager.
+        first: String,
+        /// The other.
+        second: String,
+        /// How long.
+        seconds: u64,
+    },
+    /// SLV-REHEARSAL-0104: a manager sent a Set that no judge had let pass.
+    #[error("SLV-REHEARSAL-0104: {manager} ({mode:?}) sent {sets} Sets without an accepted plan")]
+    UnjudgedSet {
+        /// The manager.
+        manager: String,
+        /// Its mode.
+        mode: Mode,
+        /// Sets sent.
+        sets: u64,
+    },
+    /// SLV-REHEARSAL-0105: a port went ACTIVE while its switch did not hold the tables of the plan.
+    #[error("SLV-REHEARSAL-0105: {port} is ACTIVE, but block {block} of {switch} is not as planned")]
+    ActiveTooEarly {
+        /// The port.
+        port: String,
+        /// Its switch.
+        switch: String,
+        /// The first block that differs.
+        block: usize,
+    },
+    /// SLV-REHEARSAL-0106: a manager holds more requests than its fabric explains.
+    #[error("SLV-REHEARSAL-0106: {manager} holds {open} requests, at most {limit} can be of use")]
+    Memory {
+        /// The manager.
+        manager: String,
+        /// Requests waiting or in flight.
+        open: usize,
+        /// What there may be.
+        limit: usize,
+    },
+}
+
+/// What the hardware looked like when last checked.
+#[derive(Debug)]
+pub(crate) struct Invariants {
+    versions: IdxVec<NodeIdx, [u32; 3]>,
+    subnets: Subnets,
+    active: IdxVec<PortIdx, bool>,
+    /// LIDs held twice when last looked at; those are the fabric's own fault.
+    twice: BTreeSet<(PortIdx, Lid)>,
+    /// Loops there are just now, at the switch whose Set closed them.
+    loops: BTreeSet<(NodeIdx, Lid)>,
+    loops_met: u64,
+    two_masters_since: Option<Time>,
+}
+
+/// The kinds whose versions are watched.
+const WATCHED: [TableKind; 3] = [TableKind::Links, TableKind::Settings, TableKind::Linear];
+/// Two masters may meet when a partition heals. A light sweep (10 s) finds the other if its trap was lost, and one
+/// sweep settles it.
+const TWO_MASTERS_MAX: Duration = Duration::from_secs(30);
+
+/// Which watched things changed.
+#[derive(Debug, Default)]
+struct Changes {
+    links: Vec<NodeIdx>,
+    settings: bool,
+    linear: Vec<NodeIdx>,
+}
+
+impl Invariants {
+    pub fn new(emulator: &Emulator) -> Self {
+        let chassis = emulator.chassis();
+        Self {
+            versions: chassis.fabric().nodes().indices().map(|node| versions(chassis, node)).collect(),
+            subnets: Subnets::of(chassis),
+            active: IdxVec::filled(false, chassis.port_count()),
+            twice: BTreeSet::new(),
+            loops: BTreeSet::new(),
+            loops_met: 0,
+            two_masters_since: None,
+        }
+    }
+
+    pub const fn loops_met(&self) -> u64 {
+        self.loops_met
+    }
+
+    /// Takes what is as given.
+    pub fn excuse(&mut self, emulator: &Emulator) {
+        let chassis = emulator.chassis();
+        let _ = self.changes(chassis);
+        self.subnets = Subnets::of(chassis);
+        self.twice = held_twice(chassis, &self.subnets);
+        self.newly_active(chassis, &chassis.fabric().nodes().indices().collect::<Vec<_>>());
+    }
+
+    /// Everything that must hold after every event.
+    pub fn after_event(&mut self, now: Time, emulator: &Emulator, managers: &[Manager]) -> Result<(), Violation> {
+        let chassis = emulator.chassis();
+        let changes = self.changes(chassis);
+        let mut cables_moved = false;
+        if !changes.links.is_empty() {
+            let subnets = Subnets::of(chassis);
+            cables_moved = subnets != self.subnets;
+            self.subnets = subnets;
+        }
+        if cables_moved || changes.settings {
+            self.invariant_lids_are_unique(chassis, managers, cables_moved)?;
+        }
+        let newly_active = self.newly_active(chassis, &changes.links);
+        self.invariant_tables_before_active(emulator, managers, &newly_active)?;
+        if cables_moved || changes.settings || !changes.linear.is_empty() {
+            self.invariant_no_loops_at_bring_up(chassis, &changes.linear)?;
+        }
+        self.invariant_one_master(now, emulator, managers)?;
+        invariant_sets_are_judged(emulator, managers)?;
+        invariant_memory_is_bounded(chassis, managers)
+    }
+
+    /// What must hold when everything is quiet and a master is there: no conflict and no loop stays.
+    pub fn at_rest(&self, emulator: &Emulator, managers: &[Manager]) -> Result<(), Violation> {
+        let chassis = emulator.chassis();
+        for manager in managers {
+            let Some(life) = manager.life.as_ref().filter(|l| is_content(l)) else { continue };
+            let Some(at) = emulator.port_of(life.client) else { continue };
+            let twice = held_twice(chassis, &self.subnets);
+            if let Some(&(port, lid)) = twice.iter().find(|(port, _)| self.subnets.connected(*port, at)) {
+                return Err(lid_twice(chassis, &self.subnets, port, lid));
+            }
+            let lids = live_lids(chassis, &self.subnets, self.subnets.group(at));
+            for &switch in chassis.fabric().switches().iter() {
+                let here = chassis.port_at(switch, 0).is_some_and(|own| self.subnets.connected(own, at));
+                if let Some(&lid) = lids.iter().find(|&&lid| here && loops(chassis, switch, lid)) {
+                    return Err(Violation::Loop { lid, switch: node_name(chassis, switch) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn changes(&mut self, chassis: &Chassis) -> Changes {
+        let mut changes = Changes::default();
+        for node in chassis.fabric().nodes().indices() {
+            let now = versions(chassis, node);
+            let before = std::mem::replace(&mut self.versions[node], now);
+            if before == now {
+                continue;
+            }
+            if before[0] != now[0] {
+                changes.links.push(node);
+            }
+            changes.settings |= before[1] != now[1];
+            if before[2] != now[2] {
+                changes.linear.push(node);
+            }
+        }
+        changes
+    }
+
+    fn newly_active(&mut self, chassis: &Chassis, nodes: &[NodeIdx]) -> Vec<PortIdx> {
+        let mut newly = Vec::new();
+        for port in nodes.iter().flat_map(|&node| ports_of(chassis, node)) {
+            let wire = chassis.wire(port);
+            let active = wire.state() == PortState::Active && chassis.is_powered(wire.node());
+            if active && !self.active[port] {
+                newly.push(port);
+            }
+            self.active[port] = active;
+        }
+        newly
+    }
+
+    /// A Set never makes a LID conflict. Moved cables may: then it is there until the manager has seen it. Two masters
+    /// that do not know of each other yet may, too.
+    fn invariant_lids_are_unique(
+        &mut self,
+        chassis: &Chassis,
+        managers: &[Manager],
+        cables_moved: bool,
+    ) -> Result<(), Violation> {
+        let twice = held_twice(chassis, &self.subnets);
+        let masters = lives(managers).filter(|(_, life)| life.sm.role() == Role::Master).count();
+        let new = twice.difference(&self.twice).next().copied();
+        if let (Some((port, lid)), false, true) = (new, cables_moved, masters < 2) {
+            return Err(lid_twice(chassis, &self.subnets, port, lid));
+        }
+        self.twice = twice;
+        Ok(())
+    }
+
+    /// While a subnet is brought up for the first time, its tables hold no loop, however few of them are written. When
+    /// routes change in a running subnet, loops between old and new tables come and go: they are counted.
+    fn invariant_no_loops_at_bring_up(&mut self, chassis: &Chassis, written: &[NodeIdx]) -> Result<(), Violation> {
+        self.loops.retain(|&(switch, lid)| loops(chassis, switch, lid));
+        for &switch in written {
+            let Some(own) = chassis.port_at(switch, 0) else { continue };
+            let group = self.subnets.group(own);
+            let lids = live_lids(chassis, &self.subnets, group);
+            let Some(&lid) = lids.iter().find(|&&lid| loops(chassis, switch, lid)) else { continue };
+            let mut actives = self.active.iter_enumerated().filter(|(_, active)| **active);
+            let is_running = actives.any(|(port, _)| {
+                chassis.wire(port).num().get() != 0 && self.subnets.group(port) == group
+            });
+            if !is_running {
+                return Err(Violation::Loop { lid, switch: node_name(chassis, switch) });
+            }
+            self.loops_met += u64::from(self.loops.insert((switch, lid)));
+        }
+        Ok(())
+    }
+
+    /// A port goes ACTIVE only when its switch holds every block of the plan.
+    fn invariant_tables_before_active(
+        &self,
+        emulator: &Emulator,
+        managers: &[Manager],
+        newly_active: &[PortIdx],
+    ) -> Result<(), Violation> {
+        let chassis = emulator.chassis();
+        for &port in newly_active {
+            let wire = chassis.wire(port);
+            let sides = [Some(wire.node()), wire.peer().map(|peer| chassis.wire(peer).node())];
+            let master = self.only_master(emulator, managers, port);
+            let Some(accepted) = master.and_then(|life| life.accepted.as_ref()) else { continue };
+            for node in sides.into_iter().flatten().filter(|&node| wire.num().get() != 0 && chassis.is_switch(node)) {
+                let guid: Guid = chassis.fabric().node(node).guid;
+                let planned = accepted.fabric.find(guid).and_then(|n| accepted.fabric.switch_index(n));
+                let (Some(planned), Some(held)) = (planned, chassis.switch(node)) else { continue };
+                let tables = &accepted.plan.tables;
+                let differs = |&block: &usize| held.linear_block(block) != tables.block(planned, block);
+                if let Some(block) = (0..tables.blocks()).find(differs) {
+                    let (port, switch) = (port_name(chassis, port), node_name(chassis, node));
+                    return Err(Violation::ActiveTooEarly { port, switch, block });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn only_master<'a>(&self, emulator: &Emulator, managers: &'a [Manager], port: PortIdx) -> Option<&'a Life> {
+        let mut masters = lives(managers).map(|(_, life)| life).filter(|life| {
+            let at = emulator.port_of(life.client);
+            life.sm.role() == Role::Master && at.is_some_and(|at| self.subnets.connected(at, port))
+        });
+        let first = masters.next();
+        first.filter(|_| masters.next().is_none())
+    }
+
+    fn invariant_one_master(
+        &mut self,
+        now: Time,
+        emulator: &Emulator,
+        managers: &[Manager],
+    ) -> Result<(), Violation> {
+        let masters: Vec<(&Manager, PortIdx)> = lives(managers)
+            .filter(|(_, life)| life.sm.role() == Role::Master)
+            .filter_map(|(manager, life)| Some((manager, emulator.port_of(life.client)?)))
+            .collect();
+        let pair = masters.iter().enumerate().find_map(|(i, (first, at))| {
+            let second = masters[i + 1..].iter().find(|(_, other)| self.subnets.connected(*at, *other));
+            second.map(|(second, _)| (first, second))
+        });
+        let Some((first, second)) = pair else {
+            self.two_masters_since = None;
+            return Ok(());
+        };
+        let since = *self.two_masters_since.get_or_insert(now);
+        if now.since(since) > TWO_MASTERS_MAX {
+            let (first, second) = (first.name.clone(), second.name.clone());
+            return Err(Violation::TwoMasters { first, second, seconds: now.since(since).as_secs() });
+        }
+        Ok(())
+    }
+}
+
+/// The emulator counts no Set of a manager before the judge accepted a plan of it, and none at all of one that only
+/// looks.
+fn invariant_sets_are_judged(emulator: &Emulator, managers: &[Manager]) -> Result<(), Violation> {
+    for (manager, life) in lives(managers) {
+        let mode = manager.config.mode;
+        let may_send = mode == Mode::Manage && life.accepted.is_some();
+        let sets = emulator.sets_sent_by(life.client);
+        if !may_send && sets > 0 {
+            return Err(Violation::UnjudgedSet { manager: manager.name.clone(), mode, sets });
+        }
+    }
+    Ok(())
+}
+
+/// Discovery asks each node and port a few questions, an application keeps a few windows queued.
+fn invariant_memory_is_bounded(chassis: &Chassis, managers: &[Manager]) -> Result<(), Violation> {
+    for (manager, life) in lives(managers) {
+        let open = life.sm.open_requests();
+        let limit = 4 * manager.config.window + 4 * chassis.fabric().nodes().len() + 2 * chassis.port_count();
+        if open > limit {
+            return Err(Violation::Memory { manager: manager.name.clone(), open, limit });
+        }
+    }
+    Ok(())
+}
+
+fn lives(managers: &[Manager]) -> impl Iterator<Item = (&Manager, &Life)> {
+    managers.iter().filter_map(|m| Some((m, m.life.as_ref()?)))
+}
+
+/// True for a master whose last plan is in every agent.
+fn is_content(life: &Life) -> bool {
+    let view = life.sm.view();
+    view.role == Role::Master && view.is_up()
+}
+
+fn versions(chassis: &Chassis, node: NodeIdx) -> [u32; 3] {
+    WATCHED.map(|kind| chassis.version(node, kind))
+}
+
+fn node_name(chassis: &Chassis, node: NodeIdx) -> String {
+    format!("\"{}\"", chassis.fabric().node(node).description)
+}
+
+fn port_name(chassis: &Chassis, port: PortIdx) -> String {
+    chassis.fabric().port_name(chassis.port_ref(port))
+}
+
+/// LIDs that live ports of one subnet hold.
+fn live_lids(chassis: &Chassis, subnets: &Subnets, group: PortIdx) -> Vec<Lid> {
+    let ports = subnets.live().iter().filter(|&&port| subnets.group(port) == group);
+    let ranges = ports.map(|&port| chassis.port(port).settings().lids).filter(|range| range.base.is_unicast());
+    ranges.flat_map(|range| range.iter()).collect()
+}
+
+/// Live ports that hold a LID which another live port of their subnet holds, too.
+fn held_twice(chassis: &Chassis, subnets: &Subnets) -> BTreeSet<(PortIdx, Lid)> {
+    let mut held: Vec<(PortIdx, Lid, PortIdx)> = Vec::new();
+    for &port in subnets.live() {
+        let range = chassis.port(port).settings().lids;
+        if range.base.is_unicast() {
+            held.extend(range.iter().map(|lid| (subnets.group(port), lid, port)));
+        }
+    }
+    held.sort_unstable();
+    let mut twice = BTreeSet::new();
+    for pair in held.windows(2) {
+        let ((group, lid, first), (other, same, second)) = (pair[0], pair[1]);
+        if (group, lid) == (other, same) {
+            twice.extend([(first, lid), (second, lid)]);
+        }
+    }
+    twice
+}
+
+fn lid_twice(chassis: &Chassis, subnets: &Subnets, port: PortIdx, lid: Lid) -> Violation {
+    let twice = held_twice(chassis, subnets);
+    let other = twice.iter().find(|(p, l)| *l == lid && *p != port && subnets.connected(*p, port));
+    let second = other.map_or_else(String::new, |(p, _)| port_name(chassis, *p));
+    Violation::LidTwice { lid, first: port_name(chassis, port), second }
+}
+
+/// True if packets to `lid` that are at `switch` never leave the switches.
+fn loops(chassis: &Chassis, switch: NodeIdx, lid: Lid) -> bool {
+    let mut at = switch;
+    for _ in 0..=chassis.fabric().switches().len() {
+        let Egress::Port(out) = chassis.egress(at, lid) else { return false };
+        if !crate::subnet::is_up(chassis, out) {
+            return false;
+        }
+        match chassis.wire(out).peer().map(|peer| chassis.wire(peer).node()) {
+            Some(next) if chassis.is_switch(next) => at = next,
+            Some(_) | None => return false,
+        }
+    }
+    true
+}

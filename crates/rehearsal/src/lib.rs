@@ -1,0 +1,25 @@
+//! The room that owns the clock: one emulator and any number of managers, stepped by the earliest wake-up.
+//!
+//! - [`Rehearsal`]: virtual time. Managers' jobs run inline and are done after their documented cost; whatever a manager
+//!   asked to be stored is all that a killed one finds again. Every run is bounded: it fails instead of hanging.
+//! - Checkers outside the managers look at the hardware after every event (the functions `invariant_*`); a
+//!   [`Violation`] ends the run.
+//! - [`Script`]: scenarios as text, with their transcript. `tests/scenarios/*.txt` are some.
+//!
+//! Same fabric, seed and commands: the same bytes in [`Rehearsal::log_text`], and the same [`Rehearsal::digest`] over
+//! every datagram that a manager sent.
+
+mod error;
+mod invariant;
+mod manager;
+mod observed;
+mod rehearsal;
+mod script;
+mod subnet;
+
+pub use error::RehearsalError;
+pub use invariant::Violation;
+pub use manager::{ManagerId, RefuseAll};
+pub use observed::Observed;
+pub use rehearsal::{LogEntry, Options, Rehearsal};
+pub use script::{FabricLoader, GRAMMAR, Script, ScriptError, Transcript};

@@ -1,0 +1,90 @@
+//! A manager's seat: what survives when it is killed, and its present life.
+
+use std::sync::Arc;
+
+use selvedge_emulator::ClientId;
+use selvedge_fabric::Fabric;
+use selvedge_plan::{ChangeSet, Generation, Installed, Plan};
+use selvedge_sim::{Par, Time};
+use selvedge_sm::{Accepted, Config, Inventory, JobResult, Judge, PersistentState, Sm};
+use selvedge_verify::{Refusal, Verdict};
+
+/// A manager of a rehearsal: its position in order of creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ManagerId(pub usize);
+
+/// A manager: the process comes and goes, what it stored stays.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    pub name: String,
+    /// Where it sits, as text.
+    pub at: String,
+    pub config: Config,
+    pub judge: Arc<dyn Judge>,
+    pub stored: PersistentState,
+    pub life: Option<Life>,
+}
+
+/// One run of the process.
+#[derive(Debug)]
+pub(crate) struct Life {
+    pub client: ClientId,
+    pub sm: Sm,
+    /// What will be done later.
+    pub pending: Vec<(Time, Pending)>,
+    /// The plan that was accepted last, and the fabric it is for.
+    pub accepted: Option<AcceptedPlan>,
+}
+
+/// A plan that the judge let pass.
+#[derive(Clone, Debug)]
+pub(crate) struct AcceptedPlan {
+    pub fabric: Arc<Fabric>,
+    pub plan: Arc<Plan>,
+}
+
+/// Work on its way.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Computed {
+        generation: Generation,
+        inventory: Arc<Inventory>,
+        result: Box<JobResult>,
+    },
+    Persisted {
+        id: u64,
+        state: PersistentState,
+    },
+}
+
+impl Life {
+    /// When it next wants to be called.
+    pub fn next_due(&self) -> Option<Time> {
+        let pending = self.pending.iter().map(|(at, _)| *at).min();
+        [pending, self.sm.next_wake()].into_iter().flatten().min()
+    }
+
+    /// The first work that is done by `now`, in order of being done, then of being asked for.
+    pub fn take_done(&mut self, now: Time) -> Option<Pending> {
+        let due = self.pending.iter().enumerate().filter(|(_, (at, _))| *at <= now);
+        let (first, _) = due.min_by_key(|(i, (at, _))| (*at, *i))?;
+        Some(self.pending.remove(first).1)
+    }
+}
+
+/// A judge that refuses whatever it is shown: nothing may then be sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RefuseAll;
+
+impl Judge for RefuseAll {
+    fn judge(
+        &self,
+        _inventory: &Inventory,
+        _installed: &Installed,
+        _plan: &Plan,
+        _changes: ChangeSet,
+        _par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        Err(Box::new(Refusal { verdict: Verdict::default() }))
+    }
+}

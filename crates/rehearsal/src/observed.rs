@@ -1,0 +1,90 @@
+//! What the hardware of one subnet holds, as a judge wants to see it.
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_emulator::Emulator;
+use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
+use selvedge_plan::{LidConflict, Lids, ServiceLevels, SlToVl, Tables};
+use selvedge_types::{LidRange, PortNum, PortState};
+use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
+
+use crate::subnet::{Subnets, is_up, ports_of};
+
+/// One subnet as its hardware is now, whoever programmed it.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// Its nodes that have power, and their cables.
+    pub fabric: Fabric,
+    /// LIDs that its ports hold.
+    pub lids: Lids,
+    /// Ports that hold no LID or one that is taken, with the reason.
+    pub without_lid: Vec<(PortRef, LidConflict)>,
+    /// Tables as they forward.
+    pub tables: Tables,
+}
+
+impl Observed {
+    /// The subnet around a port.
+    #[must_use]
+    pub fn around(emulator: &Emulator, at: PortIdx) -> Self {
+        let chassis = emulator.chassis();
+        let subnets = Subnets::of(chassis);
+        let fabric = reachable(chassis, &subnets, at);
+        let mut lids = Lids::new();
+        let mut without_lid = Vec::new();
+        let in_use = |at: PortRef| at.port == PortNum::MANAGEMENT || fabric.link_is_up(at);
+        for (at, port) in fabric.end_ports().filter(|(at, _)| in_use(*at)) {
+            let range: LidRange = port.settings.lids;
+            if let Err(conflict) = lids.insert(at, range) {
+                without_lid.push((at, conflict));
+            }
+        }
+        let all = chassis.tables();
+        let mut tables = Tables::new(fabric.switches().len(), all.top());
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let guid = fabric.node(node).guid;
+            let built = chassis.fabric();
+            let Some(source) = built.find(guid).and_then(|n| built.switch_index(n)) else { continue };
+            for block in 0..tables.blocks() {
+                *tables.block_mut(switch, block) = *all.block(source, block);
+            }
+        }
+        Self { fabric, lids, without_lid, tables }
+    }
+
+    /// What the judge says of what is installed.
+    #[must_use]
+    pub fn judge(&self) -> Verdict {
+        let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
+        let subject = Subject::tables(&self.fabric, &self.lids, &self.tables, &levels, &lanes);
+        verify(subject, &JudgeOptions::default())
+    }
+
+    /// Ports with a trained link that are not ACTIVE.
+    pub fn not_active(&self) -> impl Iterator<Item = PortRef> + '_ {
+        let nodes = self.fabric.nodes().iter_enumerated();
+        let ports = nodes.flat_map(|(node, n)| n.external_ports().map(move |(port, p)| (PortRef { node, port }, p)));
+        let up = ports.filter(|(at, _)| self.fabric.link_is_up(*at));
+        up.filter(|(_, p)| p.link.state != PortState::Active).map(|(at, _)| at)
+    }
+}
+
+/// The nodes that can be reached from `at`, as their agents would describe themselves.
+fn reachable(chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Fabric {
+    let seen = chassis.observe();
+    let mut builder = FabricBuilder::new();
+    let mut keys = Vec::new();
+    for (node, built) in seen.nodes().iter_enumerated() {
+        let here = |port: PortIdx| subnets.connected(port, at) && (is_up(chassis, port) || chassis.is_switch(node));
+        let is_here = chassis.is_powered(node) && ports_of(chassis, node).any(here);
+        keys.push(is_here.then(|| builder.add(built.clone())));
+    }
+    for link in seen.links() {
+        let ends = [link.a, link.b].map(|end| Some((keys[end.node.0 as usize]?, end.port)));
+        if let [Some(a), Some(b)] = ends {
+            // The cables come from a fabric that a builder accepted, so none is refused.
+            let _ = builder.link(a, b);
+        }
+    }
+    // The GUIDs come from a fabric that a builder accepted, so they are unique.
+    builder.finish().unwrap_or_default()
+}

@@ -1,0 +1,219 @@
+//! Prints what is going on.
+
+use selvedge_chassis::{Chassis, Egress};
+use selvedge_emulator::{DropReason, NodeName, PortName};
+use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
+use selvedge_sm::PortReason;
+use selvedge_types::PortNum;
+use selvedge_wire::{AttributeId, Class, Method};
+
+use super::ScriptError;
+use super::run::{Runner, emulator, held_lids};
+use super::words::syntax;
+use crate::subnet::{Subnets, ports_of};
+use crate::{LogEntry, ManagerId};
+
+/// Lines of one kind that are shown before the rest is counted.
+const SHOWN_MAX: usize = 24;
+
+impl Runner<'_> {
+    pub(super) fn show(&mut self, what: &[&str], out: &mut Vec<String>) -> Result<(), ScriptError> {
+        match *what {
+            ["events"] => {
+                let all: Vec<ManagerId> = self.managers.values().map(|(id, _)| *id).collect();
+                self.events(&all, out)
+            }
+            ["events", name] => {
+                let id = self.id(name)?;
+                self.events(&[id], out)
+            }
+            ["ports", name] => self.ports(name, out),
+            ["status", name] => self.status(name, out),
+            ["judge", name] => self.verdict(name, out),
+            ["unreachable", name] => self.unreachable(name, out),
+            ["lids"] => self.lids(out),
+            ["sets"] => self.sets(out),
+            ["drops"] => self.drops(out),
+            ["loops"] => {
+                out.push(format!("{} forwarding loops met half-way", self.world()?.loops_met()));
+                Ok(())
+            }
+            ["path", from, to] => self.path(from, to, out),
+            _ => Err(syntax(&what.join(" "), super::GRAMMAR)),
+        }
+    }
+
+    /// Events since they were last shown, with the time to a tenth of a second.
+    fn events(&mut self, of: &[ManagerId], out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let world = self.world()?;
+        let names: Vec<&str> = world.managers().map(|(_, name)| name).collect();
+        let entries = world.log().iter().enumerate();
+        let is_new = |i: usize, e: &LogEntry| {
+            of.contains(&e.manager) && i >= self.shown.get(&e.manager).copied().unwrap_or(0)
+        };
+        let new = entries.filter(|(i, e)| is_new(*i, e));
+        let lines: Vec<String> =
+            new.map(|(_, e)| format!("{} {} {}", tenths(e.at), names[e.manager.0], e.event)).collect();
+        let logged = world.log().len();
+        out.extend(limited(lines));
+        self.shown.extend(of.iter().map(|id| (*id, logged)));
+        Ok(())
+    }
+
+    fn ports(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let view = self.view(name)?;
+        let Some(fabric) = &view.fabric else { return Ok(()) };
+        let lines = view.ports.iter().map(|p| {
+            let reason: PortReason = p.reason;
+            format!("{} {} {reason}", fabric.port_name(p.port), reason.code())
+        });
+        out.extend(limited(lines.collect()));
+        Ok(())
+    }
+
+    fn status(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let view = self.view(name)?;
+        let engine = view.plan.as_ref().map_or("no plan", |p| p.engine.0.as_str());
+        let up = if view.is_up() { "up" } else { "not up" };
+        out.push(format!("{} {}, {up}, {engine}, sweep {}", view.role, view.stage, view.sweeps));
+        Ok(())
+    }
+
+    /// What the judge said of the plan in force, and what it says of what is installed.
+    fn verdict(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let planned = self.view(name)?.verdict;
+        let observed = self.observed(name)?;
+        let verdicts = [("plan", planned.as_deref().cloned()), ("installed", Some(observed.judge()))];
+        for (what, verdict) in verdicts.into_iter().filter_map(|(what, v)| Some((what, v?))) {
+            let word = if verdict.is_ok() { "accepted" } else { "refused" };
+            let pairs = (verdict.figures.host_pairs_reached, verdict.figures.host_pairs);
+            out.push(format!("{what}: {word}, {} of {} host pairs reached", pairs.0, pairs.1));
+            out.extend(verdict.totals.iter().map(|t| format!("{} {:?} {:?} x{}", t.code, t.severity, t.kind, t.count)));
+        }
+        Ok(())
+    }
+
+    /// Nodes that the manager cannot reach.
+    fn unreachable(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let at = self.port_of(name)?;
+        let chassis = self.world()?.emulator().chassis();
+        let subnets = Subnets::of(chassis);
+        let nodes = chassis.fabric().nodes().iter_enumerated();
+        let gone = nodes.filter(|(node, _)| !ports_of(chassis, *node).any(|port| subnets.connected(port, at)));
+        out.extend(limited(gone.map(|(_, n)| format!("\"{}\"", n.description)).collect()));
+        Ok(())
+    }
+
+    fn lids(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let world = self.world()?;
+        let mut held: Vec<_> = held_lids(world).into_iter().map(|(at, range)| (range, at)).collect();
+        held.sort_unstable_by_key(|(range, at)| (range.base, *at));
+        let fabric = world.emulator().chassis().fabric();
+        let line = |(range, at): &(selvedge_types::LidRange, _)| match range.lmc.get() {
+            0 => format!("{} {}", range.base, fabric.port_name(*at)),
+            lmc => format!("{} {} (LMC {lmc})", range.base, fabric.port_name(*at)),
+        };
+        out.extend(limited(held.iter().map(line).collect()));
+        Ok(())
+    }
+
+    /// Sets that agents carried out since the last `mark`, by attribute.
+    fn sets(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
+        let kinds = [
+            ("LinearForwardingTable", AttributeId::LINEAR_FORWARDING),
+            ("PortInfo", AttributeId::PORT_INFO),
+            ("SwitchInfo", AttributeId::SWITCH_INFO),
+            ("P_KeyTable", AttributeId::PKEY_TABLE),
+        ];
+        let count = |attribute| {
+            let of = |counts: &selvedge_emulator::Counts| {
+                counts.accepted.of(Class::SubnDirected, Method::Set, attribute)
+            };
+            of(now) - of(before)
+        };
+        let texts: Vec<String> = kinds
+            .into_iter()
+            .map(|(name, attribute)| (name, count(attribute)))
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{count} {name}"))
+            .collect();
+        out.push(if texts.is_empty() { "no Set".to_owned() } else { texts.join(", ") });
+        Ok(())
+    }
+
+    /// Datagrams dropped since the last `mark`, by reason.
+    fn drops(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
+        let all = DropReason::ALL.into_iter().map(|reason| (reason, now.drops(reason) - before.drops(reason)));
+        out.extend(all.filter(|(_, n)| *n > 0).map(|(reason, n)| format!("{n} {} {reason}", reason.code())));
+        Ok(())
+    }
+
+    /// The way of a packet between two hosts, along what is installed.
+    fn path(&self, from: &str, to: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let chassis = self.world()?.emulator().chassis();
+        let fabric = chassis.fabric();
+        let end = |text: &str| {
+            let name: PortName = text.parse().map_err(emulator)?;
+            name.end_port(fabric).map_err(emulator)
+        };
+        let (from, to) = (end(from)?, end(to)?);
+        let Some((mut port, target)) = chassis.port_idx(from).zip(chassis.port_idx(to)) else { return Ok(()) };
+        let lid = chassis.port(target).settings().lids.base;
+        let mut names = vec![fabric.port_name(from)];
+        for _ in 0..=fabric.switches().len() {
+            let node = chassis.wire(port).node();
+            let egress = match chassis.is_switch(node) {
+                true => chassis.egress(node, lid),
+                false => Egress::Port(port),
+            };
+            let Egress::Port(exit) = egress else {
+                names.push(if egress == Egress::Own { "here".to_owned() } else { "dropped".to_owned() });
+                break;
+            };
+            let Some(next) = chassis.wire(exit).peer().filter(|_| crate::subnet::is_up(chassis, exit)) else {
+                names.push(format!("link down at {}", fabric.port_name(chassis.port_ref(exit))));
+                break;
+            };
+            port = next;
+            names.push(fabric.port_name(chassis.port_ref(port)));
+            if port == target {
+                break;
+            }
+        }
+        out.push(names.join(" -> "));
+        Ok(())
+    }
+}
+
+/// The node that a text names.
+pub(super) fn node_named(chassis: &Chassis, text: &str) -> Result<NodeIdx, ScriptError> {
+    let name: NodeName = text.parse().map_err(emulator)?;
+    name.find(chassis.fabric()).map_err(emulator)
+}
+
+/// The port that a text names.
+pub(super) fn port_named(chassis: &Chassis, text: &str) -> Result<selvedge_fabric::PortRef, ScriptError> {
+    let name: PortName = text.parse().map_err(emulator)?;
+    match name.port {
+        Some(0) => Ok(selvedge_fabric::PortRef { node: node_named(chassis, &name.node.to_string())?, port: PortNum::MANAGEMENT }),
+        Some(_) => name.find(chassis.fabric()).map_err(emulator),
+        None => name.end_port(chassis.fabric()).map_err(emulator),
+    }
+}
+
+fn limited(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(SHOWN_MAX);
+    if more > 1 {
+        lines.truncate(SHOWN_MAX);
+        lines.push(format!("… and {more} more"));
+    }
+    lines
+}
+
+/// Tenths of seconds: fine enough to read, coarse enough not to move with every saved datagram.
+fn tenths(at: Time) -> String {
+    format!("{}.{}s", at.0 / 1_000_000_000, at.0 / 100_000_000 % 10)
+}
