@@ -2,13 +2,16 @@
 //!
 //! The tables are made here, by digits of the destination (D-mod-K), so that no routing engine is involved.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use selvedge_fabric::{Fabric, FabricBuilder, LinkState, Node, NodeKey, PortRef, SwitchIdx};
-use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
+use selvedge_fabric::{
+    Fabric, FabricBuilder, LinkState, Node, NodeKey, PortRef, PortSettings, SwitchIdx, SwitchSettings,
+};
+use selvedge_plan::{EngineName, Generation, Installed, Lids, Plan, ServiceLevels, SlToVl, Tables, changes};
 use selvedge_sim::Par;
-use selvedge_types::{Guid, Lid, LidRange, NodeKind, PhysState, PortNum, PortState, Rate};
-use selvedge_verify::{JudgeOptions, Subject, verify};
+use selvedge_types::{Guid, Lid, LidRange, Mtu, NodeKind, PhysState, PortNum, PortState, Rate};
+use selvedge_verify::{JudgeOptions, Subject, judge, verify};
 
 /// A k-ary 3-tree: switch `(level, a, b)`; leaf `(0, a, b)` is below `(1, a, j)` for all j, that is below `(2, i, j)`
 /// for all i. Ports 1 to k go down, k + 1 to 2k up.
@@ -132,6 +135,37 @@ impl Tree {
     }
 }
 
+/// A whole plan around the tables, as for a bring-up.
+fn plan(fabric: &Fabric, lids: &Lids, tables: &Tables) -> Plan {
+    let nodes = fabric.nodes().iter_enumerated();
+    let ports = nodes.flat_map(|(node, n)| n.all_ports().map(move |(port, _)| PortRef { node, port }));
+    let settings = |at| PortSettings {
+        lids: lids.range(at).unwrap_or_default(),
+        mtu: Mtu::B4096,
+        oper_vls: 4,
+        ..PortSettings::default()
+    };
+    let switch = SwitchSettings {
+        linear_top: lids.top().0,
+        ..SwitchSettings::default()
+    };
+    Plan {
+        generation: Generation(1),
+        engine: EngineName("d-mod-k".to_owned()),
+        lids: lids.clone(),
+        tables: tables.clone(),
+        service_levels: ServiceLevels::default(),
+        sl_to_vl: SlToVl::default(),
+        lanes: 1,
+        ports: ports
+            .filter(|at| at.port == PortNum::MANAGEMENT || fabric.link_is_up(*at))
+            .map(|at| (at, settings(at)))
+            .collect(),
+        end_ports: BTreeMap::default(),
+        switches: fabric.switches().indices().map(|_| switch).collect(),
+    }
+}
+
 fn port(n: usize) -> PortNum {
     PortNum::new(n as u8).expect("at most 254 ports")
 }
@@ -176,6 +210,14 @@ fn main() {
             );
         }
     }
+    let plan = plan(&fabric, &lids, &tables);
+    let installed = Installed::unknown(fabric.switches().len());
+    let set = changes(&fabric, &installed, &plan);
+    let count = set.count().total();
+    let start = Instant::now();
+    let judged = judge(&fabric, &installed, &plan, set, &JudgeOptions::default());
+    assert!(judged.is_ok(), "{:?}", judged.err());
+    println!("judged with {count} Sets: {:.3} s", start.elapsed().as_secs_f64());
     let map = SlToVl::default();
     let verdict = verify(
         Subject::tables(&fabric, &lids, &tables, &levels, &map),

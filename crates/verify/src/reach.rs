@@ -17,7 +17,7 @@ use crate::tally::{Ends, Loss, Losses, Tally, What};
 const NONE: u32 = u32::MAX;
 
 /// Chunks of destinations that may run side by side; results do not depend on it.
-const CHUNKS: usize = 16;
+const CHUNKS: usize = 8;
 /// Memory that the dependency bits of all chunks may take together.
 const CHUNK_BYTES_MAX: usize = 1 << 29;
 
@@ -293,15 +293,14 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Packets go from a switch to the next: notes what they wait for there, and if `count`, adds them up.
+    /// Packets go from a switch to the next, which must be there: notes what they wait for there, and if `count`, adds them up.
     #[inline]
     fn hand_on<R: LaneRule>(&mut self, rule: R, switch: usize, to: Destination, count: bool) {
         let Some(index) = self.exits[switch].as_channel() else {
             return;
         };
-        let channel = self.ground.channels[index];
-        let next = channel.dst as usize;
-        let Ok(slot) = self.slot(rule, next, channel.into) else {
+        let next = self.next[switch] as usize;
+        let Ok(slot) = self.slot(rule, next, self.ground.channels[index].into) else {
             return;
         };
         let onward = self.exits[next].as_channel().is_some();

@@ -94,13 +94,8 @@ impl Replay<'_> {
                 self.written.insert(Target::PKeys(*port), phase);
                 plan.end_ports.get(port).is_some_and(|want| want.pkeys == *keys)
             }
-            Op::Port { port, settings, state } => {
-                // Activation repeats the settings; the phase that brought them is the one that counts.
-                if *state == Some(PortState::Active) {
-                    self.written.entry(Target::Port(*port)).or_insert(phase);
-                } else {
-                    self.written.insert(Target::Port(*port), phase);
-                }
+            Op::Port { port, settings, .. } => {
+                self.written.insert(Target::Port(*port), phase);
                 plan.ports.get(port) == Some(settings)
             }
         };
@@ -225,8 +220,8 @@ impl Replay<'_> {
         }
     }
 
-    /// A port may go ACTIVE only when all tables of all switches, and its own settings, are acknowledged: from then
-    /// on its packets go anywhere.
+    /// A port may go ACTIVE only when all tables of all switches, and its own P_Keys, are acknowledged: from then on
+    /// its packets go anywhere. (Its settings travel in the same Set.)
     fn activation(&mut self, op: &Op, phase: u32) {
         let Op::Port {
             port,
