@@ -1,2 +1,247 @@
-//! Benchmarks beside real peers, as ratios with spread.
-fn main() {}
+//! Benchmarks beside real peers, as ratios with spread: `make bench`, or `cargo run -p selvedge-bench -- --help`.
+//!
+//! What is measured and what each figure means stands in `docs/benchmarks.md`.
+
+mod bringup;
+mod case;
+mod ceiling;
+mod chart;
+mod emulator;
+mod error;
+mod formula;
+mod machine;
+mod opensm;
+mod ours;
+mod report;
+mod stats;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use selvedge_conformance::{HeavyLock, PeerLab};
+use selvedge_transport::ibsim::IbsimPort;
+
+use crate::case::Case;
+use crate::ceiling::Load;
+use crate::emulator::Wrappers;
+use crate::error::BenchError;
+use crate::formula::{Counts, Minimum};
+use crate::machine::Machine;
+use crate::opensm::Variant;
+use crate::report::{How, Results};
+use crate::stats::Spread;
+
+/// Fabrics of a full run: 324, 1,728 and 5,832 hosts.
+const FABRICS: [&str; 3] = ["sx6536", "karytree:k=12,n=3", "karytree:k=18,n=3"];
+
+/// Benchmarks beside real peers. Without a command: bringup, then emulator, stored in one folder.
+#[derive(Debug, Parser)]
+#[command(name = "selvedge-bench")]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
+enum Command {
+    /// Bring-up of fresh fabrics on ibsim: ours and OpenSM's alternating, the ceiling before and after each of ours.
+    Bringup,
+    /// The most MADs a second that ibsim answers, by window.
+    Ceiling,
+    /// The least number of MADs of a bring-up, term by term.
+    Formula,
+    /// MADs a second of the built-in emulator, without faults and with all of them.
+    Emulator,
+}
+
+#[derive(Debug, Args)]
+struct Options {
+    /// Fabric to measure; may be repeated. Default: 324, 1,728 and 5,832 hosts (emulator: the last of them).
+    #[arg(long, global = true, value_name = "SPEC")]
+    fabric: Vec<String>,
+    /// Runs of each OpenSM variant on each fabric; ours runs once before each of them.
+    #[arg(long, global = true, value_name = "N")]
+    repeats: Option<usize>,
+    /// OpenSM's routing engines.
+    #[arg(long, global = true, value_delimiter = ',', default_value = "minhop,updn,ftree")]
+    engines: Vec<String>,
+    /// OpenSM's windows (max_wire_smps): 4 is its default, 32 is ours.
+    #[arg(long, global = true, value_delimiter = ',', default_value = "4,32")]
+    windows: Vec<usize>,
+    /// For tests: 324 hosts, one repeat, one OpenSM variant, short blasts; nothing is stored unless --out says where.
+    #[arg(long, global = true)]
+    quick: bool,
+    /// Folder for the results; default: a new one below bench/runs.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Store nothing.
+    #[arg(long, global = true, conflicts_with = "out")]
+    no_store: bool,
+}
+
+impl Options {
+    fn cases(&self, default: &[&str]) -> Result<Vec<Case>, BenchError> {
+        let given = self.fabric.iter().map(String::as_str);
+        let specs: Vec<&str> = match (self.fabric.is_empty(), self.quick) {
+            (false, _) => given.collect(),
+            (true, true) => vec![FABRICS[0]],
+            (true, false) => default.to_vec(),
+        };
+        specs.into_iter().map(Case::new).collect()
+    }
+
+    fn repeats(&self) -> usize {
+        self.repeats.unwrap_or(if self.quick { 1 } else { 3 })
+    }
+
+    fn bringup(&self) -> bringup::Options {
+        let variant = |window| {
+            move |engine: &String| Variant {
+                engine: engine.clone(),
+                window,
+            }
+        };
+        let all = self
+            .windows
+            .iter()
+            .flat_map(|&window| self.engines.iter().map(variant(window)));
+        bringup::Options {
+            repeats: self.repeats(),
+            variants: all.take(if self.quick { 1 } else { usize::MAX }).collect(),
+            blast_mads: self.blast_mads(),
+        }
+    }
+
+    const fn blast_mads(&self) -> usize {
+        if self.quick { ceiling::QUICK_MADS } else { ceiling::MADS }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
+    let options = &cli.options;
+    let (start, load) = (Instant::now(), machine::load());
+    let mut results = Results::default();
+    match cli.command {
+        Some(Command::Formula) => return formula(options),
+        Some(Command::Ceiling) => return ceilings(options),
+        Some(Command::Bringup) => bringups(options, &mut results)?,
+        Some(Command::Emulator) => emulators(options, &mut results)?,
+        None => {
+            bringups(options, &mut results)?;
+            emulators(options, &mut results)?;
+        }
+    }
+    println!("{}", results.summary());
+    let how = How {
+        machine: Machine::this(),
+        date: machine::today(),
+        arguments: std::env::args().skip(1).collect(),
+        load: (load, machine::load()),
+        took_s: start.elapsed().as_secs_f64(),
+    };
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
+    let folder = match &options.out {
+        Some(folder) => Some(folder.clone()),
+        None if options.quick || options.no_store => None,
+        None => Some(report::free_folder(&runs, &how.date, &how.machine)),
+    };
+    if let Some(folder) = folder {
+        results.store(&folder, &how)?;
+        println!("stored in {}", folder.display());
+    }
+    if results.misses_a_count() {
+        eprintln!("more MADs than the target allows; see the summary");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn formula(options: &Options) -> Result<ExitCode, BenchError> {
+    for case in options.cases(&FABRICS)? {
+        let minimum = Minimum::of(&Counts::of(&case.fabric));
+        println!("{}\n{minimum}", case.spec);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ceilings(options: &Options) -> Result<ExitCode, BenchError> {
+    println!("fabric, window: MADs/s, median (minimum–maximum)");
+    for case in options.cases(&FABRICS)? {
+        let load = Load::new(&case, options.blast_mads());
+        let lab = PeerLab::new()?;
+        let _simulator = lab.ibsim_sized(&case.net, case.size)?;
+        let _quiet = HeavyLock::acquire()?;
+        let mut port = IbsimPort::open(lab.base(), case.host_name())?;
+        let mut blasts = Vec::new();
+        for _ in 0..options.repeats() {
+            blasts.extend(load.all_windows(&mut port)?);
+        }
+        for window in ceiling::WINDOWS {
+            let rates = blasts.iter().filter(|blast| blast.window == window);
+            if let Some(spread) = Spread::of(rates.map(|blast| blast.mads_per_s)) {
+                println!("{}, {window}: {spread:.0}", case.spec);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn bringups(options: &Options, results: &mut Results) -> Result<(), BenchError> {
+    let cases = options.cases(&FABRICS)?;
+    let bringup = options.bringup();
+    let bar = progress(cases.len() as u64 * bringup.steps());
+    for case in &cases {
+        results.fabrics.push(bringup::measure(case, &bringup, &bar)?);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+fn emulators(options: &Options, results: &mut Results) -> Result<(), BenchError> {
+    let cases = options.cases(&FABRICS[2..])?;
+    let requests = if options.quick {
+        emulator::QUICK_REQUESTS
+    } else {
+        emulator::REQUESTS
+    };
+    let bar = progress((cases.len() * options.repeats() * 2) as u64);
+    for case in &cases {
+        for _ in 0..options.repeats() {
+            for wrappers in [Wrappers::None, Wrappers::All] {
+                bar.set_message(format!("{}: emulator, wrappers {wrappers}", case.spec));
+                results
+                    .emulator
+                    .push((case.spec.clone(), emulator::run(case, wrappers, requests)?));
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// A bar on standard error, invisible where that is no terminal.
+fn progress(steps: u64) -> ProgressBar {
+    let bar = ProgressBar::new(steps);
+    if let Ok(style) = ProgressStyle::with_template("{elapsed_precise} {bar:30} {pos}/{len} {msg}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}

@@ -1,0 +1,207 @@
+//! Bring-up of fresh fabrics: ours and OpenSM's alternating in one run.
+
+use indicatif::ProgressBar;
+use selvedge_conformance::{HeavyLock, PeerLab};
+use selvedge_transport::ibsim::IbsimPort;
+
+use crate::case::Case;
+use crate::ceiling::{Blast, Load};
+use crate::error::BenchError;
+use crate::formula::{Counts, Minimum};
+use crate::opensm::Variant;
+use crate::{machine, opensm, ours};
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Runs of each OpenSM variant on each fabric; ours runs once before each of them.
+    pub repeats: usize,
+    /// OpenSM's variants.
+    pub variants: Vec<Variant>,
+    /// MADs of each blast.
+    pub blast_mads: usize,
+}
+
+impl Options {
+    /// Steps that [`measure`] takes on one fabric.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        1 + (self.repeats * (self.variants.len() + self.variants.len().max(1))) as u64
+    }
+}
+
+/// A blast, and whether it came before or after a run of ours.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Phase {
+    /// `before` or `after`.
+    pub name: &'static str,
+    /// What it found.
+    pub blast: Blast,
+}
+
+/// One run of ours and the ceiling around it.
+#[derive(Clone, Debug)]
+pub struct OurSample {
+    /// Which pair of runs it belongs to: ours, then OpenSM's.
+    pub pair: usize,
+    /// The run.
+    pub run: ours::Run,
+    /// Blasts around it.
+    pub blasts: Vec<Phase>,
+    /// Load of the machine when it began.
+    pub load: f64,
+}
+
+impl OurSample {
+    /// The best of the blasts, in MADs a second.
+    #[must_use]
+    pub fn ceiling(&self) -> f64 {
+        self.blasts
+            .iter()
+            .map(|phase| phase.blast.mads_per_s)
+            .fold(0.0, f64::max)
+    }
+
+    /// How much longer the whole run took than its MADs alone would at the ceiling.
+    #[must_use]
+    pub fn over_ceiling(&self) -> f64 {
+        self.run.process_s / (self.run.mads() as f64 / self.ceiling())
+    }
+}
+
+/// One run of OpenSM.
+#[derive(Clone, Debug)]
+pub struct PeerSample {
+    /// Which pair of runs it belongs to.
+    pub pair: usize,
+    /// How it was started.
+    pub variant: Variant,
+    /// The run.
+    pub run: opensm::Run,
+    /// Load of the machine when it began.
+    pub load: f64,
+}
+
+/// Everything measured on one fabric.
+#[derive(Clone, Debug)]
+pub struct FabricResult {
+    /// The fabric, as given.
+    pub spec: String,
+    /// Its size.
+    pub counts: Counts,
+    /// The least number of MADs.
+    pub minimum: Minimum,
+    /// MADs of one run of ours, counted on the wire by somebody else.
+    pub counted: u64,
+    /// Our runs.
+    pub ours: Vec<OurSample>,
+    /// OpenSM's runs.
+    pub peers: Vec<PeerSample>,
+}
+
+impl FabricResult {
+    /// OpenSM's variants in the order of their names.
+    #[must_use]
+    pub fn variants(&self) -> Vec<Variant> {
+        let mut variants: Vec<Variant> = self.peers.iter().map(|peer| peer.variant.clone()).collect();
+        variants.sort();
+        variants.dedup();
+        variants
+    }
+
+    /// MADs counted over the minimum.
+    #[must_use]
+    pub fn mads_over_minimum(&self) -> f64 {
+        self.counted as f64 / self.minimum.total() as f64
+    }
+
+    /// How many times as long as ours each run of a variant took: first MAD to SUBNET UP, each run against ours of the
+    /// same pair.
+    pub fn ratios(&self, variant: &Variant) -> impl Iterator<Item = f64> {
+        self.peers
+            .iter()
+            .filter(move |peer| peer.variant == *variant)
+            .filter_map(|peer| {
+                let ours = self.ours.iter().find(|ours| ours.pair == peer.pair)?;
+                Some(peer.run.bringup_s / ours.run.bringup_s)
+            })
+    }
+}
+
+/// Measures one fabric.
+pub fn measure(case: &Case, options: &Options, bar: &ProgressBar) -> Result<FabricResult, BenchError> {
+    let counts = Counts::of(&case.fabric);
+    let load = Load::new(case, options.blast_mads);
+    let mut result = FabricResult {
+        spec: case.spec.clone(),
+        counts,
+        minimum: Minimum::of(&counts),
+        counted: 0,
+        ours: Vec::new(),
+        peers: Vec::new(),
+    };
+    bar.set_message(format!("{}: counting MADs", case.spec));
+    result.counted = {
+        let _quiet = HeavyLock::acquire()?;
+        count(case)?
+    };
+    bar.inc(1);
+    for repeat in 0..options.repeats {
+        let _quiet = HeavyLock::acquire()?;
+        let variants = options.variants.len();
+        for turn in 0..variants.max(1) {
+            let pair = repeat * variants.max(1) + turn;
+            bar.set_message(format!("{}: selvedge", case.spec));
+            result.ours.push(our_sample(case, &load, pair)?);
+            bar.inc(1);
+            // Each repeat begins with another variant, so that none always has the machine's best moment.
+            let Some(variant) = options.variants.get((turn + repeat) % variants.max(1)) else {
+                continue;
+            };
+            bar.set_message(format!(
+                "{}: OpenSM {}, window {}",
+                case.spec, variant.engine, variant.window
+            ));
+            let machine_load = machine::load();
+            let run = opensm::run(case, variant)?;
+            result.peers.push(PeerSample {
+                pair,
+                variant: variant.clone(),
+                run,
+                load: machine_load,
+            });
+            bar.inc(1);
+        }
+    }
+    Ok(result)
+}
+
+/// Counts the MADs of one run of ours on their way: through a relay, so its time means nothing.
+fn count(case: &Case) -> Result<u64, BenchError> {
+    let lab = PeerLab::new()?;
+    let _simulator = lab.ibsim_sized(&case.net, case.size)?;
+    let relay = lab.relay()?;
+    ours::run(case, relay.base())?;
+    Ok(relay.sent().total())
+}
+
+/// One run of ours on a fresh simulator, with blasts before and after.
+fn our_sample(case: &Case, load: &Load, pair: usize) -> Result<OurSample, BenchError> {
+    let lab = PeerLab::new()?;
+    let _simulator = lab.ibsim_sized(&case.net, case.size)?;
+    let machine_load = machine::load();
+    let blast = |name| -> Result<Vec<Phase>, BenchError> {
+        let mut port = IbsimPort::open(lab.base(), case.host_name())?;
+        let blasts = load.all_windows(&mut port)?;
+        Ok(blasts.into_iter().map(|blast| Phase { name, blast }).collect())
+    };
+    let mut blasts = blast("before")?;
+    let run = ours::run(case, lab.base())?;
+    blasts.extend(blast("after")?);
+    Ok(OurSample {
+        pair,
+        run,
+        blasts,
+        load: machine_load,
+    })
+}

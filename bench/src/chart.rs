@@ -1,0 +1,120 @@
+//! Bring-up times as bars with their range, one panel per fabric.
+
+use plotters::prelude::*;
+
+use crate::bringup::FabricResult;
+use crate::error::BenchError;
+use crate::stats::Spread;
+
+const WIDTH: u32 = 900;
+/// Height of a bar and the space below it.
+const ROW: u32 = 30;
+/// Height of a panel's title and axis.
+const FRAME: u32 = 80;
+/// Room for the names of the bars.
+const NAMES: u32 = 190;
+const OURS: RGBColor = RGBColor(0x1b, 0x7f, 0x79);
+const PEERS: RGBColor = RGBColor(0xb0, 0xb7, 0xbf);
+
+struct Bar {
+    name: String,
+    spread: Spread,
+    color: RGBColor,
+}
+
+/// The chart as SVG.
+pub fn svg(results: &[FabricResult]) -> Result<String, BenchError> {
+    let panels: Vec<(String, Vec<Bar>)> = results.iter().map(|result| (title(result), bars(result))).collect();
+    let heights: Vec<u32> = panels.iter().map(|(_, bars)| FRAME + ROW * bars.len() as u32).collect();
+    let mut text = String::new();
+    {
+        let size = (WIDTH, heights.iter().sum());
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        let mut top = 0;
+        for ((title, bars), height) in panels.iter().zip(heights) {
+            let panel = root.clone().shrink((0, top), (WIDTH, height));
+            draw(&panel, title, bars)?;
+            top += height;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+fn title(result: &FabricResult) -> String {
+    format!(
+        "{} hosts ({}): first MAD to SUBNET UP, s; median and range",
+        result.counts.hosts, result.spec
+    )
+}
+
+/// Ours first, then OpenSM's in the order they were asked for.
+fn bars(result: &FabricResult) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    let mut add = |name: String, color, seconds: Vec<f64>| {
+        if let Some(spread) = Spread::of(seconds) {
+            bars.push(Bar { name, spread, color });
+        }
+    };
+    add(
+        "selvedge".to_owned(),
+        OURS,
+        result.ours.iter().map(|s| s.run.bringup_s).collect(),
+    );
+    for variant in result.variants() {
+        let seconds = result.peers.iter().filter(|peer| peer.variant == variant);
+        let name = format!("OpenSM {}, window {}", variant.engine, variant.window);
+        add(name, PEERS, seconds.map(|peer| peer.run.bringup_s).collect());
+    }
+    bars
+}
+
+fn draw<DB: DrawingBackend>(
+    panel: &DrawingArea<DB, plotters::coord::Shift>,
+    title: &str,
+    bars: &[Bar],
+) -> Result<(), BenchError> {
+    let longest = bars.iter().map(|bar| bar.spread.max).fold(0.0, f64::max);
+    let rows = bars.len() as f64;
+    let mut chart = ChartBuilder::on(panel)
+        .caption(title, ("sans-serif", 16))
+        .margin(10)
+        .x_label_area_size(24)
+        .y_label_area_size(NAMES)
+        .build_cartesian_2d(0.0..longest * 1.15, rows..0.0)
+        .map_err(failed)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_y_mesh()
+        .disable_y_axis()
+        .x_labels(8)
+        .light_line_style(WHITE);
+    mesh.draw().map_err(failed)?;
+    for (row, bar) in bars.iter().enumerate() {
+        let (middle, spread) = (row as f64 + 0.5, bar.spread);
+        let body = [(0.0, middle - 0.32), (spread.median, middle + 0.32)];
+        let range = vec![(spread.min, middle), (spread.max, middle)];
+        let figure = format!("{:.3}", spread.median);
+        let parts = chart.draw_series([Rectangle::new(body, bar.color.filled())]);
+        parts.map_err(failed)?;
+        chart
+            .draw_series([PathElement::new(range, BLACK.stroke_width(2))])
+            .map_err(failed)?;
+        let beside = (spread.max + longest * 0.01, middle - 0.2);
+        chart
+            .draw_series([Text::new(figure, beside, ("sans-serif", 13))])
+            .map_err(failed)?;
+        let (left, y) = chart.backend_coord(&(0.0, middle));
+        let place = (left - NAMES as i32, y - panel.get_base_pixel().1 - 7);
+        panel
+            .draw_text(&bar.name, &("sans-serif", 13).into_text_style(panel), place)
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn failed(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Chart {
+        cause: error.to_string(),
+    }
+}

@@ -1,0 +1,84 @@
+//! What can go wrong while measuring.
+
+use std::fmt;
+use std::io;
+
+use selvedge_conformance::LabError;
+use selvedge_topology::SpecError;
+use selvedge_wire::PortError;
+
+/// A measurement that cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// A peer does not do its part.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// The port into the simulated fabric does not work.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The fabric's text is wrong.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// SLV-BENCH-0001: a fabric that cannot be measured.
+    #[error("SLV-BENCH-0001: {spec}: {problem}; name a generated fabric with at least one host, as sx6536")]
+    NoCase {
+        /// As given.
+        spec: String,
+        /// Why not.
+        problem: &'static str,
+    },
+    /// SLV-BENCH-0002: the subnet did not come up.
+    #[error("SLV-BENCH-0002: {manager} did not bring {fabric} up: {cause}")]
+    NotUp {
+        /// Which manager.
+        manager: String,
+        /// On what.
+        fabric: String,
+        /// Why, as far as known.
+        cause: String,
+    },
+    /// SLV-BENCH-0003: the simulator loses more than a blaster can repeat.
+    #[error("SLV-BENCH-0003: {answered} of {wanted} MADs answered within {limit_s} s; is the machine overloaded?")]
+    Silent {
+        /// Answers so far.
+        answered: usize,
+        /// Answers wanted.
+        wanted: usize,
+        /// Limit in seconds.
+        limit_s: u64,
+    },
+    /// SLV-BENCH-0006: an agent refuses what a blaster asks.
+    #[error("SLV-BENCH-0006: refused: {mad}; report it, for the ceiling would be wrong")]
+    Refused {
+        /// The answer.
+        mad: String,
+    },
+    /// SLV-BENCH-0004: a result cannot be stored.
+    #[error("SLV-BENCH-0004: {operation} {what}: {cause}; choose another folder with --out")]
+    Store {
+        /// What was tried.
+        operation: &'static str,
+        /// With what.
+        what: String,
+        /// Why not.
+        cause: io::Error,
+    },
+    /// SLV-BENCH-0005: a chart cannot be drawn.
+    #[error("SLV-BENCH-0005: cannot draw the chart: {cause}")]
+    Chart {
+        /// What the library says.
+        cause: String,
+    },
+}
+
+impl BenchError {
+    /// Wraps an error of storing.
+    pub fn store(operation: &'static str, what: impl fmt::Display) -> impl FnOnce(io::Error) -> Self {
+        move |cause| Self::Store {
+            operation,
+            what: what.to_string(),
+            cause,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! The benchmark itself, in quick mode: it runs, stores what it says, and a bring-up needs no more MADs than it may.
+
+// Helpers of tests panic as tests do; clippy knows only functions marked #[test].
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("selvedge-bench-{name}-{}", std::process::id())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bench(words: &[&str], folder: &Folder) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge-bench"));
+    command.args(words).arg("--out").arg(&folder.0).output().unwrap()
+}
+
+/// Rows of a CSV file by column name; only the first column is quoted.
+fn rows(file: &Path) -> Vec<BTreeMap<String, String>> {
+    let text = fs::read_to_string(file).unwrap();
+    let mut lines = text.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let row = |line: &str| {
+        let (first, rest) = line.strip_prefix('"').unwrap().split_once("\",").unwrap();
+        let cells = std::iter::once(first).chain(rest.split(','));
+        names
+            .iter()
+            .map(|name| (*name).to_owned())
+            .zip(cells.map(str::to_owned))
+            .collect()
+    };
+    lines.map(row).collect()
+}
+
+#[test]
+fn a_quick_run_stores_its_figures_and_keeps_the_count() {
+    let folder = Folder::new("quick");
+    let output = bench(&["--quick"], &folder);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    // The exit status says that the MADs counted on the wire are at most 1.10 times the formula's.
+    assert!(output.status.success(), "{said}");
+    for name in [
+        "README.md",
+        "summary.md",
+        "bringup.csv",
+        "ceiling.csv",
+        "bringup.svg",
+        "emulator.csv",
+    ] {
+        assert!(fs::metadata(folder.0.join(name)).unwrap().len() > 100, "{name}");
+    }
+    let runs = rows(&folder.0.join("bringup.csv"));
+    let managers: Vec<&str> = runs.iter().map(|row| row["manager"].as_str()).collect();
+    assert_eq!(managers, ["selvedge", "opensm"]);
+    let number = |name: &str| runs[0][name].parse::<f64>().unwrap();
+    // The manager's own count agrees: it is not through the relay that counts for the exit status.
+    assert!(number("gets") + number("sets") <= 1.10 * number("minimum"), "{said}");
+    // What a 324-host fabric needs: 27 switches, 351 nodes; see docs/benchmarks.md.
+    assert!((number("minimum") - 5_834.0).abs() < 0.5, "{said}");
+    assert_eq!(rows(&folder.0.join("ceiling.csv")).len(), 6);
+    assert_eq!(rows(&folder.0.join("emulator.csv")).len(), 2);
+}
+
+#[test]
+fn what_cannot_be_measured_is_said() {
+    let check = |words: &[&str], code: i32, want: &str| {
+        let output = bench(words, &Folder::new("wrong"));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            output.status.code() == Some(code) && said.contains(want),
+            "{words:?}: {said}"
+        );
+    };
+    check(&["formula", "--fabric", "ring:switches=3,hosts=0"], 3, "SLV-BENCH-0001");
+    check(&["formula", "--fabric", "karytree:k=2,m=3"], 3, "SLV-TOPOLOGY-0002");
+    check(&["no-such-command"], 2, "no-such-command");
+}
