@@ -293,7 +293,8 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Packets go from a switch to the next, which must be there: notes what they wait for there, and if `count`, adds them up.
+    /// Packets go from a switch to the next, which must exist: notes what they wait for there, and if `count`, adds
+    /// them up.
     #[inline]
     fn hand_on<R: LaneRule>(&mut self, rule: R, switch: usize, to: Destination, count: bool) {
         let Some(index) = self.exits[switch].as_channel() else {
