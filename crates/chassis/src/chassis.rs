@@ -60,6 +60,7 @@ impl Chassis {
 
     /// The port `num` of `node`, if it exists.
     #[must_use]
+    #[inline]
     pub fn port_at(&self, node: NodeIdx, num: u8) -> Option<PortIdx> {
         let hot = self.nodes.get(node)?;
         let exists = num <= hot.port_count && (num != 0 || hot.switch.is_some());
@@ -90,6 +91,7 @@ impl Chassis {
     /// # Panics
     /// If the position is of another, larger chassis.
     #[must_use]
+    #[inline]
     pub fn wire(&self, port: PortIdx) -> &Wire {
         &self.wires[port]
     }
@@ -99,6 +101,7 @@ impl Chassis {
     /// # Panics
     /// If the position is of another, larger chassis.
     #[must_use]
+    #[inline]
     pub fn port(&self, port: PortIdx) -> &PortData {
         &self.ports[port]
     }
@@ -114,6 +117,7 @@ impl Chassis {
 
     /// The port that carries a node's LIDs if asked through `port`: port 0 of a switch, else the port itself.
     #[must_use]
+    #[inline]
     pub fn end_port(&self, port: PortIdx) -> PortIdx {
         let hot = &self.nodes[self.wires[port].node];
         if hot.switch.is_some() { PortIdx(hot.first) } else { port }
@@ -127,18 +131,21 @@ impl Chassis {
 
     /// True if the node is a switch.
     #[must_use]
+    #[inline]
     pub fn is_switch(&self, node: NodeIdx) -> bool {
         self.nodes.get(node).is_some_and(|n| n.switch.is_some())
     }
 
     /// True if the node has power.
     #[must_use]
+    #[inline]
     pub fn is_powered(&self, node: NodeIdx) -> bool {
         self.nodes.get(node).is_some_and(|n| n.powered)
     }
 
     /// How often the node was switched on.
     #[must_use]
+    #[inline]
     pub fn boots(&self, node: NodeIdx) -> u32 {
         self.nodes.get(node).map_or(0, |n| n.boots)
     }
@@ -151,6 +158,7 @@ impl Chassis {
 
     /// What the switch `node` does with a packet to `lid`; [`Egress::NoPath`] for other nodes.
     #[must_use]
+    #[inline]
     pub fn egress(&self, node: NodeIdx, lid: Lid) -> Egress {
         let Some((hot, switch)) = self.nodes.get(node).and_then(|n| Some((n, n.switch?))) else {
             return Egress::NoPath;
@@ -188,6 +196,7 @@ impl Chassis {
     }
 
     /// Counts a MAD that crosses the cable at `out` towards `into`.
+    #[inline]
     pub fn count_mad(&mut self, out: PortIdx, into: PortIdx) {
         self.wires[out].mads_out += 1;
         self.wires[into].mads_in += 1;

@@ -11,10 +11,12 @@ pub struct PortIdx(pub u32);
 
 impl Idx for PortIdx {
     /// A fabric has fewer than 2^32 ports: each needs memory.
+    #[inline]
     fn from_usize(index: usize) -> Self {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
+    #[inline]
     fn to_usize(self) -> usize {
         self.0 as usize
     }
@@ -46,18 +48,21 @@ impl Wire {
 
     /// The node it belongs to.
     #[must_use]
+    #[inline]
     pub const fn node(&self) -> NodeIdx {
         self.node
     }
 
     /// Its number.
     #[must_use]
+    #[inline]
     pub const fn num(&self) -> PortNum {
         self.num
     }
 
     /// The other end of its cable, plugged or not.
     #[must_use]
+    #[inline]
     pub const fn peer(&self) -> Option<PortIdx> {
         if self.peer == Self::NO_PEER {
             None
@@ -68,30 +73,35 @@ impl Wire {
 
     /// Logical state.
     #[must_use]
+    #[inline]
     pub const fn state(&self) -> PortState {
         self.state
     }
 
     /// Physical state.
     #[must_use]
+    #[inline]
     pub const fn phys(&self) -> PhysState {
         self.phys
     }
 
     /// True if it has a cable and that is plugged.
     #[must_use]
+    #[inline]
     pub const fn is_plugged(&self) -> bool {
         self.flags & Self::PLUGGED != 0
     }
 
     /// True if [`crate::Chassis::mark`] marked it: what a mark means is the caller's affair.
     #[must_use]
+    #[inline]
     pub const fn is_marked(&self) -> bool {
         self.flags & Self::MARKED != 0
     }
 
     /// True if `lid` is one of its LIDs.
     #[must_use]
+    #[inline]
     pub const fn answers_to(&self, lid: Lid) -> bool {
         lid.0.wrapping_sub(self.lid.0) < self.lid_count as u16
     }
@@ -237,6 +247,7 @@ impl PortData {
 
     /// What a subnet manager set; changed by [`crate::Chassis::set_settings`].
     #[must_use]
+    #[inline]
     pub const fn settings(&self) -> &PortSettings {
         &self.settings
     }

@@ -99,6 +99,7 @@ impl SwitchData {
 
     /// The egress of `lid`: [`NO_PATH`] above LinearFDBTop, whatever the table holds there.
     #[must_use]
+    #[inline]
     pub fn egress(&self, lid: Lid) -> u8 {
         if lid.0 > self.settings.linear_top {
             return NO_PATH;

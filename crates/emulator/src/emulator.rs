@@ -62,13 +62,12 @@ pub(crate) enum Event {
     Arrive(Slot),
     /// An agent is done with a request.
     Serve(Slot),
-    /// A fault or a client's command takes effect.
+    /// Something rarer: what, stands in the table of commands.
     Command(u32),
-    /// A link gets one step further in its training.
-    Train { port: PortIdx, attempt: u32 },
-    /// A trap is to be sent again.
-    TrapDue { node: NodeIdx, serial: u32 },
 }
+
+// Passed in registers: a larger event would go through memory at each hop.
+const _: () = assert!(size_of::<Event>() == 8);
 
 impl Emulator {
     /// The fabric at time zero, just switched on: links up in INIT (or training, as configured), tables empty.
@@ -311,8 +310,6 @@ impl Emulator {
                     self.act(action);
                 }
             }
-            Event::Train { port, attempt } => self.train(port, attempt),
-            Event::TrapDue { node, serial } => self.repeat_trap(node, serial),
         }
     }
 
@@ -329,6 +326,11 @@ impl Emulator {
         // Component 0 is before every node: at one instant, faults come first.
         self.queue
             .push(at.max(self.now), ComponentId(0), Event::Command(self.command_serial));
+    }
+
+    /// Schedules a command `delay` ns from now.
+    pub(crate) fn command_in(&mut self, delay: u64, action: Action) {
+        self.command(Time(self.now.0.saturating_add(delay)), action);
     }
 
     /// Schedules something at a port.

@@ -64,7 +64,7 @@ pub enum Fault {
     },
 }
 
-/// A fault, or a client's or manager's command, with its place found.
+/// What can happen beside MADs: faults and commands with their places found, and timers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
     Cut(PortIdx),
@@ -85,6 +85,16 @@ pub(crate) enum Action {
     Link {
         port: PortIdx,
         state: PhysState,
+    },
+    /// A link gets one step further in its training.
+    Train {
+        port: PortIdx,
+        attempt: u32,
+    },
+    /// A trap is to be sent again.
+    TrapDue {
+        node: NodeIdx,
+        serial: u32,
     },
 }
 

@@ -6,7 +6,7 @@ use selvedge_types::PhysState;
 use selvedge_wire::{CapabilityMask, Trap};
 
 use crate::config::nanos;
-use crate::emulator::{Emulator, Event};
+use crate::emulator::Emulator;
 use crate::fault::Action;
 
 impl Emulator {
@@ -22,11 +22,11 @@ impl Emulator {
         for end in self.both_ends(port) {
             self.chassis.set_physical(end, PhysState::Polling);
         }
-        self.schedule(nanos(self.config.polling_time), port, Event::Train { port, attempt });
+        self.command_in(nanos(self.config.polling_time), Action::Train { port, attempt });
     }
 
     /// One step of training: Polling to Training, Training to LinkUp and INIT.
-    pub(crate) fn train(&mut self, port: PortIdx, attempt: u32) {
+    fn train(&mut self, port: PortIdx, attempt: u32) {
         if self.attempts[port.0 as usize] != attempt || !self.chassis.can_train(port) {
             return;
         }
@@ -34,7 +34,7 @@ impl Emulator {
             for end in self.both_ends(port) {
                 self.chassis.set_physical(end, PhysState::Training);
             }
-            self.schedule(nanos(self.config.training_time), port, Event::Train { port, attempt });
+            self.command_in(nanos(self.config.training_time), Action::Train { port, attempt });
         } else if self.chassis.bring_up(port) {
             for end in self.both_ends(port) {
                 self.state_changed(end);
@@ -103,6 +103,8 @@ impl Emulator {
             Action::Hang(node) => self.hang(node),
             Action::Unhang(node) => self.unhang(node),
             Action::Impair { link, impairment } => self.impair(link, impairment),
+            Action::Train { port, attempt } => self.train(port, attempt),
+            Action::TrapDue { node, serial } => self.repeat_trap(node, serial),
             Action::Link { port, state } => self.link_command(port, state),
             Action::IsSm { port, is_sm } => self.change_is_sm(port, is_sm),
         }

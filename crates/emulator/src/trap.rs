@@ -12,6 +12,7 @@ use selvedge_wire::{
 
 use crate::config::nanos;
 use crate::emulator::{Emulator, Event};
+use crate::fault::Action;
 use crate::flight::Flight;
 
 /// Traps not yet acknowledged that one node holds; more are suppressed. A switch has one of each kind, security traps
@@ -108,7 +109,7 @@ impl Emulator {
         trap.sends_left -= 1;
         let (port, notice) = (trap.port, trap.notice);
         let interval = self.trap_interval(port);
-        self.schedule(interval, port, Event::TrapDue { node, serial });
+        self.command_in(interval, Action::TrapDue { node, serial });
         self.send_trap(port, serial, &notice);
     }
 

@@ -20,7 +20,6 @@ pub(crate) mod vl_arbitration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
-use selvedge_sim::Time;
 use selvedge_types::PhysState;
 use selvedge_wire::{AttributeId, GmpData, SmpData, Status};
 
@@ -133,8 +132,8 @@ impl Emulator {
     /// Does what a Set asked for beyond the chassis: a link goes down once the answer has crossed it.
     pub(crate) fn apply_effects(&mut self, effects: Effects) {
         if let Some((port, state)) = effects.link {
-            let crossed = Time(self.now.0.saturating_add(self.delays.link).saturating_add(1));
-            self.command(crossed, Action::Link { port, state });
+            let crossed = self.delays.link.saturating_add(1);
+            self.command_in(crossed, Action::Link { port, state });
         }
     }
 }
