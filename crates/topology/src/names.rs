@@ -55,6 +55,11 @@ impl NodeNames {
         self.names.get(&guid).map(String::as_str)
     }
 
+    /// All names, by GUID.
+    pub fn iter(&self) -> impl Iterator<Item = (Guid, &str)> {
+        self.names.iter().map(|(&guid, name)| (guid, name.as_str()))
+    }
+
     /// The text that [`Self::parse`] reads.
     #[must_use]
     pub fn to_text(&self) -> String {
