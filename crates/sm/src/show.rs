@@ -50,7 +50,8 @@ impl Sm {
             },
             Stage::Applying(apply, _) => Progress {
                 done: (apply.acknowledged + apply.failed) as u64,
-                total: apply.outcome.changes.value().count().total() as u64,
+                // Counted once, when the plan came: a view may be asked for between any two MADs.
+                total: self.view.changes.total() as u64,
             },
             Stage::Idle
             | Stage::Electing { .. }
