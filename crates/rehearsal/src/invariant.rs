@@ -111,7 +111,12 @@ impl Invariants {
     pub fn new(emulator: &Emulator) -> Self {
         let chassis = emulator.chassis();
         Self {
-            versions: chassis.fabric().nodes().indices().map(|node| versions(chassis, node)).collect(),
+            versions: chassis
+                .fabric()
+                .nodes()
+                .indices()
+                .map(|node| versions(chassis, node))
+                .collect(),
             subnets: Subnets::of(chassis),
             active: IdxVec::filled(false, chassis.port_count()),
             twice: BTreeSet::new(),
@@ -161,17 +166,26 @@ impl Invariants {
     pub fn at_rest(&self, emulator: &Emulator, managers: &[Manager]) -> Result<(), Violation> {
         let chassis = emulator.chassis();
         for manager in managers {
-            let Some(life) = manager.life.as_ref().filter(|l| is_content(l)) else { continue };
-            let Some(at) = emulator.port_of(life.client) else { continue };
+            let Some(life) = manager.life.as_ref().filter(|l| is_content(l)) else {
+                continue;
+            };
+            let Some(at) = emulator.port_of(life.client) else {
+                continue;
+            };
             let twice = held_twice(chassis, &self.subnets);
             if let Some(&(port, lid)) = twice.iter().find(|(port, _)| self.subnets.connected(*port, at)) {
                 return Err(lid_twice(chassis, &self.subnets, port, lid));
             }
             let lids = live_lids(chassis, &self.subnets, self.subnets.group(at));
             for &switch in chassis.fabric().switches().iter() {
-                let here = chassis.port_at(switch, 0).is_some_and(|own| self.subnets.connected(own, at));
+                let here = chassis
+                    .port_at(switch, 0)
+                    .is_some_and(|own| self.subnets.connected(own, at));
                 if let Some(&lid) = lids.iter().find(|&&lid| here && loops(chassis, switch, lid)) {
-                    return Err(Violation::Loop { lid, switch: node_name(chassis, switch) });
+                    return Err(Violation::Loop {
+                        lid,
+                        switch: node_name(chassis, switch),
+                    });
                 }
             }
         }
@@ -219,7 +233,9 @@ impl Invariants {
         cables_moved: bool,
     ) -> Result<(), Violation> {
         let twice = held_twice(chassis, &self.subnets);
-        let masters = lives(managers).filter(|(_, life)| life.sm.role() == Role::Master).count();
+        let masters = lives(managers)
+            .filter(|(_, life)| life.sm.role() == Role::Master)
+            .count();
         let new = twice.difference(&self.twice).next().copied();
         if let (Some((port, lid)), false, true) = (new, cables_moved, masters < 2) {
             return Err(lid_twice(chassis, &self.subnets, port, lid));
@@ -233,16 +249,22 @@ impl Invariants {
     fn invariant_no_loops_at_bring_up(&mut self, chassis: &Chassis, written: &[NodeIdx]) -> Result<(), Violation> {
         self.loops.retain(|&(switch, lid)| loops(chassis, switch, lid));
         for &switch in written {
-            let Some(own) = chassis.port_at(switch, 0) else { continue };
+            let Some(own) = chassis.port_at(switch, 0) else {
+                continue;
+            };
             let group = self.subnets.group(own);
             let lids = live_lids(chassis, &self.subnets, group);
-            let Some(&lid) = lids.iter().find(|&&lid| loops(chassis, switch, lid)) else { continue };
+            let Some(&lid) = lids.iter().find(|&&lid| loops(chassis, switch, lid)) else {
+                continue;
+            };
             let mut actives = self.active.iter_enumerated().filter(|(_, active)| **active);
-            let is_running = actives.any(|(port, _)| {
-                chassis.wire(port).num().get() != 0 && self.subnets.group(port) == group
-            });
+            let is_running =
+                actives.any(|(port, _)| chassis.wire(port).num().get() != 0 && self.subnets.group(port) == group);
             if !is_running {
-                return Err(Violation::Loop { lid, switch: node_name(chassis, switch) });
+                return Err(Violation::Loop {
+                    lid,
+                    switch: node_name(chassis, switch),
+                });
             }
             self.loops_met += u64::from(self.loops.insert((switch, lid)));
         }
@@ -261,11 +283,19 @@ impl Invariants {
             let wire = chassis.wire(port);
             let sides = [Some(wire.node()), wire.peer().map(|peer| chassis.wire(peer).node())];
             let master = self.only_master(emulator, managers, port);
-            let Some(accepted) = master.and_then(|life| life.accepted.as_ref()) else { continue };
-            for node in sides.into_iter().flatten().filter(|&node| wire.num().get() != 0 && chassis.is_switch(node)) {
+            let Some(accepted) = master.and_then(|life| life.accepted.as_ref()) else {
+                continue;
+            };
+            for node in sides
+                .into_iter()
+                .flatten()
+                .filter(|&node| wire.num().get() != 0 && chassis.is_switch(node))
+            {
                 let guid: Guid = chassis.fabric().node(node).guid;
                 let planned = accepted.fabric.find(guid).and_then(|n| accepted.fabric.switch_index(n));
-                let (Some(planned), Some(held)) = (planned, chassis.switch(node)) else { continue };
+                let (Some(planned), Some(held)) = (planned, chassis.switch(node)) else {
+                    continue;
+                };
                 let tables = &accepted.plan.tables;
                 let differs = |&block: &usize| held.linear_block(block) != tables.block(planned, block);
                 if let Some(block) = (0..tables.blocks()).find(differs) {
@@ -286,18 +316,15 @@ impl Invariants {
         first.filter(|_| masters.next().is_none())
     }
 
-    fn invariant_one_master(
-        &mut self,
-        now: Time,
-        emulator: &Emulator,
-        managers: &[Manager],
-    ) -> Result<(), Violation> {
+    fn invariant_one_master(&mut self, now: Time, emulator: &Emulator, managers: &[Manager]) -> Result<(), Violation> {
         let masters: Vec<(&Manager, PortIdx)> = lives(managers)
             .filter(|(_, life)| life.sm.role() == Role::Master)
             .filter_map(|(manager, life)| Some((manager, emulator.port_of(life.client)?)))
             .collect();
         let pair = masters.iter().enumerate().find_map(|(i, (first, at))| {
-            let second = masters[i + 1..].iter().find(|(_, other)| self.subnets.connected(*at, *other));
+            let second = masters[i + 1..]
+                .iter()
+                .find(|(_, other)| self.subnets.connected(*at, *other));
             second.map(|(second, _)| (first, second))
         });
         let Some((first, second)) = pair else {
@@ -307,7 +334,11 @@ impl Invariants {
         let since = *self.two_masters_since.get_or_insert(now);
         if now.since(since) > TWO_MASTERS_MAX {
             let (first, second) = (first.name.clone(), second.name.clone());
-            return Err(Violation::TwoMasters { first, second, seconds: now.since(since).as_secs() });
+            return Err(Violation::TwoMasters {
+                first,
+                second,
+                seconds: now.since(since).as_secs(),
+            });
         }
         Ok(())
     }
@@ -321,7 +352,11 @@ fn invariant_sets_are_judged(emulator: &Emulator, managers: &[Manager]) -> Resul
         let may_send = mode == Mode::Manage && life.accepted.is_some();
         let sets = emulator.sets_sent_by(life.client);
         if !may_send && sets > 0 {
-            return Err(Violation::UnjudgedSet { manager: manager.name.clone(), mode, sets });
+            return Err(Violation::UnjudgedSet {
+                manager: manager.name.clone(),
+                mode,
+                sets,
+            });
         }
     }
     Ok(())
@@ -333,7 +368,11 @@ fn invariant_memory_is_bounded(chassis: &Chassis, managers: &[Manager]) -> Resul
         let open = life.sm.open_requests();
         let limit = 4 * manager.config.window + 4 * chassis.fabric().nodes().len() + 2 * chassis.port_count();
         if open > limit {
-            return Err(Violation::Memory { manager: manager.name.clone(), open, limit });
+            return Err(Violation::Memory {
+                manager: manager.name.clone(),
+                open,
+                limit,
+            });
         }
     }
     Ok(())
@@ -364,7 +403,9 @@ fn port_name(chassis: &Chassis, port: PortIdx) -> String {
 /// LIDs that live ports of one subnet hold.
 fn live_lids(chassis: &Chassis, subnets: &Subnets, group: PortIdx) -> Vec<Lid> {
     let ports = subnets.live().iter().filter(|&&port| subnets.group(port) == group);
-    let ranges = ports.map(|&port| chassis.port(port).settings().lids).filter(|range| range.base.is_unicast());
+    let ranges = ports
+        .map(|&port| chassis.port(port).settings().lids)
+        .filter(|range| range.base.is_unicast());
     ranges.flat_map(|range| range.iter()).collect()
 }
 
@@ -390,16 +431,24 @@ fn held_twice(chassis: &Chassis, subnets: &Subnets) -> BTreeSet<(PortIdx, Lid)> 
 
 fn lid_twice(chassis: &Chassis, subnets: &Subnets, port: PortIdx, lid: Lid) -> Violation {
     let twice = held_twice(chassis, subnets);
-    let other = twice.iter().find(|(p, l)| *l == lid && *p != port && subnets.connected(*p, port));
+    let other = twice
+        .iter()
+        .find(|(p, l)| *l == lid && *p != port && subnets.connected(*p, port));
     let second = other.map_or_else(String::new, |(p, _)| port_name(chassis, *p));
-    Violation::LidTwice { lid, first: port_name(chassis, port), second }
+    Violation::LidTwice {
+        lid,
+        first: port_name(chassis, port),
+        second,
+    }
 }
 
 /// True if packets to `lid` that are at `switch` never leave the switches.
 fn loops(chassis: &Chassis, switch: NodeIdx, lid: Lid) -> bool {
     let mut at = switch;
     for _ in 0..=chassis.fabric().switches().len() {
-        let Egress::Port(out) = chassis.egress(at, lid) else { return false };
+        let Egress::Port(out) = chassis.egress(at, lid) else {
+            return false;
+        };
         if !crate::subnet::is_up(chassis, out) {
             return false;
         }

@@ -85,6 +85,8 @@ impl Judge for RefuseAll {
         _changes: ChangeSet,
         _par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
-        Err(Box::new(Refusal { verdict: Verdict::default() }))
+        Err(Box::new(Refusal {
+            verdict: Verdict::default(),
+        }))
     }
 }

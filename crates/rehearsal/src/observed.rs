@@ -43,12 +43,19 @@ impl Observed {
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let guid = fabric.node(node).guid;
             let built = chassis.fabric();
-            let Some(source) = built.find(guid).and_then(|n| built.switch_index(n)) else { continue };
+            let Some(source) = built.find(guid).and_then(|n| built.switch_index(n)) else {
+                continue;
+            };
             for block in 0..tables.blocks() {
                 *tables.block_mut(switch, block) = *all.block(source, block);
             }
         }
-        Self { fabric, lids, without_lid, tables }
+        Self {
+            fabric,
+            lids,
+            without_lid,
+            tables,
+        }
     }
 
     /// What the judge says of what is installed.

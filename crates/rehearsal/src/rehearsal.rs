@@ -27,7 +27,10 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { emulator: EmulatorConfig::default(), seed: Seed(1) }
+        Self {
+            emulator: EmulatorConfig::default(),
+            seed: Seed(1),
+        }
     }
 }
 
@@ -109,14 +112,26 @@ impl Rehearsal {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         if manager.life.is_some() {
             let name = manager.name.clone();
-            return Err(RehearsalError::Manager { name, problem: "is running already; kill it first" });
+            return Err(RehearsalError::Manager {
+                name,
+                problem: "is running already; kill it first",
+            });
         }
         let client = self.emulator.attach_named(&manager.at)?;
         if let Some(local) = self.emulator.local(client) {
             manager.config.local = local;
         }
-        let sm = Sm::new(manager.config.clone(), Arc::clone(&manager.judge), manager.stored.clone());
-        manager.life = Some(Life { client, sm, pending: Vec::new(), accepted: None });
+        let sm = Sm::new(
+            manager.config.clone(),
+            Arc::clone(&manager.judge),
+            manager.stored.clone(),
+        );
+        manager.life = Some(Life {
+            client,
+            sm,
+            pending: Vec::new(),
+            accepted: None,
+        });
         self.hand(id, Input::Start)
     }
 
@@ -175,7 +190,10 @@ impl Rehearsal {
 
     /// All managers with their names.
     pub fn managers(&self) -> impl Iterator<Item = (ManagerId, &str)> {
-        self.managers.iter().enumerate().map(|(i, m)| (ManagerId(i), m.name.as_str()))
+        self.managers
+            .iter()
+            .enumerate()
+            .map(|(i, m)| (ManagerId(i), m.name.as_str()))
     }
 
     /// Events of all managers so far.
@@ -260,7 +278,11 @@ impl Rehearsal {
                 return Ok(());
             }
             if !self.step(end)? && !condition(self) {
-                return Err(RehearsalError::Bound { now: self.now, bound, what: what.to_owned() });
+                return Err(RehearsalError::Bound {
+                    now: self.now,
+                    bound,
+                    what: what.to_owned(),
+                });
             }
         }
     }
@@ -289,7 +311,9 @@ impl Rehearsal {
         self.tool_requests += 1;
         let mut request = *request;
         // Apart from the managers' transaction ids, which fit into 32 bits.
-        request.mad.set_transaction(TransactionId(self.tool_requests << 32 | 0x7001));
+        request
+            .mad
+            .set_transaction(TransactionId(self.tool_requests << 32 | 0x7001));
         self.emulator.send(self.now, client, &request);
         let waited = self.run_until(Duration::from_secs(1), "an answer comes", |r| {
             r.tools.get(&client).is_some_and(|answers| !answers.is_empty())
@@ -313,13 +337,19 @@ impl Rehearsal {
 
     fn not_running(&self, id: ManagerId) -> RehearsalError {
         match self.managers.get(id.0) {
-            Some(m) => RehearsalError::Manager { name: m.name.clone(), problem: "is not running; start it first" },
+            Some(m) => RehearsalError::Manager {
+                name: m.name.clone(),
+                problem: "is not running; start it first",
+            },
             None => unknown(id),
         }
     }
 
     fn violated(&self, violation: Violation) -> RehearsalError {
-        RehearsalError::Violated { now: self.now, violation }
+        RehearsalError::Violated {
+            now: self.now,
+            violation,
+        }
     }
 
     fn count_step(&mut self, before: Time) -> Result<(), RehearsalError> {
@@ -343,7 +373,10 @@ impl Rehearsal {
             return Ok(());
         }
         // A manager that was killed meanwhile hears nothing.
-        let id = self.lives().find(|(_, life)| life.client == delivery.client).map(|(id, _)| id);
+        let id = self
+            .lives()
+            .find(|(_, life)| life.client == delivery.client)
+            .map(|(id, _)| id);
         id.map_or(Ok(()), |id| self.hand(id, Input::Received(delivery.datagram)))
     }
 
@@ -354,7 +387,11 @@ impl Rehearsal {
             while let Some(done) = self.managers[id.0].life.as_mut().and_then(|life| life.take_done(now)) {
                 self.finish(id, done)?;
             }
-            if self.life(id).and_then(|life| life.sm.next_wake()).is_some_and(|at| at <= now) {
+            if self
+                .life(id)
+                .and_then(|life| life.sm.next_wake())
+                .is_some_and(|at| at <= now)
+            {
                 self.hand(id, Input::Wake)?;
             }
         }
@@ -367,7 +404,11 @@ impl Rehearsal {
                 self.managers[id.0].stored = state;
                 self.hand(id, Input::Persisted { id: number })
             }
-            Pending::Computed { generation, inventory, result } => {
+            Pending::Computed {
+                generation,
+                inventory,
+                result,
+            } => {
                 let accepted = result.outcome.as_ref().map(|outcome| AcceptedPlan {
                     fabric: Arc::clone(&inventory.fabric),
                     plan: Arc::clone(&outcome.plan),
@@ -375,7 +416,9 @@ impl Rehearsal {
                 let logged = self.log.len();
                 self.hand(id, Input::Computed { generation, result })?;
                 // A result of an older generation is dropped without a word.
-                let taken = self.log[logged..].iter().any(|e| matches!(e.event, Event::PlanAccepted { .. }));
+                let taken = self.log[logged..]
+                    .iter()
+                    .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
                 if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
                     life.accepted = accepted;
                 }
@@ -399,10 +442,15 @@ impl Rehearsal {
                 }
                 Output::Compute(job) => life.pending.push(compute(now, *job, self.plan_cost)),
                 Output::Persist { id, state } => {
-                    life.pending.push((now + PERSIST_COST, Pending::Persisted { id, state }));
+                    life.pending
+                        .push((now + PERSIST_COST, Pending::Persisted { id, state }));
                 }
                 Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
-                Output::Event(event) => self.log.push(LogEntry { at: now, manager: id, event }),
+                Output::Event(event) => self.log.push(LogEntry {
+                    at: now,
+                    manager: id,
+                    event,
+                }),
             }
         }
         Ok(())
@@ -413,16 +461,28 @@ impl Rehearsal {
 fn compute(now: Time, job: Job, cost: Option<Duration>) -> (Time, Pending) {
     let result = Box::new(job.run(Par::Sequential));
     let done = now + cost.unwrap_or_else(|| job.virtual_cost());
-    (done, Pending::Computed { generation: job.generation, inventory: job.inventory, result })
+    (
+        done,
+        Pending::Computed {
+            generation: job.generation,
+            inventory: job.inventory,
+            result,
+        },
+    )
 }
 
 fn unknown(id: ManagerId) -> RehearsalError {
-    RehearsalError::Manager { name: format!("number {}", id.0), problem: "does not exist" }
+    RehearsalError::Manager {
+        name: format!("number {}", id.0),
+        problem: "does not exist",
+    }
 }
 
 /// FNV-1a, 64 bits: a number that differs if a byte differs, for comparing runs.
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn fnv(start: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(start, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    bytes.iter().fold(start, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }

@@ -16,10 +16,15 @@ pub(crate) struct Subnets {
 impl Subnets {
     /// Groups as the links are now.
     pub fn of(chassis: &Chassis) -> Self {
-        let ports = chassis.fabric().nodes().indices().flat_map(|node| ports_of(chassis, node));
+        let ports = chassis
+            .fabric()
+            .nodes()
+            .indices()
+            .flat_map(|node| ports_of(chassis, node));
         let ports: Vec<PortIdx> = ports.collect();
-        let mut group: IdxVec<PortIdx, PortIdx> =
-            (0..chassis.port_count()).map(|i| PortIdx(u32::try_from(i).unwrap_or(u32::MAX))).collect();
+        let mut group: IdxVec<PortIdx, PortIdx> = (0..chassis.port_count())
+            .map(|i| PortIdx(u32::try_from(i).unwrap_or(u32::MAX)))
+            .collect();
         let mut live = Vec::new();
         for &port in &ports {
             let wire = chassis.wire(port);
@@ -61,10 +66,7 @@ impl Subnets {
 }
 
 /// All ports of a node.
-pub(crate) fn ports_of(
-    chassis: &Chassis,
-    node: selvedge_fabric::NodeIdx,
-) -> impl Iterator<Item = PortIdx> + use<'_> {
+pub(crate) fn ports_of(chassis: &Chassis, node: selvedge_fabric::NodeIdx) -> impl Iterator<Item = PortIdx> + use<'_> {
     let count = chassis.fabric().node(node).port_count();
     (0..=count).filter_map(move |num| chassis.port_at(node, num))
 }

@@ -26,7 +26,9 @@ fn load(spec: &str) -> Result<Fabric, String> {
 fn scenarios() -> Vec<PathBuf> {
     let wanted = std::env::var("SELVEDGE_SCENARIO").unwrap_or_default();
     let files = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
-    let mut texts: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "txt")).collect();
+    let mut texts: Vec<PathBuf> = files
+        .filter(|path| path.extension().is_some_and(|e| e == "txt"))
+        .collect();
     texts.retain(|path| path.to_string_lossy().contains(&wanted));
     texts.sort();
     texts
@@ -40,9 +42,14 @@ fn check(path: &Path) -> Option<String> {
     if std::env::var_os("SELVEDGE_BLESS").is_some() {
         std::fs::write(path, script.with_transcript(&transcript)).unwrap();
     } else if transcript.text != script.expected {
-        let mut lines = transcript.text.lines().zip(script.expected.lines().chain(std::iter::repeat("(nothing)")));
+        let mut lines = transcript
+            .text
+            .lines()
+            .zip(script.expected.lines().chain(std::iter::repeat("(nothing)")));
         let (found, want) = lines.find(|(a, b)| a != b).unwrap_or(("(nothing more)", "more"));
-        return Some(format!("{name}: the transcript differs, first\n  found: {found}\n  want:  {want}"));
+        return Some(format!(
+            "{name}: the transcript differs, first\n  found: {found}\n  want:  {want}"
+        ));
     }
     transcript.failures.first().map(|failure| format!("{name}: {failure}"))
 }
@@ -52,5 +59,9 @@ fn every_scenario_gives_its_transcript() {
     let scenarios = scenarios();
     assert!(!scenarios.is_empty());
     let wrong: Vec<String> = scenarios.iter().filter_map(|path| check(path)).collect();
-    assert!(wrong.is_empty(), "{}\n(SELVEDGE_BLESS=1 rewrites the transcripts)", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{}\n(SELVEDGE_BLESS=1 rewrites the transcripts)",
+        wrong.join("\n")
+    );
 }

@@ -111,14 +111,15 @@ impl Apply {
         }
     }
 
-    /// A port is not activated when what lies before it failed.
+    /// A port is not activated when what lies before it, at either end of its link, failed.
     fn is_pointless(&self, op: &Op) -> bool {
+        let failed = |end: PortRef| self.failed_ports.contains(&end) || self.failed_nodes.contains(&end.node);
         match op {
             Op::Port {
                 port,
                 state: Some(PortState::Active),
                 ..
-            } => self.failed_ports.contains(port) || self.failed_nodes.contains(&port.node),
+            } => failed(*port) || self.fabric.peer(*port).is_some_and(failed),
             Op::Port { .. } | Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => false,
         }
     }
@@ -161,6 +162,9 @@ impl Apply {
             Ok(()) => self.acknowledged += 1,
             Err(why) => {
                 self.failed += 1;
+                if answer.is_none() {
+                    self.forget(op);
+                }
                 match op {
                     Op::Port { port, .. } | Op::PKeys { port, .. } => self.failed_ports.insert(*port),
                     Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
@@ -170,6 +174,16 @@ impl Apply {
                     why,
                 });
             }
+        }
+    }
+
+    /// Nobody answered: the Set may have been carried out all the same, so what the switch holds is unknown.
+    fn forget(&mut self, op: &Op) {
+        let Op::Lft { node, block, .. } = op else { return };
+        let switch = self.fabric.switch_index(*node);
+        let blocks = switch.and_then(|switch| self.installed.lfts.get_mut(switch));
+        if let Some(held) = blocks.and_then(|blocks| blocks.get_mut(usize::from(*block))) {
+            *held = None;
         }
     }
 

@@ -4,20 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, diff};
+use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{AgentId, Ended, Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, LidRange, PortState};
+use selvedge_types::{Guid, LidRange, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
 
-use crate::apply::Apply;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
-use crate::job::{Job, JobResult, Judge, Outcome, blocks_to_read};
+use crate::job::Judge;
 use crate::ports::DeclinedByGuid;
 use crate::stage::{Stage, Token};
 use crate::view::{Role, View};
@@ -27,24 +26,34 @@ use crate::{report, smp};
 #[derive(Debug)]
 pub struct Sm {
     pub(crate) config: Config,
-    judge: Arc<dyn Judge>,
+    pub(crate) judge: Arc<dyn Judge>,
     pub(crate) exchange: Exchange<Token>,
     pub(crate) stage: Stage,
     pub(crate) view: View,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
-    known_lids: BTreeMap<Guid, LidRange>,
-    declined: DeclinedByGuid,
-    generation: Generation,
+    pub(crate) known_lids: BTreeMap<Guid, LidRange>,
+    pub(crate) declined: DeclinedByGuid,
+    pub(crate) generation: Generation,
     /// Why the next sweep is due as soon as the current stage allows.
     pub(crate) sweep_due: Option<SweepReason>,
-    next_sweep: Option<Time>,
+    /// Why the last sweep began.
+    pub(crate) sweep_reason: SweepReason,
+    /// Plans dropped in a row because a sweep was due.
+    superseded: u32,
+    pub(crate) next_sweep: Option<Time>,
     pub(crate) next_poll: Option<Time>,
-    persist_id: u64,
+    pub(crate) persist_id: u64,
     /// How often this manager was asked for SMInfo (SMInfo.ActCount).
     pub(crate) act_count: u32,
+    /// The same when the last sweep began.
+    pub(crate) asked_before: u32,
+    /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
+    pub(crate) unwatched: Vec<PortRef>,
 }
 
+/// Plans dropped in a row before one is applied although the fabric has changed since: the next sweep mends that.
+const SUPERSEDED_MAX: u32 = 3;
 /// Requests that wait longer no longer hold back the others; ten times what a busy agent needs.
 const STALE_AFTER: Duration = Duration::from_millis(20);
 
@@ -70,10 +79,14 @@ impl Sm {
             declined: DeclinedByGuid::new(),
             generation: Generation::default(),
             sweep_due: None,
+            sweep_reason: SweepReason::Start,
+            superseded: 0,
             next_sweep: None,
             next_poll: None,
             persist_id: 0,
             act_count: 0,
+            asked_before: 0,
+            unwatched: Vec::new(),
         }
     }
 
@@ -105,7 +118,7 @@ impl Sm {
                 while let Some(ended) = self.exchange.expired(now) {
                     self.ended(ended, out);
                 }
-                self.timers(now, out);
+                self.timers(now);
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id),
@@ -196,11 +209,11 @@ impl Sm {
                 }
             }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
-            (Token::OtherSm(node), Stage::Electing { .. }) => self.other_sm(node, answer, &mut events),
-            (Token::Light | Token::Knock, Stage::LightSweep { changed }) => {
-                *changed |= crate::light::differs(ended.token, answer);
+            (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
+            (Token::Light | Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
+                *changed |= crate::light::differs(ended.token, answer, self.inventory.as_deref());
             }
-            (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events),
+            (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
             // The stage that asked is over.
             (
                 Token::Discover(_)
@@ -208,6 +221,8 @@ impl Sm {
                 | Token::Set(_)
                 | Token::OtherSm(_)
                 | Token::Light
+                | Token::Own
+                | Token::Unwatched
                 | Token::Knock
                 | Token::Poll,
                 _,
@@ -229,10 +244,10 @@ impl Sm {
         }
     }
 
-    fn timers(&mut self, now: Time, out: &mut Vec<Output>) {
+    fn timers(&mut self, now: Time) {
         match self.stage {
             Stage::Idle if self.next_sweep.is_some_and(|at| at <= now) => self.begin_light_sweep(),
-            Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now, out),
+            Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now),
             _ => {}
         }
     }
@@ -251,10 +266,12 @@ impl Sm {
         }
     }
 
-    /// A sweep may replace anything but Sets on their way and a standby's rest.
+    /// A sweep may replace anything but Sets on their way and a standby's rest. A fabric that changes all the time must
+    /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Planning { .. } | Stage::Persisting { .. } => true,
+            Stage::Idle | Stage::LightSweep { .. } => true,
+            Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
             Stage::Discovering(_)
             | Stage::Electing { .. }
@@ -266,6 +283,12 @@ impl Sm {
 
     fn begin_sweep(&mut self, out: &mut Vec<Output>) {
         let Some(reason) = self.sweep_due.take() else { return };
+        if matches!(self.stage, Stage::Planning { .. } | Stage::Persisting { .. }) {
+            self.superseded += 1;
+        }
+        self.sweep_reason = reason;
+        self.asked_before = self.act_count;
+        self.unwatched.clear();
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
@@ -307,7 +330,8 @@ impl Sm {
     }
 
     /// Nothing to do until the next light sweep.
-    fn rest(&mut self, now: Time) {
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.superseded = 0;
         self.stage = Stage::Idle;
         self.next_sweep = self.config.sweep_interval.map(|interval| now + interval);
     }
@@ -318,16 +342,6 @@ impl Sm {
             out.push(Output::Event(Event::LocalPortDown { what }));
             return self.rest(now);
         };
-        if let Some(info) = discovery.found[0].ports[local.index()]
-            .info
-            .filter(|i| i.state == Some(PortState::Down))
-        {
-            let what = format!(
-                "port {} is DOWN: plug in a cable or choose another port",
-                info.local_port
-            );
-            out.push(Output::Event(Event::LocalPortDown { what }));
-        }
         let inventory = match Inventory::build(discovery.found, &discovery.links, (0, local)) {
             Ok(inventory) => Arc::new(inventory),
             Err(error) => {
@@ -335,6 +349,17 @@ impl Sm {
                 return self.rest(now);
             }
         };
+        let own = inventory.fabric.port(inventory.local);
+        // Port 0 of a switch has no link.
+        if local != PortNum::MANAGEMENT && own.is_some_and(|p| p.link.state == PortState::Down) {
+            let what = format!("port {local} is DOWN: plug in a cable or choose another port");
+            out.push(Output::Event(Event::LocalPortDown { what }));
+            // Nobody can be reached: neither others' managers nor anything to manage.
+            self.view.plan = None;
+            let fabric = Fabric::clone(&inventory.fabric);
+            self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
+            return self.rest(now);
+        }
         let fabric = &inventory.fabric;
         let (switches, hosts, links) = (fabric.switches().len(), fabric.host_count(), fabric.links().count());
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
@@ -350,224 +375,6 @@ impl Sm {
             Mode::Manage => self.begin_election(inventory),
             Mode::DryRun | Mode::Watch => self.begin_reading(inventory),
         }
-    }
-
-    /// Reads back the tables of switches that hold some and are not known already.
-    pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
-        let fabric = &inventory.fabric;
-        let mut installed = self.carried_tables(fabric);
-        let mut total = 0;
-        for (switch, &node) in fabric.switches().iter_enumerated() {
-            let top = fabric.switch(switch).switch_settings.linear_top;
-            if top == 0 {
-                // Fresh: it looks up no LID, so what its table holds does not matter; all of it will be written.
-                installed.lfts[switch].clear();
-                continue;
-            }
-            let cap = fabric
-                .switch(switch)
-                .switch
-                .map_or(0, |s| s.linear_cap.saturating_sub(1));
-            for block in blocks_to_read(&installed, switch, top.min(cap)) {
-                let route = &inventory.agents[node].route;
-                let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-                let get = smp::get(
-                    AttributeId::LINEAR_FORWARDING,
-                    modifier,
-                    route,
-                    self.config.policy.m_key,
-                );
-                self.exchange
-                    .submit(AgentId(node.0), get, Token::Table { switch, block });
-                total += 1;
-            }
-        }
-        self.stage = Stage::Reading {
-            inventory,
-            installed,
-            total,
-        };
-    }
-
-    /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
-    /// any other mode.
-    fn carried_tables(&self, fabric: &Fabric) -> Installed {
-        let mut installed = Installed::unknown(fabric.switches().len());
-        let (Some(old), Some(plan), Mode::Manage) = (&self.view.fabric, &self.view.plan, self.config.mode) else {
-            return installed;
-        };
-        for (switch, &node) in fabric.switches().iter_enumerated() {
-            let seen = fabric.node(node);
-            let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
-            if let Some(before) = before.filter(|_| seen.switch_settings.linear_top == plan.tables.top().0) {
-                installed.lfts[switch].clone_from(&self.view.installed.lfts[before]);
-            }
-        }
-        installed
-    }
-
-    fn tables_read(&mut self, inventory: Arc<Inventory>, installed: Installed, now: Time, out: &mut Vec<Output>) {
-        if self.config.mode == Mode::Watch {
-            self.finish(
-                &inventory,
-                Fabric::clone(&inventory.fabric),
-                installed,
-                &report::Failures::none(),
-            );
-            return self.rest(now);
-        }
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key) {
-            out.push(Output::Event(Event::MKeyRefused { what }));
-            let failures = report::Failures {
-                m_key: Some(self.config.policy.m_key),
-                ..report::Failures::none()
-            };
-            self.finish(&inventory, Fabric::clone(&inventory.fabric), installed, &failures);
-            self.view.plan = None;
-            return self.rest(now);
-        }
-        let installed = Arc::new(installed);
-        out.push(Output::Compute(Box::new(Job {
-            generation: self.generation,
-            inventory: Arc::clone(&inventory),
-            installed: Arc::clone(&installed),
-            policy: Arc::clone(&self.config.policy),
-            known_lids: Arc::new(self.known_lids.clone()),
-            declined: Arc::new(self.declined.clone()),
-            judge: Arc::clone(&self.judge),
-        })));
-        self.stage = Stage::Planning { inventory, installed };
-    }
-
-    fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
-        if generation != self.generation {
-            return;
-        }
-        let Stage::Planning { inventory, installed } = &self.stage else {
-            return;
-        };
-        let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
-        out.extend(result.events.into_iter().map(Output::Event));
-        let Some(outcome) = result.outcome else {
-            self.view.plan = None;
-            let failures = report::Failures::none();
-            self.finish(
-                &inventory,
-                Fabric::clone(&inventory.fabric),
-                Installed::clone(&installed),
-                &failures,
-            );
-            // Idle through `advance`: an empty light sweep ends at once and sets the timer.
-            self.stage = Stage::LightSweep { changed: false };
-            return;
-        };
-        self.view.verdict = Some(Arc::clone(&outcome.verdict));
-        self.view.changes = outcome.changes.value().count();
-        self.view.acknowledged = 0;
-        self.view.failed = 0;
-        if self.config.mode == Mode::DryRun {
-            self.view.plan = Some(Arc::clone(&outcome.plan));
-            self.view.generation = generation;
-            let failures = report::Failures::none();
-            self.finish(
-                &inventory,
-                Fabric::clone(&inventory.fabric),
-                Installed::clone(&installed),
-                &failures,
-            );
-            self.stage = Stage::LightSweep { changed: false };
-            return;
-        }
-        self.persist(inventory, installed, outcome, out);
-    }
-
-    /// LIDs are stored before they are given out, so that a crash cannot forget them.
-    fn persist(
-        &mut self,
-        inventory: Arc<Inventory>,
-        installed: Arc<Installed>,
-        outcome: Arc<Outcome>,
-        out: &mut Vec<Output>,
-    ) {
-        self.known_lids.extend(Apply::lids_by_guid(&outcome, &inventory.fabric));
-        self.persist_id += 1;
-        let state = PersistentState {
-            lids: self.known_lids.clone(),
-        };
-        out.push(Output::Persist {
-            id: self.persist_id,
-            state,
-        });
-        self.stage = Stage::Persisting {
-            id: self.persist_id,
-            inventory,
-            installed,
-            outcome,
-        };
-    }
-
-    fn persisted(&mut self, stored: u64) {
-        let Stage::Persisting {
-            id,
-            inventory,
-            installed,
-            outcome,
-        } = &self.stage
-        else {
-            return;
-        };
-        if *id == stored {
-            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
-            self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
-        }
-    }
-
-    fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
-        let Apply {
-            outcome,
-            fabric,
-            installed,
-            acknowledged,
-            failed_ports,
-            failed_nodes,
-            failed,
-            declined,
-            ..
-        } = apply;
-        self.declined.extend(
-            declined
-                .into_iter()
-                .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
-        );
-        self.view.plan = Some(Arc::clone(&outcome.plan));
-        self.view.generation = outcome.plan.generation;
-        self.view.acknowledged = acknowledged;
-        self.view.failed = failed;
-        let failures = report::Failures {
-            ports: failed_ports,
-            nodes: failed_nodes,
-            m_key: None,
-        };
-        self.finish(inventory, fabric, installed, &failures);
-        out.push(Output::Event(match failed {
-            0 => Event::SubnetUp { sets: acknowledged },
-            _ => Event::SubnetUpWithErrors { failed },
-        }));
-        self.rest(now);
-    }
-
-    /// A sweep is over: shows what is known now.
-    fn finish(&mut self, inventory: &Inventory, fabric: Fabric, installed: Installed, failures: &report::Failures) {
-        let mode = self.config.mode;
-        self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
-        let inventory = Inventory {
-            fabric: Arc::new(fabric),
-            ..inventory.clone()
-        };
-        self.view.fabric = Some(Arc::clone(&inventory.fabric));
-        self.view.installed = Arc::new(installed);
-        self.view.sweeps += 1;
-        self.inventory = Some(Arc::new(inventory));
     }
 
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.

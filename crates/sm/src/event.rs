@@ -28,8 +28,12 @@ pub enum SweepReason {
     LightSweep,
     /// The master is gone.
     MasterLost,
-    /// Something changed during the last sweep.
+    /// Something of the last sweep failed.
     Again,
+    /// A manager that was not found asked who we are.
+    Asked,
+    /// Time for another look.
+    Interval,
 }
 
 impl fmt::Display for SweepReason {
@@ -40,7 +44,9 @@ impl fmt::Display for SweepReason {
             Self::Trap(number) => write!(f, "trap {number}"),
             Self::LightSweep => f.write_str("a difference found by the light sweep"),
             Self::MasterLost => f.write_str("the loss of the master"),
-            Self::Again => f.write_str("a change during the last sweep"),
+            Self::Again => f.write_str("what failed in the last sweep"),
+            Self::Asked => f.write_str("a question by a manager that was not found"),
+            Self::Interval => f.write_str("the time since the last one"),
         }
     }
 }

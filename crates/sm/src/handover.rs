@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{NodeIdx, PortCapability, PortRef};
+use selvedge_fabric::{Fabric, PortCapability, PortRef};
 use selvedge_mad::AgentId;
+use selvedge_plan::Installed;
 use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_wire::{Attribute, AttributeId, Bits, Datagram, Mad, Method, SmInfo, SmState, Status};
@@ -13,9 +14,9 @@ use crate::core::{Sm, ok};
 use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
+use crate::{report, smp};
 
 impl Sm {
     /// Answers SMInfo, whatever else is going on.
@@ -63,7 +64,7 @@ impl Sm {
         for (at, _) in others {
             let route = inventory.agents[at.node].route_to(at.port);
             let get = smp::get(AttributeId::SM_INFO, 0, route, m_key);
-            self.exchange.submit(AgentId(at.node.0), get, Token::OtherSm(at.node));
+            self.exchange.submit(AgentId(at.node.0), get, Token::OtherSm(at));
         }
         self.stage = Stage::Electing {
             inventory,
@@ -72,12 +73,12 @@ impl Sm {
     }
 
     /// Takes another manager's SMInfo. One that shows IsSM but does not answer is treated as gone.
-    pub(crate) fn other_sm(&mut self, node: NodeIdx, answer: Option<&Mad>, events: &mut Vec<Event>) {
+    pub(crate) fn other_sm(&mut self, at: PortRef, answer: Option<&Mad>, events: &mut Vec<Event>) {
         let Stage::Electing { others, .. } = &mut self.stage else {
             return;
         };
         match ok(answer).map(|mad| SmInfo::parse(mad.smp_data())) {
-            Some(Ok(info)) => drop(others.insert(info.guid, (node, info))),
+            Some(Ok(info)) => drop(others.insert(info.guid, (at, info))),
             Some(Err(error)) => events.push(Event::BadDatagram { why: error.to_string() }),
             None => {}
         }
@@ -87,22 +88,33 @@ impl Sm {
     pub(crate) fn elected(
         &mut self,
         inventory: Arc<Inventory>,
-        others: &BTreeMap<Guid, (NodeIdx, SmInfo)>,
+        others: &BTreeMap<Guid, (PortRef, SmInfo)>,
         now: Time,
         out: &mut Vec<Output>,
     ) {
         let own = self.own_sm_info();
+        // Somebody asked us while we looked, and we did not find him: he came when we had passed. Both of us may then
+        // think that nobody else is there.
+        let missed = others.is_empty() && own.state == SmState::Discovering && self.act_count != self.asked_before;
+        if missed && self.sweep_reason != SweepReason::Asked {
+            self.sweep_due = Some(SweepReason::Asked);
+            return;
+        }
         let superior = others
             .values()
             .filter(|(_, other)| yields(&own, other))
             .max_by_key(|(_, other)| rank(other));
         match superior {
-            Some(&(node, other)) => {
+            Some(&(at, other)) => {
                 self.change_role(Role::Standby, Some(other.guid), out);
                 self.next_poll = Some(now + self.config.poll_interval);
-                self.view.fabric = Some(Arc::clone(&inventory.fabric));
+                self.sweep_due = None;
+                // Whatever this manager planned, the master writes over it.
+                self.view.plan = None;
+                let (fabric, installed) = (Fabric::clone(&inventory.fabric), Installed::default());
+                self.finish(&inventory, fabric, installed, &report::Failures::none());
                 self.stage = Stage::Standby {
-                    node,
+                    at,
                     inventory,
                     misses: 0,
                 };
@@ -123,32 +135,20 @@ impl Sm {
     }
 
     /// A standby asks the master whether it is still there.
-    pub(crate) fn poll(&mut self, now: Time, _out: &mut Vec<Output>) {
-        let Stage::Standby { node, inventory, .. } = &self.stage else {
+    pub(crate) fn poll(&mut self, now: Time) {
+        let Stage::Standby { at, inventory, .. } = &self.stage else {
             return;
         };
-        let port = self.master_port(inventory, *node);
-        let route = *inventory.agents[*node].route_to(port.port);
-        let node = *node;
+        let (agent, route) = (AgentId(at.node.0), *inventory.agents[at.node].route_to(at.port));
         self.next_poll = Some(now + self.config.poll_interval);
         if self.exchange.open() == 0 {
             let get = smp::get(AttributeId::SM_INFO, 0, &route, self.config.policy.m_key);
-            self.exchange.submit(AgentId(node.0), get, Token::Poll);
+            self.exchange.submit(agent, get, Token::Poll);
         }
     }
 
-    fn master_port(&self, inventory: &Inventory, node: NodeIdx) -> PortRef {
-        let is_sm = |mask: u32| mask & PortCapability::IS_SM != 0;
-        let mut ports = inventory.fabric.node(node).end_ports();
-        let port = ports
-            .find(|(_, p)| is_sm(p.capability.mask))
-            .map(|(num, _)| num)
-            .unwrap_or_default();
-        PortRef { node, port }
-    }
-
     /// The master's answer, or none: after enough misses, or when it is master no longer, look for yourself.
-    pub(crate) fn polled(&mut self, answer: Option<&Mad>, _events: &mut Vec<Event>) {
+    pub(crate) fn polled(&mut self, answer: Option<&Mad>) {
         let limit = self.config.poll_misses;
         let Stage::Standby { misses, .. } = &mut self.stage else {
             return;

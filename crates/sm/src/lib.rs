@@ -16,6 +16,7 @@ mod job;
 mod lid;
 mod light;
 mod ports;
+mod program;
 mod report;
 mod show;
 mod smp;

@@ -1,9 +1,15 @@
-//! The light sweep: one SwitchInfo a switch, and a knock at every port whose peer was silent.
+//! The light sweep: one SwitchInfo a switch, our own port, and a knock at every port whose peer was silent.
+
+use std::sync::Arc;
 
 use selvedge_mad::AgentId;
-use selvedge_wire::{Attribute, AttributeId, Mad, NodeInfo, SwitchInfo};
+use selvedge_types::PortState;
+use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
 
+use crate::config::Mode;
 use crate::core::{Sm, ok};
+use crate::event::SweepReason;
+use crate::inventory::Inventory;
 use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::PortReason;
@@ -12,17 +18,37 @@ use crate::view::PortReason;
 const KNOCKS: u32 = 3 << 30;
 
 impl Sm {
-    /// Asks every switch whether a port changed its state.
+    /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
     pub(crate) fn begin_light_sweep(&mut self) {
-        let Some(inventory) = self.inventory.clone() else {
-            // Discovery never ended well: try again from the start.
-            self.stage = Stage::LightSweep { changed: true };
-            return;
+        self.next_sweep = None;
+        let inventory = match (&self.inventory, self.config.mode) {
+            // The master clears PortStateChange: beside it, only looking at everything shows what changed.
+            (_, Mode::Watch) | (None, _) => {
+                self.sweep_due.get_or_insert(SweepReason::Interval);
+                return;
+            }
+            (Some(_), _) if self.view.failed > 0 => {
+                self.sweep_due.get_or_insert(SweepReason::Again);
+                return;
+            }
+            (Some(inventory), Mode::Manage | Mode::DryRun) => Arc::clone(inventory),
         };
         let m_key = self.config.policy.m_key;
+        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
+        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
+        self.exchange.submit(AgentId(node.0), own, Token::Own);
         for &node in inventory.fabric.switches().iter() {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, &inventory.agents[node].route, m_key);
             self.exchange.submit(AgentId(node.0), get, Token::Light);
+        }
+        for at in std::mem::take(&mut self.unwatched) {
+            let get = smp::get(
+                AttributeId::PORT_INFO,
+                at.port.get().into(),
+                &inventory.agents[at.node].route,
+                m_key,
+            );
+            self.exchange.submit(AgentId(at.node.0), get, Token::Unwatched);
         }
         let silent = self.view.ports.iter().filter(|p| p.reason == PortReason::PeerSilent);
         for (i, report) in silent.enumerate() {
@@ -41,8 +67,17 @@ impl Sm {
 }
 
 /// True if an answer (or its absence) means that the fabric is not what it was.
-pub fn differs(token: Token, answer: Option<&Mad>) -> bool {
+pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>) -> bool {
     match token {
+        Token::Own => match ok(answer).map(|mad| PortInfo::parse(mad.smp_data())) {
+            Some(Ok(info)) => inventory.is_none_or(|inventory| is_other_port(&info, inventory)),
+            Some(Err(_)) | None => true,
+        },
+        // A link that came up before its switch knew whom to tell.
+        Token::Unwatched => match ok(answer).map(|mad| PortInfo::parse(mad.smp_data())) {
+            Some(Ok(info)) => info.state != Some(PortState::Down),
+            Some(Err(_)) | None => true,
+        },
         Token::Light => match ok(answer).map(|mad| SwitchInfo::parse(mad.smp_data())) {
             Some(Ok(info)) => info.port_state_change,
             Some(Err(_)) | None => true,
@@ -51,4 +86,14 @@ pub fn differs(token: Token, answer: Option<&Mad>) -> bool {
         Token::Knock => ok(answer).is_some_and(|mad| NodeInfo::parse(mad.smp_data()).is_ok()),
         Token::Discover(_) | Token::OtherSm(_) | Token::Table { .. } | Token::Set(_) | Token::Poll => false,
     }
+}
+
+/// True if our own link went up or down, or somebody else made himself master of this port: whoever took us over while
+/// we were cut off, or a manager that was not found in time.
+fn is_other_port(info: &PortInfo, inventory: &Inventory) -> bool {
+    let Some(known) = inventory.fabric.port(inventory.local) else {
+        return true;
+    };
+    let state = info.state.unwrap_or(PortState::Down);
+    (state, info.lid, info.sm_lid) != (known.link.state, known.settings.lids.base, known.settings.sm_lid)
 }

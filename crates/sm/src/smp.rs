@@ -44,12 +44,13 @@ pub fn pkeys(keys: &[PKey]) -> PKeyTable {
     table
 }
 
-/// SwitchInfo as seen, with what the plan wants; PortStateChange set to 1 clears it.
+/// SwitchInfo as seen, with what the plan wants. PortStateChange set to 1 clears it: only a change that was seen is
+/// cleared, not one that came since.
 pub fn switch_info(seen: &SwitchInfo, settings: SwitchSettings) -> SwitchInfo {
     SwitchInfo {
         linear_top: Lid(settings.linear_top),
         lifetime_value: Bits::saturating(settings.lifetime),
-        port_state_change: !settings.port_state_change,
+        port_state_change: seen.port_state_change && !settings.port_state_change,
         ..*seen
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{NodeIdx, SwitchIdx};
+use selvedge_fabric::{PortRef, SwitchIdx};
 use selvedge_plan::Installed;
 use selvedge_types::Guid;
 use selvedge_wire::SmInfo;
@@ -20,7 +20,7 @@ pub enum Token {
     /// Part of discovery.
     Discover(Ask),
     /// SMInfo of another manager, after discovery.
-    OtherSm(NodeIdx),
+    OtherSm(PortRef),
     /// A forwarding table block.
     Table {
         /// The switch.
@@ -32,6 +32,10 @@ pub enum Token {
     Set(SetId),
     /// SwitchInfo in a light sweep.
     Light,
+    /// PortInfo of our own port in a light sweep.
+    Own,
+    /// PortInfo of a port whose switch had nobody to tell about it, in a light sweep.
+    Unwatched,
     /// NodeInfo behind a port whose peer was silent, in a light sweep.
     Knock,
     /// SMInfo of the master, from a standby.
@@ -51,7 +55,7 @@ pub enum Stage {
         /// What was found.
         inventory: Arc<Inventory>,
         /// Who answered.
-        others: BTreeMap<Guid, (NodeIdx, SmInfo)>,
+        others: BTreeMap<Guid, (PortRef, SmInfo)>,
     },
     /// Reading forwarding tables.
     Reading {
@@ -90,7 +94,7 @@ pub enum Stage {
     /// Watching the master.
     Standby {
         /// Where it is.
-        node: NodeIdx,
+        at: PortRef,
         /// What was found when it was.
         inventory: Arc<Inventory>,
         /// Polls in a row without an answer.

@@ -24,6 +24,8 @@ impl Sm {
         };
         let mut repress = *datagram;
         repress.mad.set_method(Method::TrapRepress);
+        // The agent's own M_Key guards its traps as well. Source: IBA vol 1 §14.2.4.
+        repress.mad.set_m_key(self.config.policy.m_key);
         self.send_only(repress, out);
         let what = format!("from LID {}: {notice}", notice.issuer_lid);
         out.push(Output::Event(Event::Trap { what }));

@@ -21,12 +21,18 @@ impl Runner<'_> {
         let want = what.join(" ");
         let check = |found: String, holds: bool| match holds {
             true => Ok(()),
-            false => Err(ScriptError::Expectation { want: want.clone(), found }),
+            false => Err(ScriptError::Expectation {
+                want: want.clone(),
+                found,
+            }),
         };
         match *what {
             ["up", name] => {
                 let view = self.view(name)?;
-                check(format!("{} {}, failed {}", view.role, view.stage, view.failed), view.is_up())
+                check(
+                    format!("{} {}, failed {}", view.role, view.stage, view.failed),
+                    view.is_up(),
+                )
             }
             ["role", name, role] => {
                 let found = self.view(name)?.role.to_string();
@@ -85,7 +91,11 @@ impl Runner<'_> {
         match *what {
             ["is-sm", at, want] => {
                 let mask = CapabilityMask(chassis.port(port(at)?).capability_mask);
-                let found = if mask.contains(CapabilityMask::IS_SM) { "yes" } else { "no" };
+                let found = if mask.contains(CapabilityMask::IS_SM) {
+                    "yes"
+                } else {
+                    "no"
+                };
                 check(found.to_owned(), found == want)
             }
             ["state", at, want] => {
@@ -101,7 +111,11 @@ impl Runner<'_> {
                 let fabric = view.fabric.clone().unwrap_or_default();
                 let at = at.parse::<selvedge_emulator::PortName>().and_then(|p| p.find(&fabric));
                 let at = at.map_err(super::run::emulator)?;
-                let found = view.ports.iter().find(|p| p.port == at).map_or("none", |p| p.reason.code());
+                let found = view
+                    .ports
+                    .iter()
+                    .find(|p| p.port == at)
+                    .map_or("none", |p| p.reason.code());
                 check(found.to_owned(), found == want)
             }
             ["unexplained", name, want] => {
@@ -118,7 +132,11 @@ impl Runner<'_> {
         let world = self.world()?;
         let now = held_lids(world);
         let fabric = world.emulator().chassis().fabric();
-        let changed = self.mark.lids.iter().filter(|(at, range)| now.get(at).is_some_and(|held| held != *range));
+        let changed = self
+            .mark
+            .lids
+            .iter()
+            .filter(|(at, range)| now.get(at).is_some_and(|held| held != *range));
         let names: Vec<String> = changed.map(|(at, _)| fabric.port_name(*at)).collect();
         check(format!("other LIDs at {}", names.join(", ")), names.is_empty())
     }
@@ -131,13 +149,19 @@ impl Runner<'_> {
 
     pub(super) fn view(&self, name: &str) -> Result<View, ScriptError> {
         let view = self.world()?.view(self.id(name)?);
-        view.ok_or_else(|| ScriptError::Missing { what: format!("running manager {name}") })
+        view.ok_or_else(|| ScriptError::Missing {
+            what: format!("running manager {name}"),
+        })
     }
 
     pub(super) fn port_of(&self, name: &str) -> Result<PortIdx, ScriptError> {
         let world = self.world()?;
-        let at = world.client(self.id(name)?).and_then(|client| world.emulator().port_of(client));
-        at.ok_or_else(|| ScriptError::Missing { what: format!("running manager {name}") })
+        let at = world
+            .client(self.id(name)?)
+            .and_then(|client| world.emulator().port_of(client));
+        at.ok_or_else(|| ScriptError::Missing {
+            what: format!("running manager {name}"),
+        })
     }
 
     /// The subnet around a manager as its hardware is now.

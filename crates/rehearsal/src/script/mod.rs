@@ -116,7 +116,10 @@ impl Script {
             Some(at) => (&text[..at], &text[at + SEPARATOR.len()..]),
             None => (&*text, ""),
         };
-        Self { commands: commands.to_owned(), expected: expected.to_owned() }
+        Self {
+            commands: commands.to_owned(),
+            expected: expected.to_owned(),
+        }
     }
 
     /// The file's text with another transcript.

@@ -103,16 +103,22 @@ impl<'a> Runner<'a> {
     }
 
     pub(super) fn world(&self) -> Result<&Rehearsal, ScriptError> {
-        self.world.as_ref().ok_or_else(|| ScriptError::Missing { what: "fabric".to_owned() })
+        self.world.as_ref().ok_or_else(|| ScriptError::Missing {
+            what: "fabric".to_owned(),
+        })
     }
 
     pub(super) fn world_mut(&mut self) -> Result<&mut Rehearsal, ScriptError> {
-        self.world.as_mut().ok_or_else(|| ScriptError::Missing { what: "fabric".to_owned() })
+        self.world.as_mut().ok_or_else(|| ScriptError::Missing {
+            what: "fabric".to_owned(),
+        })
     }
 
     pub(super) fn id(&self, name: &str) -> Result<ManagerId, ScriptError> {
         let found = self.managers.get(name).map(|(id, _)| *id);
-        found.ok_or_else(|| ScriptError::Missing { what: format!("manager {name}") })
+        found.ok_or_else(|| ScriptError::Missing {
+            what: format!("manager {name}"),
+        })
     }
 
     fn on(
@@ -136,7 +142,10 @@ impl<'a> Runner<'a> {
             }
         }
         let (switches, hosts) = (fabric.switches().len(), fabric.host_count());
-        out.push(format!("{switches} switches, {hosts} hosts, {} links", fabric.links().count()));
+        out.push(format!(
+            "{switches} switches, {hosts} hosts, {} links",
+            fabric.links().count()
+        ));
         self.world = Some(Rehearsal::new(&fabric, rehearsal));
         self.managers.clear();
         self.shown.clear();
@@ -145,7 +154,11 @@ impl<'a> Runner<'a> {
 
     fn sm(&mut self, name: &str, port: &str, options: &[&str]) -> Result<(), ScriptError> {
         let mut policy = Policy::default();
-        let nowhere = LocalPort { node_guid: Guid::NONE, port_guid: Guid::NONE, port: PortNum::MANAGEMENT };
+        let nowhere = LocalPort {
+            node_guid: Guid::NONE,
+            port_guid: Guid::NONE,
+            port: PortNum::MANAGEMENT,
+        };
         let mut config = Config::new(Mode::Manage, nowhere, Arc::new(Policy::default()));
         for option in options {
             let (key, value) = pair(option)?;
@@ -162,7 +175,9 @@ impl<'a> Runner<'a> {
 
     fn policy(&mut self, name: &str, options: &[&str]) -> Result<(), ScriptError> {
         let id = self.id(name)?;
-        let Some((_, policy)) = self.managers.get_mut(name) else { return Ok(()) };
+        let Some((_, policy)) = self.managers.get_mut(name) else {
+            return Ok(());
+        };
         for option in options {
             let (key, value) = pair(option)?;
             if !set_policy(policy, key, value)? {
@@ -189,17 +204,26 @@ impl<'a> Runner<'a> {
                 world.run_until(bound, &text, is_up)?;
             }
             (["role", _, role], Some(id)) => {
-                world.run_until(bound, &text, |w| w.view(id).is_some_and(|v| v.role.to_string() == *role))?;
+                world.run_until(bound, &text, |w| {
+                    w.view(id).is_some_and(|v| v.role.to_string() == *role)
+                })?;
             }
             (["stage", _, stage], Some(id)) => {
                 let stage = stage.replace('-', " ");
-                world.run_until(bound, &text, |w| w.view(id).is_some_and(|v| v.stage.to_string() == stage))?;
+                world.run_until(bound, &text, |w| {
+                    w.view(id).is_some_and(|v| v.stage.to_string() == stage)
+                })?;
             }
             (["event", _, code], Some(id)) => {
                 let wanted = |e: &crate::LogEntry| e.manager == id && e.event.code() == *code;
                 world.run_until(bound, &text, |w| w.log()[logged..].iter().any(wanted))?;
             }
-            _ => return Err(syntax(&text, "idle, up NAME, role NAME ROLE, stage NAME STAGE or event NAME CODE")),
+            _ => {
+                return Err(syntax(
+                    &text,
+                    "idle, up NAME, role NAME ROLE, stage NAME STAGE or event NAME CODE",
+                ));
+            }
         }
         Ok(())
     }
@@ -220,7 +244,10 @@ impl<'a> Runner<'a> {
 /// LIDs that end ports of nodes with power hold.
 pub(super) fn held_lids(world: &Rehearsal) -> BTreeMap<PortRef, LidRange> {
     let chassis = world.emulator().chassis();
-    let ports = chassis.fabric().end_ports().filter(|(at, _)| chassis.is_powered(at.node));
+    let ports = chassis
+        .fabric()
+        .end_ports()
+        .filter(|(at, _)| chassis.is_powered(at.node));
     let held = ports.filter_map(|(at, _)| Some((at, chassis.port(chassis.port_idx(at)?).settings().lids)));
     held.filter(|(_, range)| range.base != Lid::NONE).collect()
 }
@@ -263,7 +290,9 @@ fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, Scrip
         "reassign" => policy.reassign_lids = value == "yes",
         "known" => {
             let (guid, lid) = value.split_once(':').ok_or_else(|| syntax(value, "GUID:LID"))?;
-            policy.known_lids.insert(Guid(number(guid)?), LidRange::single(Lid(number(lid)?)));
+            policy
+                .known_lids
+                .insert(Guid(number(guid)?), LidRange::single(Lid(number(lid)?)));
         }
         _ => return Ok(false),
     }

@@ -49,12 +49,12 @@ impl Runner<'_> {
         let world = self.world()?;
         let names: Vec<&str> = world.managers().map(|(_, name)| name).collect();
         let entries = world.log().iter().enumerate();
-        let is_new = |i: usize, e: &LogEntry| {
-            of.contains(&e.manager) && i >= self.shown.get(&e.manager).copied().unwrap_or(0)
-        };
+        let is_new =
+            |i: usize, e: &LogEntry| of.contains(&e.manager) && i >= self.shown.get(&e.manager).copied().unwrap_or(0);
         let new = entries.filter(|(i, e)| is_new(*i, e));
-        let lines: Vec<String> =
-            new.map(|(_, e)| format!("{} {} {}", tenths(e.at), names[e.manager.0], e.event)).collect();
+        let lines: Vec<String> = new
+            .map(|(_, e)| format!("{} {} {}", tenths(e.at), names[e.manager.0], e.event))
+            .collect();
         let logged = world.log().len();
         out.extend(limited(lines));
         self.shown.extend(of.iter().map(|id| (*id, logged)));
@@ -76,7 +76,10 @@ impl Runner<'_> {
         let view = self.view(name)?;
         let engine = view.plan.as_ref().map_or("no plan", |p| p.engine.0.as_str());
         let up = if view.is_up() { "up" } else { "not up" };
-        out.push(format!("{} {}, {up}, {engine}, sweep {}", view.role, view.stage, view.sweeps));
+        out.push(format!(
+            "{} {}, {up}, {engine}, sweep {}",
+            view.role, view.stage, view.sweeps
+        ));
         Ok(())
     }
 
@@ -84,12 +87,20 @@ impl Runner<'_> {
     fn verdict(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let planned = self.view(name)?.verdict;
         let observed = self.observed(name)?;
-        let verdicts = [("plan", planned.as_deref().cloned()), ("installed", Some(observed.judge()))];
+        let verdicts = [
+            ("plan", planned.as_deref().cloned()),
+            ("installed", Some(observed.judge())),
+        ];
         for (what, verdict) in verdicts.into_iter().filter_map(|(what, v)| Some((what, v?))) {
             let word = if verdict.is_ok() { "accepted" } else { "refused" };
             let pairs = (verdict.figures.host_pairs_reached, verdict.figures.host_pairs);
             out.push(format!("{what}: {word}, {} of {} host pairs reached", pairs.0, pairs.1));
-            out.extend(verdict.totals.iter().map(|t| format!("{} {:?} {:?} x{}", t.code, t.severity, t.kind, t.count)));
+            out.extend(
+                verdict
+                    .totals
+                    .iter()
+                    .map(|t| format!("{} {:?} {:?} x{}", t.code, t.severity, t.kind, t.count)),
+            );
         }
         Ok(())
     }
@@ -128,9 +139,8 @@ impl Runner<'_> {
             ("P_KeyTable", AttributeId::PKEY_TABLE),
         ];
         let count = |attribute| {
-            let of = |counts: &selvedge_emulator::Counts| {
-                counts.accepted.of(Class::SubnDirected, Method::Set, attribute)
-            };
+            let of =
+                |counts: &selvedge_emulator::Counts| counts.accepted.of(Class::SubnDirected, Method::Set, attribute);
             of(now) - of(before)
         };
         let texts: Vec<String> = kinds
@@ -139,15 +149,24 @@ impl Runner<'_> {
             .filter(|(_, count)| *count > 0)
             .map(|(name, count)| format!("{count} {name}"))
             .collect();
-        out.push(if texts.is_empty() { "no Set".to_owned() } else { texts.join(", ") });
+        out.push(if texts.is_empty() {
+            "no Set".to_owned()
+        } else {
+            texts.join(", ")
+        });
         Ok(())
     }
 
     /// Datagrams dropped since the last `mark`, by reason.
     fn drops(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
-        let all = DropReason::ALL.into_iter().map(|reason| (reason, now.drops(reason) - before.drops(reason)));
-        out.extend(all.filter(|(_, n)| *n > 0).map(|(reason, n)| format!("{n} {} {reason}", reason.code())));
+        let all = DropReason::ALL
+            .into_iter()
+            .map(|reason| (reason, now.drops(reason) - before.drops(reason)));
+        out.extend(
+            all.filter(|(_, n)| *n > 0)
+                .map(|(reason, n)| format!("{n} {} {reason}", reason.code())),
+        );
         Ok(())
     }
 
@@ -160,7 +179,9 @@ impl Runner<'_> {
             name.end_port(fabric).map_err(emulator)
         };
         let (from, to) = (end(from)?, end(to)?);
-        let Some((mut port, target)) = chassis.port_idx(from).zip(chassis.port_idx(to)) else { return Ok(()) };
+        let Some((mut port, target)) = chassis.port_idx(from).zip(chassis.port_idx(to)) else {
+            return Ok(());
+        };
         let lid = chassis.port(target).settings().lids.base;
         let mut names = vec![fabric.port_name(from)];
         for _ in 0..=fabric.switches().len() {
@@ -170,10 +191,18 @@ impl Runner<'_> {
                 false => Egress::Port(port),
             };
             let Egress::Port(exit) = egress else {
-                names.push(if egress == Egress::Own { "here".to_owned() } else { "dropped".to_owned() });
+                names.push(if egress == Egress::Own {
+                    "here".to_owned()
+                } else {
+                    "dropped".to_owned()
+                });
                 break;
             };
-            let Some(next) = chassis.wire(exit).peer().filter(|_| crate::subnet::is_up(chassis, exit)) else {
+            let Some(next) = chassis
+                .wire(exit)
+                .peer()
+                .filter(|_| crate::subnet::is_up(chassis, exit))
+            else {
                 names.push(format!("link down at {}", fabric.port_name(chassis.port_ref(exit))));
                 break;
             };
@@ -198,7 +227,10 @@ pub(super) fn node_named(chassis: &Chassis, text: &str) -> Result<NodeIdx, Scrip
 pub(super) fn port_named(chassis: &Chassis, text: &str) -> Result<selvedge_fabric::PortRef, ScriptError> {
     let name: PortName = text.parse().map_err(emulator)?;
     match name.port {
-        Some(0) => Ok(selvedge_fabric::PortRef { node: node_named(chassis, &name.node.to_string())?, port: PortNum::MANAGEMENT }),
+        Some(0) => Ok(selvedge_fabric::PortRef {
+            node: node_named(chassis, &name.node.to_string())?,
+            port: PortNum::MANAGEMENT,
+        }),
         Some(_) => name.find(chassis.fabric()).map_err(emulator),
         None => name.end_port(chassis.fabric()).map_err(emulator),
     }

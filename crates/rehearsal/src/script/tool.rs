@@ -15,7 +15,9 @@ use crate::subnet::{is_up, ports_of};
 impl Runner<'_> {
     /// SMInfo, as the tool `sminfo` asks for it.
     pub(super) fn sm_info(&mut self, from: &str, to: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
-        let answer = self.request(from, to, |route| Mad::directed(Method::Get, AttributeId::SM_INFO, 0, route))?;
+        let answer = self.request(from, to, |route| {
+            Mad::directed(Method::Get, AttributeId::SM_INFO, 0, route)
+        })?;
         let text = match answer.map(|mad| SmInfo::parse(mad.smp_data())) {
             Some(Ok(info)) => format!("{} at {}, priority {}", info.state, info.guid, info.priority),
             Some(Err(error)) => error.to_string(),
@@ -35,7 +37,9 @@ impl Runner<'_> {
     ) -> Result<(), ScriptError> {
         let at = port_named(self.world()?.emulator().chassis(), port)?;
         let modifier = u32::from(at.port.get());
-        let get = self.request(from, port, |route| Mad::directed(Method::Get, PortInfo::ID, modifier, route))?;
+        let get = self.request(from, port, |route| {
+            Mad::directed(Method::Get, PortInfo::ID, modifier, route)
+        })?;
         let Some(Ok(mut info)) = get.map(|mad| PortInfo::parse(mad.smp_data())) else {
             out.push("no answer".to_owned());
             return Ok(());
@@ -80,7 +84,10 @@ impl Runner<'_> {
         let Some(route) = ends.and_then(|(source, target)| shortest(chassis, source, target)) else {
             return Ok(None);
         };
-        let request = Datagram { address: Address::DIRECTED, mad: mad(&route) };
+        let request = Datagram {
+            address: Address::DIRECTED,
+            mad: mad(&route),
+        };
         Ok(world.ask(from, &request)?.map(|answer| answer.mad))
     }
 }

@@ -50,7 +50,10 @@ pub fn pair(word: &str) -> Result<(&str, &str), ScriptError> {
 
 /// A word that was not understood.
 pub fn syntax(text: &str, want: &'static str) -> ScriptError {
-    ScriptError::Syntax { text: text.to_owned(), want }
+    ScriptError::Syntax {
+        text: text.to_owned(),
+        want,
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,284 @@
+//! From an inventory to tables in switches: read back, plan, store, apply.
+
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
+use selvedge_mad::AgentId;
+use selvedge_plan::{Generation, Installed};
+use selvedge_sim::Time;
+use selvedge_types::{PortNum, PortState};
+use selvedge_wire::AttributeId;
+
+use crate::apply::Apply;
+use crate::config::Mode;
+use crate::core::Sm;
+use crate::event::Event;
+use crate::inventory::Inventory;
+use crate::io::{Output, PersistentState};
+use crate::job::{Job, JobResult, Outcome, blocks_to_read};
+use crate::stage::{Stage, Token};
+use crate::view::Role;
+use crate::{report, smp};
+
+impl Sm {
+    /// Reads back the tables of switches that hold some and are not known already.
+    pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
+        let fabric = &inventory.fabric;
+        let mut installed = self.carried_tables(fabric);
+        let mut total = 0;
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let top = fabric.switch(switch).switch_settings.linear_top;
+            if top == 0 {
+                // Fresh: it looks up no LID, so what its table holds does not matter; all of it will be written.
+                installed.lfts[switch].clear();
+                continue;
+            }
+            let cap = fabric
+                .switch(switch)
+                .switch
+                .map_or(0, |s| s.linear_cap.saturating_sub(1));
+            for block in blocks_to_read(&installed, switch, top.min(cap)) {
+                let route = &inventory.agents[node].route;
+                let modifier = u32::try_from(block).unwrap_or(u32::MAX);
+                let get = smp::get(
+                    AttributeId::LINEAR_FORWARDING,
+                    modifier,
+                    route,
+                    self.config.policy.m_key,
+                );
+                self.exchange
+                    .submit(AgentId(node.0), get, Token::Table { switch, block });
+                total += 1;
+            }
+        }
+        self.stage = Stage::Reading {
+            inventory,
+            installed,
+            total,
+        };
+    }
+
+    /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
+    /// any other mode.
+    fn carried_tables(&self, fabric: &Fabric) -> Installed {
+        let mut installed = Installed::unknown(fabric.switches().len());
+        let (Some(old), Some(plan), Mode::Manage) = (&self.view.fabric, &self.view.plan, self.config.mode) else {
+            return installed;
+        };
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let seen = fabric.node(node);
+            let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
+            let sm_lid = |n: &Node| n.port(PortNum::MANAGEMENT).map(|p| p.settings.sm_lid);
+            // Another manager may have been here in between.
+            let is_ours = |before: SwitchIdx| sm_lid(seen) == sm_lid(old.switch(before));
+            let same_top = seen.switch_settings.linear_top == plan.tables.top().0;
+            if let Some(before) = before.filter(|&before| same_top && is_ours(before)) {
+                installed.lfts[switch].clone_from(&self.view.installed.lfts[before]);
+            }
+        }
+        installed
+    }
+
+    pub(crate) fn tables_read(
+        &mut self,
+        inventory: Arc<Inventory>,
+        installed: Installed,
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        if self.config.mode == Mode::Watch {
+            self.finish(
+                &inventory,
+                Fabric::clone(&inventory.fabric),
+                installed,
+                &report::Failures::none(),
+            );
+            return self.rest(now);
+        }
+        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key) {
+            out.push(Output::Event(Event::MKeyRefused { what }));
+            let failures = report::Failures {
+                m_key: Some(self.config.policy.m_key),
+                ..report::Failures::none()
+            };
+            self.view.plan = None;
+            self.view.failed = 0;
+            self.finish(&inventory, Fabric::clone(&inventory.fabric), installed, &failures);
+            return self.rest(now);
+        }
+        let installed = Arc::new(installed);
+        out.push(Output::Compute(Box::new(Job {
+            generation: self.generation,
+            inventory: Arc::clone(&inventory),
+            installed: Arc::clone(&installed),
+            policy: Arc::clone(&self.config.policy),
+            known_lids: Arc::new(self.known_lids.clone()),
+            declined: Arc::new(self.declined.clone()),
+            judge: Arc::clone(&self.judge),
+        })));
+        self.stage = Stage::Planning { inventory, installed };
+    }
+
+    pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+        if generation != self.generation {
+            return;
+        }
+        let Stage::Planning { inventory, installed } = &self.stage else {
+            return;
+        };
+        let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
+        out.extend(result.events.into_iter().map(Output::Event));
+        let Some(outcome) = result.outcome else {
+            self.view.plan = None;
+            self.view.failed = 0;
+            let failures = report::Failures::none();
+            self.finish(
+                &inventory,
+                Fabric::clone(&inventory.fabric),
+                Installed::clone(&installed),
+                &failures,
+            );
+            // Idle through `advance`: an empty light sweep ends at once and sets the timer.
+            self.stage = Stage::LightSweep { changed: false };
+            return;
+        };
+        self.view.verdict = Some(Arc::clone(&outcome.verdict));
+        self.view.changes = outcome.changes.value().count();
+        self.view.acknowledged = 0;
+        self.view.failed = 0;
+        if self.config.mode == Mode::DryRun {
+            self.view.plan = Some(Arc::clone(&outcome.plan));
+            self.view.generation = generation;
+            let failures = report::Failures::none();
+            self.finish(
+                &inventory,
+                Fabric::clone(&inventory.fabric),
+                Installed::clone(&installed),
+                &failures,
+            );
+            self.stage = Stage::LightSweep { changed: false };
+            return;
+        }
+        self.persist(inventory, installed, outcome, out);
+    }
+
+    /// LIDs are stored before they are given out, so that a crash cannot forget them.
+    fn persist(
+        &mut self,
+        inventory: Arc<Inventory>,
+        installed: Arc<Installed>,
+        outcome: Arc<Outcome>,
+        out: &mut Vec<Output>,
+    ) {
+        self.known_lids.extend(Apply::lids_by_guid(&outcome, &inventory.fabric));
+        self.persist_id += 1;
+        let state = PersistentState {
+            lids: self.known_lids.clone(),
+        };
+        out.push(Output::Persist {
+            id: self.persist_id,
+            state,
+        });
+        self.stage = Stage::Persisting {
+            id: self.persist_id,
+            inventory,
+            installed,
+            outcome,
+        };
+    }
+
+    pub(crate) fn persisted(&mut self, stored: u64) {
+        let Stage::Persisting {
+            id,
+            inventory,
+            installed,
+            outcome,
+        } = &self.stage
+        else {
+            return;
+        };
+        if *id == stored {
+            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
+        }
+    }
+
+    pub(crate) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        let Apply {
+            outcome,
+            fabric,
+            installed,
+            acknowledged,
+            failed_ports,
+            failed_nodes,
+            failed,
+            declined,
+            ..
+        } = apply;
+        self.declined.extend(
+            declined
+                .into_iter()
+                .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
+        );
+        self.view.plan = Some(Arc::clone(&outcome.plan));
+        self.view.generation = outcome.plan.generation;
+        self.view.acknowledged = acknowledged;
+        self.view.failed = failed;
+        let failures = report::Failures {
+            ports: failed_ports,
+            nodes: failed_nodes,
+            m_key: None,
+        };
+        self.unwatched = unwatched(&inventory.fabric, &fabric);
+        self.finish(inventory, fabric, installed, &failures);
+        out.push(Output::Event(match failed {
+            0 => Event::SubnetUp { sets: acknowledged },
+            _ => Event::SubnetUpWithErrors { failed },
+        }));
+        self.rest(now);
+    }
+
+    /// A sweep is over: shows what is known now.
+    pub(crate) fn finish(
+        &mut self,
+        inventory: &Inventory,
+        fabric: Fabric,
+        installed: Installed,
+        failures: &report::Failures,
+    ) {
+        let mode = match self.view.role {
+            Role::Standby => Mode::Watch,
+            _ => self.config.mode,
+        };
+        self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
+        let inventory = Inventory {
+            fabric: Arc::new(fabric),
+            ..inventory.clone()
+        };
+        self.view.fabric = Some(Arc::clone(&inventory.fabric));
+        self.view.installed = Arc::new(installed);
+        self.view.sweeps += 1;
+        self.inventory = Some(Arc::new(inventory));
+    }
+}
+
+/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
+/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
+fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+    let sm_lid = |fabric: &Fabric, node| {
+        let port = PortNum::MANAGEMENT;
+        fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid)
+    };
+    let new = now
+        .switches()
+        .iter()
+        .filter(|&&node| sm_lid(seen, node) != sm_lid(now, node));
+    let ports = new.flat_map(|&node| {
+        let down = now
+            .node(node)
+            .external_ports()
+            .filter(|(_, p)| p.link.state == PortState::Down);
+        down.map(move |(port, _)| PortRef { node, port })
+    });
+    ports.collect()
+}
