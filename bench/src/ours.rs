@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_plan::Policy;
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Config, DefaultJudge, Event, Input, Mode, Output, PersistentState, Sm, StageName};
+use selvedge_sm::{Config, DefaultJudge, Event, Input, Mode, Output, PersistentState, Sm};
 use selvedge_transport::ibsim::IbsimPort;
 use selvedge_wire::{Arrival, Datagram, MadPort, PortError};
 
@@ -89,7 +89,7 @@ impl<'a> Driver<'a> {
                     .try_for_each(|output| self.carry_out(output))
                     .map_err(|error| error.to_string())?;
             }
-            if self.pending.is_empty() && self.sm.view().stage == StageName::Idle {
+            if self.pending.is_empty() && self.sm.is_resting() {
                 return self.done();
             }
             self.turn().map_err(|error| error.to_string())?;
