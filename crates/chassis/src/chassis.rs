@@ -5,7 +5,7 @@ use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_types::{IdxVec, Lid, PhysState, PortNum, PortState, Rate, Sl, Vl};
 
 use crate::build::power_on_wire;
-use crate::port::Wire;
+use crate::port::{Wire, widest};
 use crate::switch::{LaneRow, SwitchData, TableKind};
 use crate::{Counters, PortData, PortIdx};
 
@@ -266,11 +266,7 @@ impl Chassis {
     #[must_use]
     pub fn common_rate(&self, port: PortIdx) -> Option<Rate> {
         let (a, b) = (&self.ports[port], &self.ports[self.wires[port].peer()?]);
-        let widths = a.widths_enabled & b.widths_enabled;
-        let width = selvedge_types::LinkWidth::ALL
-            .into_iter()
-            .rev()
-            .find(|w| w.bit() & widths != 0)?;
+        let width = widest(a.widths_enabled & b.widths_enabled)?;
         let speed = a.speeds_enabled.and(b.speeds_enabled).fastest()?;
         Some(Rate { width, speed })
     }

@@ -1,7 +1,7 @@
 //! A port: the part that packets look at, and the part that its agent looks at.
 
 use selvedge_fabric::{NodeIdx, PortCapability, PortSettings};
-use selvedge_types::{Guid, Idx, Lid, LinkSpeed, PKey, PhysState, PortNum, PortState, Rate, Vl};
+use selvedge_types::{Guid, Idx, Lid, LinkSpeed, LinkWidth, PKey, PhysState, PortNum, PortState, Rate, Vl};
 
 use crate::Counters;
 
@@ -227,7 +227,11 @@ impl PortData {
     pub(crate) fn new(capability: &PortCapability) -> Self {
         Self {
             settings: PortSettings::default(),
-            rate: Rate::default(),
+            // Port 0 of a switch never trains: it has the best rate it could have.
+            rate: Rate {
+                width: widest(capability.widths).unwrap_or_default(),
+                speed: capability.speed,
+            },
             widths_enabled: capability.widths,
             speeds_enabled: SpeedSet::up_to(capability.speed),
             down_default: PhysState::Polling,
@@ -258,6 +262,11 @@ impl PortData {
         let used = self.pkeys.iter().rposition(|k| k.0 != 0).map_or(0, |last| last + 1);
         &self.pkeys[..used]
     }
+}
+
+/// The widest of a bit set of `LinkWidth::bit`.
+pub(crate) fn widest(widths: u8) -> Option<LinkWidth> {
+    LinkWidth::ALL.into_iter().rev().find(|w| w.bit() & widths != 0)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use selvedge_chassis::{PortIdx, TableKind};
 use selvedge_fabric::NodeIdx;
-use selvedge_types::PhysState;
+use selvedge_types::{PhysState, PortState};
 use selvedge_wire::{CapabilityMask, Trap};
 
 use crate::config::nanos;
@@ -37,6 +37,18 @@ impl Emulator {
             self.command_in(nanos(self.config.training_time), Action::Train { port, attempt });
         } else if self.chassis.bring_up(port) {
             for end in self.both_ends(port) {
+                self.state_changed(end);
+            }
+        }
+    }
+
+    /// A manager reset a port's logical state: both ends are in INIT now. At the other end it is the link state machine
+    /// that did it.
+    pub(crate) fn reset_link(&mut self, port: PortIdx) {
+        for end in self.both_ends(port) {
+            let changes = self.chassis.wire(end).state() > PortState::Init;
+            self.chassis.set_logical(end, PortState::Init);
+            if changes && end != port {
                 self.state_changed(end);
             }
         }

@@ -96,7 +96,7 @@ fn width_and_speed_are_what_both_ends_have_enabled() {
     );
     world.change_port(TO_S, 3, |i| i.width_enabled = Some(LinkWidths::only(LinkWidth::X1)));
     assert_eq!(rate(&mut world).width, LinkWidth::X4, "only training changes it");
-    world.change_port(TO_S, 3, |i| i.state = Some(PortState::Down));
+    world.change_port(TO_S, 3, |i| i.phys_state = Some(PhysState::Polling));
     world.pass(20);
     assert_eq!(
         (rate(&mut world).width, rate(&mut world).speed),
@@ -104,7 +104,7 @@ fn width_and_speed_are_what_both_ends_have_enabled() {
     );
     // Nothing in common: it never comes up.
     world.change_port(&[1, 4], 3, |i| i.width_enabled = Some(LinkWidths::only(LinkWidth::X4)));
-    world.change_port(TO_S, 3, |i| i.state = Some(PortState::Down));
+    world.change_port(TO_S, 3, |i| i.phys_state = Some(PhysState::Polling));
     world.pass(1_000);
     assert_eq!(trunk(&world), DOWN);
 }
@@ -132,6 +132,28 @@ fn a_manager_can_switch_a_port_off() {
     world.pass(1_000);
     assert_eq!(world.state("S", 3), (PortState::Down, PhysState::Sleep));
     world.audit();
+}
+
+#[test]
+fn a_manager_can_reset_a_link() {
+    let mut world = World::configured();
+    let psc = |world: &mut World, path: &[u8]| world.get::<SwitchInfo>(path, 0).unwrap().port_state_change;
+    world.change_port(TO_S, 3, |i| i.state = Some(PortState::Down));
+    assert_eq!(trunk(&world), INIT, "at once, without training");
+    assert_eq!(world.emu.chassis().counters(world.port("S", 3)).link_downed, 0);
+    // Only at the other end was it the link state machine.
+    assert!(!psc(&mut world, TO_S));
+    assert!(psc(&mut world, TO_T));
+    // Where nothing changes nothing is told.
+    let mut info: SwitchInfo = world.get(TO_T, 0).unwrap();
+    info.port_state_change = true;
+    world.set(TO_T, 0, &info).unwrap();
+    world.change_port(TO_S, 3, |i| i.state = Some(PortState::Down));
+    assert_eq!(trunk(&world), INIT);
+    assert!(!psc(&mut world, TO_T));
+    // A port that is down stays so.
+    world.change_port(TO_S, 5, |i| i.state = Some(PortState::Down));
+    assert_eq!(world.state("S", 5), DOWN);
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use selvedge_emulator::DropReason;
-use selvedge_types::{Guid, Lid, PortState, Sl};
+use selvedge_types::{Guid, Lid, PhysState, PortState, Sl};
 use selvedge_wire::{
     Address, AttributeId, Class, ClassPortInfo, Datagram, DirectedRoute, LinearForwardingTable, Mad, Method, NodeInfo,
     SwitchInfo,
@@ -160,7 +160,7 @@ fn gmps_pass_active_ports_only() {
         let mut world = World::configured();
         ask(&mut world).unwrap();
         // The port that leads to it goes down, comes back, and is not activated.
-        world.change_port(path, num, |info| info.state = Some(PortState::Down));
+        world.change_port(path, num, |info| info.phys_state = Some(PhysState::Polling));
         world.pass(20);
         let info: selvedge_wire::PortInfo = world.get(path, u32::from(num)).unwrap();
         assert_eq!(info.state, Some(PortState::Init));

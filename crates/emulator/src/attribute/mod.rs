@@ -42,8 +42,17 @@ pub(crate) struct Request {
 /// What a Set does beyond the chassis.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Effects {
-    /// This port's link goes down, and the port to this physical state.
-    pub link: Option<(PortIdx, PhysState)>,
+    /// The link of this port changes.
+    pub link: Option<(PortIdx, LinkChange)>,
+}
+
+/// What a Set asks of a link.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LinkChange {
+    /// Both ends go to INIT; the link stays trained.
+    Reset,
+    /// The link goes down, the port to this physical state.
+    Down(PhysState),
 }
 
 /// Answers SubnGet.
@@ -129,11 +138,15 @@ pub(crate) fn port_selected(chassis: &Chassis, ingress: PortIdx, select: u8) -> 
 }
 
 impl Emulator {
-    /// Does what a Set asked for beyond the chassis: a link goes down once the answer has crossed it.
+    /// Does what a Set asked for beyond the chassis. A link goes down once the answer has crossed it.
     pub(crate) fn apply_effects(&mut self, effects: Effects) {
-        if let Some((port, state)) = effects.link {
-            let crossed = self.delays.link.saturating_add(1);
-            self.command_in(crossed, Action::Link { port, state });
+        match effects.link {
+            None => {}
+            Some((port, LinkChange::Reset)) => self.reset_link(port),
+            Some((port, LinkChange::Down(state))) => {
+                let crossed = self.delays.link.saturating_add(1);
+                self.command_in(crossed, Action::Link { port, state });
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use selvedge_wire::{
     LinkWidths, PortInfo, SmpData, Status, VlCount,
 };
 
-use super::{Effects, Request, port_named};
+use super::{Effects, LinkChange, Request, port_named};
 
 /// RespTimeValue: an agent answers within 4.096 µs × 2^16 = 268 ms. Source: what ibsim 0.12 answers.
 const RESPONSE_TIME: u8 = 16;
@@ -69,7 +69,8 @@ pub(crate) fn set(
         StateChange::Logical(to) => {
             chassis.set_logical(port, to);
         }
-        StateChange::Link(to) => effects.link = Some((port, to)),
+        StateChange::Reset => effects.link = Some((port, LinkChange::Reset)),
+        StateChange::Link(to) => effects.link = Some((port, LinkChange::Down(to))),
     }
     let mut answer = describe(chassis, port, request.ingress, true);
     // Source: IBA vol 1 §14.2.5.6 (ClientReregister): the answer to a Set shows that it was understood.
@@ -142,6 +143,8 @@ pub(crate) fn describe(chassis: &Chassis, port: PortIdx, ingress: PortIdx, m_key
 enum StateChange {
     None,
     Logical(PortState),
+    /// Both ends go to INIT; the link stays trained.
+    Reset,
     /// The link goes down, the port to this physical state.
     Link(PhysState),
 }
@@ -249,6 +252,10 @@ fn checked_speeds(
 
 /// Legal: INIT to ARMED, ARMED to ACTIVE, to stay in ARMED or ACTIVE, and DOWN from anywhere; Sleep, Polling and Disabled
 /// as physical state. Nothing goes to INIT by a Set; a physical state goes with no logical one but DOWN.
+///
+/// DOWN alone resets the logical state machines of both ends, which go on to INIT since the link is still trained.
+/// Source: IBA vol 1 §7.2.7 (link state machine); observed: OpenSM does it after each change of MTU or lanes and counts
+/// on finding both ends in INIT at once.
 fn checked_state(chassis: &Chassis, port: PortIdx, wanted: &PortInfo) -> Result<StateChange, Status> {
     let wire = chassis.wire(port);
     let on_board = wire.num() == PortNum::MANAGEMENT;
@@ -256,7 +263,8 @@ fn checked_state(chassis: &Chassis, port: PortIdx, wanted: &PortInfo) -> Result<
         (_, None) => StateChange::None,
         (PortState::Active, Some(PortState::Active)) => StateChange::None,
         (_, Some(_)) if on_board => return Err(Status::BAD_FIELD),
-        (_, Some(PortState::Down)) => StateChange::Link(chassis.port(port).down_default),
+        (PortState::Down, Some(PortState::Down)) => StateChange::None,
+        (_, Some(PortState::Down)) => StateChange::Reset,
         (PortState::Armed, Some(PortState::Armed)) => StateChange::None,
         (PortState::Init, Some(PortState::Armed)) => StateChange::Logical(PortState::Armed),
         (PortState::Armed, Some(PortState::Active)) => StateChange::Logical(PortState::Active),
