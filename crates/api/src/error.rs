@@ -33,25 +33,22 @@ pub enum ErrorKind {
     NoManager,
     /// SLV-API-0005: there is nothing to show yet.
     NotYet,
-    /// SLV-API-0006: the fault names something that is not there.
-    NoSuchPlace,
-    /// SLV-API-0007: the process is stopping.
+    /// SLV-API-0006: the process is stopping.
     Stopping,
-    /// SLV-API-0008: the configuration was refused; the old one stays in force.
-    BadPolicy,
+    /// SLV-API-0007: there is no configuration to read again.
+    NoConfig,
 }
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::NotFound,
         Self::BadRequest,
         Self::NoEmulator,
         Self::NoManager,
         Self::NotYet,
-        Self::NoSuchPlace,
         Self::Stopping,
-        Self::BadPolicy,
+        Self::NoConfig,
     ];
 
     /// HTTP status that goes with a code; 400 for codes of other rooms.
@@ -70,9 +67,8 @@ impl ErrorKind {
             Self::NoEmulator => "SLV-API-0003",
             Self::NoManager => "SLV-API-0004",
             Self::NotYet => "SLV-API-0005",
-            Self::NoSuchPlace => "SLV-API-0006",
-            Self::Stopping => "SLV-API-0007",
-            Self::BadPolicy => "SLV-API-0008",
+            Self::Stopping => "SLV-API-0006",
+            Self::NoConfig => "SLV-API-0007",
         }
     }
 
@@ -80,9 +76,9 @@ impl ErrorKind {
     #[must_use]
     pub const fn http_status(self) -> u16 {
         match self {
-            Self::NotFound | Self::NoSuchPlace => 404,
-            Self::BadRequest | Self::BadPolicy => 400,
-            Self::NoEmulator | Self::NoManager => 409,
+            Self::NotFound => 404,
+            Self::BadRequest => 400,
+            Self::NoConfig | Self::NoEmulator | Self::NoManager => 409,
             Self::NotYet | Self::Stopping => 503,
         }
     }
@@ -94,11 +90,8 @@ impl ErrorKind {
             Self::NoEmulator => "faults need 'selvedge run --fabric SPEC' or 'selvedge emulate'",
             Self::NoManager => "ask the process that runs 'selvedge run'",
             Self::NotYet => "ask again after the first sweep",
-            Self::NoSuchPlace => {
-                "see 'selvedge topology show --links' for the names; a port is \"name\"[N] or 0xGUID[N]"
-            }
             Self::Stopping => "start it again",
-            Self::BadPolicy => "correct the file and reload",
+            Self::NoConfig => "start it with --config FILE",
         }
     }
 
@@ -113,9 +106,28 @@ impl ErrorKind {
     }
 }
 
+impl Error {
+    /// A refusal of another room, whose text is `CODE: what, where; what to do` as everywhere.
+    #[must_use]
+    pub fn of_text(text: &str) -> Self {
+        let (code, rest) = text.split_once(": ").unwrap_or(("", text));
+        let (message, advice) = rest.rsplit_once("; ").unwrap_or((rest, ""));
+        Self {
+            code: code.to_owned(),
+            message: message.to_owned(),
+            advice: advice.to_owned(),
+        }
+    }
+}
+
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}; {}", self.code, self.message, self.advice)
+        write!(f, "{}: {}", self.code, self.message)?;
+        if self.advice.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; {}", self.advice)
+        }
     }
 }
 

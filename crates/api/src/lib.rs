@@ -22,5 +22,5 @@ pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
 };
-pub use plan::{Changes, Plan};
-pub use status::{LocalPort, MadCounts, Progress, Role, Stage, Status};
+pub use plan::{Changes, Plan, Reroute};
+pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};

@@ -1,6 +1,6 @@
 //! What the fabric shall become.
 
-use selvedge_plan::{ChangeCount, NO_PATH};
+use selvedge_plan::{BLOCK_LIDS, ChangeCount, NO_PATH};
 use serde::{Deserialize, Serialize};
 
 use crate::Body;
@@ -86,5 +86,113 @@ impl Changes {
             acknowledged: acknowledged as u64,
             failed: failed as u64,
         }
+    }
+}
+
+/// Forwarding entries that differ between two plans, over switches that are in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reroute {
+    /// Entries.
+    pub entries: u64,
+    /// Blocks of 64 entries, as switches are written.
+    pub blocks: u64,
+    /// Switches.
+    pub switches: u64,
+    /// Entries that led somewhere before, to compare with.
+    pub entries_before: u64,
+}
+
+impl Reroute {
+    /// Compares two plans by the GUIDs of their switches.
+    #[must_use]
+    pub fn between(
+        (old_fabric, old): (&selvedge_fabric::Fabric, &selvedge_plan::Plan),
+        (new_fabric, new): (&selvedge_fabric::Fabric, &selvedge_plan::Plan),
+    ) -> Self {
+        let mut reroute = Self::default();
+        for switch in new.tables.switch_indices() {
+            let guid = new_fabric.switch(switch).guid;
+            let Some(before) = old_fabric.find(guid).and_then(|node| old_fabric.switch_index(node)) else {
+                continue;
+            };
+            let mut changed = 0;
+            for block in 0..new.tables.blocks().max(old.tables.blocks()) {
+                let row = |tables: &selvedge_plan::Tables, switch| match block < tables.blocks() {
+                    true => *tables.block(switch, block),
+                    false => [NO_PATH; BLOCK_LIDS],
+                };
+                let (was, is) = (row(&old.tables, before), row(&new.tables, switch));
+                reroute.entries_before += was.iter().filter(|&&egress| egress != NO_PATH).count() as u64;
+                if was != is {
+                    reroute.blocks += 1;
+                    changed += was.iter().zip(&is).filter(|(was, is)| was != is).count() as u64;
+                }
+            }
+            reroute.entries += changed;
+            reroute.switches += u64::from(changed > 0);
+        }
+        reroute
+    }
+}
+
+impl std::fmt::Display for Reroute {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            entries,
+            blocks,
+            switches,
+            entries_before,
+        } = self;
+        write!(
+            f,
+            "{entries} of {entries_before} forwarding entries changed, in {blocks} blocks of {switches} switches"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node, SwitchIdx};
+    use selvedge_plan::{EngineName, Generation, Lids, Tables};
+    use selvedge_types::{Guid, Lid, NodeKind};
+
+    use super::*;
+
+    fn planned(guids: &[u64], top: u16) -> (selvedge_fabric::Fabric, selvedge_plan::Plan) {
+        let mut builder = FabricBuilder::new();
+        for &guid in guids {
+            builder.add(Node::new(NodeKind::Switch, Guid(guid), 4, "s"));
+        }
+        let plan = selvedge_plan::Plan {
+            generation: Generation(1),
+            engine: EngineName("minhop".to_owned()),
+            lids: Lids::new(),
+            tables: Tables::new(guids.len(), Lid(top)),
+            service_levels: Default::default(),
+            sl_to_vl: Default::default(),
+            lanes: 1,
+            ports: Default::default(),
+            end_ports: Default::default(),
+            switches: Default::default(),
+        };
+        (builder.finish().unwrap(), plan)
+    }
+
+    #[test]
+    fn switches_are_compared_by_guid() {
+        let (old_fabric, mut old) = planned(&[1, 2], 3);
+        old.tables.set(SwitchIdx(1), Lid(1), 4);
+        old.tables.set(SwitchIdx(1), Lid(2), 4);
+        // Switch 1 is gone, 3 is new, and 2 has become the first.
+        let (new_fabric, mut new) = planned(&[2, 3], 70);
+        new.tables.set(SwitchIdx(0), Lid(1), 4);
+        new.tables.set(SwitchIdx(0), Lid(2), 5);
+        new.tables.set(SwitchIdx(0), Lid(70), 5);
+        new.tables.set(SwitchIdx(1), Lid(1), 9);
+        let reroute = Reroute::between((&old_fabric, &old), (&new_fabric, &new));
+        assert_eq!(
+            reroute.to_string(),
+            "2 of 2 forwarding entries changed, in 2 blocks of 1 switches"
+        );
     }
 }

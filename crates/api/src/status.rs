@@ -3,7 +3,7 @@
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, Fabric, Plan, ReasonCount};
+use crate::{Body, Fabric, Plan, Port, ReasonCount};
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,4 +142,21 @@ pub struct Status {
 
 impl Body for Status {
     const SCHEMA: &'static str = "selvedge.status";
+}
+
+/// A run that has ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// How it ended: `good`, `not_good`, `standby`, `refused` or `no_fabric`.
+    pub outcome: String,
+    /// The exit code that goes with it.
+    pub exit_code: u8,
+    /// The manager's last state.
+    pub status: Status,
+    /// Every port that is not ACTIVE, with its reason.
+    pub ports_not_active: Vec<Port>,
+}
+
+impl Body for Run {
+    const SCHEMA: &'static str = "selvedge.run";
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
-use selvedge_api::Severity;
+use selvedge_api::{Reroute, Severity};
+use selvedge_fabric::Fabric;
+use selvedge_plan::Plan;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Input, Job, Output, PersistentState, Sm, StageName, View};
+use selvedge_sm::{Command, Event, Input, Job, Output, PersistentState, Sm, StageName, View};
 use selvedge_store::StateDir;
 use selvedge_wire::{Arrival, Datagram, MadPort, PortError};
 
@@ -52,6 +54,8 @@ pub(crate) struct Driver {
     busy: usize,
     changed: bool,
     shown_at: Time,
+    /// The last plan in force and the fabric it was made for.
+    in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
 }
 
@@ -83,6 +87,7 @@ impl Driver {
             busy: 0,
             changed: true,
             shown_at: Time::ZERO,
+            in_force: None,
             stopping: false,
         })
     }
@@ -91,9 +96,10 @@ impl Driver {
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
         self.feed(Input::Start);
         let result = self.turn_until_done();
-        if !self.stopping {
-            self.feed(Input::Command(Command::Stop));
-        }
+        // What is shown in the end is how things stood, not that somebody has stopped looking at them.
+        self.show();
+        let view = self.sm.view();
+        self.feed(Input::Command(Command::Stop));
         // What stopping still has to send must not wait for anything.
         while let Some((datagram, timeout)) = self.pending.pop_front() {
             if self.port.send(&datagram, timeout).is_err() {
@@ -103,8 +109,7 @@ impl Driver {
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
-        self.show();
-        result.map(|()| self.sm.view())
+        result.map(|()| view)
     }
 
     fn turn_until_done(&mut self) -> Result<(), DaemonError> {
@@ -114,7 +119,6 @@ impl Driver {
                 return Ok(());
             }
             if self.until == Until::Idle && self.is_idle() {
-                self.show();
                 return Ok(());
             }
             self.turn()?;
@@ -184,10 +188,8 @@ impl Driver {
                     }
                     self.feed(Input::Persisted { id });
                 }
-                Note::Command(command) => {
-                    self.stopping |= matches!(command, Command::Stop);
-                    self.feed(Input::Command(command));
-                }
+                Note::Command(Command::Stop) => self.stopping = true,
+                Note::Command(command) => self.feed(Input::Command(command)),
             }
         }
     }
@@ -236,6 +238,9 @@ impl Driver {
                 }
             }
             Output::Event(event) => {
+                if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
+                    self.compare_plans(now);
+                }
                 let severity = match event.severity() {
                     selvedge_sm::Severity::Info => Severity::Info,
                     selvedge_sm::Severity::Warning => Severity::Warning,
@@ -246,6 +251,23 @@ impl Driver {
                 self.shared.event(now, severity, event.code(), text);
             }
         }
+    }
+
+    /// Says what a new plan changed.
+    fn compare_plans(&mut self, now: Time) {
+        let view = self.sm.view();
+        let (Some(fabric), Some(plan)) = (view.fabric, view.plan) else {
+            return;
+        };
+        if let Some((old_fabric, old_plan)) = &self.in_force {
+            let reroute = Reroute::between((old_fabric, old_plan), (&fabric, &plan));
+            if reroute.entries > 0 {
+                let notice = Notice::Rerouted(reroute);
+                self.shared
+                    .event(now, notice.severity(), notice.code(), &notice.to_string());
+            }
+        }
+        self.in_force = Some((fabric, plan));
     }
 
     fn notice(&self, notice: &Notice) {

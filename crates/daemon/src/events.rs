@@ -11,7 +11,7 @@ use crate::clock::{Clock, utc_text};
 /// Where log lines go.
 pub trait LogSink: Send {
     /// Takes one line, without its end.
-    fn line(&mut self, line: &str);
+    fn line(&mut self, severity: Severity, line: &str);
     /// Closes and opens again what may have been moved away (SIGUSR1).
     fn reopen(&mut self) {}
 }
@@ -21,7 +21,7 @@ pub trait LogSink: Send {
 pub struct NoLog;
 
 impl LogSink for NoLog {
-    fn line(&mut self, _line: &str) {}
+    fn line(&mut self, _severity: Severity, _line: &str) {}
 }
 
 /// The last events, and the log.
@@ -59,7 +59,7 @@ impl EventLog {
         inner.last += 1;
         inner
             .sink
-            .line(&format!("{} {severity:<7} {code} {text}", utc_text(time_ms)));
+            .line(severity, &format!("{} {severity:<7} {code} {text}", utc_text(time_ms)));
         if inner.ring.len() == inner.capacity {
             inner.ring.pop_front();
         }

@@ -89,13 +89,10 @@ impl HostHandle {
 
     /// Injects a fault; returns it as it was understood.
     pub(crate) fn fault(&self, request: &FaultRequest) -> Result<String, Error> {
-        let fault: Fault = request
-            .fault
-            .parse()
-            .map_err(|error| refused(ErrorKind::BadRequest, &error))?;
+        let fault: Fault = request.fault.parse().map_err(|error| refused(&error))?;
         let done = fault.to_string();
         self.ask(|reply| Call::Fault { fault, reply })?
-            .map_err(|error| refused(ErrorKind::NoSuchPlace, &error))?;
+            .map_err(|error| refused(&error))?;
         Ok(done)
     }
 
@@ -110,8 +107,8 @@ impl HostHandle {
     }
 }
 
-fn refused(kind: ErrorKind, error: &EmulatorError) -> Error {
-    kind.error(error.to_string())
+fn refused(error: &EmulatorError) -> Error {
+    Error::of_text(&error.to_string())
 }
 
 /// An emulated fabric in real time.

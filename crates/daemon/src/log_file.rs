@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use selvedge_api::Severity;
+
 use crate::DaemonError;
 use crate::events::LogSink;
 
@@ -30,7 +32,7 @@ impl LogFile {
 
 impl LogSink for LogFile {
     /// A full disk must not stop a manager: lines that cannot be written are lost.
-    fn line(&mut self, line: &str) {
+    fn line(&mut self, _severity: Severity, line: &str) {
         let _ = writeln!(self.file, "{line}");
     }
 
@@ -47,7 +49,7 @@ impl LogSink for LogFile {
 pub struct StderrLog;
 
 impl LogSink for StderrLog {
-    fn line(&mut self, line: &str) {
+    fn line(&mut self, _severity: Severity, line: &str) {
         let _ = writeln!(io::stderr(), "{line}");
     }
 }

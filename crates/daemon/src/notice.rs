@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use selvedge_api::Severity;
+use selvedge_api::{Reroute, Severity};
 use selvedge_store::StoreError;
 
 /// Something the driver has to say.
@@ -25,15 +25,10 @@ pub enum Notice {
     },
     /// The operator's configuration was read again.
     Reloaded,
+    /// A new plan is in force and other tables with it.
+    Rerouted(Reroute),
     /// IsSM could not be set at the port.
     IsSmRefused(selvedge_wire::PortError),
-    /// An outside client attached to the emulated fabric, or left.
-    Client {
-        /// Its node.
-        node: String,
-        /// True if it came.
-        attached: bool,
-    },
 }
 
 impl Notice {
@@ -47,7 +42,7 @@ impl Notice {
             Self::Fault { .. } => "SLV-DAEMON-0104",
             Self::Reloaded => "SLV-DAEMON-0105",
             Self::IsSmRefused(_) => "SLV-DAEMON-0106",
-            Self::Client { .. } => "SLV-DAEMON-0107",
+            Self::Rerouted(_) => "SLV-DAEMON-0107",
         }
     }
 
@@ -57,7 +52,7 @@ impl Notice {
         match self {
             Self::NotStored(_) | Self::RecordBroken(_) => Severity::Error,
             Self::RecordFull { .. } | Self::Fault { .. } | Self::IsSmRefused(_) => Severity::Warning,
-            Self::Reloaded | Self::Client { .. } => Severity::Info,
+            Self::Reloaded | Self::Rerouted(_) => Severity::Info,
         }
     }
 }
@@ -71,8 +66,7 @@ impl fmt::Display for Notice {
             Self::Fault { done } => write!(f, "fault injected: {done}"),
             Self::Reloaded => f.write_str("the configuration was read again"),
             Self::IsSmRefused(error) => write!(f, "others cannot see that a manager is here (IsSM): {error}"),
-            Self::Client { node, attached: true } => write!(f, "a client attached to \"{node}\""),
-            Self::Client { node, attached: false } => write!(f, "the client at \"{node}\" left"),
+            Self::Rerouted(reroute) => write!(f, "{reroute}"),
         }
     }
 }

@@ -151,10 +151,9 @@ impl Service for Manager {
     }
 
     fn reload(&self) -> Result<(), Error> {
-        let path = self.config.as_ref().ok_or_else(|| {
-            ErrorKind::BadPolicy.error("there is nothing to read again: it was started without --config")
-        })?;
-        let settings = selvedge_config::read(path).map_err(|error| ErrorKind::BadPolicy.error(error.to_string()))?;
+        let path = self.config.as_ref();
+        let path = path.ok_or_else(|| ErrorKind::NoConfig.error("there is nothing to read again"))?;
+        let settings = selvedge_config::read(path).map_err(|error| Error::of_text(&error.to_string()))?;
         self.command(Command::SetPolicy(Arc::new(settings.policy)))?;
         self.shared.notice(&Notice::Reloaded);
         Ok(())

@@ -108,7 +108,7 @@ fn a_cut_link_is_routed_around_and_comes_back() {
     let wrong = FaultRequest {
         fault: "cut nobody[1]".to_owned(),
     };
-    assert_eq!(manager.fault(&wrong).unwrap_err().code, "SLV-API-0006");
+    assert_eq!(manager.fault(&wrong).unwrap_err().code, "SLV-EMU-0004");
     stop(running);
 }
 

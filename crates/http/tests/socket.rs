@@ -53,9 +53,9 @@ fn every_path_answers() {
     assert!(later.events.iter().all(|event| event.number > events.last));
     client.post("sweep").unwrap();
     let fault = |text: &str| client.fault(&FaultRequest { fault: text.to_owned() });
-    assert_eq!(refusal_code(fault("cut nobody[1]")), "SLV-API-0006");
-    assert_eq!(refusal_code(fault("explode")), "SLV-API-0002");
-    assert_eq!(refusal_code(client.post("policy/reload")), "SLV-API-0008");
+    assert_eq!(refusal_code(fault("cut nobody[1]")), "SLV-EMU-0004");
+    assert_eq!(refusal_code(fault("explode")), "SLV-EMU-0008");
+    assert_eq!(refusal_code(client.post("policy/reload")), "SLV-API-0007");
     assert_eq!(refusal_code(client.get::<Status>("nothing")), "SLV-API-0001");
     assert_eq!(refusal_code(client.post("status")), "SLV-API-0001");
     assert_eq!(refusal_code(client.get::<Events>("events?since=x")), "SLV-API-0002");

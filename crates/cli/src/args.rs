@@ -1,0 +1,92 @@
+//! Every command and where it is carried out.
+
+use clap::{Parser, Subcommand};
+
+use crate::exit::{CliError, Exit};
+use crate::{config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify};
+
+/// A fabric manager for InfiniBand that proves every change before a switch sees it.
+#[derive(Debug, Parser)]
+#[command(name = "selvedge", version, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::DemoArgs),
+    Run(Box<run::RunArgs>),
+    Watch(Box<run::WatchArgs>),
+    Status(status::StatusArgs),
+    Sweep(status::SweepArgs),
+    Reload(status::ReloadArgs),
+    Topology(topology::TopologyArgs),
+    Route(route::RouteArgs),
+    Verify(verify::VerifyArgs),
+    Emulate(emulate::EmulateArgs),
+    Fault(fault::FaultArgs),
+    Decode(decode::DecodeArgs),
+    Replay(replay::ReplayArgs),
+    Config(config::ConfigArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
+}
+
+impl Cli {
+    /// True if errors are wanted as JSON.
+    pub const fn json(&self) -> bool {
+        match &self.command {
+            Command::Run(args) => args.json(),
+            Command::Watch(args) => args.json(),
+            Command::Status(args) => args.json(),
+            Command::Topology(args) => args.json(),
+            Command::Route(args) => args.json(),
+            Command::Verify(args) => args.json(),
+            Command::Fault(args) => args.json(),
+            Command::Demo(_)
+            | Command::Sweep(_)
+            | Command::Reload(_)
+            | Command::Emulate(_)
+            | Command::Decode(_)
+            | Command::Replay(_)
+            | Command::Config(_)
+            | Command::Completions(_)
+            | Command::Man(_) => false,
+        }
+    }
+
+    /// Carries the command out.
+    pub fn run(&self) -> Result<Exit, CliError> {
+        match &self.command {
+            Command::Demo(args) => demo::run(args),
+            Command::Run(args) => run::run(args),
+            Command::Watch(args) => run::watch(args),
+            Command::Status(args) => status::run(args),
+            Command::Sweep(args) => status::sweep(args),
+            Command::Reload(args) => status::reload(args),
+            Command::Topology(args) => topology::run(args),
+            Command::Route(args) => route::run(args),
+            Command::Verify(args) => verify::run(args),
+            Command::Emulate(args) => emulate::run(args),
+            Command::Fault(args) => fault::run(args),
+            Command::Decode(args) => decode::run(args),
+            Command::Replay(args) => replay::run(args),
+            Command::Config(args) => config::run(args),
+            Command::Completions(args) => shell::completions(args),
+            Command::Man(args) => shell::man(args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,106 @@
+//! `selvedge decode`: datagrams in hexadecimal, one line each.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use selvedge_wire::{MAD_LEN, Mad};
+
+use crate::exit::{CliError, Exit};
+use crate::load;
+use crate::out::{Format, Out};
+
+/// Print management datagrams, one line each.
+#[derive(Args, Debug)]
+pub struct DecodeArgs {
+    /// Datagrams: the 256 bytes of a MAD in hexadecimal; without any they come from FILE or standard input
+    hex: Vec<String>,
+    /// Read them from FILE, one a line ('#' begins a comment), or as raw bytes
+    #[arg(long, value_name = "FILE", conflicts_with = "hex")]
+    file: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
+    let mut out = Out::new(Format::default());
+    for (number, hex) in args.hex.iter().enumerate() {
+        print(&mut out, &format!("argument {}", number + 1), hex)?;
+    }
+    if args.hex.is_empty() {
+        let (name, bytes) = input(args)?;
+        match std::str::from_utf8(&bytes) {
+            Ok(text) if !text.contains('\0') => {
+                for (number, line) in text.lines().enumerate() {
+                    let line = line.split('#').next().unwrap_or_default().trim();
+                    if !line.is_empty() {
+                        print(&mut out, &format!("{name}, line {}", number + 1), line)?;
+                    }
+                }
+            }
+            _ => {
+                for mad in bytes.chunks(MAD_LEN) {
+                    out.line(Mad::new_checked(mad)?.to_string())?;
+                }
+            }
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Good)
+}
+
+fn input(args: &DecodeArgs) -> Result<(String, Vec<u8>), CliError> {
+    if let Some(path) = &args.file {
+        return Ok((path.display().to_string(), load::bytes(path)?));
+    }
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().read_to_end(&mut bytes);
+    read.map_err(|cause| CliError::Read {
+        path: PathBuf::from("standard input"),
+        cause,
+    })?;
+    Ok(("standard input".to_owned(), bytes))
+}
+
+fn print(out: &mut Out, place: &str, hex: &str) -> Result<(), CliError> {
+    let mad = parse(hex).map_err(|what| CliError::NoHex {
+        place: place.to_owned(),
+        what,
+    })?;
+    out.line(mad.to_string())
+}
+
+/// Digits may be grouped by blanks or colons and begin with 0x.
+fn parse(hex: &str) -> Result<Mad, String> {
+    let hex = hex.strip_prefix("0x").unwrap_or(hex);
+    let digits = hex.chars().filter(|c| !c.is_whitespace() && *c != ':');
+    let digits: Vec<u8> = digits
+        .map(|c| {
+            c.to_digit(16)
+                .and_then(|d| u8::try_from(d).ok())
+                .ok_or_else(|| format!("'{c}' is no digit"))
+        })
+        .collect::<Result<_, _>>()?;
+    if digits.len() != 2 * MAD_LEN {
+        return Err(format!("{} digits", digits.len()));
+    }
+    let bytes: Vec<u8> = digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect();
+    Mad::new_checked(&bytes).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_in_every_habit() {
+        let plain = "01".repeat(MAD_LEN);
+        let check = |hex: &str, ok: bool| assert_eq!(parse(hex).is_ok(), ok, "{hex}");
+        check(&plain, true);
+        check(&format!("0x{plain}"), true);
+        check(&"01:01 ".repeat(MAD_LEN / 2), true);
+        check(&plain[2..], false);
+        check(&format!("{plain}00"), false);
+        check(&plain.replace("01", "0g"), false);
+        check("", false);
+    }
+}

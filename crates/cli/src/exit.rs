@@ -1,0 +1,133 @@
+//! Exit codes, and errors that carry one. The codes are a contract: docs/contracts.md.
+
+use std::io;
+use std::path::PathBuf;
+
+use selvedge_api::{Document, Error as ApiError};
+use selvedge_config::ConfigError;
+use selvedge_daemon::DaemonError;
+use selvedge_http::HttpError;
+use selvedge_routing::EngineError;
+use selvedge_sm::OutOfLids;
+use selvedge_topology::{DumpError, FileError, SpecError};
+use selvedge_transport::PortSpecError;
+use selvedge_wire::DecodeError;
+
+/// How a command ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done, and the answer is good.
+    Good = 0,
+    /// Done, and the answer is not good.
+    NotGood = 1,
+    /// Not started: wrong usage or bad input.
+    Usage = 2,
+    /// No fabric, or no process to ask.
+    NoFabric = 3,
+    /// Refused, and nothing was changed.
+    Refused = 4,
+    /// Interrupted by the user.
+    Interrupted = 130,
+}
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// Whoever reads our output has gone: nothing to say to anybody.
+    #[error("standard output is closed")]
+    Closed,
+    /// SLV-CLI-0001: a file that cannot be read.
+    #[error("SLV-CLI-0001: cannot read {}: {cause}; name a readable file", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-CLI-0002: a file that cannot be written.
+    #[error("SLV-CLI-0002: cannot write {}: {cause}; name a file in a folder that exists", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-CLI-0003: text that is no hexadecimal datagram.
+    #[error("SLV-CLI-0003: {place}: {what}; want 512 hexadecimal digits, the 256 bytes of a MAD")]
+    NoHex {
+        /// Where it stands.
+        place: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// SLV-CLI-0004: a kind of finding that does not exist.
+    #[error("SLV-CLI-0004: {0}")]
+    UnknownKind(#[from] selvedge_verify::UnknownKind),
+    /// Bytes that are no MAD.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// A configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The manager's process.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// A table of forwarding entries.
+    #[error(transparent)]
+    Dump(#[from] DumpError),
+    /// A routing engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// A topology file.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A running process.
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    /// Too many LIDs.
+    #[error(transparent)]
+    Lids(#[from] OutOfLids),
+    /// A port's name.
+    #[error(transparent)]
+    PortSpec(#[from] PortSpecError),
+    /// A fabric's name.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+}
+
+impl CliError {
+    /// The exit code that goes with it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Closed => Exit::Good,
+            Self::Daemon(DaemonError::Port(_) | DaemonError::Server(_) | DaemonError::Thread { .. })
+            | Self::Http(
+                HttpError::Bind { .. }
+                | HttpError::Broken { .. }
+                | HttpError::Foreign { .. }
+                | HttpError::InUse { .. }
+                | HttpError::Thread { .. }
+                | HttpError::Unreachable { .. },
+            ) => Exit::NoFabric,
+            _ => Exit::Usage,
+        }
+    }
+
+    /// One line for people, or an object for programs.
+    pub fn text(&self, json: bool) -> String {
+        let message = self.to_string();
+        if !json {
+            return message;
+        }
+        if let Self::Http(HttpError::Refused(error)) = self {
+            return Document::new(error.clone()).to_json();
+        }
+        Document::new(ApiError::of_text(&message)).to_json()
+    }
+}
+
+impl From<selvedge_wire::PortError> for CliError {
+    fn from(error: selvedge_wire::PortError) -> Self {
+        Self::Daemon(error.into())
+    }
+}

@@ -1,0 +1,123 @@
+//! `selvedge fault`: breaks something in a running emulator and shows what comes of it.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use selvedge_api::{Events, FaultRequest, Severity, Status};
+use selvedge_http::Client;
+
+use crate::exit::{CliError, Exit};
+use crate::out::{Format, Out};
+use crate::status::SocketArgs;
+
+/// Break something in a running emulator, or make it good again, and show what the manager does about it.
+#[derive(Args, Debug)]
+#[command(after_help = "FAULT is one of:\n  \
+    cut PORT | restore PORT | flap PORT times=3 down=10ms up=20ms\n  \
+    kill NODE | revive NODE | reboot NODE | hang NODE | unhang NODE\n  \
+    loss RATIO [at PORT] | duplicate RATIO [at PORT] | corrupt RATIO [at PORT] | delay RATIO max=5ms [at PORT]\n\
+    PORT as 'S-L1-0[20]', NODE as S-L1-0 or 0x<GUID>, RATIO as 1% or 1/200 (0% ends it).\n\
+    Names with blanks stand in double quotes: selvedge fault 'cut \"leaf 1\"[20]'")]
+pub struct FaultArgs {
+    /// The fault, see below
+    #[arg(value_name = "FAULT", required = true)]
+    fault: Vec<String>,
+    /// Do not wait for what comes of it
+    #[arg(long)]
+    no_wait: bool,
+    #[command(flatten)]
+    socket: SocketArgs,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// How long the manager may take to notice: traps need far less, light sweeps are not waited for.
+const NOTICE_WAIT: Duration = Duration::from_secs(1);
+/// How long it may take to have it all in the switches again.
+const SETTLE_WAIT: Duration = Duration::from_secs(60);
+/// How often events are asked for.
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Events that end a reaction: SUBNET UP, with errors, or no plan.
+pub const ENDS: [&str; 3] = ["SLV-SM-0007", "SLV-SM-0008", "SLV-SM-0006"];
+
+impl FaultArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
+    let client = args.socket.emulator();
+    let request = FaultRequest {
+        fault: args.fault.join(" "),
+    };
+    let report = client.fault(&request)?;
+    let has_manager = client.get::<Status>("status").is_ok();
+    let events = if args.no_wait || !has_manager {
+        client.get(&format!("events?since={}", report.events_since))?
+    } else {
+        reaction(&client, report.events_since)?
+    };
+    let mut out = Out::new(args.format);
+    if args.format.json {
+        out.document(events)?;
+    } else {
+        print(&mut out, &report.done, &events)?;
+    }
+    out.flush()?;
+    Ok(Exit::Good)
+}
+
+/// Events until the manager has dealt with the fault, or nothing happens.
+fn reaction(client: &Client, since: u64) -> Result<Events, CliError> {
+    let start = Instant::now();
+    loop {
+        let events: Events = client.get(&format!("events?since={since}"))?;
+        let settled = events.events.iter().any(|event| ENDS.contains(&event.code.as_str()));
+        // The first event is the fault itself.
+        let noticed = events.events.len() > 1;
+        let patience = if noticed { SETTLE_WAIT } else { NOTICE_WAIT };
+        if settled || start.elapsed() > patience {
+            return Ok(events);
+        }
+        std::thread::park_timeout(INTERVAL);
+    }
+}
+
+/// Events of one kind in a row that are printed; more are only counted, `--json` has them all.
+const RUN_MAX: usize = 5;
+
+/// `12.345 ms`.
+fn after(start_ns: u64, time_ns: u64) -> String {
+    let micros = time_ns.saturating_sub(start_ns) / 1_000;
+    format!("{:>5}.{:03} ms", micros / 1_000, micros % 1_000)
+}
+
+/// Events with the time since the first of them.
+pub fn print(out: &mut Out, done: &str, events: &Events) -> Result<(), CliError> {
+    let Some(first) = events.events.first() else {
+        return out.line(format!("done: {done}"));
+    };
+    for run in events.events.chunk_by(|a, b| a.code == b.code) {
+        for event in run.iter().take(RUN_MAX) {
+            let text = match event.severity {
+                Severity::Info => event.text.clone(),
+                Severity::Warning => out.bold(&event.text),
+                Severity::Error => out.bad(&event.text),
+            };
+            let time = after(first.uptime_ns, event.uptime_ns);
+            out.line(format!("{}  {text}", out.dim(&time)))?;
+        }
+        if let Some(event) = run.get(RUN_MAX) {
+            let time = after(first.uptime_ns, event.uptime_ns);
+            out.line(format!("{}  {} more like this", out.dim(&time), run.len() - RUN_MAX))?;
+        }
+    }
+    if events.events.len() == 1 {
+        out.line("nothing else happened yet; see 'selvedge status events'")?;
+    }
+    Ok(())
+}

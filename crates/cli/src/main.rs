@@ -1,0 +1,49 @@
+//! The one binary `selvedge`: parses, calls, prints. What it does is done elsewhere.
+
+mod args;
+mod config;
+mod decode;
+mod demo;
+mod emulate;
+mod exit;
+mod fault;
+mod load;
+mod manage;
+mod out;
+mod progress;
+mod replay;
+mod report;
+mod route;
+mod run;
+mod shell;
+mod status;
+mod tables;
+mod tables_io;
+mod topology;
+mod verify;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::exit::{CliError, Exit};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; nobody may be reading either of them.
+            let _ = error.print();
+            return ExitCode::from(u8::from(error.use_stderr()) * Exit::Usage as u8);
+        }
+    };
+    let exit = cli.run().unwrap_or_else(|error| {
+        if !matches!(error, CliError::Closed) {
+            let _ = writeln!(std::io::stderr(), "{}", error.text(cli.json()));
+        }
+        error.exit()
+    });
+    ExitCode::from(exit as u8)
+}

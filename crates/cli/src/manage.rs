@@ -1,0 +1,190 @@
+//! What `run` and `watch` share: options, settings, and a manager from start to end.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use selvedge_api::Severity;
+use selvedge_config::{Settings, read};
+use selvedge_daemon::{Door, EmulationOptions, LogFile, LogSink, Options, Outcome, Running, Until, start};
+use selvedge_http::{Front, MANAGER_SOCKET, default_path};
+use selvedge_routing::Engine;
+use selvedge_sim::Seed;
+use selvedge_sm::{Mode, View};
+
+use crate::exit::{CliError, Exit};
+use crate::load;
+use crate::progress::{self, BarLog};
+
+/// The way to the fabric.
+#[derive(Args, Clone, Debug, Default)]
+pub struct DoorArgs {
+    /// Emulate this fabric in the process: a generator, as sx6536, or a file
+    #[arg(long, value_name = "SPEC", conflicts_with = "port")]
+    pub fabric: Option<String>,
+    /// The port into a fabric: CA or CA/N (libibumad; none: the first active one), ibsim:BASE or ibsim:BASE/NODE
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<String>,
+    /// Node of the emulated fabric at which the manager sits (default: the first host)
+    #[arg(long, value_name = "NODE", requires = "fabric")]
+    pub at: Option<String>,
+    /// Let other programs attach to the emulated fabric, as to an ibsim with IBSIM_SOCKNAME=BASE
+    #[arg(long, value_name = "BASE", requires = "fabric")]
+    pub serve: Option<String>,
+    /// Seed of what the emulator draws by lot
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "fabric")]
+    pub seed: u64,
+}
+
+impl DoorArgs {
+    /// The door itself.
+    pub fn door(&self) -> Result<Door, CliError> {
+        match &self.fabric {
+            Some(spec) => Ok(Door::Emulated {
+                fabric: Arc::new(load::fabric(spec)?),
+                options: EmulationOptions {
+                    seed: Seed(self.seed),
+                    serve: self.serve.clone(),
+                    seat: self.at.clone(),
+                    ..EmulationOptions::default()
+                },
+                name: spec.clone(),
+            }),
+            None => Ok(Door::Port(self.port.as_deref().unwrap_or_default().parse()?)),
+        }
+    }
+}
+
+/// How the process runs.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ProcessArgs {
+    /// Configuration file; 'selvedge config defaults' prints one
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// End after the first sweep and what it leads to
+    #[arg(long)]
+    pub once: bool,
+    /// Unix socket of the HTTP API (default: in /run/selvedge or the user's run-time folder; with --once: none)
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    /// Log to FILE instead of standard error
+    #[arg(long, value_name = "FILE")]
+    pub log_file: Option<PathBuf>,
+    /// Record everything that goes into the manager, for 'selvedge replay'
+    #[arg(long, value_name = "FILE")]
+    pub record: Option<PathBuf>,
+    /// SMPs outstanding in all (default: 32)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub window: Option<u16>,
+    /// Seconds between light sweeps, 0: none (default: 10)
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    pub sweep_interval: Option<u32>,
+    /// Show nodes by the names in FILE (lines: 0xGUID "name")
+    #[arg(long, value_name = "FILE")]
+    pub node_name_map: Option<PathBuf>,
+}
+
+impl ProcessArgs {
+    /// The settings of the configuration file, overruled by these options.
+    pub fn settings(&self) -> Result<Settings, CliError> {
+        let mut settings = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        if let Some(window) = self.window {
+            settings.manager.window = usize::from(window);
+        }
+        if let Some(seconds) = self.sweep_interval {
+            settings.manager.sweep_interval = (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)));
+        }
+        let daemon = &mut settings.daemon;
+        daemon.socket = self.socket.clone().or(daemon.socket.take());
+        daemon.log_file = self.log_file.clone().or(daemon.log_file.take());
+        daemon.node_name_map = self.node_name_map.clone().or(daemon.node_name_map.take());
+        if daemon.socket.is_none() && !self.once {
+            daemon.socket = Some(default_path(MANAGER_SOCKET));
+        }
+        Ok(settings)
+    }
+}
+
+/// A manager that has ended.
+pub struct Ended {
+    /// Its last view, with names as it found them.
+    pub view: View,
+    /// How its front ends saw it.
+    pub running: selvedge_daemon::Manager,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The signal that ended it, if one did.
+    pub signal: Option<i32>,
+}
+
+/// Runs a manager to its end.
+pub fn run(mode: Mode, door: Door, settings: Settings, args: &ProcessArgs) -> Result<Ended, CliError> {
+    for engine in &settings.policy.engines {
+        Engine::try_from(engine)?;
+    }
+    let socket = settings.daemon.socket.clone();
+    let bar = progress::bar();
+    let running = begin(mode, door, settings, args, &bar)?;
+    let manager = running.manager.clone();
+    let front = match Front::open(socket.as_deref(), Arc::new(manager.clone())) {
+        Ok(front) => front,
+        Err(error) => {
+            use selvedge_daemon::Service as _;
+            manager.stop();
+            running.join()?;
+            return Err(error.into());
+        }
+    };
+    if let Some(path) = &socket {
+        eprintln!("selvedge: API on {}", path.display());
+    }
+    progress::follow(&bar, &running, |_| false);
+    let view = running.join()?;
+    let signal = front.signal();
+    Ok(Ended {
+        outcome: Outcome::of(mode, &view),
+        view,
+        running: manager,
+        signal,
+    })
+}
+
+fn begin(
+    mode: Mode,
+    door: Door,
+    settings: Settings,
+    args: &ProcessArgs,
+    bar: &indicatif::ProgressBar,
+) -> Result<Running, CliError> {
+    let names = load::names(settings.daemon.node_name_map.as_deref())?;
+    let least = if args.once { Severity::Warning } else { Severity::Info };
+    let log: Box<dyn LogSink> = match &settings.daemon.log_file {
+        Some(path) => Box::new(LogFile::open(path)?),
+        None => Box::new(BarLog::new(bar.clone(), least)),
+    };
+    Ok(start(Options {
+        names: load::by_guid(&names),
+        config: args.config.clone(),
+        until: if args.once { Until::Idle } else { Until::Stopped },
+        record: args.record.clone(),
+        log,
+        settings,
+        ..Options::new(mode, door)
+    })?)
+}
+
+/// The exit code of an ended manager.
+pub fn exit(ended: &Ended, once: bool) -> Exit {
+    match (once, ended.signal) {
+        // A manager that runs until it is told to stop has done so.
+        (false, Some(_)) => Exit::Good,
+        (true, Some(_)) => Exit::Interrupted,
+        (_, None) => match ended.outcome {
+            Outcome::Good => Exit::Good,
+            Outcome::NotGood => Exit::NotGood,
+            Outcome::Standby | Outcome::Refused => Exit::Refused,
+            Outcome::NoFabric => Exit::NoFabric,
+        },
+    }
+}

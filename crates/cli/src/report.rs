@@ -1,0 +1,74 @@
+//! A manager's state in a few sentences.
+
+use selvedge_api::Status;
+use selvedge_verify::{Figures, Verdict};
+
+use crate::out::thousands;
+
+/// What there is, what was planned, what the judge says, what it took.
+pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(fabric) = &status.fabric {
+        let (switches, hosts) = (thousands(fabric.switches), thousands(fabric.hosts));
+        let (active, links) = (thousands(fabric.links_active), thousands(fabric.links));
+        lines.push(format!(
+            "fabric    {switches} switches, {hosts} hosts, {active} of {links} links ACTIVE"
+        ));
+    }
+    if let Some(plan) = &status.plan {
+        let (lids, entries) = (thousands(plan.lids), thousands(plan.lft_entries));
+        lines.push(format!(
+            "plan      {}: {lids} LIDs, {entries} forwarding entries",
+            plan.engine
+        ));
+        let changes = &plan.changes;
+        let (sets, blocks) = (thousands(changes.sets), thousands(changes.lft_blocks));
+        let done = format!(
+            "{} acknowledged, {} failed",
+            thousands(changes.acknowledged),
+            thousands(changes.failed)
+        );
+        lines.push(format!("changes   {sets} Sets ({blocks} LFT blocks): {done}"));
+    }
+    if let Some(verdict) = verdict {
+        lines.push(format!("judged    {}", judged(verdict)));
+    }
+    let mads = &status.mads;
+    let (gets, sets) = (thousands(mads.gets), thousands(mads.sets));
+    let up = status
+        .first_up_ms
+        .map_or_else(String::new, |ms| format!("up after {} s; ", seconds(ms)));
+    lines.push(format!(
+        "MADs      {up}{gets} Gets and {sets} Sets sent, {} of them repeats",
+        thousands(mads.repeats)
+    ));
+    lines
+}
+
+/// The judge's verdict in a sentence.
+pub fn judged(verdict: &Verdict) -> String {
+    let Figures {
+        host_pairs,
+        host_pairs_reached,
+        load,
+        hops_max,
+        ..
+    } = &verdict.figures;
+    let word = match (verdict.is_ok(), verdict.count(selvedge_verify::Severity::Warning)) {
+        (true, 0) => "no errors".to_owned(),
+        (true, warnings) => format!("no errors, {} warnings", thousands(warnings)),
+        (false, _) => format!("{} errors", thousands(verdict.count(selvedge_verify::Severity::Error))),
+    };
+    let (reached, pairs) = (thousands(*host_pairs_reached), thousands(*host_pairs));
+    format!(
+        "{word}; {reached} of {pairs} host pairs reach each other, over {hops_max} links between switches at most; \
+         busiest link {} pairs (mean {:.1})",
+        thousands(load.max),
+        load.mean
+    )
+}
+
+/// Milliseconds as seconds.
+pub fn seconds(ms: u64) -> String {
+    format!("{}.{:03}", ms / 1_000, ms % 1_000)
+}

@@ -1,0 +1,170 @@
+//! `selvedge run` and `selvedge watch`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use selvedge_api as api;
+use selvedge_config::{Settings, read_guids};
+use selvedge_daemon::{Outcome, Service as _};
+use selvedge_plan::EngineName;
+use selvedge_sm::Mode;
+use selvedge_types::Lmc;
+
+use crate::exit::{CliError, Exit};
+use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
+use crate::out::{Format, Out};
+use crate::tables_io::{OutputArgs, Results};
+use crate::{report, tables};
+
+/// Manage a fabric: discover, plan, judge, apply, and keep it so.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    #[command(flatten)]
+    door: DoorArgs,
+    #[command(flatten)]
+    process: ProcessArgs,
+    /// Discover, plan and judge, but send no Set and take no part in elections; implies --once
+    #[arg(long)]
+    dry_run: bool,
+    /// Routing engine; given several times: in order of preference (default: minhop, then updn)
+    #[arg(long, value_name = "NAME")]
+    engine: Vec<String>,
+    /// GUIDs of roots for updn, one a line
+    #[arg(long, value_name = "FILE")]
+    roots: Option<PathBuf>,
+    /// LIDs per end port, as a power of two (default: 0)
+    #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7))]
+    lmc: Option<u8>,
+    /// Folder for state between runs (guid2lid)
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// M_Key set at every port, as 0x0123456789abcdef
+    #[arg(long, value_name = "KEY", value_parser = key64)]
+    m_key: Option<u64>,
+    /// SM priority, 0-15; the highest becomes master (default: 0)
+    #[arg(long, value_name = "0-15", value_parser = clap::value_parser!(u8).range(0..=15))]
+    priority: Option<u8>,
+    #[command(flatten)]
+    outputs: OutputArgs,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Look at a fabric beside its manager: sends only Gets, sets nothing, takes no part in elections.
+#[derive(Args, Debug)]
+pub struct WatchArgs {
+    #[command(flatten)]
+    door: DoorArgs,
+    #[command(flatten)]
+    process: ProcessArgs,
+    #[command(flatten)]
+    format: Format,
+}
+
+fn key64(text: &str) -> Result<u64, String> {
+    let digits = text
+        .strip_prefix("0x")
+        .ok_or("want 0x and up to 16 hexadecimal digits")?;
+    u64::from_str_radix(digits, 16).map_err(|error| error.to_string())
+}
+
+impl RunArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+
+    fn settings(&self, process: &ProcessArgs) -> Result<Settings, CliError> {
+        let mut settings = process.settings()?;
+        let policy = &mut settings.policy;
+        if !self.engine.is_empty() {
+            policy.engines = self.engine.iter().cloned().map(EngineName).collect();
+        }
+        if let Some(path) = &self.roots {
+            policy.roots = read_guids(path)?;
+        }
+        if let Some(lmc) = self.lmc.and_then(Lmc::new) {
+            policy.lmc = lmc;
+        }
+        policy.m_key = self.m_key.unwrap_or(policy.m_key);
+        settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
+        settings.daemon.state_dir = self.state.clone().or(settings.daemon.state_dir.take());
+        Ok(settings)
+    }
+}
+
+impl WatchArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+/// Runs `selvedge run`.
+pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
+    let mode = if args.dry_run { Mode::DryRun } else { Mode::Manage };
+    let process = ProcessArgs {
+        once: args.process.once || args.dry_run,
+        ..args.process.clone()
+    };
+    let settings = args.settings(&process)?;
+    let ended = manage::run(mode, args.door.door()?, settings, &process)?;
+    let (fabric, view) = ended.running.named();
+    if let (Some(fabric), Some(plan)) = (&fabric, &view.plan) {
+        args.outputs.write(Results {
+            fabric,
+            lids: &plan.lids,
+            tables: &plan.tables,
+            service_levels: &plan.service_levels,
+            sl_to_vl: &plan.sl_to_vl,
+        })?;
+    }
+    finish(&ended, &process, args.format)
+}
+
+/// Runs `selvedge watch`.
+pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
+    let settings = args.process.settings()?;
+    let ended = manage::run(Mode::Watch, args.door.door()?, settings, &args.process)?;
+    finish(&ended, &args.process, args.format)
+}
+
+fn finish(ended: &Ended, process: &ProcessArgs, format: Format) -> Result<Exit, CliError> {
+    let exit = manage::exit(ended, process.once);
+    if process.once || format.json {
+        print(ended, exit, format)?;
+    }
+    Ok(exit)
+}
+
+fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
+    let manager = &ended.running;
+    let status = manager.status().map_err(selvedge_http::HttpError::from)?;
+    let mut out = Out::new(format);
+    if format.json {
+        let ports = manager.ports().map(|ports| ports.ports).unwrap_or_default();
+        out.document(api::Run {
+            outcome: ended.outcome.name().to_owned(),
+            exit_code: exit as u8,
+            status,
+            ports_not_active: ports.into_iter().filter(|port| port.reason_code.is_some()).collect(),
+        })?;
+        return out.flush();
+    }
+    for line in report::lines(&status, ended.view.verdict.as_deref()) {
+        out.line(line)?;
+    }
+    if !status.ports_not_active.is_empty() {
+        out.line("")?;
+        out.grid(&tables::reasons(&status.ports_not_active))?;
+    }
+    let verdict = match ended.outcome {
+        Outcome::Good => out.good("good"),
+        Outcome::NotGood => out.bad("not good: see the events above"),
+        Outcome::Standby => out.bad("another manager is master: nothing was changed"),
+        Outcome::Refused => out.bad("refused: nothing was changed, see the events above"),
+        Outcome::NoFabric => out.bad("no fabric: the local port is down or its node does not answer"),
+    };
+    out.line(format!("\n{verdict}"))?;
+    out.flush()
+}

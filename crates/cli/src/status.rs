@@ -1,0 +1,198 @@
+//! `selvedge status`, `sweep` and `reload`: asking a running process.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use selvedge_api as api;
+use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
+
+use crate::exit::{CliError, Exit};
+use crate::out::{Format, Grid, Out, thousands};
+use crate::tables;
+
+/// Which process to ask.
+#[derive(Args, Clone, Debug)]
+pub struct SocketArgs {
+    /// Unix socket of the process (default: where 'selvedge run' listens)
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+impl SocketArgs {
+    /// A client of the manager.
+    pub fn client(&self) -> Client {
+        Client::new(&self.socket.clone().unwrap_or_else(|| existing_path(MANAGER_SOCKET)))
+    }
+
+    /// A client of whoever emulates a fabric: `selvedge emulate` if it runs, else the manager.
+    pub fn emulator(&self) -> Client {
+        if let Some(path) = &self.socket {
+            return Client::new(path);
+        }
+        let path = existing_path(EMULATOR_SOCKET);
+        if path.exists() {
+            Client::new(&path)
+        } else {
+            self.client()
+        }
+    }
+}
+
+/// Show how a running manager is doing.
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// What to show
+    #[arg(value_enum, default_value_t = What::Summary)]
+    what: What,
+    /// Of events: only those after number N
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    since: u64,
+    #[command(flatten)]
+    socket: SocketArgs,
+    #[command(flatten)]
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum What {
+    /// Role, stage, counts
+    Summary,
+    /// The fabric in figures
+    Fabric,
+    /// Every node
+    Nodes,
+    /// Every port, and why it is not ACTIVE
+    Ports,
+    /// Every link
+    Links,
+    /// The plan in force
+    Plan,
+    /// What the judge says of it
+    Findings,
+    /// What happened
+    Events,
+}
+
+impl StatusArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
+    let client = args.socket.client();
+    let mut out = Out::new(args.format);
+    let exit = match args.what {
+        What::Summary => {
+            let status: api::Status = client.get("status")?;
+            let exit = if status.up { Exit::Good } else { Exit::NotGood };
+            summary(&mut out, status)?;
+            exit
+        }
+        What::Fabric => show(&mut out, client.get("fabric")?, fabric)?,
+        What::Nodes => show(&mut out, client.get("nodes")?, tables::nodes)?,
+        What::Ports => show(&mut out, client.get("ports")?, tables::ports)?,
+        What::Links => show(&mut out, client.get("links")?, tables::links)?,
+        What::Plan => show(&mut out, client.get("plan")?, plan)?,
+        What::Findings => {
+            let findings: api::Findings = client.get("findings")?;
+            let exit = if findings.ok { Exit::Good } else { Exit::NotGood };
+            show(&mut out, findings, tables::findings)?;
+            exit
+        }
+        What::Events => show(
+            &mut out,
+            client.get(&format!("events?since={}", args.since))?,
+            tables::events,
+        )?,
+    };
+    out.flush()?;
+    Ok(exit)
+}
+
+fn show<T: api::Body>(out: &mut Out, body: T, table: impl Fn(&T) -> Grid) -> Result<Exit, CliError> {
+    if out.format().json {
+        out.document(body)?;
+    } else {
+        out.grid(&table(&body))?;
+    }
+    Ok(Exit::Good)
+}
+
+fn summary(out: &mut Out, status: api::Status) -> Result<(), CliError> {
+    if out.format().json {
+        return out.document(status);
+    }
+    out.grid(&tables::status(&status))?;
+    if !status.ports_not_active.is_empty() && !out.format().csv {
+        out.line("")?;
+        out.grid(&tables::reasons(&status.ports_not_active))?;
+    }
+    Ok(())
+}
+
+fn fabric(fabric: &api::Fabric) -> Grid {
+    let mut grid = Grid::new(&["what", "count"]);
+    let counts = [
+        ("switches", fabric.switches),
+        ("hosts", fabric.hosts),
+        ("routers", fabric.routers),
+        ("links", fabric.links),
+        ("links ACTIVE", fabric.links_active),
+        ("ports DOWN", fabric.ports.down),
+        ("ports INIT", fabric.ports.init),
+        ("ports ARMED", fabric.ports.armed),
+        ("ports ACTIVE", fabric.ports.active),
+    ];
+    for (what, count) in counts {
+        grid.row([what.to_owned(), thousands(count)]);
+    }
+    for rate in &fabric.rates {
+        grid.row([format!("links at {}", rate.rate), thousands(rate.links)]);
+    }
+    grid
+}
+
+fn plan(plan: &api::Plan) -> Grid {
+    let mut grid = Grid::new(&["what", "value"]);
+    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
+    row("generation", plan.generation.to_string());
+    row("engine", plan.engine.clone());
+    row("LIDs", thousands(plan.lids));
+    row("highest LID", plan.top_lid.to_string());
+    row("lanes", plan.lanes.to_string());
+    row("LFT blocks per switch", thousands(plan.lft_blocks_per_switch));
+    row("LFT entries", thousands(plan.lft_entries));
+    row("Sets needed", thousands(plan.changes.sets));
+    row("Sets acknowledged", thousands(plan.changes.acknowledged));
+    row("Sets failed", thousands(plan.changes.failed));
+    grid
+}
+
+/// Have a running manager discover everything again.
+#[derive(Args, Debug)]
+pub struct SweepArgs {
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Runs `selvedge sweep`.
+pub fn sweep(args: &SweepArgs) -> Result<Exit, CliError> {
+    args.socket.client().post("sweep")?;
+    Ok(Exit::Good)
+}
+
+/// Have a running manager read its configuration again.
+#[derive(Args, Debug)]
+pub struct ReloadArgs {
+    #[command(flatten)]
+    socket: SocketArgs,
+}
+
+/// Runs `selvedge reload`.
+pub fn reload(args: &ReloadArgs) -> Result<Exit, CliError> {
+    args.socket.client().post("policy/reload")?;
+    Ok(Exit::Good)
+}

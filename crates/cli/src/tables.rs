@@ -1,0 +1,239 @@
+//! Responses as tables.
+
+use selvedge_api::{Events, Findings, Links, Nodes, Ports, ReasonCount, Status};
+use selvedge_daemon::utc_text;
+use selvedge_types::NodeKind;
+use selvedge_verify::Figures;
+
+use crate::out::{Grid, thousands};
+
+/// Nodes, one a row.
+pub fn nodes(nodes: &Nodes) -> Grid {
+    let mut grid = Grid::new(&["guid", "kind", "lid", "ports", "active", "name"]);
+    for node in &nodes.nodes {
+        let kind = match node.kind {
+            NodeKind::Ca => "host",
+            NodeKind::Switch => "switch",
+            NodeKind::Router => "router",
+        };
+        grid.row([
+            node.guid.to_string(),
+            kind.to_owned(),
+            node.lid.to_string(),
+            node.ports.to_string(),
+            node.ports_active.to_string(),
+            node.name.clone(),
+        ]);
+    }
+    grid
+}
+
+/// Cables, one a row.
+pub fn links(links: &Links) -> Grid {
+    let mut grid = Grid::new(&["node", "port", "state", "rate", "peer", "peer port", "peer state"]);
+    for link in &links.links {
+        grid.row([
+            link.a.node_name.clone(),
+            link.a.port.to_string(),
+            link.state_a.to_string(),
+            link.rate.clone().unwrap_or_else(|| "-".to_owned()),
+            link.b.node_name.clone(),
+            link.b.port.to_string(),
+            link.state_b.to_string(),
+        ]);
+    }
+    grid
+}
+
+/// Ports, one a row.
+pub fn ports(ports: &Ports) -> Grid {
+    let mut grid = Grid::new(&[
+        "node",
+        "port",
+        "lid",
+        "state",
+        "rate",
+        "mtu",
+        "peer",
+        "peer port",
+        "reason",
+    ]);
+    for port in &ports.ports {
+        let dash = || "-".to_owned();
+        let rate = port
+            .width
+            .zip(port.speed)
+            .map(|(width, speed)| format!("{width}{speed}"));
+        grid.row([
+            port.node_name.clone(),
+            port.port.to_string(),
+            port.lid.to_string(),
+            port.state.to_string(),
+            rate.unwrap_or_else(dash),
+            port.mtu_bytes.to_string(),
+            port.peer.as_ref().map_or_else(dash, |peer| peer.node_name.clone()),
+            port.peer.as_ref().map_or_else(dash, |peer| peer.port.to_string()),
+            port.reason_code
+                .iter()
+                .chain(&port.reason)
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(" "),
+        ]);
+    }
+    grid
+}
+
+/// Events, one a row.
+pub fn events(events: &Events) -> Grid {
+    let mut grid = Grid::new(&["number", "time", "severity", "code", "event"]);
+    for event in &events.events {
+        grid.row([
+            event.number.to_string(),
+            utc_text(event.time_ms),
+            event.severity.to_string(),
+            event.code.clone(),
+            event.text.clone(),
+        ]);
+    }
+    grid
+}
+
+/// Findings, one a row.
+pub fn findings(findings: &Findings) -> Grid {
+    let mut grid = Grid::new(&["severity", "finding"]);
+    for finding in &findings.findings {
+        let accepted = if finding.accepted { " (accepted)" } else { "" };
+        grid.row([format!("{}{accepted}", finding.severity), finding.text.clone()]);
+    }
+    grid
+}
+
+/// Why ports are not ACTIVE.
+pub fn reasons(reasons: &[ReasonCount]) -> Grid {
+    let mut grid = Grid::new(&["ports", "code", "not active because", "where"]);
+    for reason in reasons {
+        let more = reason.ports.saturating_sub(reason.examples.len() as u64);
+        let mut places = reason.examples.join(", ");
+        if more > 0 {
+            places.push_str(&format!(" and {} more", thousands(more)));
+        }
+        grid.row([
+            thousands(reason.ports),
+            reason.code.clone(),
+            reason.reason.clone(),
+            places,
+        ]);
+    }
+    grid
+}
+
+/// The judge's figures.
+pub fn figures(figures: &Figures) -> Grid {
+    let mut grid = Grid::new(&["figure", "value"]);
+    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
+    row("switches", thousands(figures.switches));
+    row("host ports", thousands(figures.host_ports));
+    row("LIDs", thousands(figures.lids));
+    row("parts", thousands(figures.parts));
+    let (reached, pairs) = (thousands(figures.host_pairs_reached), thousands(figures.host_pairs));
+    row("host pairs that reach each other", format!("{reached} of {pairs}"));
+    row(
+        "links between switches, mean and most",
+        format!("{:.3}, {}", figures.hops_mean, figures.hops_max),
+    );
+    let load = figures.load;
+    row(
+        "host pairs per directed link, mean and most",
+        format!("{:.1}, {}", load.mean, load.max),
+    );
+    row("standard deviation of that", format!("{:.2}", load.sd));
+    for lane in &figures.lanes {
+        let (channels, dependencies) = (thousands(lane.channels), thousands(lane.dependencies));
+        row(
+            &format!("lane {}", lane.vl),
+            format!("{channels} channels, {dependencies} dependencies"),
+        );
+    }
+    grid
+}
+
+/// How a manager is doing.
+pub fn status(status: &Status) -> Grid {
+    let mut grid = Grid::new(&["what", "value"]);
+    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
+    row(
+        "state",
+        if status.up {
+            "up".to_owned()
+        } else {
+            "not up".to_owned()
+        },
+    );
+    let master = status
+        .master
+        .map_or_else(String::new, |guid| format!(" (master: {guid})"));
+    row("role", format!("{}{master}", status.role));
+    let progress = match status.progress {
+        progress if progress.total > 0 => format!(" {} of {}", progress.done, progress.total),
+        _ => String::new(),
+    };
+    row("stage", format!("{}{progress}", status.stage));
+    row(
+        "port",
+        format!("{} (port GUID {})", status.port, status.local.port_guid),
+    );
+    if let Some(fabric) = &status.fabric {
+        row("switches", thousands(fabric.switches));
+        row("hosts", thousands(fabric.hosts));
+        row(
+            "links ACTIVE",
+            format!("{} of {}", thousands(fabric.links_active), thousands(fabric.links)),
+        );
+    }
+    if let Some(plan) = &status.plan {
+        let entries = thousands(plan.lft_entries);
+        row(
+            "plan",
+            format!(
+                "{} by {}: {} LIDs, {entries} entries",
+                plan.generation,
+                plan.engine,
+                thousands(plan.lids)
+            ),
+        );
+        let changes = &plan.changes;
+        row(
+            "last changes",
+            format!("{} Sets, {} failed", thousands(changes.sets), thousands(changes.failed)),
+        );
+    }
+    if let Some(ok) = status.judged_ok {
+        row(
+            "judged",
+            if ok {
+                "no errors".to_owned()
+            } else {
+                "errors: see 'selvedge status findings'".to_owned()
+            },
+        );
+    }
+    row("sweeps", thousands(status.sweeps));
+    let mads = &status.mads;
+    let sent = format!(
+        "{} Gets, {} Sets, {} repeated",
+        thousands(mads.gets),
+        thousands(mads.sets),
+        thousands(mads.repeats)
+    );
+    row("MADs sent", sent);
+    row(
+        "MADs received",
+        format!("{}, {} dropped", thousands(mads.received), thousands(mads.dropped)),
+    );
+    row(
+        "up time",
+        format!("{}.{:03} s", status.uptime_ms / 1_000, status.uptime_ms % 1_000),
+    );
+    grid
+}

@@ -1,0 +1,88 @@
+//! LIDs and forwarding tables from files and into files.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Lids, Policy, ServiceLevels, SlToVl, Tables};
+use selvedge_sm::assign_lids;
+use selvedge_topology::{LftStyle, read_guid2lid, write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl};
+use selvedge_types::{Guid, LidRange};
+
+use crate::exit::CliError;
+use crate::load;
+
+/// Where results go.
+#[derive(Args, Clone, Debug, Default)]
+pub struct OutputArgs {
+    /// Write the LIDs to FILE (guid2lid)
+    #[arg(long, value_name = "FILE")]
+    pub lids_out: Option<PathBuf>,
+    /// Write the forwarding tables to FILE (OpenSM's dump)
+    #[arg(long, value_name = "FILE")]
+    pub lfts_out: Option<PathBuf>,
+    /// Write the lane maps to FILE (OpenSM's dump)
+    #[arg(long, value_name = "FILE")]
+    pub sl2vl_out: Option<PathBuf>,
+    /// Write the service level of each destination to FILE (lines: 0xDLID SL)
+    #[arg(long, value_name = "FILE")]
+    pub sl_out: Option<PathBuf>,
+}
+
+/// What can be written.
+#[derive(Clone, Copy)]
+pub struct Results<'a> {
+    /// The fabric, with the names to write.
+    pub fabric: &'a Fabric,
+    /// LIDs of every end port.
+    pub lids: &'a Lids,
+    /// Forwarding tables.
+    pub tables: &'a Tables,
+    /// Service levels.
+    pub service_levels: &'a ServiceLevels,
+    /// Lane maps.
+    pub sl_to_vl: &'a SlToVl,
+}
+
+impl OutputArgs {
+    /// Writes what was asked for.
+    pub fn write(&self, results: Results<'_>) -> Result<(), CliError> {
+        let Results {
+            fabric,
+            lids,
+            tables,
+            service_levels,
+            sl_to_vl,
+        } = results;
+        if let Some(path) = &self.lids_out {
+            load::write(path, &write_guid2lid(fabric, lids))?;
+        }
+        if let Some(path) = &self.lfts_out {
+            load::write(path, &write_lfts(fabric, lids, tables, LftStyle::Opensm))?;
+        }
+        if let Some(path) = &self.sl2vl_out {
+            load::write(path, &write_sl_to_vl(fabric, lids, sl_to_vl))?;
+        }
+        if let Some(path) = &self.sl_out {
+            load::write(path, &write_service_levels(lids, service_levels))?;
+        }
+        Ok(())
+    }
+}
+
+/// LIDs by port GUID from a guid2lid file; none without one.
+pub fn known_lids(path: Option<&PathBuf>) -> Result<BTreeMap<Guid, LidRange>, CliError> {
+    match path {
+        Some(path) => Ok(read_guid2lid(&path.display().to_string(), &load::bytes(path)?)?),
+        None => Ok(BTreeMap::new()),
+    }
+}
+
+/// The LIDs a manager would give out: held ones, known ones, then the lowest free. What is odd goes to standard error.
+pub fn lids(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>) -> Result<Lids, CliError> {
+    let mut events = Vec::new();
+    let lids = assign_lids(fabric, policy, known, &mut events)?;
+    load::warn(events.iter());
+    Ok(lids)
+}

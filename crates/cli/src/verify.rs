@@ -1,0 +1,77 @@
+//! `selvedge verify`: judges any manager's tables on any fabric.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use selvedge_plan::{ServiceLevels, SlToVl};
+use selvedge_sim::Par;
+use selvedge_topology::{lids_of, read_lfts};
+use selvedge_verify::{JudgeOptions, Kind, Subject, verify};
+
+use crate::exit::{CliError, Exit};
+use crate::load::{self, NameArgs};
+use crate::out::Format;
+use crate::route;
+use crate::tables_io::known_lids;
+
+/// Judge forwarding tables on a fabric; exit code 1 if the judge finds errors.
+#[derive(Args, Debug)]
+pub struct VerifyArgs {
+    /// The fabric: a file or a generator
+    #[arg(long, value_name = "SPEC")]
+    fabric: String,
+    /// The tables: OpenSM's dump, or the output of ibroute or dump_fts
+    #[arg(long, value_name = "FILE")]
+    lfts: PathBuf,
+    /// The LIDs (guid2lid), where the tables do not name them
+    #[arg(long, value_name = "FILE")]
+    lids: Option<PathBuf>,
+    /// Take errors of this kind for warnings; can be given several times
+    #[arg(long, value_name = "KIND")]
+    accept: Vec<String>,
+    #[command(flatten)]
+    names: NameArgs,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
+    let accept = args
+        .accept
+        .iter()
+        .map(|name| name.parse::<Kind>())
+        .collect::<Result<_, _>>()?;
+    let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
+    let known = match &args.lids {
+        Some(path) => {
+            let ranges = known_lids(Some(path))?;
+            let (lids, warnings) = lids_of(&path.display().to_string(), &fabric, &ranges);
+            load::warn(warnings.iter());
+            Some(lids)
+        }
+        None => None,
+    };
+    let dump = read_lfts(
+        &args.lfts.display().to_string(),
+        &load::bytes(&args.lfts)?,
+        &fabric,
+        known.as_ref(),
+    )?;
+    load::warn(dump.warnings.iter());
+    let (service_levels, sl_to_vl) = (ServiceLevels::default(), SlToVl::default());
+    let subject = Subject::tables(&fabric, &dump.lids, &dump.tables, &service_levels, &sl_to_vl);
+    let options = JudgeOptions {
+        par: Par::Rayon,
+        accept,
+        ..JudgeOptions::default()
+    };
+    route::print(&verify(subject, &options), args.format)
+}
+
+impl VerifyArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}

@@ -1,0 +1,46 @@
+//! How a run ended.
+
+use selvedge_sm::{Mode, Role, View};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// What was asked for is done: the judged plan is in force (in a dry run: there is one; watching: a sweep ended), and
+    /// every port that is not ACTIVE has a known reason.
+    Good,
+    /// Something is not as it should be: Sets failed, or a port is down for no known reason.
+    NotGood,
+    /// Nothing was changed: another manager is master.
+    Standby,
+    /// Nothing was changed: an M_Key forbids it, or no plan passed the judge.
+    Refused,
+    /// No sweep ended: the local port is down, or its node does not answer.
+    NoFabric,
+}
+
+impl Outcome {
+    /// How a run with this last view ended.
+    #[must_use]
+    pub fn of(mode: Mode, view: &View) -> Self {
+        match mode {
+            _ if view.role == Role::Standby || view.master.is_some() => Self::Standby,
+            _ if view.sweeps == 0 => Self::NoFabric,
+            Mode::Watch => Self::Good,
+            Mode::Manage | Mode::DryRun if view.plan.is_none() => Self::Refused,
+            Mode::Manage | Mode::DryRun if view.is_up() => Self::Good,
+            Mode::Manage | Mode::DryRun => Self::NotGood,
+        }
+    }
+
+    /// Its name in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::NotGood => "not_good",
+            Self::Standby => "standby",
+            Self::Refused => "refused",
+            Self::NoFabric => "no_fabric",
+        }
+    }
+}
