@@ -5,7 +5,8 @@ use selvedge_types::{Guid, Idx, Lid, LinkSpeed, LinkWidth, PKey, PhysState, Port
 
 use crate::Counters;
 
-/// Position of a port in a [`crate::Chassis`]: by node, then by number; position 0 of a node without a port 0 is unused.
+/// Position of a port in a [`crate::Chassis`]: by node, then by number. Position 0 of a node without a port 0 is
+/// unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortIdx(pub u32);
 

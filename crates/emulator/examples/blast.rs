@@ -1,7 +1,7 @@
 //! How many MADs a second the emulator carries: a windowed client, a mix of directed-route Gets and LFT Sets.
 //!
 //! ```text
-//! cargo run --release -p selvedge-emulator --example blast -- [k=18] [n=3] [window=64] [requests=2000000] [wrappers]
+//! cargo run -p selvedge-emulator --example blast -- [k=18] [n=3] [window=64] [requests=2000000] [wrappers]
 //! ```
 //! Prints requests per second and MADs (requests and answers) per second of wall time, client included. Half of the
 //! requests are Gets of NodeInfo, PortInfo and SwitchInfo at random nodes, half are Sets of random LFT blocks at random
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::time::Instant;
 
-use selvedge_emulator::{Delivery, Emulator, EmulatorConfig, Fault};
+use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::{Fabric, FabricBuilder, Node, NodeIdx, PortRef};
 use selvedge_sim::{Rng, Seed, Time};
 use selvedge_types::{Guid, NodeKind, PortNum, TransactionId};
@@ -60,40 +60,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         options.window,
         if options.wrappers { "on" } else { "off" }
     );
-    let mut blast = Blast {
-        rng: Seed(2).rng(),
-        outstanding: vec![(0, Time::MAX); options.window],
-        sent: 0,
-        timeouts: 0,
-    };
     let start = Instant::now();
-    let mut received: Vec<Delivery> = Vec::new();
-    let mut answers = 0_u64;
-    for slot in 0..options.window {
-        blast.send(&mut emulator, Time::ZERO, client, slot, &nodes, &switches);
-    }
-    while answers < options.requests {
-        received.clear();
-        let deadline = blast.outstanding.iter().map(|(_, d)| *d).min().unwrap_or(Time::MAX);
-        let now = emulator.advance_to_delivery(deadline, &mut received);
-        for delivery in &received {
-            let tid = delivery.datagram.mad.transaction().0;
-            let slot = tid as usize % options.window;
-            if blast.outstanding[slot].0 == tid {
-                answers += 1;
-                blast.send(&mut emulator, delivery.at, client, slot, &nodes, &switches);
-            }
-        }
-        if received.is_empty() {
-            blast.expire(&mut emulator, now, client, &nodes, &switches);
-        }
-    }
+    let (answers, timeouts) = Blast::new(&options, client, &nodes, &switches).run(&mut emulator, options.requests);
     let seconds = start.elapsed().as_secs_f64();
     let counts = emulator.counts();
     println!(
         "{} requests answered, {} time-outs, {:.3} s wall, {} virtual, {} Sets accepted",
         answers,
-        blast.timeouts,
+        timeouts,
         seconds,
         emulator.now(),
         counts.sets_accepted(),
@@ -106,29 +80,62 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-struct Blast {
+struct Blast<'a> {
     rng: Rng,
+    client: ClientId,
+    nodes: &'a [Target],
+    switches: &'a [Target],
     /// Transaction id and deadline by slot of the window.
     outstanding: Vec<(u64, Time)>,
     sent: u64,
     timeouts: u64,
 }
 
-impl Blast {
-    fn send(
-        &mut self,
-        emulator: &mut Emulator,
-        now: Time,
-        client: selvedge_emulator::ClientId,
-        slot: usize,
-        nodes: &[Target],
-        switches: &[Target],
-    ) {
+impl<'a> Blast<'a> {
+    fn new(options: &Options, client: ClientId, nodes: &'a [Target], switches: &'a [Target]) -> Self {
+        Self {
+            rng: Seed(2).rng(),
+            client,
+            nodes,
+            switches,
+            outstanding: vec![(0, Time::MAX); options.window],
+            sent: 0,
+            timeouts: 0,
+        }
+    }
+
+    /// Keeps the window full until so many requests are answered; returns answers and time-outs.
+    fn run(mut self, emulator: &mut Emulator, requests: u64) -> (u64, u64) {
+        let mut received: Vec<Delivery> = Vec::new();
+        let mut answers = 0;
+        for slot in 0..self.outstanding.len() {
+            self.send(emulator, Time::ZERO, slot);
+        }
+        while answers < requests {
+            received.clear();
+            let deadline = self.outstanding.iter().map(|(_, d)| *d).min().unwrap_or(Time::MAX);
+            let now = emulator.advance_to_delivery(deadline, &mut received);
+            for delivery in &received {
+                let tid = delivery.datagram.mad.transaction().0;
+                let slot = tid as usize % self.outstanding.len();
+                if self.outstanding[slot].0 == tid {
+                    answers += 1;
+                    self.send(emulator, delivery.at, slot);
+                }
+            }
+            if received.is_empty() {
+                self.expire(emulator, now);
+            }
+        }
+        (answers, self.timeouts)
+    }
+
+    fn send(&mut self, emulator: &mut Emulator, now: Time, slot: usize) {
         self.sent += 1;
         let window = self.outstanding.len() as u64;
         let tid = self.sent * window + slot as u64;
         let mut mad = if self.sent.is_multiple_of(2) {
-            let target = &nodes[self.rng.below(nodes.len() as u64) as usize];
+            let target = &self.nodes[self.rng.below(self.nodes.len() as u64) as usize];
             let attribute = match self.sent % 6 {
                 0 => AttributeId::NODE_INFO,
                 2 if target.is_switch => AttributeId::SWITCH_INFO,
@@ -136,7 +143,7 @@ impl Blast {
             };
             Mad::directed(Method::Get, attribute, 0, &target.route)
         } else {
-            let target = &switches[self.rng.below(switches.len() as u64) as usize];
+            let target = &self.switches[self.rng.below(self.switches.len() as u64) as usize];
             let block = self.rng.below(107) as u32;
             let mut mad = Mad::directed(Method::Set, AttributeId::LINEAR_FORWARDING, block, &target.route);
             mad.set_smp_data(&[7; 64]);
@@ -145,21 +152,14 @@ impl Blast {
         mad.set_transaction(TransactionId(tid));
         self.outstanding[slot] = (tid, Time(now.0 + TIMEOUT.0));
         let address = Address::DIRECTED;
-        emulator.send(now, client, &Datagram { address, mad });
+        emulator.send(now, self.client, &Datagram { address, mad });
     }
 
-    fn expire(
-        &mut self,
-        emulator: &mut Emulator,
-        now: Time,
-        client: selvedge_emulator::ClientId,
-        nodes: &[Target],
-        switches: &[Target],
-    ) {
+    fn expire(&mut self, emulator: &mut Emulator, now: Time) {
         for slot in 0..self.outstanding.len() {
             if self.outstanding[slot].1 <= now {
                 self.timeouts += 1;
-                self.send(emulator, now, client, slot, nodes, switches);
+                self.send(emulator, now, slot);
             }
         }
     }

@@ -200,7 +200,7 @@ impl Emulator {
             destination_qp: flight.qp,
             ..BadKey::default()
         });
-        let data = self.chassis.port_mut(own, selvedge_chassis::TableKind::PKeys);
+        let data = self.chassis.port_mut(own, selvedge_chassis::TableKind::Settings);
         data.p_key_violations = data.p_key_violations.saturating_add(1);
         self.drop(slot, DropReason::BadPKey);
         self.raise_trap(own, &trap);

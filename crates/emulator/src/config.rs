@@ -22,7 +22,8 @@ pub struct EmulatorConfig {
     pub training_time: Duration,
     /// Links are up at time zero; if false they train first. Default true.
     pub links_up: bool,
-    /// Shortest time between two repetitions of a trap; the port's SubnetTimeOut applies if it is longer. Default 100 ms.
+    /// Shortest time between two repetitions of a trap; the port's SubnetTimeOut applies if it is longer. Default
+    /// 100 ms.
     pub trap_interval: Duration,
     /// How often a trap is sent before its sender gives up; the standard knows no limit, but a fabric without a manager
     /// would never fall silent. Default 64.

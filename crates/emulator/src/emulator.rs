@@ -125,8 +125,8 @@ impl Emulator {
         }
     }
 
-    /// Seats a client at an end port given as text: `"name"`, `"name"[port]`, `0x<node or port GUID>`, `0x<GUID>[port]`.
-    /// Without a number: the first cabled port of a CA, port 0 of a switch.
+    /// Seats a client at an end port given as text: `"name"`, `"name"[port]`, `0x<node or port GUID>`,
+    /// `0x<GUID>[port]`. Without a number: the first cabled port of a CA, port 0 of a switch.
     pub fn attach_named(&mut self, text: &str) -> Result<ClientId, EmulatorError> {
         let name: PortName = text.parse()?;
         let at = name.end_port(self.chassis.fabric())?;
@@ -140,8 +140,8 @@ impl Emulator {
         self.clients.detach(client);
     }
 
-    /// Tells the fabric whether `client` is a subnet manager. The port's capability mask changes at `now`, and where its
-    /// capabilities ask for it trap 144 is sent. One manager per port.
+    /// Tells the fabric whether `client` is a subnet manager. The port's capability mask changes at `now`, and where
+    /// its capabilities ask for it trap 144 is sent. One manager per port.
     pub fn set_is_sm(&mut self, now: Time, client: ClientId, is_sm: bool) -> Result<(), EmulatorError> {
         let port = self.clients.get(client).ok_or(EmulatorError::NoSuchClient)?.port;
         let seat = self.clients.seat_mut(port).ok_or(EmulatorError::NoSuchClient)?;

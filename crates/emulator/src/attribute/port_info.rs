@@ -250,8 +250,8 @@ fn checked_speeds(
     Ok(set)
 }
 
-/// Legal: INIT to ARMED, ARMED to ACTIVE, to stay in ARMED or ACTIVE, and DOWN from anywhere; Sleep, Polling and Disabled
-/// as physical state. Nothing goes to INIT by a Set; a physical state goes with no logical one but DOWN.
+/// Legal: INIT to ARMED, ARMED to ACTIVE, to stay in ARMED or ACTIVE, and DOWN from anywhere; Sleep, Polling and
+/// Disabled as physical state. Nothing goes to INIT by a Set; a physical state goes with no logical one but DOWN.
 ///
 /// DOWN alone resets the logical state machines of both ends, which go on to INIT since the link is still trained.
 /// Source: IBA vol 1 §7.2.7 (link state machine); observed: OpenSM does it after each change of MTU or lanes and counts
