@@ -25,6 +25,7 @@ macro_rules! idx {
                 Self(u32::try_from(index).unwrap_or(u32::MAX))
             }
 
+            #[inline]
             fn to_usize(self) -> usize {
                 self.0 as usize
             }

@@ -74,6 +74,7 @@ pub enum Class {
 impl Class {
     /// From the wire.
     #[must_use]
+    #[inline]
     pub const fn from_code(code: u8) -> Self {
         match code {
             0x01 => Self::SubnLid,
@@ -86,6 +87,7 @@ impl Class {
 
     /// To the wire.
     #[must_use]
+    #[inline]
     pub const fn code(self) -> u8 {
         match self {
             Self::SubnLid => 0x01,
@@ -98,6 +100,7 @@ impl Class {
 
     /// True for both SMP classes (QP0, VL15).
     #[must_use]
+    #[inline]
     pub const fn is_smp(self) -> bool {
         matches!(self, Self::SubnLid | Self::SubnDirected)
     }
@@ -129,6 +132,7 @@ pub enum Method {
 impl Method {
     /// From the wire.
     #[must_use]
+    #[inline]
     pub const fn from_code(code: u8) -> Self {
         match code {
             0x01 => Self::Get,
@@ -145,6 +149,7 @@ impl Method {
 
     /// To the wire.
     #[must_use]
+    #[inline]
     pub const fn code(self) -> u8 {
         match self {
             Self::Get => 0x01,
@@ -161,6 +166,7 @@ impl Method {
 
     /// True if the response bit is set. TrapRepress is no response by this bit although it answers a Trap.
     #[must_use]
+    #[inline]
     pub const fn is_response(self) -> bool {
         self.code() & 0x80 != 0
     }
@@ -305,29 +311,34 @@ impl Mad {
 
     /// Base version; 1 in every MAD.
     #[must_use]
+    #[inline]
     pub const fn base_version(&self) -> u8 {
         self.0[field::BASE_VERSION]
     }
 
     /// Management class.
     #[must_use]
+    #[inline]
     pub const fn class(&self) -> Class {
         Class::from_code(self.0[field::CLASS])
     }
 
     /// Version of the class.
     #[must_use]
+    #[inline]
     pub const fn class_version(&self) -> u8 {
         self.0[field::CLASS_VERSION]
     }
 
     /// Method with its response bit.
     #[must_use]
+    #[inline]
     pub const fn method(&self) -> Method {
         Method::from_code(self.0[field::METHOD])
     }
 
     /// Changes the method.
+    #[inline]
     pub const fn set_method(&mut self, method: Method) {
         self.0[field::METHOD] = method.code();
     }
@@ -344,6 +355,7 @@ impl Mad {
     }
 
     /// Changes the status, keeping the direction bit.
+    #[inline]
     pub fn set_status(&mut self, status: Status) {
         let direction = if self.is_returning() { 0x8000 } else { 0 };
         self.0[field::STATUS].copy_from_slice(&(status.0 | direction).to_be_bytes());
@@ -351,11 +363,13 @@ impl Mad {
 
     /// D bit of a directed-route SMP: set on the way back.
     #[must_use]
+    #[inline]
     pub fn is_returning(&self) -> bool {
         self.class() == Class::SubnDirected && self.u16(field::STATUS) & 0x8000 != 0
     }
 
     /// Sets or clears the D bit.
+    #[inline]
     pub fn set_returning(&mut self, returning: bool) {
         let status = self.u16(field::STATUS) & 0x7FFF | if returning { 0x8000 } else { 0 };
         self.0[field::STATUS].copy_from_slice(&status.to_be_bytes());
@@ -363,6 +377,7 @@ impl Mad {
 
     /// Transaction id.
     #[must_use]
+    #[inline]
     pub fn transaction(&self) -> TransactionId {
         TransactionId(self.u64(field::TRANSACTION))
     }
@@ -374,12 +389,14 @@ impl Mad {
 
     /// Attribute.
     #[must_use]
+    #[inline]
     pub fn attribute(&self) -> AttributeId {
         AttributeId::from_code(self.u16(field::ATTRIBUTE))
     }
 
     /// Attribute modifier.
     #[must_use]
+    #[inline]
     pub fn modifier(&self) -> u32 {
         let mut raw = [0; 4];
         raw.copy_from_slice(&self.0[field::MODIFIER]);
@@ -388,6 +405,7 @@ impl Mad {
 
     /// M_Key of an SMP.
     #[must_use]
+    #[inline]
     pub fn m_key(&self) -> u64 {
         self.u64(field::M_KEY)
     }
@@ -399,29 +417,34 @@ impl Mad {
 
     /// Hop pointer of a directed-route SMP.
     #[must_use]
+    #[inline]
     pub const fn hop_pointer(&self) -> u8 {
         self.0[field::HOP_POINTER]
     }
 
     /// Changes the hop pointer.
+    #[inline]
     pub const fn set_hop_pointer(&mut self, value: u8) {
         self.0[field::HOP_POINTER] = value;
     }
 
     /// Hop count of a directed-route SMP; above 63 it is malformed.
     #[must_use]
+    #[inline]
     pub const fn hop_count(&self) -> u8 {
         self.0[field::HOP_COUNT]
     }
 
     /// LID at which the directed part starts; permissive if at the sender.
     #[must_use]
+    #[inline]
     pub fn dr_slid(&self) -> Lid {
         Lid(self.u16(field::DR_SLID))
     }
 
     /// LID to which the SMP goes after the directed part; permissive if it ends there.
     #[must_use]
+    #[inline]
     pub fn dr_dlid(&self) -> Lid {
         Lid(self.u16(field::DR_DLID))
     }
@@ -438,17 +461,20 @@ impl Mad {
 
     /// Exit port of hop `hop` (1–63) on the way out; 0 for other hops.
     #[must_use]
+    #[inline]
     pub fn initial_path(&self, hop: u8) -> u8 {
         self.0[field::INITIAL_PATH].get(usize::from(hop)).copied().unwrap_or(0)
     }
 
     /// Exit port of hop `hop` on the way back; 0 for hops outside the vector.
     #[must_use]
+    #[inline]
     pub fn return_path(&self, hop: u8) -> u8 {
         self.0[field::RETURN_PATH].get(usize::from(hop)).copied().unwrap_or(0)
     }
 
     /// Records by which port a hop was entered; hops outside the vector are ignored.
+    #[inline]
     pub fn set_return_path(&mut self, hop: u8, port: u8) {
         if let Some(slot) = self.0[field::RETURN_PATH].get_mut(usize::from(hop)) {
             *slot = port;
@@ -473,11 +499,13 @@ impl Mad {
 
     /// An SMP's attribute data.
     #[must_use]
+    #[inline]
     pub fn smp_data(&self) -> &SmpData {
         self.0[field::SMP_DATA].first_chunk().unwrap_or(&[0; SMP_DATA_LEN])
     }
 
     /// Changes an SMP's attribute data.
+    #[inline]
     pub fn set_smp_data(&mut self, data: &SmpData) {
         self.0[field::SMP_DATA].copy_from_slice(data);
     }
@@ -534,10 +562,12 @@ impl Mad {
         self.set_gmp_data(&attribute.emit());
     }
 
+    #[inline]
     fn u16(&self, range: Range<usize>) -> u16 {
         u16::from_be_bytes([self.0[range.start], self.0[range.start + 1]])
     }
 
+    #[inline]
     fn u64(&self, range: Range<usize>) -> u64 {
         let mut raw = [0; 8];
         raw.copy_from_slice(&self.0[range]);
