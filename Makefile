@@ -25,7 +25,8 @@ check:
 	cargo xtask check
 
 bench: setup
-	cargo run -q -p selvedge-bench -- $(ARGS)
+	cargo build -q -p selvedge-cli -p selvedge-bench
+	target/debug/selvedge-bench $(ARGS)
 
 setup:
 	scripts/setup rust peers

@@ -1,5 +1,7 @@
 //! Bring-up of fresh fabrics: ours and OpenSM's alternating in one run.
 
+use std::path::{Path, PathBuf};
+
 use indicatif::ProgressBar;
 use selvedge_conformance::{HeavyLock, PeerLab};
 use selvedge_transport::ibsim::IbsimPort;
@@ -14,6 +16,8 @@ use crate::{machine, opensm, ours};
 /// What is measured.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Our program.
+    pub program: PathBuf,
     /// Runs of each OpenSM variant on each fabric; ours runs once before each of them.
     pub repeats: usize,
     /// OpenSM's variants.
@@ -115,15 +119,15 @@ impl FabricResult {
         self.counted as f64 / self.minimum.total() as f64
     }
 
-    /// How many times as long as ours each run of a variant took: first MAD to SUBNET UP, each run against ours of the
-    /// same pair.
+    /// How many times as long as ours each run of a variant took, start of the process included; each run against ours
+    /// of the same pair.
     pub fn ratios(&self, variant: &Variant) -> impl Iterator<Item = f64> {
         self.peers
             .iter()
             .filter(move |peer| peer.variant == *variant)
             .filter_map(|peer| {
                 let ours = self.ours.iter().find(|ours| ours.pair == peer.pair)?;
-                Some(peer.run.bringup_s / ours.run.bringup_s)
+                Some(peer.run.process_s / ours.run.process_s)
             })
     }
 }
@@ -143,7 +147,7 @@ pub fn measure(case: &Case, options: &Options, bar: &ProgressBar) -> Result<Fabr
     bar.set_message(format!("{}: counting MADs", case.spec));
     result.counted = {
         let _quiet = HeavyLock::acquire()?;
-        count(case)?
+        count(case, &options.program)?
     };
     bar.inc(1);
     for repeat in 0..options.repeats {
@@ -152,7 +156,7 @@ pub fn measure(case: &Case, options: &Options, bar: &ProgressBar) -> Result<Fabr
         for turn in 0..variants.max(1) {
             let pair = repeat * variants.max(1) + turn;
             bar.set_message(format!("{}: selvedge", case.spec));
-            result.ours.push(our_sample(case, &load, pair)?);
+            result.ours.push(our_sample(case, &load, pair, &options.program)?);
             bar.inc(1);
             // Each repeat begins with another variant, so that none always has the machine's best moment.
             let Some(variant) = options.variants.get((turn + repeat) % variants.max(1)) else {
@@ -177,16 +181,16 @@ pub fn measure(case: &Case, options: &Options, bar: &ProgressBar) -> Result<Fabr
 }
 
 /// Counts the MADs of one run of ours on their way: through a relay, so its time means nothing.
-fn count(case: &Case) -> Result<u64, BenchError> {
+fn count(case: &Case, program: &Path) -> Result<u64, BenchError> {
     let lab = PeerLab::new()?;
     let _simulator = lab.ibsim_sized(&case.net, case.size)?;
     let relay = lab.relay()?;
-    ours::run(case, relay.base())?;
+    ours::run(case, &lab, relay.base(), program)?;
     Ok(relay.sent().total())
 }
 
 /// One run of ours on a fresh simulator, with blasts before and after.
-fn our_sample(case: &Case, load: &Load, pair: usize) -> Result<OurSample, BenchError> {
+fn our_sample(case: &Case, load: &Load, pair: usize, program: &Path) -> Result<OurSample, BenchError> {
     let lab = PeerLab::new()?;
     let _simulator = lab.ibsim_sized(&case.net, case.size)?;
     let machine_load = machine::load();
@@ -196,7 +200,7 @@ fn our_sample(case: &Case, load: &Load, pair: usize) -> Result<OurSample, BenchE
         Ok(blasts.into_iter().map(|blast| Phase { name, blast }).collect())
     };
     let mut blasts = blast("before")?;
-    let run = ours::run(case, lab.base())?;
+    let run = ours::run(case, &lab, lab.base(), program)?;
     blasts.extend(blast("after")?);
     Ok(OurSample {
         pair,

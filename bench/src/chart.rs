@@ -44,7 +44,7 @@ pub fn svg(results: &[FabricResult]) -> Result<String, BenchError> {
 
 fn title(result: &FabricResult) -> String {
     format!(
-        "{} hosts ({}): first MAD to SUBNET UP, s; median and range",
+        "{} hosts ({}): start of the process to SUBNET UP, s; median and range",
         result.counts.hosts, result.spec
     )
 }
@@ -60,12 +60,12 @@ fn bars(result: &FabricResult) -> Vec<Bar> {
     add(
         "selvedge".to_owned(),
         OURS,
-        result.ours.iter().map(|s| s.run.bringup_s).collect(),
+        result.ours.iter().map(|s| s.run.process_s).collect(),
     );
     for variant in result.variants() {
         let seconds = result.peers.iter().filter(|peer| peer.variant == variant);
         let name = format!("OpenSM {}, window {}", variant.engine, variant.window);
-        add(name, PEERS, seconds.map(|peer| peer.run.bringup_s).collect());
+        add(name, PEERS, seconds.map(|peer| peer.run.process_s).collect());
     }
     bars
 }

@@ -54,6 +54,14 @@ pub enum BenchError {
         /// The answer.
         mad: String,
     },
+    /// SLV-BENCH-0007: what is to be measured is not there.
+    #[error(
+        "SLV-BENCH-0007: no '{program}' beside this program: build it with 'cargo build --workspace', or use 'make bench'"
+    )]
+    NotBuilt {
+        /// What was looked for.
+        program: &'static str,
+    },
     /// SLV-BENCH-0004: a result cannot be stored.
     #[error("SLV-BENCH-0004: {operation} {what}: {cause}; choose another folder with --out")]
     Store {

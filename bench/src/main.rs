@@ -99,7 +99,7 @@ impl Options {
         self.repeats.unwrap_or(if self.quick { 1 } else { 3 })
     }
 
-    fn bringup(&self) -> bringup::Options {
+    fn bringup(&self) -> Result<bringup::Options, BenchError> {
         let variant = |window| {
             move |engine: &String| Variant {
                 engine: engine.clone(),
@@ -110,11 +110,12 @@ impl Options {
             .windows
             .iter()
             .flat_map(|&window| self.engines.iter().map(variant(window)));
-        bringup::Options {
+        Ok(bringup::Options {
+            program: ours::program()?,
             repeats: self.repeats(),
             variants: all.take(if self.quick { 1 } else { usize::MAX }).collect(),
             blast_mads: self.blast_mads(),
-        }
+        })
     }
 
     const fn blast_mads(&self) -> usize {
@@ -204,7 +205,7 @@ fn ceilings(options: &Options) -> Result<ExitCode, BenchError> {
 
 fn bringups(options: &Options, results: &mut Results) -> Result<(), BenchError> {
     let cases = options.cases(&FABRICS)?;
-    let bringup = options.bringup();
+    let bringup = options.bringup()?;
     let bar = progress(cases.len() as u64 * bringup.steps());
     for case in &cases {
         results.fabrics.push(bringup::measure(case, &bringup, &bar)?);

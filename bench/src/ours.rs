@@ -1,25 +1,31 @@
-//! Our own bring-up: the manager's core in a loop around a port, on one thread.
+//! Our own bring-up: the program as an operator starts it.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use selvedge_plan::Policy;
-use selvedge_sim::{Par, Time};
-use selvedge_sm::{Config, DefaultJudge, Event, Input, Mode, Output, PersistentState, Sm};
-use selvedge_transport::ibsim::IbsimPort;
-use selvedge_wire::{Arrival, Datagram, MadPort, PortError};
+use selvedge_conformance::PeerLab;
+use serde_json::Value;
 
 use crate::case::Case;
 use crate::error::BenchError;
 
+/// Name of the program.
+const PROGRAM: &str = "selvedge";
+/// Longest bring-up that is waited for.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How often is looked whether the program has ended.
+const STEP: Duration = Duration::from_micros(200);
+
 /// What one run found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
-    /// First MAD to the last answer, in seconds.
-    pub bringup_s: f64,
-    /// Opening the port to the manager's end, in seconds.
+    /// Start of the process to its end, in seconds.
     pub process_s: f64,
+    /// Start of the manager to the first time that the subnet was up, by its own clock, in seconds.
+    pub bringup_s: f64,
     /// Gets sent, repeats included.
     pub gets: u64,
     /// Sets sent, repeats included.
@@ -36,109 +42,89 @@ impl Run {
     }
 }
 
-/// Brings the fabric behind the simulator named `base` up.
-pub fn run(case: &Case, base: &str) -> Result<Run, BenchError> {
-    let start = Instant::now();
-    let mut port = IbsimPort::open(base, case.host_name())?;
-    let driver = Driver::new(&mut port);
-    let mut run = driver.drive().map_err(|cause| BenchError::NotUp {
-        manager: "selvedge".to_owned(),
+/// The program beside this one: both are built into one folder.
+pub fn program() -> Result<PathBuf, BenchError> {
+    let own = std::env::current_exe().map_err(BenchError::store("finding", "this program"))?;
+    let program = own.with_file_name(PROGRAM);
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(BenchError::NotBuilt { program: PROGRAM })
+}
+
+/// Brings the fabric behind the simulator (or relay) named `base` up; files go into the lab's folder.
+pub fn run(case: &Case, lab: &PeerLab, base: &str, program: &Path) -> Result<Run, BenchError> {
+    let not_up = |cause: String| BenchError::NotUp {
+        manager: PROGRAM.to_owned(),
         fabric: case.spec.clone(),
         cause,
-    })?;
-    drop(port);
-    run.process_s = start.elapsed().as_secs_f64();
-    Ok(run)
+    };
+    let (answer, errors) = (lab.folder().join("run.json"), lab.folder().join("run.err"));
+    let open = |path: &Path| File::create(path).map_err(BenchError::store("creating", path.display()));
+    let port = format!("ibsim:{base}/{}", case.host_name());
+    let mut command = Command::new(program);
+    command.args(["run", "--once", "--json", "--port", &port]);
+    command
+        .stdin(Stdio::null())
+        .stdout(open(&answer)?)
+        .stderr(open(&errors)?);
+    let start = Instant::now();
+    let child = command.spawn().map_err(|error| not_up(error.to_string()))?;
+    let status = wait(child, start).map_err(|error| not_up(error.to_string()))?;
+    let process_s = start.elapsed().as_secs_f64();
+    let said = || fs::read_to_string(&errors).unwrap_or_default();
+    match status {
+        Some(status) if status.success() => {}
+        Some(status) => return Err(not_up(format!("{status}; {}", said()))),
+        None => return Err(not_up(format!("not done after {} s; {}", LIMIT.as_secs(), said()))),
+    }
+    let text = fs::read_to_string(&answer).unwrap_or_default();
+    read(&text, process_s).ok_or_else(|| not_up("its JSON has no status.mads or status.first_up_ms".to_owned()))
 }
 
-/// Longest wait for an answer before the core is asked what is due.
-const WAIT: Duration = Duration::from_millis(20);
-
-struct Driver<'a> {
-    port: &'a mut dyn MadPort,
-    sm: Sm,
-    start: Instant,
-    inputs: VecDeque<Input>,
-    pending: VecDeque<(Datagram, Duration)>,
-    up: Option<Duration>,
-    errors: Vec<String>,
+/// Waits for the end; kills what takes too long.
+fn wait(mut child: Child, start: Instant) -> std::io::Result<Option<ExitStatus>> {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if start.elapsed() > LIMIT {
+            child.kill()?;
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::park_timeout(STEP);
+    }
 }
 
-impl<'a> Driver<'a> {
-    fn new(port: &'a mut dyn MadPort) -> Self {
-        let mut config = Config::new(Mode::Manage, port.local(), Arc::new(Policy::default()));
-        config.sweep_interval = None;
-        Self {
-            port,
-            sm: Sm::new(config, Arc::new(DefaultJudge::default()), PersistentState::default()),
-            start: Instant::now(),
-            inputs: VecDeque::from([Input::Start]),
-            pending: VecDeque::new(),
-            up: None,
-            errors: Vec::new(),
-        }
-    }
+fn read(text: &str, process_s: f64) -> Option<Run> {
+    let document: Value = serde_json::from_str(text).ok()?;
+    let status = document.get("status")?;
+    let mads = status.get("mads")?;
+    let count = |key: &str| mads.get(key)?.as_u64();
+    Some(Run {
+        process_s,
+        bringup_s: status.get("first_up_ms")?.as_u64()? as f64 / 1e3,
+        gets: count("gets")?,
+        sets: count("sets")?,
+        repeats: count("repeats")?,
+    })
+}
 
-    fn drive(mut self) -> Result<Run, String> {
-        let mut out = Vec::new();
-        loop {
-            while let Some(input) = self.inputs.pop_front() {
-                let now = Time(u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX));
-                self.sm.handle(now, input, &mut out);
-                out.drain(..)
-                    .try_for_each(|output| self.carry_out(output))
-                    .map_err(|error| error.to_string())?;
-            }
-            if self.pending.is_empty() && self.sm.is_resting() {
-                return self.done();
-            }
-            self.turn().map_err(|error| error.to_string())?;
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn turn(&mut self) -> Result<(), PortError> {
-        if let Some((datagram, timeout)) = self.pending.pop_front() {
-            self.port.send(&datagram, timeout)?;
-        }
-        let wait = if self.pending.is_empty() { WAIT } else { Duration::ZERO };
-        self.inputs.extend(match self.port.receive(wait)? {
-            Some(Arrival::Received(datagram)) => Some(Input::Received(datagram)),
-            Some(Arrival::Returned(datagram)) => Some(Input::Returned(datagram)),
-            None if self.pending.is_empty() => Some(Input::Wake),
-            None => None,
-        });
-        Ok(())
-    }
-
-    fn carry_out(&mut self, output: Output) -> Result<(), PortError> {
-        match output {
-            Output::Send { datagram, timeout } => self.pending.push_back((datagram, timeout)),
-            Output::Compute(job) => {
-                let (generation, result) = (job.generation, Box::new(job.run(Par::Rayon)));
-                self.inputs.push_back(Input::Computed { generation, result });
-            }
-            Output::Persist { id, .. } => self.inputs.push_back(Input::Persisted { id }),
-            Output::SetIsSm(is_sm) => self.port.set_is_sm(is_sm)?,
-            Output::Event(Event::SubnetUp { .. }) => self.up = Some(self.start.elapsed()),
-            Output::Event(event) if event.severity() == selvedge_sm::Severity::Error => {
-                self.errors.push(event.to_string());
-            }
-            Output::Event(_) => {}
-        }
-        Ok(())
-    }
-
-    fn done(self) -> Result<Run, String> {
-        let view = self.sm.view();
-        match self.up.filter(|_| view.is_up()) {
-            None => Err(self.errors.join("; ")),
-            Some(up) => Ok(Run {
-                bringup_s: up.as_secs_f64(),
-                process_s: 0.0,
-                gets: view.mads.gets,
-                sets: view.mads.sets,
-                repeats: view.mads.repeats,
-            }),
-        }
+    #[test]
+    fn documents() {
+        let check = |text: &str, want: Option<(f64, u64, u64)>| {
+            let got = read(text, 2.0).map(|run| (run.bringup_s, run.mads(), run.repeats));
+            assert_eq!(got, want, "{text}");
+        };
+        let good = r#"{"status": {"first_up_ms": 1500, "mads": {"gets": 3, "sets": 4, "repeats": 1, "others": 9}}}"#;
+        check(good, Some((1.5, 7, 1)));
+        check(&good.replace("1500", "null"), None);
+        check(&good.replace("repeats", "again"), None);
+        check("", None);
     }
 }
