@@ -1,7 +1,9 @@
 //! From a fabric to hardware that was just switched on.
 
+use std::collections::BTreeMap;
+
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
-use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PhysState, PortNum, PortState};
+use selvedge_types::{Guid, Idx, IdxVec, Lid, NodeKind, PhysState, PortNum, PortState};
 
 use crate::chassis::NodeHot;
 use crate::port::Wire;
@@ -19,6 +21,7 @@ impl Chassis {
         }
         let mut chassis = Self {
             fabric: fabric.clone(),
+            clones: BTreeMap::new(),
             nodes: IdxVec::new(),
             wires: IdxVec::new(),
             ports: IdxVec::new(),
@@ -52,11 +55,39 @@ impl Chassis {
         chassis
     }
 
+    /// The node's GUID, its own or a cloned one.
+    #[must_use]
+    pub fn node_guid(&self, node: NodeIdx) -> Guid {
+        self.fabric.node(self.original(node)).guid
+    }
+
+    /// The GUID of the system that the node says it is part of.
+    #[must_use]
+    pub fn system_guid(&self, node: NodeIdx) -> Guid {
+        self.fabric.node(self.original(node)).system_guid
+    }
+
+    /// From now on `node` has all GUIDs of `original`, as after a mistake with a flashing tool; its own again if that
+    /// is itself.
+    pub fn clone_guids(&mut self, node: NodeIdx, original: NodeIdx) {
+        let exist = node.to_usize() < self.nodes.len() && original.to_usize() < self.nodes.len();
+        if exist && node != original {
+            self.clones.insert(node, original);
+        } else {
+            self.clones.remove(&node);
+        }
+    }
+
+    /// The node whose GUIDs a node has.
+    fn original(&self, node: NodeIdx) -> NodeIdx {
+        self.clones.get(&node).copied().unwrap_or(node)
+    }
+
     /// The port's GUID. Where the fabric says none, an end port of a CA or router has its node's plus its number.
     #[must_use]
     pub fn port_guid(&self, port: PortIdx) -> Guid {
         let at = self.port_ref(port);
-        let node = self.fabric.node(at.node);
+        let node = self.fabric.node(self.original(at.node));
         match node.port(at.port).map(|p| p.guid) {
             Some(guid) if guid != Guid::NONE => guid,
             _ if node.kind == NodeKind::Switch => node.guid,

@@ -1,5 +1,7 @@
 //! The whole hardware, and every way to change it.
 
+use std::collections::BTreeMap;
+
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_types::{IdxVec, Lid, PhysState, PortNum, PortState, Rate, Sl, Vl};
@@ -13,6 +15,8 @@ use crate::{Counters, PortData, PortIdx};
 #[derive(Clone, Debug)]
 pub struct Chassis {
     pub(crate) fabric: Fabric,
+    /// Nodes that have the GUIDs of another.
+    pub(crate) clones: BTreeMap<NodeIdx, NodeIdx>,
     pub(crate) nodes: IdxVec<NodeIdx, NodeHot>,
     pub(crate) wires: IdxVec<PortIdx, Wire>,
     pub(crate) ports: IdxVec<PortIdx, PortData>,

@@ -254,7 +254,7 @@ impl Emulator {
         let port = self.clients.get(client)?.port;
         let at = self.chassis.port_ref(port);
         Some(LocalPort {
-            node_guid: self.chassis.fabric().node(at.node).guid,
+            node_guid: self.chassis.node_guid(at.node),
             port_guid: self.chassis.port_guid(port),
             port: at.port,
         })

@@ -15,7 +15,7 @@ use crate::{Emulator, EmulatorError, NodeName, PortName};
 
 /// How faults are written, for help texts.
 pub const FAULT_GRAMMAR: &str = "cut PORT | restore PORT | flap PORT times=3 down=10ms up=20ms | kill NODE | \
-     revive NODE | reboot NODE | hang NODE | unhang NODE | loss RATIO [at PORT] | duplicate RATIO [at PORT] | \
+     revive NODE | reboot NODE | hang NODE | unhang NODE | clone NODE of NODE | loss RATIO [at PORT] | duplicate RATIO [at PORT] | \
      corrupt RATIO [at PORT] | delay RATIO max=5ms [at PORT]; PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, \
      RATIO as 1% or 1/200 (0% ends it)";
 
@@ -47,6 +47,8 @@ pub enum Fault {
     Hang(NodeName),
     /// They go on with what waits.
     Unhang(NodeName),
+    /// The first node shows the GUIDs of the second, as if flashed with them; of itself: its own again.
+    Clone(NodeName, NodeName),
     /// MADs get lost: each with this probability once, or at each crossing of the link at `port`.
     Loss(Ratio, Option<PortName>),
     /// MADs arrive twice.
@@ -74,6 +76,10 @@ pub(crate) enum Action {
     Reboot(NodeIdx),
     Hang(NodeIdx),
     Unhang(NodeIdx),
+    Clone {
+        node: NodeIdx,
+        original: NodeIdx,
+    },
     Impair {
         link: Option<PortIdx>,
         impairment: Impairment,
@@ -119,6 +125,10 @@ impl Emulator {
             Fault::Reboot(node) => Action::Reboot(node.find(self.chassis.fabric())?),
             Fault::Hang(node) => Action::Hang(node.find(self.chassis.fabric())?),
             Fault::Unhang(node) => Action::Unhang(node.find(self.chassis.fabric())?),
+            Fault::Clone(node, original) => Action::Clone {
+                node: node.find(self.chassis.fabric())?,
+                original: original.find(self.chassis.fabric())?,
+            },
             Fault::Loss(ratio, port) => self.impairment(Impairment::Loss(*ratio), port.as_ref())?,
             Fault::Duplicate(ratio, port) => self.impairment(Impairment::Duplicate(*ratio), port.as_ref())?,
             Fault::Corrupt(ratio, port) => self.impairment(Impairment::Corrupt(*ratio), port.as_ref())?,
@@ -181,6 +191,7 @@ fn parse(text: &str) -> Option<Result<Fault, EmulatorError>> {
         ["reboot", at] => node(at).map(Fault::Reboot),
         ["hang", at] => node(at).map(Fault::Hang),
         ["unhang", at] => node(at).map(Fault::Unhang),
+        ["clone", at, "of", original] => node(at).and_then(|at| Ok(Fault::Clone(at, node(original)?))),
         ["delay", of, max, ref rest @ ..] => {
             let (ratio, max) = (ratio(of)?, duration(max.strip_prefix("max=")?)?);
             optional_port(rest)?.map(|port| Fault::Delay { ratio, max, port })
@@ -309,6 +320,7 @@ impl fmt::Display for Fault {
             Self::Reboot(node) => return write!(f, "reboot {node}"),
             Self::Hang(node) => return write!(f, "hang {node}"),
             Self::Unhang(node) => return write!(f, "unhang {node}"),
+            Self::Clone(node, original) => return write!(f, "clone {node} of {original}"),
             Self::Loss(ratio, port) => ("loss", ratio, port),
             Self::Duplicate(ratio, port) => ("duplicate", ratio, port),
             Self::Corrupt(ratio, port) => ("corrupt", ratio, port),
@@ -348,6 +360,7 @@ mod tests {
         check("reboot \"S-L2-1\"", "reboot \"S-L2-1\"");
         check("hang 0xnode", "hang \"0xnode\"");
         check("unhang a", "unhang \"a\"");
+        check("clone a of 0x10", "clone \"a\" of 0x0000000000000010");
         check("loss 1%", "loss 1%");
         check("loss 0.25% at s[1]", "loss 0.25% at \"s\"[1]");
         check("duplicate 1/200", "duplicate 1/200");
@@ -368,6 +381,9 @@ mod tests {
             "cut S[256]",
             "kill S[1]",
             "explode S",
+            "clone S",
+            "clone S of",
+            "clone S of S[1]",
             "loss",
             "loss 1",
             "loss 101%",

@@ -114,6 +114,7 @@ impl Emulator {
             }
             Action::Hang(node) => self.hang(node),
             Action::Unhang(node) => self.unhang(node),
+            Action::Clone { node, original } => self.chassis.clone_guids(node, original),
             Action::Impair { link, impairment } => self.impair(link, impairment),
             Action::Train { port, attempt } => self.train(port, attempt),
             Action::TrapDue { node, serial } => self.repeat_trap(node, serial),
