@@ -59,6 +59,12 @@ pub enum LabError {
         "SLV-LAB-0006: no 'selvedge' beside this test program: run 'cargo build --workspace', or name one in SELVEDGE"
     )]
     MissingSubject,
+    /// SLV-LAB-0007: a question of our own to the fabric has no good answer.
+    #[error("SLV-LAB-0007: {cause}")]
+    Probe {
+        /// Which, and what became of it.
+        cause: String,
+    },
 }
 
 /// As `Display`: tests show errors through `Debug`.

@@ -4,6 +4,7 @@
 //! - [`Ibsim`]: a running simulator, with its console.
 //! - [`OpenSm`]: a running subnet manager.
 //! - [`binary`]: the subject, `selvedge`; [`PeerLab::selvedge`] runs it.
+//! - [`Probe`]: a client of our own, for what no diagnostic does.
 //! - [`Relay`]: stands between clients and a simulator and counts what they send.
 //! - [`Survey`]: a fabric as the diagnostics see it, and what of it differs from a file and a plan.
 //! - [`parse`]: reads what the peers print.
@@ -19,6 +20,7 @@ mod lab;
 mod lock;
 mod opensm;
 pub mod parse;
+mod probe;
 mod process;
 mod relay;
 mod selvedge;
@@ -31,6 +33,7 @@ pub use ibsim::{Ibsim, NetSize};
 pub use lab::PeerLab;
 pub use lock::HeavyLock;
 pub use opensm::{OpenSm, OpenSmOptions};
+pub use probe::Probe;
 pub use process::{Finished, Running};
 pub use relay::{MadCounts, MadKind, Relay};
 pub use selvedge::binary;

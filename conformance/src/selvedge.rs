@@ -21,7 +21,7 @@ pub fn binary() -> Result<PathBuf, LabError> {
 }
 
 impl PeerLab {
-    /// Runs `selvedge` to its end, within [`crate::lab::CLIENT_LIMIT`].
+    /// Runs `selvedge` to its end, within a minute.
     pub fn selvedge(&self, arguments: &[&str]) -> Result<Finished, LabError> {
         self.start_selvedge(arguments)?.finish(crate::lab::CLIENT_LIMIT)
     }
@@ -34,9 +34,22 @@ impl PeerLab {
         Running::start(command, &folder, "selvedge")
     }
 
+    /// Starts a `selvedge` that stays, with an API socket of its own in the lab's folder.
+    pub fn start_daemon(&self, arguments: &[&str]) -> Result<Running, LabError> {
+        let folder = self.sub_folder("daemon")?;
+        let socket = folder.join("api.sock");
+        let mut command = self.selvedge_command()?;
+        command
+            .args(arguments)
+            .arg("--socket")
+            .arg(&socket)
+            .current_dir(&folder);
+        Running::start(command, &folder, "selvedge")
+    }
+
     /// A topology file's text as `selvedge topology <verb> <spec>` writes it.
     pub fn net_file(&self, verb: &str, spec: &str) -> Result<String, LabError> {
-        self.selvedge(&["topology", verb, spec, "--format", "ibsim"])?.success()
+        self.selvedge(&["topology", verb, spec, "--to", "net"])?.success()
     }
 
     fn selvedge_command(&self) -> Result<Command, LabError> {

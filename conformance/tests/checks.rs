@@ -6,10 +6,8 @@
 use std::time::Duration;
 
 use selvedge_conformance::parse::{Net, Plan};
-use selvedge_conformance::{EndPort, Ibsim, OpenSm, OpenSmOptions, PeerLab, Survey};
-use selvedge_transport::ibsim::IbsimPort;
-use selvedge_types::{Guid, Lid, TransactionId};
-use selvedge_wire::{Address, Arrival, AttributeId, Class, Datagram, Mad, MadPort, Method};
+use selvedge_conformance::{EndPort, Ibsim, OpenSm, OpenSmOptions, PeerLab, Probe, Survey};
+use selvedge_types::Guid;
 
 const NET: &str = include_str!("../fabrics/mport-4-2.net");
 const LIMIT: Duration = Duration::from_secs(60);
@@ -67,23 +65,9 @@ impl Reference {
     }
 
     /// Writes one entry into a switch, behind OpenSM's back.
-    fn corrupt(&self, switch: Lid, lid: Lid, exit: u8) {
-        let mut port = IbsimPort::open(self.lab.base(), SEAT).unwrap();
-        let mut ask = |method, data| {
-            let block = u32::from(lid.0) / 64;
-            let mut mad = Mad::request(Class::SubnLid, method, AttributeId::LINEAR_FORWARDING, block);
-            mad.set_transaction(TransactionId(1));
-            mad.set_smp_data(&data);
-            let address = Address::smi(switch);
-            port.send(&Datagram { address, mad }, LIMIT).unwrap();
-            match port.receive(LIMIT).unwrap() {
-                Some(Arrival::Received(answer)) => *answer.mad.smp_data(),
-                other => panic!("{other:?}"),
-            }
-        };
-        let mut block = ask(Method::Get, [0; 64]);
-        block[usize::from(lid.0) % 64] = exit;
-        assert_eq!(ask(Method::Set, block), block);
+    fn corrupt(&self, switch: u16, lid: u16, exit: u8) {
+        let mut probe = Probe::open(self.lab.base(), SEAT).unwrap();
+        probe.corrupt(switch, lid, exit).unwrap();
     }
 }
 
@@ -101,7 +85,7 @@ fn the_reference_passes_and_every_check_can_fail() {
     // One entry of one switch: the leaf sends what is for its second host to its first.
     let host = reference.plan.lids[&Guid(0x025e_1e02_0000_0009)].0;
     let leaf = reference.plan.lids[&FIRST_LEAF].0;
-    reference.corrupt(Lid(leaf), Lid(host), 1);
+    reference.corrupt(leaf, host, 1);
     let bad = reference.survey();
     let found = bad.differences(&reference.net, &reference.plan);
     let want = format!("exit of switch {FIRST_LEAF} for LID {host}: seen Some(1), want Some(2)");
@@ -113,7 +97,7 @@ fn the_reference_passes_and_every_check_can_fail() {
         "{}",
         paths.stdout
     );
-    reference.corrupt(Lid(leaf), Lid(host), 2);
+    reference.corrupt(leaf, host, 2);
     assert_eq!(reference.survey().differences(&reference.net, &reference.plan), [""; 0]);
 
     // A cable that the file has and the fabric has not.

@@ -60,6 +60,7 @@ fn ibroute_and_dump_fts_agree() {
     let want = Table {
         guid: S1,
         name: "S1".to_owned(),
+        top: 6,
         exits: [(1, 1), (2, 0), (3, 3), (4, 2), (5, 3), (6, 3)].into(),
     };
     assert_eq!(one.as_slice(), std::slice::from_ref(&want));

@@ -66,6 +66,7 @@ fn header(line: &str) -> Option<Table> {
     let (number, name) = rest.split_once(' ')?;
     Some(Table {
         guid: guid(number)?,
+        top: super::tables::top(line)?,
         name: name.strip_prefix("('")?.strip_suffix("'):")?.to_owned(),
         exits: BTreeMap::new(),
     })

@@ -14,6 +14,8 @@ pub struct Table {
     pub guid: Guid,
     /// Description of the switch.
     pub name: String,
+    /// LinearFDBTop, or the highest LID of a dump.
+    pub top: u16,
     /// Exit port by destination LID.
     pub exits: BTreeMap<u16, u8>,
 }
@@ -49,12 +51,22 @@ fn check_count(announced: Option<usize>, table: Option<&Table>, line: &str) -> R
     Err(unread("as many entries as announced before this", line))
 }
 
+/// The highest LID of `[0x0-0x6]` (`ibroute`), `[0-6]` (OpenSM).
+pub(super) fn top(line: &str) -> Option<u16> {
+    let last = between(line, "[", "]")?.split_once('-')?.1;
+    match last.strip_prefix("0x") {
+        Some(digits) => u16::from_str_radix(digits, 16).ok(),
+        None => last.parse().ok(),
+    }
+}
+
 /// `Unicast lids [0x0-0x6] of switch Lid 2 guid 0x0000000000200000 (S1):`
 fn header(line: &str) -> Option<Table> {
     let rest = line.split_once(" guid ")?.1;
     let (number, name) = rest.split_once(' ')?;
     Some(Table {
         guid: guid(number)?,
+        top: top(line)?,
         name: name.strip_prefix('(')?.strip_suffix("):")?.to_owned(),
         exits: BTreeMap::new(),
     })

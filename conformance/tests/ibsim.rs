@@ -1,0 +1,192 @@
+//! Our binary on ibsim: every fabric comes up, every diagnostic agrees with our plan, and whoever only looks sends
+//! nothing that writes.
+
+// Helpers of tests panic as tests do; clippy knows only functions marked #[test].
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use selvedge_conformance::parse::{Plan, Plane};
+use selvedge_conformance::{HeavyLock, MadCounts, OpenSmOptions, PeerLab, Relay, Survey, until};
+use selvedge_types::Guid;
+use selvedge_wire::Method;
+use support::{CLUSTER, Fabric, LIMIT, Outputs, check_up, is_sm, port, run_once};
+
+/// Source: IBA vol 1 §14.2.5: attribute 0x0019 is LinearForwardingTable.
+const LINEAR_FORWARDING: u16 = 0x19;
+/// Attribute 0x0015 is PortInfo.
+const PORT_INFO: u16 = 0x15;
+
+/// Everything that must hold on one fabric; it is brought up once and used for all checks.
+fn check(spec: &str) {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let fabric = Fabric::new(&lab, spec);
+    let _ibsim = lab.ibsim(&fabric.text).unwrap();
+    for plane in &fabric.planes {
+        let plan = run_once(&lab, lab.base(), &plane.seat, &[]);
+        let ours = check_up(&lab, plane, &plan, &plane.seat);
+        a_second_start_changes_nothing(&lab, plane, &plan);
+        observers_beside_opensm(&lab, plane, &ours);
+        take_over_from_opensm(&lab, plane);
+    }
+    // Planes share hosts, never switches.
+    let switches: usize = fabric.planes.iter().map(|plane| plane.net.switches()).sum();
+    assert_eq!(switches, fabric.net.switches());
+}
+
+fn a_second_start_changes_nothing(lab: &PeerLab, plane: &Plane, plan: &Plan) {
+    let relay = lab.relay().unwrap();
+    assert_eq!(run_once(lab, relay.base(), &plane.seat, &[]), *plan);
+    let sent = relay.sent();
+    // ibsim's agents do not keep what PortInfo says of time-outs, thresholds and MTU, so that is asked for again by
+    // every manager that has not asked yet; nothing else is.
+    let port_infos = sent.count(|kind| kind.method == Method::Set && kind.attribute == PORT_INFO);
+    assert_eq!(sent.subnet_sets() - port_infos, 0, "a second start sent Sets:\n{sent}");
+    let ports: usize = plane.net.nodes.values().map(|node| node.cables.len() + 1).sum();
+    assert!(port_infos <= ports as u64, "{sent}");
+    assert!(sent.total() > 0 && relay.sm_claims() > 0);
+}
+
+/// `--dry-run` and `watch` beside a master that is not ours.
+fn observers_beside_opensm(lab: &PeerLab, plane: &Plane, before: &Survey) {
+    let mut opensm = lab.opensm(&plane.seat, &OpenSmOptions::default()).unwrap();
+    opensm.wait_up(1, LIMIT).unwrap();
+    let seat = other_seat(plane);
+    let relay = lab.relay().unwrap();
+
+    let outputs = Outputs::new(lab, "dry");
+    let at = port(relay.base(), &seat);
+    let mut arguments = vec!["run", "--port", &at, "--dry-run"];
+    arguments.extend(outputs.options());
+    let said = lab.selvedge(&arguments).unwrap();
+    assert!(
+        said.stderr.is_empty() || !said.stderr.contains("panicked"),
+        "{}",
+        said.stderr
+    );
+    assert!(
+        matches!(said.status.code(), Some(0 | 1)),
+        "{}{}",
+        said.stdout,
+        said.stderr
+    );
+    assert_eq!(outputs.plan().lids.len(), before.lids().len());
+    assert_silent(&relay);
+
+    let mut watch = lab.start_daemon(&["watch", "--port", &at]).unwrap();
+    // Everything is read: every switch's whole table, and as many NodeInfos as there are nodes.
+    let dry = relay.sent().total();
+    let nodes = plane.net.nodes.len() as u64;
+    until("watch to look around", LIMIT, String::new, || {
+        watch.must_run()?;
+        Ok((relay.sent().total() > dry + 3 * nodes).then_some(()))
+    })
+    .unwrap();
+    assert!(!is_sm(lab, &seat), "watch claims to be an SM");
+    watch.signal("TERM").unwrap();
+    watch.finish(LIMIT).unwrap();
+    assert_silent(&relay);
+    opensm.stop(LIMIT).unwrap();
+}
+
+/// After OpenSM left the fabric: LIDs stay, and only blocks that must change are sent.
+fn take_over_from_opensm(lab: &PeerLab, plane: &Plane) {
+    let before = Survey::take(lab, &plane.seat).unwrap();
+    let relay = lab.relay().unwrap();
+    let plan = run_once(lab, relay.base(), &plane.seat, &[]);
+    let after = Survey::take(lab, &plane.seat).unwrap();
+    assert_eq!(after.lids(), before.lids(), "LIDs changed");
+    support::assert_none("survey", &after.differences(&plane.net, &plan));
+    let (entries, blocks) = changed(&before, &after);
+    let sent = lft_sets(&relay.sent());
+    println!("take-over: {entries} entries changed, in {blocks} blocks; {sent} sent");
+    assert_eq!(sent, blocks, "blocks sent that did not differ, or twice");
+}
+
+/// Entries and blocks of 64 entries that differ.
+fn changed(before: &Survey, after: &Survey) -> (u64, u64) {
+    let mut blocks: BTreeMap<(Guid, u16), u64> = BTreeMap::new();
+    for (guid, table) in &after.tables {
+        let old = before.tables.get(guid).map(|table| &table.exits);
+        let lids = table.exits.keys().chain(old.into_iter().flat_map(BTreeMap::keys));
+        let lids: std::collections::BTreeSet<u16> = lids.copied().collect();
+        for lid in lids {
+            if old.and_then(|old| old.get(&lid)) != table.exits.get(&lid) {
+                *blocks.entry((*guid, lid / 64)).or_default() += 1;
+            }
+        }
+    }
+    (blocks.values().sum(), blocks.len() as u64)
+}
+
+fn lft_sets(sent: &MadCounts) -> u64 {
+    sent.count(|kind| kind.method == Method::Set && kind.attribute == LINEAR_FORWARDING)
+}
+
+/// Observers write nothing, by no class, and never claim to be an SM.
+fn assert_silent(relay: &Relay) {
+    let sent = relay.sent();
+    let other = sent.count(|kind| kind.method != Method::Get);
+    assert_eq!((sent.subnet_sets(), other), (0, 0), "observers sent:\n{sent}");
+    assert!(sent.total() > 0);
+    assert_eq!(relay.sm_claims(), 0);
+}
+
+/// Another seat of the plane than its own, where there is one.
+fn other_seat(plane: &Plane) -> String {
+    let with_first = plane.net.nodes.values().filter(|node| node.cables.contains_key(&1));
+    let mut ids = with_first.map(|node| node.id.clone()).filter(|id| *id != plane.seat);
+    ids.next_back().unwrap_or_else(|| plane.seat.clone())
+}
+
+#[test]
+fn sx6536() {
+    check("sx6536");
+}
+
+#[test]
+fn mport_tree_of_six_switches() {
+    check("mport:m=4,n=2");
+}
+
+#[test]
+fn random_graph_of_128_switches() {
+    check("random:switches=128,degree=4,hosts=2,seed=1");
+}
+
+#[test]
+fn torus() {
+    check("torus:4x4x4");
+}
+
+#[test]
+fn dual_rail_tree() {
+    check("karytree:k=4,n=2,rails=2");
+}
+
+#[test]
+fn hosts_with_two_ports_on_one_tree() {
+    check("karytree:k=4,n=2,ports-per-host=2");
+}
+
+#[test]
+fn a_real_cluster() {
+    check(CLUSTER);
+}
+
+#[test]
+fn through_libibumad() {
+    let lab = PeerLab::new().unwrap();
+    let fabric = Fabric::new(&lab, "mport:m=4,n=2");
+    let _ibsim = lab.ibsim(&fabric.text).unwrap();
+    let plane = &fabric.planes[0];
+    let outputs = Outputs::new(&lab, "umad");
+    let binary = selvedge_conformance::binary().unwrap();
+    let mut arguments = vec!["run", "--port", "", "--once"];
+    arguments.extend(outputs.options());
+    lab.output(&plane.seat, binary.to_str().unwrap(), &arguments).unwrap();
+    check_up(&lab, plane, &outputs.plan(), &plane.seat);
+}
