@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_emulator::{EmulatorError, Fault};
-use selvedge_fabric::PortRef;
+use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
 use selvedge_plan::{EngineName, Policy, Tables};
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, DefaultJudge, Judge, Mode, StageName};
-use selvedge_types::{Guid, Lid, LidRange, Lmc, PortNum};
+use selvedge_types::{Guid, Idx, Lid, LidRange, Lmc, PortNum};
 use selvedge_wire::LocalPort;
 
 use super::words::{number, pair, span, split, syntax};
@@ -131,14 +131,15 @@ impl<'a> Runner<'a> {
     }
 
     fn fabric(&mut self, spec: &str, options: &[&str], out: &mut Vec<String>) -> Result<(), ScriptError> {
-        let fabric = (self.loader)(spec).map_err(|what| ScriptError::Fabric { what })?;
+        let mut fabric = (self.loader)(spec).map_err(|what| ScriptError::Fabric { what })?;
         let mut rehearsal = Options::default();
         for option in options {
             match pair(option)? {
                 ("seed", seed) => rehearsal.seed = Seed(number(seed)?),
                 ("queue", depth) => rehearsal.emulator.queue_depth = number(depth)?,
                 ("links", "training") => rehearsal.emulator.links_up = false,
-                _ => return Err(syntax(option, "seed=N, queue=N or links=training")),
+                ("linear-cap", cap) => fabric = with_linear_cap(&fabric, number(cap)?),
+                _ => return Err(syntax(option, "seed=N, queue=N, links=training or linear-cap=N")),
             }
         }
         let (switches, hosts) = (fabric.switches().len(), fabric.host_count());
@@ -239,6 +240,24 @@ impl<'a> Runner<'a> {
         };
         Ok(())
     }
+}
+
+/// The same fabric with room for `cap` LIDs in the tables of its last switch.
+fn with_linear_cap(fabric: &Fabric, cap: u16) -> Fabric {
+    let mut builder = FabricBuilder::new();
+    let keys: Vec<_> = fabric.nodes().iter().map(|node| builder.add(node.clone())).collect();
+    let last = fabric.switches().iter().next_back();
+    if let Some(switch) = last.and_then(|node| builder.node_mut(keys[node.to_usize()]).switch.as_mut()) {
+        switch.linear_cap = cap;
+    }
+    for link in fabric.links() {
+        // Nodes and cables come from a fabric that a builder accepted, so none is refused.
+        let _ = builder.link(
+            (keys[link.a.node.to_usize()], link.a.port),
+            (keys[link.b.node.to_usize()], link.b.port),
+        );
+    }
+    builder.finish().unwrap_or_default()
 }
 
 /// LIDs that end ports of nodes with power hold.

@@ -1,5 +1,7 @@
 //! Prints what is going on.
 
+use std::collections::BTreeMap;
+
 use selvedge_chassis::{Chassis, Egress};
 use selvedge_emulator::{DropReason, NodeName, PortName};
 use selvedge_fabric::NodeIdx;
@@ -15,7 +17,7 @@ use crate::subnet::{Subnets, ports_of};
 use crate::{LogEntry, ManagerId};
 
 /// Lines of one kind that are shown before the rest is counted.
-const SHOWN_MAX: usize = 24;
+const SHOWN_MAX: usize = 40;
 
 impl Runner<'_> {
     pub(super) fn show(&mut self, what: &[&str], out: &mut Vec<String>) -> Result<(), ScriptError> {
@@ -35,6 +37,8 @@ impl Runner<'_> {
             ["lids"] => self.lids(out),
             ["sets"] => self.sets(out),
             ["drops"] => self.drops(out),
+            ["traps"] => self.traps(out),
+            ["counts", name] => self.counts(name, out),
             ["loops"] => {
                 out.push(format!("{} forwarding loops met half-way", self.world()?.loops_met()));
                 Ok(())
@@ -154,6 +158,31 @@ impl Runner<'_> {
         } else {
             texts.join(", ")
         });
+        Ok(())
+    }
+
+    /// Traps since the last `mark`: a trap is repeated until it is acknowledged.
+    fn traps(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
+        let repressed = now.accepted.of_method(Method::TrapRepress) - before.accepted.of_method(Method::TrapRepress);
+        out.push(format!(
+            "{} traps sent, {repressed} acknowledged",
+            now.traps - before.traps
+        ));
+        Ok(())
+    }
+
+    /// How often each event happened since the last `mark`.
+    fn counts(&self, name: &str, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let id = self.id(name)?;
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for entry in self.world()?.log()[self.mark.logged..]
+            .iter()
+            .filter(|e| e.manager == id)
+        {
+            *counts.entry(entry.event.code()).or_default() += 1;
+        }
+        out.extend(counts.iter().map(|(code, count)| format!("{count} {code}")));
         Ok(())
     }
 

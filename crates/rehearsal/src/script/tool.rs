@@ -64,7 +64,6 @@ impl Runner<'_> {
             mad
         })?;
         out.push(set.map_or_else(|| "no answer".to_owned(), |mad| format!("status {}", mad.status().0)));
-        self.world_mut()?.excuse();
         Ok(())
     }
 
