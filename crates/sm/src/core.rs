@@ -30,6 +30,8 @@ pub struct Sm {
     pub(crate) exchange: Exchange<Token>,
     pub(crate) stage: Stage,
     pub(crate) view: View,
+    /// What the last change was told of.
+    pub(crate) last_seen: Option<Arc<Fabric>>,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
     pub(crate) known_lids: BTreeMap<Guid, LidRange>,
@@ -74,6 +76,7 @@ impl Sm {
             exchange,
             stage: Stage::Idle,
             view: View::default(),
+            last_seen: None,
             inventory: None,
             known_lids: state.lids,
             declined: DeclinedByGuid::new(),
@@ -354,7 +357,10 @@ impl Sm {
         if local != PortNum::MANAGEMENT && own.is_some_and(|p| p.link.state == PortState::Down) {
             let what = format!("port {local} is DOWN: plug in a cable or choose another port");
             out.push(Output::Event(Event::LocalPortDown { what }));
-            // Nobody can be reached: neither others' managers nor anything to manage.
+            // Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
+            if self.view.role == Role::Master {
+                self.change_role(Role::Discovering, None, out);
+            }
             self.view.plan = None;
             let fabric = Fabric::clone(&inventory.fabric);
             self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
@@ -363,8 +369,8 @@ impl Sm {
         let fabric = &inventory.fabric;
         let (switches, hosts, links) = (fabric.switches().len(), fabric.host_count(), fabric.links().count());
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
-        if let Some(old) = &self.view.fabric {
-            let changes = diff(old, fabric).changes;
+        if let Some(old) = self.last_seen.replace(Arc::clone(fabric)) {
+            let changes = diff(&old, fabric).changes;
             out.extend(
                 changes
                     .iter()

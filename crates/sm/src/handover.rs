@@ -126,7 +126,7 @@ impl Sm {
         }
     }
 
-    fn change_role(&mut self, role: Role, other: Option<Guid>, out: &mut Vec<Output>) {
+    pub(crate) fn change_role(&mut self, role: Role, other: Option<Guid>, out: &mut Vec<Output>) {
         self.view.master = other;
         if self.view.role != role {
             self.view.role = role;

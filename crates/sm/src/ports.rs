@@ -51,7 +51,8 @@ fn end_port(settings: &mut PortSettings, policy: &Policy, sm_lid: Lid) {
     settings.sm_sl = policy.sm_sl;
     settings.m_key = policy.m_key;
     settings.m_key_lease_s = policy.m_key_lease_s;
-    settings.m_key_protect = policy.m_key_protect;
+    // Without a key the bits protect nothing, but they would look like a key that is not shown.
+    settings.m_key_protect = if policy.m_key == 0 { 0 } else { policy.m_key_protect };
     settings.subnet_prefix = policy.subnet_prefix;
     settings.subnet_timeout = policy.subnet_timeout;
 }

@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, blocks_to_read};
+use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
 use crate::{report, smp};
@@ -97,10 +98,7 @@ impl Sm {
         }
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key) {
             out.push(Output::Event(Event::MKeyRefused { what }));
-            let failures = report::Failures {
-                m_key: Some(self.config.policy.m_key),
-                ..report::Failures::none()
-            };
+            let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.view.plan = None;
             self.view.failed = 0;
             self.finish(&inventory, Fabric::clone(&inventory.fabric), installed, &failures);
@@ -131,7 +129,7 @@ impl Sm {
         let Some(outcome) = result.outcome else {
             self.view.plan = None;
             self.view.failed = 0;
-            let failures = report::Failures::none();
+            let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
             self.finish(
                 &inventory,
                 Fabric::clone(&inventory.fabric),
@@ -227,7 +225,7 @@ impl Sm {
         let failures = report::Failures {
             ports: failed_ports,
             nodes: failed_nodes,
-            m_key: None,
+            nothing_sent: None,
         };
         self.unwatched = unwatched(&inventory.fabric, &fabric);
         self.finish(inventory, fabric, installed, &failures);
@@ -256,6 +254,7 @@ impl Sm {
             ..inventory.clone()
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
+        self.last_seen.clone_from(&self.view.fabric);
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));

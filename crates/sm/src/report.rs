@@ -16,8 +16,17 @@ pub struct Failures {
     pub ports: BTreeSet<PortRef>,
     /// Nodes of which another Set failed: their ports are not activated.
     pub nodes: BTreeSet<NodeIdx>,
-    /// Nothing was sent because ports are guarded by another M_Key than this one.
-    pub m_key: Option<u64>,
+    /// Why nothing was sent at all.
+    pub nothing_sent: Option<NothingSent>,
+}
+
+/// Why a sweep ended without a Set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NothingSent {
+    /// Ports are guarded by another M_Key than this one.
+    MKey(u64),
+    /// No plan was accepted.
+    NoPlan,
 }
 
 impl Failures {
@@ -26,7 +35,15 @@ impl Failures {
         Self {
             ports: BTreeSet::new(),
             nodes: BTreeSet::new(),
-            m_key: None,
+            nothing_sent: None,
+        }
+    }
+
+    /// Nothing was sent.
+    pub fn nothing_sent(why: NothingSent) -> Self {
+        Self {
+            nothing_sent: Some(why),
+            ..Self::none()
         }
     }
 }
@@ -58,6 +75,9 @@ fn reason(
         .agents
         .get(at.node)
         .and_then(|a| a.troubles.get(&at.port).copied());
+    if trouble.is_none() && inventory.port_info(at).is_none() {
+        return PortReason::NotSeen;
+    }
     match port.link.phys {
         PhysState::Disabled => return PortReason::Disabled,
         PhysState::Sleep | PhysState::Polling | PhysState::PhyTest => return PortReason::NoLink,
@@ -68,11 +88,11 @@ fn reason(
     let failed = |end: PortRef| failures.ports.contains(&end) || failures.nodes.contains(&end.node);
     if let Some(trouble) = trouble {
         trouble
-    } else if let Some(key) = failures.m_key {
-        if guarded(port, key) {
-            PortReason::MKey
-        } else {
-            PortReason::NotOurs
+    } else if let Some(why) = failures.nothing_sent {
+        match why {
+            NothingSent::MKey(key) if guarded(port, key) => PortReason::MKey,
+            NothingSent::MKey(_) => PortReason::NotOurs,
+            NothingSent::NoPlan => PortReason::NoPlan,
         }
     } else if failed(at) || port.peer.is_some_and(failed) {
         PortReason::SetFailed
@@ -87,9 +107,11 @@ fn reason(
 
 /// True if the port's agent will refuse our Sets.
 fn guarded(port: &Port, key: u64) -> bool {
-    let held = port.settings.m_key;
-    // With protection bits set, agents show 0 to askers without the key.
-    held != key && (held != 0 || port.settings.m_key_protect != 0)
+    match port.settings.m_key {
+        // With protection bits set, agents show 0 to askers without the key.
+        0 => port.settings.m_key_protect != 0,
+        held => held != key,
+    }
 }
 
 /// The ports whose M_Key is not `key`, in words; `None` if there is none.

@@ -96,6 +96,10 @@ pub enum PortReason {
     DuplicateGuid,
     /// Not sent: dry run, watch or standby.
     NotOurs,
+    /// Its agent did not say, or cannot be asked from here: the other rail of an HCA.
+    NotSeen,
+    /// No plan was accepted, so nothing is sent.
+    NoPlan,
     /// None of the above: a defect.
     Unexplained,
 }
@@ -113,6 +117,8 @@ impl PortReason {
             Self::SetFailed => "SLV-PORTSTATE-0006",
             Self::DuplicateGuid => "SLV-PORTSTATE-0007",
             Self::NotOurs => "SLV-PORTSTATE-0008",
+            Self::NotSeen => "SLV-PORTSTATE-0009",
+            Self::NoPlan => "SLV-PORTSTATE-0010",
             Self::Unexplained => "SLV-PORTSTATE-0099",
         }
     }
@@ -129,6 +135,8 @@ impl fmt::Display for PortReason {
             Self::SetFailed => "a Set failed",
             Self::DuplicateGuid => "duplicate GUID behind it",
             Self::NotOurs => "not managed by this process",
+            Self::NotSeen => "its agent did not say, or is on another rail",
+            Self::NoPlan => "no plan was accepted",
             Self::Unexplained => "unexplained",
         })
     }
