@@ -85,7 +85,7 @@ impl ErrorKind {
 
     const fn advice(self) -> &'static str {
         match self {
-            Self::NotFound => "GET /api/v1/status; the paths are listed in docs/api.md",
+            Self::NotFound => "GET /api/v1/status is one; 'selvedge status --help' names the others",
             Self::BadRequest => "correct the request",
             Self::NoEmulator => "faults need 'selvedge run --fabric SPEC' or 'selvedge emulate'",
             Self::NoManager => "ask the process that runs 'selvedge run'",

@@ -117,7 +117,7 @@ pub fn print(out: &mut Out, done: &str, events: &Events) -> Result<(), CliError>
         }
     }
     if events.events.len() == 1 {
-        out.line("nothing else happened yet; see 'selvedge status events'")?;
+        out.line("nothing else happened so far")?;
     }
     Ok(())
 }

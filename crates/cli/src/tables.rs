@@ -218,6 +218,12 @@ pub fn status(status: &Status) -> Grid {
             },
         );
     }
+    traffic(status, row);
+    grid
+}
+
+/// What it took so far.
+fn traffic(status: &Status, mut row: impl FnMut(&str, String)) {
     row("sweeps", thousands(status.sweeps));
     let mads = &status.mads;
     let sent = format!(
@@ -235,5 +241,4 @@ pub fn status(status: &Status) -> Grid {
         "up time",
         format!("{}.{:03} s", status.uptime_ms / 1_000, status.uptime_ms % 1_000),
     );
-    grid
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use selvedge_api::{
-    Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Severity, Status, ports,
-};
+use selvedge_api::{Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Status, ports};
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
 
@@ -78,12 +76,6 @@ pub fn emulate(
 impl Emulation {
     fn no_manager<T>() -> Result<T, Error> {
         Err(ErrorKind::NoManager.error("this process only emulates a fabric"))
-    }
-
-    /// Notes something in the log.
-    pub fn note(&self, text: &str) {
-        self.events
-            .push(self.now(), Severity::Info, "SLV-DAEMON-0108", text.to_owned());
     }
 
     fn now(&self) -> Time {

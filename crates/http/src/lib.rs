@@ -10,7 +10,9 @@
 //! | `GET /api/v1/events?since=N` | [`Events`](selvedge_api::Events) after number N |
 //! | `POST /api/v1/sweep` | 202: everything will be discovered again |
 //! | `POST /api/v1/policy/reload` | 202: the configuration was read again |
-//! | `POST /api/v1/fault` | [`FaultReport`](selvedge_api::FaultReport); body [`FaultRequest`](selvedge_api::FaultRequest) |
+//! | `POST /api/v1/fault` | [`FaultReport`](selvedge_api::FaultReport) |
+//!
+//! The body of a fault is a [`FaultRequest`](selvedge_api::FaultRequest).
 //!
 //! A refusal is an [`Error`](selvedge_api::Error) with its code; its HTTP status is that of
 //! [`ErrorKind::http_status`](selvedge_api::ErrorKind::http_status), 400 for refusals with codes of other rooms.

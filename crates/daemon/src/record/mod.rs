@@ -1,8 +1,8 @@
 //! Records of everything that went into a manager, and replaying them.
 //!
 //! A record begins with what the manager was made of ([`Header`]). Then comes each input with its time and, after the
-//! manager handled it, the number of outputs and their digest. Results of jobs are not stored: a job is a pure function,
-//! so the replay runs it again.
+//! manager handled it, the number of outputs and their digest. Results of jobs are not stored: a job is a pure
+//! function, so the replay runs it again.
 
 mod bytes;
 mod digest;

@@ -1,0 +1,260 @@
+//! Managing emulated fabrics: once, as a daemon, from outside.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod support;
+
+use serde_json::Value;
+use support::{Lab, Process, wait_for};
+
+#[test]
+fn a_fabric_comes_up_once() {
+    let lab = Lab::new("once");
+    let outputs = [
+        "--lfts-out",
+        "lfts",
+        "--lids-out",
+        "lids",
+        "--sl2vl-out",
+        "sl2vl",
+        "--sl-out",
+        "sl",
+    ];
+    let run = ["run", "--fabric", "sx6536", "--once", "--json"];
+    let report = lab.run(&[&run[..], &outputs[..]].concat()).exits(0).json();
+    assert_eq!(
+        (&report["schema"], &report["outcome"]),
+        (&"selvedge.run".into(), &"good".into())
+    );
+    let fabric = &report["status"]["fabric"];
+    assert_eq!((&fabric["links"], &fabric["links_active"]), (&648.into(), &648.into()));
+    assert_eq!(report["status"]["role"], "master");
+    let verify = ["verify", "--fabric", "sx6536", "--lfts", "lfts", "--lids", "lids"];
+    lab.run(&verify).exits(0).says("judged good");
+    lab.run(&["run", "--fabric", "sx6536", "--once"])
+        .exits(0)
+        .says("648 of 648 links ACTIVE");
+}
+
+#[test]
+fn fabrics_of_odd_shapes() {
+    let lab = Lab::new("odd");
+    let switch = |id: usize, ports: usize| format!("Switch {ports} \"S-{id}\"\n");
+    let check = |name: &str, net: &str, code: i32, says: &str| {
+        let file = lab.write(name, net);
+        lab.run(&["run", "--fabric", &file, "--once"]).exits(code).says(says);
+    };
+    check("alone.net", &switch(1, 8), 0, "1 switches, 0 hosts");
+    check(
+        "large.net",
+        &(switch(1, 254) + "[254]\t\"H-1\"[1]\n\nHca 1 \"H-1\"\n[1] \"S-1\"[254]\n"),
+        0,
+        "1 of 1 links",
+    );
+    let pair = "Switch 4 \"S-1\"\n[1] \"H-1\"[1]\n\nHca 1 \"H-1\"\n[1] \"S-1\"[1]\n\n";
+    let other = "Switch 4 \"S-2\"\n[1] \"H-2\"[1]\n\nHca 1 \"H-2\"\n[1] \"S-2\"[1]\n";
+    // What the manager cannot see it cannot miss: it sits in one of two parts.
+    check("parts.net", &(pair.to_owned() + other), 0, "1 switches, 1 hosts");
+}
+
+#[test]
+fn a_dry_run_changes_nothing() {
+    let lab = Lab::new("dry");
+    let report = lab
+        .run(&["run", "--fabric", "mport:m=4,n=2", "--dry-run", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(report["status"]["mads"]["sets"], 0);
+    assert!(report["status"]["plan"]["changes"]["sets"].as_u64().unwrap() > 0);
+    let report = lab
+        .run(&["watch", "--fabric", "mport:m=4,n=2", "--once", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(report["status"]["mads"]["sets"], 0);
+}
+
+#[test]
+fn refusals_change_nothing_and_say_why() {
+    let lab = Lab::new("refused");
+    let cycle = [
+        "run",
+        "--fabric",
+        "ring:switches=5,hosts=1",
+        "--engine",
+        "minhop",
+        "--once",
+        "--json",
+    ];
+    let ran = lab
+        .run(&cycle)
+        .exits(4)
+        .complains("SLV-SM-0005")
+        .complains("SLV-SM-0006");
+    let report = ran.json();
+    assert_eq!(
+        (&report["outcome"], &report["status"]["mads"]["sets"]),
+        (&"refused".into(), &0.into())
+    );
+    let lids = ["run", "--fabric", "karytree:k=8,n=3", "--lmc", "7", "--once"];
+    lab.run(&lids).exits(4).complains("SLV-SM-0014").says("refused");
+    lab.run(&["run", "--fabric", "sx6536", "--once", "--engine", "nue"])
+        .exits(2)
+        .complains("known engines");
+    lab.run(&["run", "--fabric", "sx6536", "--once", "--at", "nobody"])
+        .exits(2)
+        .complains("no node \"nobody\"");
+    lab.run(&["run", "--port", "ibsim:nobody-there", "--once"])
+        .exits(3)
+        .complains("SLV-PORT-0001");
+    lab.run(&["run", "--port", "tcp:x", "--once"])
+        .exits(2)
+        .complains("SLV-PORT-0107");
+}
+
+#[test]
+fn lids_survive_in_the_state_folder() {
+    let lab = Lab::new("state");
+    let run = [
+        "run",
+        "--fabric",
+        "ring:switches=3,hosts=1",
+        "--once",
+        "--state",
+        "state",
+    ];
+    lab.run(&run).exits(0);
+    let lids = lab.read("state/guid2lid");
+    assert_eq!(lids.lines().filter(|line| !line.is_empty()).count(), 6);
+    // A port that was known by LID 77 gets it again.
+    let first = lids.lines().next().unwrap();
+    let guid = first.split(' ').next().unwrap();
+    lab.write("state/guid2lid", &lids.replace(first, &format!("{guid} 0x004d 0x004d")));
+    lab.run(&[&run[..], &["--lids-out", "lids"]].concat()).exits(0);
+    assert!(
+        lab.read("lids").contains(&format!("{guid} 0x004d 0x004d")),
+        "{}",
+        lab.read("lids")
+    );
+    lab.write("state/guid2lid", "somebody else's\n");
+    lab.run(&run).exits(2).complains("SLV-STORE-0003").complains("line 1");
+    assert_eq!(lab.read("state/guid2lid"), "somebody else's\n");
+}
+
+#[test]
+fn a_record_replays() {
+    let lab = Lab::new("replay");
+    lab.run(&["run", "--fabric", "mport:m=4,n=2", "--once", "--record", "record"])
+        .exits(0);
+    lab.run(&["replay", "record"]).exits(0).says("every output is the same");
+    lab.run(&["replay", "--print", "record"])
+        .exits(0)
+        .says("SubnGetResp NodeInfo");
+    lab.write("no-record", "text");
+    lab.run(&["replay", "no-record"]).exits(2).complains("SLV-DAEMON-0004");
+}
+
+fn daemon(lab: &Lab, args: &[&str]) -> Process {
+    let process = lab.start(args);
+    wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
+    process
+}
+
+fn events(lab: &Lab) -> Vec<Value> {
+    let events = lab.run(&["status", "events", "--json"]).exits(0).json();
+    events["events"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_daemon_answers_breaks_heals_and_ends() {
+    let lab = Lab::new("daemon");
+    lab.run(&["status"]).exits(3).complains("SLV-HTTP-0003");
+    let error = lab.run(&["status", "--json"]).exits(3).err;
+    assert!(error.contains(r#""schema":"selvedge.error""#), "{error}");
+    let map = lab.write("map", "0x025e1e0100000000 \"rack 7\"\n");
+    let log = lab.path("log");
+    let run = [
+        "run",
+        "--fabric",
+        "sx6536",
+        "--node-name-map",
+        &map,
+        "--log-file",
+        &log,
+        "--state",
+        "state",
+    ];
+    let process = daemon(&lab, &run);
+    lab.run(&["status"]).exits(0).says("648 of 648").says("master");
+    for what in ["fabric", "nodes", "ports", "links", "plan", "findings", "events"] {
+        let schema = format!("\"schema\": \"selvedge.{what}\"");
+        lab.run(&["status", what, "--json"]).exits(0).says(&schema);
+        lab.run(&["status", what, "--csv"]).exits(0);
+    }
+    lab.run(&["status", "nodes"]).exits(0).says("rack 7");
+    lab.run(&["run", "--fabric", "sx6536", "--once", "--state", "state"])
+        .exits(2)
+        .complains("SLV-STORE-0002");
+    lab.run(&["run", "--fabric", "sx6536"])
+        .exits(3)
+        .complains("SLV-HTTP-0002");
+    let cut = lab.run(&["fault", "cut", "S-L1-1[19]"]).exits(0);
+    cut.says("- link \"S-L1-1\"[19]")
+        .says("forwarding entries changed")
+        .says("SUBNET UP");
+    lab.run(&["status", "fabric"]).exits(0).says("647");
+    lab.run(&["fault", "restore", "S-L1-1[19]"]).exits(0).says("+ link");
+    lab.run(&["fault", "cut", "0x025e1e0100000000[19]"])
+        .exits(0)
+        .says("- link \"rack 7\"[19]");
+    lab.run(&["fault", "kill", "nobody"]).exits(2).complains("SLV-EMU-0004");
+    lab.run(&["fault", "explode"]).exits(2).complains("SLV-EMU-0008");
+    lab.run(&["reload"]).exits(2).complains("SLV-API-0007");
+    let before = events(&lab).len();
+    process.signal("HUP");
+    wait_for("sweep after SIGHUP", || {
+        let new = events(&lab).split_off(before);
+        new.iter().any(|event| event["code"] == "SLV-SM-0007").then_some(())
+    });
+    std::fs::rename(&log, lab.path("log.old")).unwrap();
+    process.signal("USR1");
+    wait_for("new log file", || lab.folder().join("log").exists().then_some(()));
+    assert!(lab.read("log.old").contains("SUBNET UP"));
+    process.signal("TERM");
+    assert_eq!(process.exit_code(), Some(0));
+    lab.run(&["status"]).exits(3);
+}
+
+#[test]
+fn an_emulated_fabric_is_managed_from_outside() {
+    let lab = Lab::new("emulate");
+    let base = format!("selvedge-{}", std::process::id());
+    let emulator = lab.start(&["emulate", "--fabric", "mport:m=4,n=2", "--serve", &base]);
+    let port = format!("ibsim:{base}");
+    let socket = "selvedge/emulator.sock";
+    wait_for("emulator", || {
+        (lab.run(&["status", "fabric", "--socket", socket]).code == 0).then_some(())
+    });
+    lab.run(&["watch", "--port", &port, "--once"]).exits(0);
+    lab.run(&["run", "--port", &port, "--once"])
+        .exits(0)
+        .says("16 of 16 links ACTIVE");
+    let manager = daemon(&lab, &["run", "--port", &port, "--sweep-interval", "1"]);
+    lab.run(&["fault", "kill", "H-3"]).exits(0).says("kill \"H-3\"");
+    wait_for("seven hosts", || {
+        let status = lab.run(&["status", "--json"]);
+        (status.json()["status"]["fabric"]["hosts"] == 7 || status.json()["fabric"]["hosts"] == 7).then_some(())
+    });
+    manager.signal("INT");
+    assert_eq!(manager.exit_code(), Some(0));
+    emulator.signal("TERM");
+    assert_eq!(emulator.exit_code(), Some(0));
+}
+
+#[test]
+fn the_demo_tells_its_story() {
+    let lab = Lab::new("demo");
+    let ran = lab.run(&["demo"]).exits(0);
+    ran.says("648 of 648 links ACTIVE")
+        .says("- link")
+        .says("forwarding entries changed")
+        .says("+ link");
+}
