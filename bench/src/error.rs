@@ -55,9 +55,7 @@ pub enum BenchError {
         mad: String,
     },
     /// SLV-BENCH-0007: what is to be measured is not there.
-    #[error(
-        "SLV-BENCH-0007: no '{program}' beside this program: build it with 'cargo build --workspace', or use 'make bench'"
-    )]
+    #[error("SLV-BENCH-0007: no '{program}' beside this program: run 'cargo build --workspace', or 'make bench'")]
     NotBuilt {
         /// What was looked for.
         program: &'static str,

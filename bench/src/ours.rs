@@ -20,8 +20,10 @@ const LIMIT: Duration = Duration::from_secs(120);
 const STEP: Duration = Duration::from_micros(200);
 
 /// What one run found.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Run {
+    /// Routing engine of the plan that the judge accepted.
+    pub engine: String,
     /// Start of the process to its end, in seconds.
     pub process_s: f64,
     /// Start of the manager to the first time that the subnet was up, by its own clock, in seconds.
@@ -79,7 +81,7 @@ pub fn run(case: &Case, lab: &PeerLab, base: &str, program: &Path) -> Result<Run
         None => return Err(not_up(format!("not done after {} s; {}", LIMIT.as_secs(), said()))),
     }
     let text = fs::read_to_string(&answer).unwrap_or_default();
-    read(&text, process_s).ok_or_else(|| not_up("its JSON has no status.mads or status.first_up_ms".to_owned()))
+    read(&text, process_s).ok_or_else(|| not_up("its JSON lacks status.mads, .plan or .first_up_ms".to_owned()))
 }
 
 /// Waits for the end; kills what takes too long.
@@ -103,6 +105,7 @@ fn read(text: &str, process_s: f64) -> Option<Run> {
     let mads = status.get("mads")?;
     let count = |key: &str| mads.get(key)?.as_u64();
     Some(Run {
+        engine: status.get("plan")?.get("engine")?.as_str()?.to_owned(),
         process_s,
         bringup_s: status.get("first_up_ms")?.as_u64()? as f64 / 1e3,
         gets: count("gets")?,
@@ -121,9 +124,11 @@ mod tests {
             let got = read(text, 2.0).map(|run| (run.bringup_s, run.mads(), run.repeats));
             assert_eq!(got, want, "{text}");
         };
-        let good = r#"{"status": {"first_up_ms": 1500, "mads": {"gets": 3, "sets": 4, "repeats": 1, "others": 9}}}"#;
+        let good = r#"{"status": {"first_up_ms": 1500, "plan": {"engine": "updn", "lids": 3},
+                        "mads": {"gets": 3, "sets": 4, "repeats": 1, "others": 9}}}"#;
         check(good, Some((1.5, 7, 1)));
         check(&good.replace("1500", "null"), None);
+        check(&good.replace("engine", "motor"), None);
         check(&good.replace("repeats", "again"), None);
         check("", None);
     }

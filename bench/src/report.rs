@@ -65,8 +65,9 @@ impl Results {
                 let run = &ours.run;
                 let _ = writeln!(
                     text,
-                    "{},selvedge,,,{:.6},{:.6},{},{},{},{},{:.0},{:.2}",
+                    "{},selvedge,{},,{:.6},{:.6},{},{},{},{},{:.0},{:.2}",
                     head(ours.pair),
+                    run.engine,
                     run.bringup_s,
                     run.process_s,
                     run.gets,
@@ -160,11 +161,11 @@ fn times(result: &FabricResult) -> String {
     );
     let bringup = Spread::of(result.ours.iter().map(|s| s.run.bringup_s));
     let process = Spread::of(result.ours.iter().map(|s| s.run.process_s));
-    if let (Some(bringup), Some(process)) = (bringup, process) {
+    if let (Some(bringup), Some(process), Some(first)) = (bringup, process, result.ours.first()) {
         let _ = writeln!(
             text,
-            "| selvedge | minhop | 32 | {} | {process:.3} | {bringup:.3} | 1 |",
-            bringup.count
+            "| selvedge | {} | default | {} | {process:.3} | {bringup:.3} | 1 |",
+            first.run.engine, bringup.count
         );
     }
     for variant in result.variants() {
