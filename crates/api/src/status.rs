@@ -147,7 +147,7 @@ impl Body for Status {
 /// A run that has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// How it ended: `good`, `not_good`, `standby`, `refused` or `no_fabric`.
+    /// How it ended: `good`, `not_good`, `standby`, `refused`, `no_fabric` or `interrupted`.
     pub outcome: String,
     /// The exit code that goes with it.
     pub exit_code: u8,

@@ -141,7 +141,7 @@ fn inject(out: &mut Out, manager: &Manager, fault: &str) -> Result<(), CliError>
         }
         std::thread::park_timeout(Duration::from_millis(1));
     };
-    fault::print(out, &report.done, &events)
+    fault::print(out, &events)
 }
 
 fn settled(events: &Events) -> bool {

@@ -50,36 +50,57 @@ impl FaultArgs {
 
 /// Runs the command.
 pub fn run(args: &FaultArgs) -> Result<Exit, CliError> {
-    let client = args.socket.emulator();
+    let emulator = args.socket.emulator();
+    // Where the emulator has no manager inside, the one on the default socket tells what it does about it.
+    let inside = emulator.get::<Status>("status").is_ok();
+    let observer = if inside || args.socket.socket.is_some() {
+        emulator.clone()
+    } else {
+        args.socket.client()
+    };
+    let has_manager = inside || observer.get::<Status>("status").is_ok();
+    let last = |client: &Client| client.get::<Events>("events").map(|events| events.last);
+    let since = if has_manager { last(&observer)? } else { 0 };
     let request = FaultRequest {
         fault: args.fault.join(" "),
     };
-    let report = client.fault(&request)?;
-    let has_manager = client.get::<Status>("status").is_ok();
-    let events = if args.no_wait || !has_manager {
-        client.get(&format!("events?since={}", report.events_since))?
-    } else {
-        reaction(&client, report.events_since)?
+    let report = emulator.fault(&request)?;
+    let events = match (has_manager, args.no_wait) {
+        (true, false) => reaction(&observer, since, usize::from(inside))?,
+        (true, true) => observer.get(&format!("events?since={since}"))?,
+        (false, _) => Events {
+            last: 0,
+            dropped: 0,
+            events: Vec::new(),
+        },
     };
     let mut out = Out::new(args.format);
     if args.format.json {
         out.document(events)?;
     } else {
-        print(&mut out, &report.done, &events)?;
+        if !inside {
+            out.line(format!("done: {}", report.done))?;
+        }
+        print(&mut out, &events)?;
+        if has_manager && events.events.len() <= usize::from(inside) {
+            out.line("nothing else happened so far")?;
+        }
     }
     out.flush()?;
     Ok(Exit::Good)
 }
 
-/// Events until the manager has dealt with the fault, or nothing happens.
-fn reaction(client: &Client, since: u64) -> Result<Events, CliError> {
+/// Events until the manager has dealt with the fault, or nothing happens. `own` events are the fault itself.
+fn reaction(client: &Client, since: u64, own: usize) -> Result<Events, CliError> {
     let start = Instant::now();
     loop {
         let events: Events = client.get(&format!("events?since={since}"))?;
         let settled = events.events.iter().any(|event| ENDS.contains(&event.code.as_str()));
-        // The first event is the fault itself.
-        let noticed = events.events.len() > 1;
-        let patience = if noticed { SETTLE_WAIT } else { NOTICE_WAIT };
+        let patience = if events.events.len() > own {
+            SETTLE_WAIT
+        } else {
+            NOTICE_WAIT
+        };
         if settled || start.elapsed() > patience {
             return Ok(events);
         }
@@ -97,9 +118,9 @@ fn after(start_ns: u64, time_ns: u64) -> String {
 }
 
 /// Events with the time since the first of them.
-pub fn print(out: &mut Out, done: &str, events: &Events) -> Result<(), CliError> {
+pub fn print(out: &mut Out, events: &Events) -> Result<(), CliError> {
     let Some(first) = events.events.first() else {
-        return out.line(format!("done: {done}"));
+        return Ok(());
     };
     for run in events.events.chunk_by(|a, b| a.code == b.code) {
         for event in run.iter().take(RUN_MAX) {
@@ -115,9 +136,6 @@ pub fn print(out: &mut Out, done: &str, events: &Events) -> Result<(), CliError>
             let time = after(first.uptime_ns, event.uptime_ns);
             out.line(format!("{}  {} more like this", out.dim(&time), run.len() - RUN_MAX))?;
         }
-    }
-    if events.events.len() == 1 {
-        out.line("nothing else happened so far")?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! A manager's state in a few sentences.
 
 use selvedge_api::Status;
-use selvedge_verify::{Figures, Verdict};
+use selvedge_verify::{Figures, Severity, Verdict};
 
 use crate::out::thousands;
 
@@ -54,10 +54,14 @@ pub fn judged(verdict: &Verdict) -> String {
         hops_max,
         ..
     } = &verdict.figures;
-    let word = match (verdict.is_ok(), verdict.count(selvedge_verify::Severity::Warning)) {
+    let count = |severity, one: &str| match verdict.count(severity) {
+        1 => format!("1 {one}"),
+        more => format!("{} {one}s", thousands(more)),
+    };
+    let word = match (verdict.is_ok(), verdict.count(Severity::Warning)) {
         (true, 0) => "no errors".to_owned(),
-        (true, warnings) => format!("no errors, {} warnings", thousands(warnings)),
-        (false, _) => format!("{} errors", thousands(verdict.count(selvedge_verify::Severity::Error))),
+        (true, _) => format!("no errors, {}", count(Severity::Warning, "warning")),
+        (false, _) => count(Severity::Error, "error"),
     };
     let (reached, pairs) = (thousands(*host_pairs_reached), thousands(*host_pairs));
     format!(

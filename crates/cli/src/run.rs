@@ -141,10 +141,16 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
     let manager = &ended.running;
     let status = manager.status().map_err(selvedge_http::HttpError::from)?;
     let mut out = Out::new(format);
+    let interrupted = exit == Exit::Interrupted;
     if format.json {
         let ports = manager.ports().map(|ports| ports.ports).unwrap_or_default();
         out.document(api::Run {
-            outcome: ended.outcome.name().to_owned(),
+            outcome: if interrupted {
+                "interrupted"
+            } else {
+                ended.outcome.name()
+            }
+            .to_owned(),
             exit_code: exit as u8,
             status,
             ports_not_active: ports.into_iter().filter(|port| port.reason_code.is_some()).collect(),
@@ -159,6 +165,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
         out.grid(&tables::reasons(&status.ports_not_active))?;
     }
     let verdict = match ended.outcome {
+        _ if interrupted => out.bad("interrupted"),
         Outcome::Good => out.good("good"),
         Outcome::NotGood => out.bad("not good: see the events above"),
         Outcome::Standby => out.bad("another manager is master: nothing was changed"),

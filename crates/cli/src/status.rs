@@ -19,7 +19,7 @@ pub struct SocketArgs {
 }
 
 impl SocketArgs {
-    /// A client of the manager.
+    /// A client of the manager: on the socket that was given, else where managers listen.
     pub fn client(&self) -> Client {
         Client::new(&self.socket.clone().unwrap_or_else(|| existing_path(MANAGER_SOCKET)))
     }
@@ -87,7 +87,9 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
     let exit = match args.what {
         What::Summary => {
             let status: api::Status = client.get("status")?;
-            let exit = if status.up { Exit::Good } else { Exit::NotGood };
+            // A standby has nothing to bring up.
+            let is_good = status.up || status.role == api::Role::Standby;
+            let exit = if is_good { Exit::Good } else { Exit::NotGood };
             summary(&mut out, status)?;
             exit
         }

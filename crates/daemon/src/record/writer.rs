@@ -78,3 +78,48 @@ impl Recorder {
         self.file.as_mut()?.flush().err().map(Notice::RecordBroken)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use selvedge_sm::{Mode, PersistentState};
+    use selvedge_types::{Guid, PortNum};
+    use selvedge_wire::LocalPort;
+
+    use super::*;
+    use crate::record::read;
+
+    #[test]
+    fn a_record_ends_at_its_limit() {
+        let path = std::env::temp_dir().join(format!("selvedge-recorder-{}", std::process::id()));
+        let header = Header {
+            mode: Mode::Watch,
+            local: LocalPort {
+                node_guid: Guid(1),
+                port_guid: Guid(2),
+                port: PortNum::default(),
+            },
+            settings: selvedge_config::Settings::default(),
+            state: PersistentState::default(),
+        };
+        let mut recorder = Recorder::create(&path, &header, 2_000).unwrap();
+        let mut notices = Vec::new();
+        for time in 0..1_000 {
+            recorder.input(Time(time), &Input::Wake);
+            notices.extend(recorder.outputs(&[]));
+        }
+        assert!(matches!(notices[..], [Notice::RecordFull { .. }]), "{notices:?}");
+        assert!(fs::metadata(&path).unwrap().len() < 2_100);
+        let record = read(&path).unwrap();
+        fs::remove_file(path).unwrap();
+        assert_eq!(record.header.local, header.local);
+        assert!(record.entries.len() > 10);
+        assert!(
+            record
+                .entries
+                .iter()
+                .all(|entry| entry.outputs.is_some_and(|(count, _)| count == 0))
+        );
+    }
+}
