@@ -107,7 +107,8 @@ pub struct Exchange<T> {
     ready: VecDeque<AgentId>,
     /// Transaction ids to send again.
     repeats: VecDeque<u32>,
-    flights: BTreeMap<u32, Flight<T>>,
+    /// Boxed: a tree moves its values about, and a flight is 300 bytes.
+    flights: BTreeMap<u32, Box<Flight<T>>>,
     /// Sent requests in order of sending, with their time: time-outs come off the front.
     by_age: VecDeque<(Time, u32)>,
     /// As `by_age`, until they are stale.
@@ -271,14 +272,14 @@ impl<T> Exchange<T> {
         request.mad.set_transaction(TransactionId(u64::from(id)));
         self.flights.insert(
             id,
-            Flight {
+            Box::new(Flight {
                 token,
                 request,
                 agent,
                 repeats: 0,
                 sent_at: None,
                 counts: false,
-            },
+            }),
         );
         Some(id)
     }

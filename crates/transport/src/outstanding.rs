@@ -9,7 +9,8 @@ use std::time::Instant;
 /// Deadlines of answered requests stay in the heap until they come to its top, so it is bounded by the requests of
 /// one time-out period.
 pub(crate) struct Outstanding<T> {
-    waiting: BTreeMap<u64, (u64, T)>,
+    /// Boxed: a tree moves its values about, and a request is 270 bytes.
+    waiting: BTreeMap<u64, (u64, Box<T>)>,
     deadlines: BinaryHeap<Reverse<(Instant, u64, u64)>>,
     sequence: u64,
 }
@@ -28,13 +29,13 @@ impl<T> Outstanding<T> {
     /// Adds a request; an older one with the same id is forgotten.
     pub(crate) fn insert(&mut self, transaction: u64, deadline: Instant, request: T) {
         self.sequence += 1;
-        self.waiting.insert(transaction, (self.sequence, request));
+        self.waiting.insert(transaction, (self.sequence, Box::new(request)));
         self.deadlines.push(Reverse((deadline, self.sequence, transaction)));
     }
 
     /// Removes and returns the request that `transaction` answers.
     pub(crate) fn take(&mut self, transaction: u64) -> Option<T> {
-        self.waiting.remove(&transaction).map(|(_, request)| request)
+        self.waiting.remove(&transaction).map(|(_, request)| *request)
     }
 
     /// Removes and returns one request whose deadline has passed.
