@@ -184,8 +184,9 @@ pub fn emulate(lab: &PeerLab, spec: &str) -> Running {
     running
 }
 
-/// What `selvedge verify` says of the tables that were read back: its exit code and its output.
-pub fn judge(lab: &PeerLab, fabric: &str, survey: &Survey) -> (Option<i32>, String) {
+/// What `selvedge verify` says of the tables that were read back, on the fabric that `ibnetdiscover` sees from `node`:
+/// its exit code and its output.
+pub fn judge(lab: &PeerLab, node: &str, survey: &Survey) -> (Option<i32>, String) {
     let file = |name: &str, text: &str| {
         let path = lab.folder().join(name);
         fs::write(&path, text).unwrap();
@@ -193,8 +194,9 @@ pub fn judge(lab: &PeerLab, fabric: &str, survey: &Survey) -> (Option<i32>, Stri
     };
     let (lfts, lids) = survey.dump();
     let (lfts, lids) = (file("seen.lfts", &lfts), file("seen.lids", &lids));
+    let fabric = file("seen.topo", &lab.output(node, "ibnetdiscover", &[]).unwrap());
     let said = lab
-        .selvedge(&["verify", "--fabric", fabric, "--lfts", &lfts, "--lids", &lids])
+        .selvedge(&["verify", "--fabric", &fabric, "--lfts", &lfts, "--lids", &lids])
         .unwrap();
     (said.status.code(), format!("{}{}", said.stdout, said.stderr))
 }

@@ -1,0 +1,206 @@
+//! Two managers on one emulated fabric, ours and OpenSM's in every order: one is master, the other touches nothing, and
+//! when the master is killed the other takes over without changing a LID.
+
+// Helpers of tests panic as tests do; clippy knows only functions marked #[test].
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use selvedge_conformance::parse::{Fields, Plane};
+use selvedge_conformance::{HeavyLock, MadCounts, OpenSm, OpenSmOptions, PeerLab, Relay, Running, Survey, until};
+use selvedge_wire::Method;
+use support::{Fabric, LIMIT, emulate, lid_of, port, wait_sm_state};
+
+const SPEC: &str = "mport:m=4,n=2";
+/// Where the first manager sits.
+const FIRST: &str = "H-0";
+/// Where the second manager sits.
+const SECOND: &str = "H-7";
+/// From where the diagnostics look.
+const OBSERVER: &str = "H-3";
+
+/// A lab with an emulated fabric and a relay for the second manager.
+struct Stage {
+    lab: PeerLab,
+    plane: Plane,
+    relay: Relay,
+    _emulator: Running,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let lab = PeerLab::new().unwrap();
+        let plane = Fabric::new(&lab, SPEC).planes.remove(0);
+        let emulator = emulate(&lab, SPEC);
+        let relay = lab.relay().unwrap();
+        Self {
+            lab,
+            plane,
+            relay,
+            _emulator: emulator,
+        }
+    }
+
+    fn ours(&self, base: &str, node: &str, priority: u8) -> Running {
+        let (port, priority) = (port(base, node), priority.to_string());
+        self.lab
+            .start_daemon(&["run", "--port", &port, "--priority", &priority])
+            .unwrap()
+    }
+
+    fn opensm(&self, base: &str, node: &str, priority: u8) -> OpenSm {
+        let lines = vec![
+            format!("sm_priority {priority}"),
+            "sminfo_polling_timeout 500".to_owned(),
+        ];
+        let options = OpenSmOptions {
+            lines,
+            ..OpenSmOptions::default()
+        };
+        self.lab.opensm_through(base, node, &options).unwrap()
+    }
+
+    /// Waits until the manager at `node` is master and every host says so.
+    fn wait_master(&self, node: &str) {
+        let what = format!("every host to know the SM at {node}");
+        until(&what, LIMIT, String::new, || {
+            let want = u64::from(lid_of(&self.lab, node));
+            let hosts = self.plane.net.nodes.values().filter(|host| host.id.starts_with("H-"));
+            for host in hosts {
+                let info = self.lab.output(&host.id, "smpquery", &["-D", "portinfo", "0"])?;
+                let info = Fields::parse(&info);
+                if want == 0 || info.number("SMLid")? != want || info.text("LinkState")? != "Active" {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(()))
+        })
+        .unwrap();
+        wait_sm_state(&self.lab, OBSERVER, lid_of(&self.lab, node), "SMINFO_MASTER");
+    }
+
+    fn wait_standby(&self, node: &str) {
+        wait_sm_state(&self.lab, OBSERVER, lid_of(&self.lab, node), "SMINFO_STANDBY");
+    }
+
+    fn survey(&self) -> Survey {
+        Survey::take(&self.lab, OBSERVER).unwrap()
+    }
+
+    /// After a take-over: all is up, and neither LIDs nor entries changed.
+    fn assert_nothing_moved(&self, before: &Survey) {
+        let after = self.survey();
+        assert_eq!(after.lids(), before.lids());
+        assert_eq!(after.tables, before.tables);
+        assert!(
+            after
+                .links
+                .iter()
+                .filter(|line| line.peer.is_some())
+                .all(|line| line.is_active())
+        );
+    }
+}
+
+/// Sets of every class: a standby sends none.
+fn sets(counts: &MadCounts) -> u64 {
+    counts.count(|kind| kind.method == Method::Set)
+}
+
+#[test]
+fn two_of_ours() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let stage = Stage::new();
+    let first = stage.ours(stage.lab.base(), FIRST, 0);
+    stage.wait_master(FIRST);
+    // The higher priority of a late comer takes nothing from a master that works.
+    let mut second = stage.ours(stage.relay.base(), SECOND, 3);
+    stage.wait_standby(SECOND);
+    let before = stage.survey();
+    let sent = stage.relay.sent();
+    assert_eq!(sets(&sent), 0, "a standby sent:\n{sent}");
+    second.must_run().unwrap();
+    drop(first); // SIGKILL
+    stage.wait_master(SECOND);
+    stage.assert_nothing_moved(&before);
+    // Back again: the former master finds another one and stands by.
+    let _third = stage.ours(stage.lab.base(), FIRST, 0);
+    stage.wait_standby(FIRST);
+    stage.assert_nothing_moved(&before);
+}
+
+#[test]
+fn the_better_of_two_that_start_together() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let stage = Stage::new();
+    let _first = stage.ours(stage.lab.base(), FIRST, 0);
+    let _second = stage.ours(stage.relay.base(), SECOND, 0);
+    // Whichever came first, one is master and the other is not, and that stays so.
+    let states = until("one master and one standby", LIMIT, String::new, || {
+        let state = |node: &str| -> Option<String> {
+            let lid = lid_of(&stage.lab, node).to_string();
+            let asked = stage.lab.run(OBSERVER, "sminfo", &[&lid]).ok()?;
+            selvedge_conformance::parse::SmInfo::parse(&asked.stdout)
+                .ok()
+                .map(|info| info.state)
+        };
+        let mut states = [state(FIRST), state(SECOND)];
+        states.sort();
+        let done = states == [Some("SMINFO_MASTER".to_owned()), Some("SMINFO_STANDBY".to_owned())];
+        Ok(done.then_some(()))
+    });
+    states.unwrap();
+}
+
+#[test]
+fn opensm_is_master_and_ours_stands_by() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let stage = Stage::new();
+    let mut opensm = stage.opensm(stage.lab.base(), FIRST, 14);
+    opensm.wait_up(1, LIMIT).unwrap();
+    let _ours = stage.ours(stage.relay.base(), SECOND, 0);
+    stage.wait_standby(SECOND);
+    // A whole sweep of OpenSM's with us beside it.
+    opensm.heavy_sweep().unwrap();
+    opensm.wait_up(2, LIMIT).unwrap();
+    let before = stage.survey();
+    let sent = stage.relay.sent();
+    assert_eq!(sets(&sent), 0, "a standby sent:\n{sent}");
+    opensm.kill();
+    stage.wait_master(SECOND);
+    stage.assert_nothing_moved(&before);
+}
+
+#[test]
+fn ours_is_master_and_opensm_stands_by() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let stage = Stage::new();
+    let ours = stage.ours(stage.lab.base(), FIRST, 14);
+    stage.wait_master(FIRST);
+    let mut opensm = stage.opensm(stage.relay.base(), SECOND, 0);
+    opensm.wait_log("Entering STANDBY state", 1, LIMIT).unwrap();
+    stage.wait_standby(SECOND);
+    let before = stage.survey();
+    drop(ours); // SIGKILL
+    opensm.wait_log("Entering MASTER state", 1, LIMIT).unwrap();
+    opensm.wait_up(1, LIMIT).unwrap();
+    stage.wait_master(SECOND);
+    assert_eq!(stage.survey().lids(), before.lids());
+}
+
+/// OpenSM hands the subnet over to a standby of higher priority; ours refuses to be told, but sees that nobody is
+/// master any more and becomes it by itself.
+#[test]
+fn opensm_gives_way_to_ours() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let stage = Stage::new();
+    let mut opensm = stage.opensm(stage.lab.base(), FIRST, 0);
+    opensm.wait_up(1, LIMIT).unwrap();
+    let before = stage.survey();
+    let _ours = stage.ours(stage.relay.base(), SECOND, 15);
+    stage.wait_standby(SECOND);
+    opensm.heavy_sweep().unwrap();
+    opensm.wait_log("Entering STANDBY state", 1, LIMIT).unwrap();
+    stage.wait_master(SECOND);
+    stage.assert_nothing_moved(&before);
+}
