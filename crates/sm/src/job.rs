@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::SwitchIdx;
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes,
 };
 use selvedge_routing::{Engine, Options, UpDnOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Guid, Idx, Lid, LidRange};
+use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 
 use crate::event::Event;
@@ -130,7 +130,10 @@ impl Job {
                 return JobResult { outcome: None, events };
             }
         };
-        let previous = previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new);
+        let previous = match gained_capacity(fabric) {
+            true => None,
+            false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
+        };
         for engine in &self.policy.engines {
             match self.attempt(engine, &lids, previous.clone(), par) {
                 Ok(outcome) => {
@@ -202,6 +205,18 @@ impl Job {
             verdict: Arc::new(accepted.verdict),
         })
     }
+}
+
+/// True if a link between switches is up that carries nothing yet. Keeping every entry that is still good would leave
+/// it idle for ever, so tables are then balanced afresh, as OpenSM does when a switch port was reset. (A link that is
+/// lost, and hosts that come and go, move only what they must.)
+fn gained_capacity(fabric: &Fabric) -> bool {
+    let carries_nothing = |at: PortRef| {
+        fabric.node(at.node).is_switch() && fabric.port(at).is_some_and(|p| p.link.state != PortState::Active)
+    };
+    fabric
+        .links()
+        .any(|l| carries_nothing(l.a) && carries_nothing(l.b) && fabric.link_is_up(l.a))
 }
 
 /// What the switches hold, as tables: engines keep entries that are still good. `None` if nothing is known.
