@@ -336,14 +336,38 @@ impl Sm {
     pub(crate) fn rest(&mut self, now: Time) {
         self.superseded = 0;
         self.stage = Stage::Idle;
-        self.next_sweep = self.config.sweep_interval.map(|interval| now + interval);
+        // Without a link of our own there is one question to ask, and everything waits for its answer.
+        let interval = if self.is_cut_off() {
+            Some(self.config.poll_interval)
+        } else {
+            self.config.sweep_interval
+        };
+        self.next_sweep = interval.map(|interval| now + interval);
+    }
+
+    /// True if our own link is down. Port 0 of a switch has none.
+    fn is_cut_off(&self) -> bool {
+        let Some(inventory) = &self.inventory else { return false };
+        let port = inventory.fabric.port(inventory.local);
+        inventory.local.port != PortNum::MANAGEMENT && port.is_some_and(|p| p.link.state == PortState::Down)
+    }
+
+    /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
+    fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
+        out.push(Output::Event(Event::LocalPortDown { what }));
+        self.view.plan = None;
+        if self.view.role == Role::Master {
+            self.change_role(Role::Discovering, None, out);
+        }
+        self.rest(now);
     }
 
     fn discovered(&mut self, discovery: Discovery, now: Time, out: &mut Vec<Output>) {
-        let Some(local) = discovery.local_port().filter(|_| !discovery.found[0].incomplete) else {
+        // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
+        self.inventory = None;
+        let Some(local) = discovery.local_port().filter(|_| discovery.found[0].left_out.is_none()) else {
             let what = "its own node does not answer NodeInfo; is the port cabled and the driver loaded?".to_owned();
-            out.push(Output::Event(Event::LocalPortDown { what }));
-            return self.rest(now);
+            return self.cut_off(what, now, out);
         };
         let inventory = match Inventory::build(discovery.found, &discovery.links, (0, local)) {
             Ok(inventory) => Arc::new(inventory),
@@ -352,19 +376,12 @@ impl Sm {
                 return self.rest(now);
             }
         };
-        let own = inventory.fabric.port(inventory.local);
-        // Port 0 of a switch has no link.
-        if local != PortNum::MANAGEMENT && own.is_some_and(|p| p.link.state == PortState::Down) {
-            let what = format!("port {local} is DOWN: plug in a cable or choose another port");
-            out.push(Output::Event(Event::LocalPortDown { what }));
-            // Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
-            if self.view.role == Role::Master {
-                self.change_role(Role::Discovering, None, out);
-            }
-            self.view.plan = None;
+        self.inventory = Some(Arc::clone(&inventory));
+        if self.is_cut_off() {
             let fabric = Fabric::clone(&inventory.fabric);
             self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
-            return self.rest(now);
+            let what = format!("port {local} is DOWN: plug in a cable or choose another port");
+            return self.cut_off(what, now, out);
         }
         let fabric = &inventory.fabric;
         let (switches, hosts, links) = (fabric.switches().len(), fabric.host_count(), fabric.links().count());

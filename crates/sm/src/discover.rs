@@ -4,7 +4,7 @@
 //! is up, NodeInfo tells who is there and by which port it was entered. One answer gives a cable from both ends; cables
 //! between switches are asked from both all the same, because only that tells two switches with one GUID apart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
 use selvedge_wire::{
@@ -61,6 +61,8 @@ pub struct Discovery {
     /// Cables, from both ends.
     pub links: FoundLinks,
     by_guid: BTreeMap<Guid, usize>,
+    /// GUIDs that were reported as duplicate.
+    told: BTreeSet<Guid>,
     probes: u32,
     /// Answers so far.
     pub answers: u64,
@@ -73,6 +75,7 @@ impl Discovery {
             found: Vec::new(),
             links: BTreeMap::new(),
             by_guid: BTreeMap::new(),
+            told: BTreeSet::new(),
             probes: 0,
             answers: 0,
         }
@@ -164,7 +167,7 @@ impl Discovery {
             }
             Ask::Description(node) => format!("NodeDescription of {}", self.name(node)),
             Ask::Switch(node) => {
-                self.found[node].incomplete = true;
+                self.found[node].left_out = Some(PortReason::PeerSilent);
                 format!("SwitchInfo of {}; the switch is left out", self.name(node))
             }
             Ask::Port(node, port) => format!("PortInfo of {}[{port}]; the port is left out", self.name(node)),
@@ -202,10 +205,16 @@ impl Discovery {
         if let Some(from) = from {
             let to = (node, entered);
             let clash = |end: &(usize, PortNum), other| self.links.get(end).is_some_and(|old| *old != other);
-            if from == to || clash(&from, to) || clash(&to, from) {
-                // A switch whose cables contradict each other may be two: tables meant for one would steer the other.
-                self.found[node].incomplete |= info.kind == NodeKind::Switch;
-                return self.reject(Some(from), info, events);
+            let (clash_from, clash_to) = (clash(&from, to), clash(&to, from));
+            if clash_from {
+                // Two answers through one port of a known node: it is that node that may be two.
+                self.may_be_two(from.0, None, events);
+            }
+            if clash_to || from == to {
+                self.may_be_two(node, Some(from), events);
+            }
+            if clash_from || clash_to || from == to {
+                return;
             }
             self.links.insert(from, to);
             self.links.insert(to, from);
@@ -221,18 +230,36 @@ impl Discovery {
 
     /// One GUID seen at two places that cannot be one node.
     fn reject(&mut self, from: Option<(usize, PortNum)>, info: &NodeInfo, events: &mut Vec<Event>) {
-        let Some((node, port)) = from else { return };
-        self.found[node].ports[port.index()].trouble = Some(PortReason::DuplicateGuid);
-        let first = self
-            .by_guid
-            .get(&info.node_guid)
-            .map(|&n| self.name(n))
-            .unwrap_or_default();
-        let what = format!("{first} and the node behind {}[{port}]", self.name(node));
-        events.push(Event::DuplicateGuid {
-            guid: info.node_guid,
-            what,
-        });
+        let (Some(from), Some(&node)) = (from, self.by_guid.get(&info.node_guid)) else {
+            return;
+        };
+        self.found[from.0].ports[from.1.index()].trouble = Some(PortReason::DuplicateGuid);
+        self.tell_duplicate(node, Some(from), events);
+    }
+
+    /// The cables of a node contradict each other. Of two hosts the first is kept. A switch is left out: tables meant for
+    /// one would steer the other.
+    fn may_be_two(&mut self, node: usize, from: Option<(usize, PortNum)>, events: &mut Vec<Event>) {
+        if self.found[node].info.kind == NodeKind::Switch {
+            self.found[node].left_out = Some(PortReason::DuplicateGuid);
+        }
+        if let Some((peer, port)) = from {
+            self.found[peer].ports[port.index()].trouble = Some(PortReason::DuplicateGuid);
+        }
+        self.tell_duplicate(node, from, events);
+    }
+
+    /// Once per GUID: two big switches contradict each other at every cable.
+    fn tell_duplicate(&mut self, node: usize, from: Option<(usize, PortNum)>, events: &mut Vec<Event>) {
+        let guid = self.found[node].info.node_guid;
+        if !self.told.insert(guid) {
+            return;
+        }
+        let what = match from {
+            Some((peer, port)) => format!("{} and the node behind {}[{port}]", self.name(node), self.name(peer)),
+            None => format!("{} and another", self.name(node)),
+        };
+        events.push(Event::DuplicateGuid { guid, what });
     }
 
     fn same_node(&self, node: usize, info: &NodeInfo) -> bool {
@@ -250,7 +277,7 @@ impl Discovery {
             description: String::new(),
             switch: None,
             ports: vec![FoundPort::default(); usize::from(info.port_count) + 1],
-            incomplete: false,
+            left_out: None,
         });
         self.ask(node, Ask::Description(node), 0, out);
         if info.kind == NodeKind::Switch {

@@ -25,8 +25,8 @@ pub struct Found {
     pub switch: Option<SwitchInfo>,
     /// Position = port number.
     pub ports: Vec<FoundPort>,
-    /// An answer that its place in the fabric depends on never came.
-    pub incomplete: bool,
+    /// Why it cannot be taken into the fabric, if so: an answer that this depends on never came, or it may be two.
+    pub left_out: Option<PortReason>,
 }
 
 /// A port as discovery sees it.
@@ -87,16 +87,14 @@ impl Inventory {
     /// Freezes what was found. Incomplete nodes are left out.
     pub fn build(mut found: Vec<Found>, links: &FoundLinks, local: (usize, PortNum)) -> Result<Self, BuildError> {
         for (&(a, a_port), &(b, _)) in links {
-            if found[b].incomplete {
-                found[a].ports[a_port.index()]
-                    .trouble
-                    .get_or_insert(PortReason::PeerSilent);
+            if let Some(reason) = found[b].left_out {
+                found[a].ports[a_port.index()].trouble.get_or_insert(reason);
             }
         }
         let mut builder = FabricBuilder::new();
         let keys: Vec<Option<NodeKey>> = found
             .iter()
-            .map(|f| (!f.incomplete).then(|| builder.add(node_of(f))))
+            .map(|f| f.left_out.is_none().then(|| builder.add(node_of(f))))
             .collect();
         for (&(a, a_port), &(b, b_port)) in links {
             if let (Some(a), Some(b)) = (keys[a], keys[b]) {
@@ -107,7 +105,7 @@ impl Inventory {
         let fabric = builder.finish()?;
         let mut by_node: Vec<(Guid, Agent)> = found
             .into_iter()
-            .filter(|f| !f.incomplete)
+            .filter(|f| f.left_out.is_none())
             .map(|f| (f.info.node_guid, agent_of(f)))
             .collect();
         by_node.sort_by_key(|(guid, _)| *guid);

@@ -198,12 +198,20 @@ impl Job {
         let accepted = self
             .judge
             .judge(&self.inventory, &self.installed, &plan, change_set, par)
-            .map_err(|refusal| refusal.to_string())?;
+            .map_err(|refusal| in_words(&refusal))?;
         Ok(Outcome {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
         })
+    }
+}
+
+/// Why a plan is refused, and the path or cycle that shows it.
+fn in_words(refusal: &Refusal) -> String {
+    match refusal.verdict.errors().next().map(|first| first.witness.to_string()) {
+        Some(witness) if !witness.is_empty() => format!("{refusal}; {witness}"),
+        Some(_) | None => refusal.to_string(),
     }
 }
 

@@ -50,17 +50,15 @@ impl Sm {
             );
             self.exchange.submit(AgentId(at.node.0), get, Token::Unwatched);
         }
-        let silent = self.view.ports.iter().filter(|p| p.reason == PortReason::PeerSilent);
-        for (i, report) in silent.enumerate() {
-            let route = inventory
-                .agents
-                .get(report.port.node)
-                .and_then(|a| a.route.then(report.port.port));
-            if let Some(route) = route {
-                let knock = smp::get(AttributeId::NODE_INFO, 0, &route, m_key);
-                let agent = AgentId(KNOCKS | u32::try_from(i).unwrap_or(0));
-                self.exchange.submit(agent, knock, Token::Knock);
-            }
+        // Whatever state the port is in: it may have been set up before its peer fell silent.
+        let silent = inventory.agents.iter().flat_map(|agent| {
+            let silent = agent.troubles.iter().filter(|(_, why)| **why == PortReason::PeerSilent);
+            silent.filter_map(|(port, _)| agent.route.then(*port))
+        });
+        for (i, route) in silent.enumerate() {
+            let knock = smp::get(AttributeId::NODE_INFO, 0, &route, m_key);
+            let agent = AgentId(KNOCKS | u32::try_from(i).unwrap_or(0));
+            self.exchange.submit(agent, knock, Token::Knock);
         }
         self.stage = Stage::LightSweep { changed: false };
     }
