@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use selvedge_chassis::{Chassis, Egress, PortIdx, TableKind};
+use selvedge_chassis::{Chassis, Egress, PortIdx, SwitchData, TableKind};
 use selvedge_emulator::Emulator;
-use selvedge_fabric::NodeIdx;
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_plan::NO_PATH;
 use selvedge_sim::Time;
 use selvedge_sm::{Mode, Role};
-use selvedge_types::{Guid, IdxVec, Lid, PortState};
+use selvedge_types::{Guid, Idx, IdxVec, Lid, PortState};
 
-use crate::manager::{Life, Manager};
+use crate::manager::{AcceptedPlan, Life, Manager};
 use crate::subnet::{Subnets, ports_of};
 
 /// Something that must never happen.
@@ -86,7 +87,7 @@ pub(crate) struct Invariants {
     subnets: Subnets,
     active: IdxVec<PortIdx, bool>,
     /// LIDs held twice when last looked at; those are the fabric's own fault.
-    twice: BTreeSet<(PortIdx, Lid)>,
+    twice: BTreeSet<Conflict>,
     /// Loops there are just now, at the switch whose Set closed them.
     loops: BTreeSet<(NodeIdx, Lid)>,
     loops_met: u64,
@@ -155,7 +156,7 @@ impl Invariants {
         let newly_active = self.newly_active(chassis, &changes.links);
         self.invariant_tables_before_active(emulator, managers, &newly_active)?;
         if cables_moved || changes.settings || !changes.linear.is_empty() {
-            self.invariant_no_loops_at_bring_up(chassis, &changes.linear)?;
+            self.invariant_no_loops_at_bring_up(emulator, managers, &changes.linear)?;
         }
         self.invariant_one_master(now, emulator, managers)?;
         invariant_sets_are_judged(emulator, managers)?;
@@ -172,9 +173,10 @@ impl Invariants {
             let Some(at) = emulator.port_of(life.client) else {
                 continue;
             };
-            let twice = held_twice(chassis, &self.subnets);
-            if let Some(&(port, lid)) = twice.iter().find(|(port, _)| self.subnets.connected(*port, at)) {
-                return Err(lid_twice(chassis, &self.subnets, port, lid));
+            let mut twice = held_twice(chassis, &self.subnets).into_iter();
+            let here = |c: &Conflict| self.subnets.connected(c.first, at) && is_known(chassis, life, c);
+            if let Some(conflict) = twice.find(here) {
+                return Err(conflict.violation(chassis));
             }
             let lids = live_lids(chassis, &self.subnets, self.subnets.group(at));
             for &switch in chassis.fabric().switches().iter() {
@@ -224,8 +226,8 @@ impl Invariants {
         newly
     }
 
-    /// A Set never makes a LID conflict. Moved cables may: then it is there until the manager has seen it. Two masters
-    /// that do not know of each other yet may, too.
+    /// A Set never makes a LID conflict between ports that its manager knew of. Moved cables may: then it is there until
+    /// the manager has seen it. Two masters that do not know of each other yet may, too.
     fn invariant_lids_are_unique(
         &mut self,
         chassis: &Chassis,
@@ -233,34 +235,41 @@ impl Invariants {
         cables_moved: bool,
     ) -> Result<(), Violation> {
         let twice = held_twice(chassis, &self.subnets);
-        let masters = lives(managers)
-            .filter(|(_, life)| life.sm.role() == Role::Master)
-            .count();
-        let new = twice.difference(&self.twice).next().copied();
-        if let (Some((port, lid)), false, true) = (new, cables_moved, masters < 2) {
-            return Err(lid_twice(chassis, &self.subnets, port, lid));
+        let mut masters = lives(managers)
+            .map(|(_, life)| life)
+            .filter(|life| life.sm.role() == Role::Master);
+        if let (Some(master), None, false) = (masters.next(), masters.next(), cables_moved) {
+            let mut new = twice.difference(&self.twice);
+            if let Some(conflict) = new.find(|c| is_known(chassis, master, c)) {
+                return Err(conflict.violation(chassis));
+            }
         }
         self.twice = twice;
         Ok(())
     }
 
     /// While a subnet is brought up for the first time, its tables hold no loop, however few of them are written. When
-    /// routes change in a running subnet, loops between old and new tables come and go: they are counted.
-    fn invariant_no_loops_at_bring_up(&mut self, chassis: &Chassis, written: &[NodeIdx]) -> Result<(), Violation> {
+    /// routes change, loops between old and new tables come and go: they are counted.
+    fn invariant_no_loops_at_bring_up(
+        &mut self,
+        emulator: &Emulator,
+        managers: &[Manager],
+        written: &[NodeIdx],
+    ) -> Result<(), Violation> {
+        let chassis = emulator.chassis();
         self.loops.retain(|&(switch, lid)| loops(chassis, switch, lid));
         for &switch in written {
             let Some(own) = chassis.port_at(switch, 0) else {
                 continue;
             };
-            let group = self.subnets.group(own);
-            let lids = live_lids(chassis, &self.subnets, group);
+            let plan = self
+                .only_master(emulator, managers, own)
+                .and_then(|life| life.accepted.as_ref());
+            let lids = live_lids(chassis, &self.subnets, self.subnets.group(own));
             let Some(&lid) = lids.iter().find(|&&lid| loops(chassis, switch, lid)) else {
                 continue;
             };
-            let mut actives = self.active.iter_enumerated().filter(|(_, active)| **active);
-            let is_running =
-                actives.any(|(port, _)| chassis.wire(port).num().get() != 0 && self.subnets.group(port) == group);
-            if !is_running {
+            if plan.is_some_and(|plan| self.holds_only(chassis, own, plan)) {
                 return Err(Violation::Loop {
                     lid,
                     switch: node_name(chassis, switch),
@@ -269,6 +278,25 @@ impl Invariants {
             self.loops_met += u64::from(self.loops.insert((switch, lid)));
         }
         Ok(())
+    }
+
+    /// True if all blocks in the switches of a subnet are empty or as in this plan.
+    fn holds_only(&self, chassis: &Chassis, own: PortIdx, accepted: &AcceptedPlan) -> bool {
+        let group = self.subnets.group(own);
+        let switches = chassis.fabric().switches().iter().copied();
+        let mut here = switches.filter(|&s| chassis.port_at(s, 0).is_some_and(|p| self.subnets.group(p) == group));
+        here.all(|node| {
+            let planned = accepted
+                .fabric
+                .find(chassis.node_guid(node))
+                .and_then(|n| accepted.fabric.switch_index(n));
+            let held = chassis.switch(node).map(SwitchData::linear_blocks).unwrap_or_default();
+            let tables = &accepted.plan.tables;
+            held.iter().enumerate().all(|(block, entries)| {
+                let is_planned = |s| block < tables.blocks() && tables.block(s, block) == entries;
+                entries.iter().all(|&e| e == NO_PATH) || planned.is_some_and(is_planned)
+            })
+        })
     }
 
     /// A port goes ACTIVE only when its switch holds every block of the plan.
@@ -291,7 +319,11 @@ impl Invariants {
                 .flatten()
                 .filter(|&node| wire.num().get() != 0 && chassis.is_switch(node))
             {
-                let guid: Guid = chassis.fabric().node(node).guid;
+                // It lost its tables after they were read back: the trap about its links is on its way.
+                if accepted.boots.get(node.to_usize()) != Some(&chassis.boots(node)) {
+                    continue;
+                }
+                let guid: Guid = chassis.node_guid(node);
                 let planned = accepted.fabric.find(guid).and_then(|n| accepted.fabric.switch_index(n));
                 let (Some(planned), Some(held)) = (planned, chassis.switch(node)) else {
                     continue;
@@ -409,8 +441,27 @@ fn live_lids(chassis: &Chassis, subnets: &Subnets, group: PortIdx) -> Vec<Lid> {
     ranges.flat_map(|range| range.iter()).collect()
 }
 
-/// Live ports that hold a LID which another live port of their subnet holds, too.
-fn held_twice(chassis: &Chassis, subnets: &Subnets) -> BTreeSet<(PortIdx, Lid)> {
+/// Two live ports of one subnet that hold the same LID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Conflict {
+    first: PortIdx,
+    second: PortIdx,
+    lid: Lid,
+}
+
+impl Conflict {
+    fn violation(self, chassis: &Chassis) -> Violation {
+        let [first, second] = [self.first, self.second].map(|port| port_name(chassis, port));
+        Violation::LidTwice {
+            lid: self.lid,
+            first,
+            second,
+        }
+    }
+}
+
+/// Every pair of neighbours among the live ports that hold one LID.
+fn held_twice(chassis: &Chassis, subnets: &Subnets) -> BTreeSet<Conflict> {
     let mut held: Vec<(PortIdx, Lid, PortIdx)> = Vec::new();
     for &port in subnets.live() {
         let range = chassis.port(port).settings().lids;
@@ -419,27 +470,26 @@ fn held_twice(chassis: &Chassis, subnets: &Subnets) -> BTreeSet<(PortIdx, Lid)> 
         }
     }
     held.sort_unstable();
-    let mut twice = BTreeSet::new();
-    for pair in held.windows(2) {
-        let ((group, lid, first), (other, same, second)) = (pair[0], pair[1]);
-        if (group, lid) == (other, same) {
-            twice.extend([(first, lid), (second, lid)]);
-        }
-    }
-    twice
+    let same = |pair: &&[(PortIdx, Lid, PortIdx)]| (pair[0].0, pair[0].1) == (pair[1].0, pair[1].1);
+    let pairs = held.windows(2).filter(same);
+    pairs
+        .map(|pair| Conflict {
+            first: pair[0].2,
+            second: pair[1].2,
+            lid: pair[0].1,
+        })
+        .collect()
 }
 
-fn lid_twice(chassis: &Chassis, subnets: &Subnets, port: PortIdx, lid: Lid) -> Violation {
-    let twice = held_twice(chassis, subnets);
-    let other = twice
-        .iter()
-        .find(|(p, l)| *l == lid && *p != port && subnets.connected(*p, port));
-    let second = other.map_or_else(String::new, |(p, _)| port_name(chassis, *p));
-    Violation::LidTwice {
-        lid,
-        first: port_name(chassis, port),
-        second,
-    }
+/// True if a manager's plan is for both ports. It cannot help a LID held by a port that did not answer it.
+fn is_known(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
+    let Some(accepted) = &life.accepted else { return false };
+    let knows = |port: PortIdx| {
+        let at = chassis.port_ref(port);
+        let node = accepted.fabric.find(chassis.node_guid(at.node));
+        node.is_some_and(|node| accepted.plan.lids.base(PortRef { node, port: at.port }).is_some())
+    };
+    knows(conflict.first) && knows(conflict.second)
 }
 
 /// True if packets to `lid` that are at `switch` never leave the switches.

@@ -32,6 +32,8 @@ pub(crate) struct Life {
     pub sm: Sm,
     /// What will be done later.
     pub pending: Vec<(Time, Pending)>,
+    /// How often each node had been switched on when the last sweep began.
+    pub boots: Arc<Vec<u32>>,
     /// The plan that was accepted last, and the fabric it is for.
     pub accepted: Option<AcceptedPlan>,
 }
@@ -39,6 +41,8 @@ pub(crate) struct Life {
 /// A plan that the judge let pass.
 #[derive(Clone, Debug)]
 pub(crate) struct AcceptedPlan {
+    /// How often each node had been switched on when the sweep behind it began.
+    pub boots: Arc<Vec<u32>>,
     pub fabric: Arc<Fabric>,
     pub plan: Arc<Plan>,
 }

@@ -132,6 +132,7 @@ impl Rehearsal {
             client,
             sm,
             pending: Vec::new(),
+            boots: Arc::default(),
             accepted: None,
         });
         self.hand(id, Input::Start)
@@ -296,8 +297,7 @@ impl Rehearsal {
     pub fn is_quiet(&self) -> bool {
         let at_rest = |life: &Life| life.pending.is_empty() && life.sm.is_resting();
         // A datagram on its way is an event in the near future; one that a hung agent holds is none.
-        self.emulator.next_event().is_none_or(|at| at > self.now + QUIET)
-            && self.lives().all(|(_, life)| at_rest(life))
+        self.emulator.next_event().is_none_or(|at| at > self.now + QUIET) && self.lives().all(|(_, life)| at_rest(life))
     }
 
     /// Sends a request from an end port as a diagnostic tool would, and waits for its answer, `None` if there is none
@@ -412,7 +412,9 @@ impl Rehearsal {
                 inventory,
                 result,
             } => {
+                let boots = self.life(id).map(|life| Arc::clone(&life.boots)).unwrap_or_default();
                 let accepted = result.outcome.as_ref().map(|outcome| AcceptedPlan {
+                    boots,
                     fabric: Arc::clone(&inventory.fabric),
                     plan: Arc::clone(&outcome.plan),
                 });
@@ -449,11 +451,17 @@ impl Rehearsal {
                         .push((now + PERSIST_COST, Pending::Persisted { id, state }));
                 }
                 Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
-                Output::Event(event) => self.log.push(LogEntry {
-                    at: now,
-                    manager: id,
-                    event,
-                }),
+                Output::Event(event) => {
+                    if matches!(event, Event::SweepStarted { .. }) {
+                        let chassis = self.emulator.chassis();
+                        life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
+                    }
+                    self.log.push(LogEntry {
+                        at: now,
+                        manager: id,
+                        event,
+                    });
+                }
             }
         }
         Ok(())
