@@ -15,8 +15,10 @@ pub struct Finding {
     pub severity: Severity,
     /// True if it would be an error but the operator accepted it.
     pub accepted: bool,
-    /// In words, with its witness.
+    /// In words.
     pub text: String,
+    /// The path or cycle that shows it, in words; empty where the text says all.
+    pub witness: String,
     /// The same for programs: the fault's own fields and the witness.
     pub detail: serde_json::Value,
 }

@@ -44,6 +44,16 @@ pub enum CliError {
         /// What the operating system said.
         cause: io::Error,
     },
+    /// SLV-CLI-0005: neither a fabric that can be generated nor a file.
+    #[error("SLV-CLI-0005: '{text}' is neither a fabric that can be generated nor a file{meant}; known: {known}")]
+    NoFabric {
+        /// What was asked for.
+        text: String,
+        /// `; did you mean '…'?`, or empty.
+        meant: String,
+        /// Examples of what can be generated.
+        known: String,
+    },
     /// SLV-CLI-0002: a file that cannot be written.
     #[error("SLV-CLI-0002: cannot write {}: {cause}; name a file in a folder that exists", path.display())]
     Write {

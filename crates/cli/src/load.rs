@@ -59,6 +59,13 @@ pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
     match spec.parse()? {
         Spec::Generated(recipe) => Ok(recipe.fabric()?),
         Spec::File(path) => {
+            if !path.exists() && path.components().count() == 1 {
+                return Err(CliError::NoFabric {
+                    text: spec.to_owned(),
+                    meant: Spec::nearest(spec),
+                    known: Spec::examples().collect::<Vec<_>>().join(", "),
+                });
+            }
             let loaded = read(&path.display().to_string(), &bytes(&path)?)?;
             warn(loaded.warnings.iter());
             Ok(loaded.fabric)

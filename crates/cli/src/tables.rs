@@ -101,10 +101,14 @@ pub fn events(events: &Events) -> Grid {
 
 /// Findings, one a row.
 pub fn findings(findings: &Findings) -> Grid {
-    let mut grid = Grid::new(&["severity", "finding"]);
+    let mut grid = Grid::new(&["severity", "finding", "witness"]);
     for finding in &findings.findings {
         let accepted = if finding.accepted { " (accepted)" } else { "" };
-        grid.row([format!("{}{accepted}", finding.severity), finding.text.clone()]);
+        grid.row([
+            format!("{}{accepted}", finding.severity),
+            finding.text.clone(),
+            finding.witness.clone(),
+        ]);
     }
     grid
 }

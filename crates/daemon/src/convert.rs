@@ -75,6 +75,7 @@ pub fn findings(verdict: &Verdict, names: &Names) -> api::Findings {
             severity: severity(finding.severity),
             accepted: finding.accepted,
             text: names.apply_text(&finding.to_string()),
+            witness: names.apply_text(&finding.witness.to_string()),
             detail: serde_json::to_value(finding).unwrap_or_default(),
         })
         .collect();

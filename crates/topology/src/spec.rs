@@ -180,6 +180,12 @@ impl Spec {
     pub fn examples() -> impl Iterator<Item = &'static str> {
         GENERATORS.iter().map(|g| g.example)
     }
+
+    /// `; did you mean '…'?` if a generator's name is close to `word`, else nothing.
+    #[must_use]
+    pub fn nearest(word: &str) -> String {
+        hint(word, &GENERATORS.iter().map(|g| g.name).collect::<Vec<_>>())
+    }
 }
 
 /// `; did you mean '…'?` if one of `known` is close to `word`, else nothing.
