@@ -59,7 +59,8 @@ pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
     match spec.parse()? {
         Spec::Generated(recipe) => Ok(recipe.fabric()?),
         Spec::File(path) => {
-            if !path.exists() && path.components().count() == 1 {
+            let bare_word = path.components().count() == 1 && path.extension().is_none();
+            if bare_word && !path.exists() {
                 return Err(CliError::NoFabric {
                     text: spec.to_owned(),
                     meant: Spec::nearest(spec),

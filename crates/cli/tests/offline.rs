@@ -97,6 +97,7 @@ fn fabrics_that_cannot_be_had_are_refused_with_advice() {
     check("karitree:k=2,n=2", "SLV-TOPOLOGY-0001", "did you mean 'karytree'?");
     check("karytree:k=2,m=2", "SLV-TOPOLOGY-0002", "known:");
     check("missing.net", "SLV-CLI-0001", "missing.net");
+    check("sx6356", "SLV-CLI-0005", "did you mean 'sx6536'?");
     let cut = "Switch 8 \"S-1\"\n[1] \"H-1\"[1]\n[2] \"H-";
     check(&lab.write("cut.net", cut), "SLV-TOPOLOGY-", "cut.net");
     check(&lab.write("empty.net", ""), "SLV-TOPOLOGY-0010", "no node");
