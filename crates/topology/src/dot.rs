@@ -1,13 +1,13 @@
 //! A fabric as a Graphviz graph.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
-use selvedge_fabric::{Fabric, NodeIdx};
+use selvedge_fabric::{Fabric, Node, NodeIdx};
 use selvedge_types::Idx;
 
-use crate::NodeNames;
 use crate::text::printable;
+use crate::{NodeNames, is_aggregation_node};
 
 /// How hosts are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,13 +18,15 @@ pub enum DotHosts {
     Folded,
 }
 
-/// An undirected graph: switches as boxes in ranks by their distance from hosts, parallel cables as one edge with
-/// their number.
+/// An undirected graph: switches as boxes, parallel cables as one line as thick as they are many.
+///
+/// Where switches stand at different distances from hosts, as in a tree, each distance is a rank and keeps its order;
+/// everywhere else a layout by springs shows more.
 #[must_use]
 pub fn write_dot(fabric: &Fabric, names: &NodeNames, hosts: DotHosts) -> String {
-    let mut text = String::from("graph fabric {\n  rankdir=BT;\n  node [shape=box, fontsize=10];\n");
     let is_drawn = |idx: NodeIdx| hosts == DotHosts::Each || fabric.node(idx).is_switch();
-    let edges = edges(fabric);
+    let distances = distances(fabric);
+    let edges = edges(fabric, &distances);
     let mut folded: BTreeMap<NodeIdx, usize> = BTreeMap::new();
     for (&(a, b), &count) in &edges {
         for (switch, other) in [(a, b), (b, a)] {
@@ -33,19 +35,26 @@ pub fn write_dot(fabric: &Fabric, names: &NodeNames, hosts: DotHosts) -> String 
             }
         }
     }
-    // Writing to a String cannot fail.
     let mut ranks: BTreeMap<usize, Vec<NodeIdx>> = BTreeMap::new();
-    for (idx, distance) in distances(fabric).into_iter().filter(|&(idx, _)| is_drawn(idx)) {
-        ranks.entry(distance).or_default().push(idx);
+    for (idx, &distance) in fabric.nodes().indices().zip(&distances) {
+        if is_drawn(idx) {
+            ranks.entry(distance).or_default().push(idx);
+        }
     }
+    let has_ranks = {
+        let switches = fabric.switches().iter().map(|idx| distances[idx.to_usize()]);
+        switches.collect::<BTreeSet<_>>().len() > 1
+    };
+    let mut text = head(has_ranks, ranks.values().map(Vec::len).max().unwrap_or(0));
     for nodes in ranks.values() {
-        text.push_str("  { rank=same;\n");
+        text.push_str("  {\n");
         for &idx in nodes {
             let node = fabric.node(idx);
             let hosts = folded
                 .get(&idx)
                 .map_or_else(String::new, |n| format!("\\n{n} host ports"));
             let shape = if node.is_switch() { "" } else { ", shape=ellipse" };
+            // Writing to a String cannot fail, here and below.
             let _ = writeln!(
                 text,
                 "    n{} [label=\"{}{hosts}\"{shape}];",
@@ -53,35 +62,59 @@ pub fn write_dot(fabric: &Fabric, names: &NodeNames, hosts: DotHosts) -> String 
                 label(names.label(node))
             );
         }
+        if has_ranks {
+            text.push_str("    rank=same;\n");
+            for pair in nodes.windows(2) {
+                let _ = writeln!(text, "    n{} -- n{} [style=invis];", pair[0].0, pair[1].0);
+            }
+        }
         text.push_str("  }\n");
     }
     for (&(a, b), &count) in edges.iter().filter(|&(&(a, b), _)| is_drawn(a) && is_drawn(b)) {
-        let number = if count > 1 {
-            format!(" [label=\"{count}\"]")
+        let width = if count > 1 {
+            format!(" [penwidth={count}, tooltip=\"{count} cables\"]")
         } else {
             String::new()
         };
-        let _ = writeln!(text, "  n{} -- n{}{number};", a.0, b.0);
+        let _ = writeln!(text, "  n{} -- n{}{width};", a.0, b.0);
     }
     text.push_str("}\n");
     text
 }
 
-/// Cables between each pair of nodes.
-fn edges(fabric: &Fabric) -> BTreeMap<(NodeIdx, NodeIdx), usize> {
+/// The graph's own attributes; `widest` is the number of nodes in the widest rank.
+fn head(has_ranks: bool, widest: usize) -> String {
+    let layout = if has_ranks {
+        // The wider a rank, the flatter its lines: more height keeps them apart.
+        let quarters = widest.clamp(2, 40);
+        format!("rankdir=BT; ranksep={}.{:02};", quarters / 4, quarters % 4 * 25)
+    } else {
+        "layout=neato; overlap=false;".to_owned()
+    };
+    // Nodes are drawn over the lines, so that no name is crossed out.
+    let node = "shape=box, style=filled, fillcolor=white, fontsize=10";
+    format!("graph fabric {{\n  {layout} splines=line; outputorder=edgesfirst;\n  node [{node}];\n")
+}
+
+/// Cables between each pair of nodes, the one nearer to hosts first: that one is drawn lower.
+fn edges(fabric: &Fabric, distances: &[usize]) -> BTreeMap<(NodeIdx, NodeIdx), usize> {
     let mut edges = BTreeMap::new();
+    let place = |idx: NodeIdx| (distances[idx.to_usize()], idx);
     for link in fabric.links() {
-        let pair = (link.a.node.min(link.b.node), link.a.node.max(link.b.node));
+        let (a, b) = (link.a.node, link.b.node);
+        let pair = if place(a) <= place(b) { (a, b) } else { (b, a) };
         *edges.entry(pair).or_default() += 1;
     }
     edges
 }
 
-/// Each node's distance from the nearest host; what no host reaches comes last.
-fn distances(fabric: &Fabric) -> Vec<(NodeIdx, usize)> {
+/// Each node's distance from the nearest host; what no host reaches comes last. Aggregation nodes are no hosts here:
+/// they sit in switches of any rank.
+fn distances(fabric: &Fabric) -> Vec<usize> {
     let mut distance = vec![None; fabric.nodes().len()];
     let mut queue: VecDeque<NodeIdx> = VecDeque::new();
-    for (idx, _) in fabric.nodes().iter_enumerated().filter(|(_, n)| !n.is_switch()) {
+    let is_host = |node: &Node| !node.is_switch() && !is_aggregation_node(node);
+    for (idx, _) in fabric.nodes().iter_enumerated().filter(|(_, n)| is_host(n)) {
         distance[idx.to_usize()] = Some(0);
         queue.push_back(idx);
     }
@@ -95,8 +128,7 @@ fn distances(fabric: &Fabric) -> Vec<(NodeIdx, usize)> {
             }
         }
     }
-    let all = fabric.nodes().indices().zip(distance);
-    all.map(|(idx, d)| (idx, d.unwrap_or(usize::MAX))).collect()
+    distance.into_iter().map(|d| d.unwrap_or(usize::MAX)).collect()
 }
 
 fn label(name: &str) -> String {
@@ -116,30 +148,41 @@ mod tests {
             panic!("{spec}")
         };
         let text = write_dot(&recipe.fabric().unwrap(), &NodeNames::default(), hosts);
-        let body: Vec<&str> = text.lines().skip(3).map(str::trim).collect();
-        assert_eq!(body.join("\n"), want, "{spec}");
+        let lines = text.lines().filter(|line| !line.starts_with("  node"));
+        assert_eq!(lines.map(str::trim).collect::<Vec<_>>().join("\n"), want, "{spec}");
     }
 
     #[test]
-    fn hosts_are_folded_or_drawn() {
-        let folded = r#"{ rank=same;
+    fn trees_have_ranks() {
+        let folded = r#"graph fabric {
+rankdir=BT; ranksep=0.50; splines=line; outputorder=edgesfirst;
+{
 n0 [label="S-L1-0\n2 host ports"];
 n1 [label="S-L1-1\n2 host ports"];
+rank=same;
+n0 -- n1 [style=invis];
 }
-{ rank=same;
+{
 n2 [label="S-L2-0"];
+rank=same;
 }
-n0 -- n2 [label="2"];
-n1 -- n2 [label="2"];
+n0 -- n2 [penwidth=2, tooltip="2 cables"];
+n1 -- n2 [penwidth=2, tooltip="2 cables"];
 }"#;
         check("pgft:m=2x2,w=1x1,p=1x2", DotHosts::Folded, folded);
-        let drawn = r#"{ rank=same;
+    }
+
+    #[test]
+    fn others_have_none() {
+        let drawn = r#"graph fabric {
+layout=neato; overlap=false; splines=line; outputorder=edgesfirst;
+{
 n1 [label="H-0", shape=ellipse];
 }
-{ rank=same;
+{
 n0 [label="S-0"];
 }
-n0 -- n1;
+n1 -- n0;
 }"#;
         check("single:ports=2,hosts=1", DotHosts::Each, drawn);
     }
