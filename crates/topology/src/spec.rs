@@ -91,6 +91,30 @@ pub enum SpecError {
         /// What contradicts.
         source: BuildError,
     },
+    /// SLV-TOPOLOGY-0007: neither a file nor a generator.
+    #[error("SLV-TOPOLOGY-0007: there is no file and no generator called '{text}'{hint}; generators: {known}")]
+    NotFound {
+        /// What was asked for.
+        text: String,
+        /// `; did you mean …?`, or nothing.
+        hint: String,
+        /// Every generator.
+        known: String,
+    },
+}
+
+impl SpecError {
+    /// For a specification that was taken for a file, and there is no such file.
+    #[must_use]
+    pub fn not_found(text: &str) -> Self {
+        let names: Vec<&str> = GENERATORS.iter().map(|g| g.name).collect();
+        let forgot_colon = GENERATORS.iter().find(|g| text.starts_with(g.name));
+        Self::NotFound {
+            text: text.to_owned(),
+            hint: forgot_colon.map_or_else(|| hint(text, &names), |g| format!("; did you mean '{}'?", g.example)),
+            known: names.join(", "),
+        }
+    }
 }
 
 /// A generator: its name, keys of its own, and an example that works.
@@ -155,6 +179,9 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
+        if text.trim().is_empty() {
+            return Err(SpecError::not_found(text));
+        }
         let (name, rest) = text.split_once(':').map_or((text, None), |(n, r)| (n, Some(r)));
         if let Some(generator) = GENERATORS.iter().find(|g| g.name == name) {
             return Ok(Self::Generated(Given::parse(generator, rest.unwrap_or(""))?.recipe()?));
@@ -253,10 +280,13 @@ impl<'a> Given<'a> {
                 wraps: self.generator.name == "torus",
                 hosts: self.or("hosts", 1)?,
             },
-            "ring" => Shape::Grid {
-                dimensions: vec![self.required("switches")?],
-                wraps: true,
-                hosts: self.or("hosts", 1)?,
+            "ring" => match self.required("switches")? {
+                0 => return Err(self.bad("switches", "0", "at least 1")),
+                switches => Shape::Grid {
+                    dimensions: vec![switches],
+                    wraps: true,
+                    hosts: self.or("hosts", 1)?,
+                },
             },
             "random" => Shape::Random {
                 switches: self.required("switches")?,
@@ -455,7 +485,23 @@ mod tests {
         check("ring:switches=8,mtu=1500", &["4096"]);
         check("ring:switches=8,vls=3", &["15 data lanes"]);
         check("ring:switches=8,remove-links=101%", &["1%"]);
+        check("ring:switches=0", &["0003", "switches=0", "at least 1"]);
         check("ring:switches=99999999999", &["not too large"]);
+    }
+
+    #[test]
+    fn what_is_no_file_may_be_a_generator() {
+        let check = |text: &str, want: &str| {
+            let error = SpecError::not_found(text).to_string();
+            let want =
+                format!("SLV-TOPOLOGY-0007: there is no file and no generator called '{text}'{want}; generators: ");
+            assert!(error.starts_with(&want), "{error}");
+        };
+        check("sx6356", "; did you mean 'sx6536'?");
+        check("tours", "; did you mean 'torus'?");
+        check("torus4x4", "; did you mean 'torus:4x4x4,hosts=1'?");
+        check("fabric.topo", "");
+        assert_eq!(" ".parse::<Spec>(), Err(SpecError::not_found(" ")));
     }
 
     #[test]

@@ -71,7 +71,10 @@ impl Plane {
 pub fn single(recipe: &Recipe, ports: u8, hosts: u32) -> Result<Plane, SpecError> {
     let taken = u64::from(hosts) * u64::from(recipe.ports_per_plane());
     if u64::from(ports) < taken.max(1) {
-        let want = format!("at least the {taken} ports that the hosts take, and at least 1");
+        let want = match taken {
+            0 => "at least 1".to_owned(),
+            taken => format!("at least the {taken} ports that the hosts take"),
+        };
         return Err(recipe.bad("ports", &ports.to_string(), &want));
     }
     let size = Size {
