@@ -2,11 +2,12 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use common::{peers, vectors};
 use selvedge_wire::fuzz_body::decode_encode_print;
-use selvedge_wire::{DecodeError, MAD_LEN, Mad};
+use selvedge_wire::{DecodeError, MAD_LEN, Mad, Payload};
 
 #[test]
 fn only_256_bytes_are_a_mad() {
@@ -144,4 +145,27 @@ fn the_stored_corpus_holds() {
         count += 1;
     }
     assert!(count >= seeds().len(), "{count} files");
+}
+
+/// What the corpus does not contain, a fuzzer finds late and `cargo test` never.
+#[test]
+fn the_corpus_has_every_attribute_and_trap() {
+    let (mut attributes, mut traps) = (BTreeSet::new(), BTreeSet::new());
+    for entry in std::fs::read_dir(corpus()).expect("the corpus") {
+        let bytes = std::fs::read(entry.expect("an entry").path()).expect("a file");
+        let Some(Ok(payload)) = Mad::new_checked(&bytes).ok().as_ref().and_then(Payload::of) else {
+            continue;
+        };
+        let line = payload.to_string();
+        attributes.extend(line.split(' ').next().map(str::to_owned));
+        if let Payload::Notice(notice) = payload {
+            traps.extend(notice.trap().map(|trap| trap.number()));
+        }
+    }
+    let wanted = "ClassPortInfo GUIDInfo LinearForwardingTable MulticastForwardingTable NodeDescription NodeInfo Notice \
+                  P_KeyTable PortCounters PortCountersExtended PortInfo SLtoVLMappingTable SMInfo SwitchInfo \
+                  VLArbitrationTable";
+    assert_eq!(attributes.into_iter().collect::<Vec<_>>().join(" "), wanted);
+    let known = [64, 65, 66, 67, 128, 129, 130, 131, 144, 145, 256, 257, 258, 259];
+    assert_eq!(traps, BTreeSet::from(known));
 }
