@@ -91,30 +91,12 @@ pub enum SpecError {
         /// What contradicts.
         source: BuildError,
     },
-    /// SLV-TOPOLOGY-0007: neither a file nor a generator.
-    #[error("SLV-TOPOLOGY-0007: there is no file and no generator called '{text}'{hint}; generators: {known}")]
-    NotFound {
-        /// What was asked for.
-        text: String,
-        /// `; did you mean …?`, or nothing.
-        hint: String,
-        /// Every generator.
-        known: String,
+    /// SLV-TOPOLOGY-0007: an empty specification.
+    #[error("SLV-TOPOLOGY-0007: no fabric is named; give a file, or a generator as {example}")]
+    Empty {
+        /// A complete specification.
+        example: &'static str,
     },
-}
-
-impl SpecError {
-    /// For a specification that was taken for a file, and there is no such file.
-    #[must_use]
-    pub fn not_found(text: &str) -> Self {
-        let names: Vec<&str> = GENERATORS.iter().map(|g| g.name).collect();
-        let forgot_colon = GENERATORS.iter().find(|g| text.starts_with(g.name));
-        Self::NotFound {
-            text: text.to_owned(),
-            hint: forgot_colon.map_or_else(|| hint(text, &names), |g| format!("; did you mean '{}'?", g.example)),
-            known: names.join(", "),
-        }
-    }
 }
 
 /// A generator: its name, keys of its own, and an example that works.
@@ -180,7 +162,7 @@ impl FromStr for Spec {
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
         if text.trim().is_empty() {
-            return Err(SpecError::not_found(text));
+            return Err(SpecError::Empty { example: "sx6536" });
         }
         let (name, rest) = text.split_once(':').map_or((text, None), |(n, r)| (n, Some(r)));
         if let Some(generator) = GENERATORS.iter().find(|g| g.name == name) {
@@ -208,10 +190,13 @@ impl Spec {
         GENERATORS.iter().map(|g| g.example)
     }
 
-    /// `; did you mean '…'?` if a generator's name is close to `word`, else nothing.
+    /// `; did you mean '…'?` if `word` begins with a generator's name or is close to one, else nothing.
     #[must_use]
     pub fn nearest(word: &str) -> String {
-        hint(word, &GENERATORS.iter().map(|g| g.name).collect::<Vec<_>>())
+        match GENERATORS.iter().find(|g| word.starts_with(g.name)) {
+            Some(generator) => format!("; did you mean '{}'?", generator.example),
+            None => hint(word, &GENERATORS.iter().map(|g| g.name).collect::<Vec<_>>()),
+        }
     }
 }
 
@@ -491,17 +476,14 @@ mod tests {
 
     #[test]
     fn what_is_no_file_may_be_a_generator() {
-        let check = |text: &str, want: &str| {
-            let error = SpecError::not_found(text).to_string();
-            let want =
-                format!("SLV-TOPOLOGY-0007: there is no file and no generator called '{text}'{want}; generators: ");
-            assert!(error.starts_with(&want), "{error}");
-        };
+        let check = |text: &str, want: &str| assert_eq!(Spec::nearest(text), want, "{text}");
         check("sx6356", "; did you mean 'sx6536'?");
         check("tours", "; did you mean 'torus'?");
         check("torus4x4", "; did you mean 'torus:4x4x4,hosts=1'?");
-        check("fabric.topo", "");
-        assert_eq!(" ".parse::<Spec>(), Err(SpecError::not_found(" ")));
+        check("fabric", "");
+        check("", "");
+        let error = " ".parse::<Spec>().expect_err("nothing").to_string();
+        assert!(error.starts_with("SLV-TOPOLOGY-0007: no fabric is named"), "{error}");
     }
 
     #[test]
