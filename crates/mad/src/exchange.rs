@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use selvedge_sim::Time;
 use selvedge_types::TransactionId;
-use selvedge_wire::{Datagram, Mad};
+use selvedge_wire::{Class, Datagram, Mad};
 
 /// An agent, as the user numbers them: requests to one agent share its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -294,14 +294,16 @@ impl<T> Exchange<T> {
         id
     }
 
-    /// The request this datagram belongs to: same id, class, attribute and modifier.
+    /// The request this datagram belongs to: same id, class, attribute, modifier and directed route. Ids begin at 1 in
+    /// every process, so an answer that an agent held back may meet a request of the process that came after.
     fn find(&self, mad: &Mad) -> Option<u32> {
         let id = u32::try_from(mad.transaction().0 & 0xFFFF_FFFF).ok()?;
         let flight = self.flights.get(&id).filter(|f| f.sent_at.is_some())?;
         let request = &flight.request.mad;
         let same = (request.class(), request.attribute(), request.modifier())
             == (mad.class(), mad.attribute(), mad.modifier());
-        same.then_some(id)
+        let same_way = request.class() != Class::SubnDirected || request.route() == mad.route();
+        (same && same_way).then_some(id)
     }
 
     fn repeat_or_fail(&mut self, id: u32) -> Option<Ended<T>> {
@@ -373,7 +375,8 @@ impl<T> Exchange<T> {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_wire::{Address, AttributeId, Class, Method};
+    use selvedge_types::PortNum;
+    use selvedge_wire::{Address, AttributeId, DirectedRoute, Method};
 
     use super::*;
 
@@ -434,6 +437,26 @@ mod tests {
         other.mad.set_transaction(TransactionId(99));
         assert!(ex.received(&other).is_none());
         assert_eq!(ex.counters().stray, 2);
+    }
+
+    #[test]
+    fn an_answer_comes_by_the_same_route() {
+        let mut ex = Exchange::new(CONFIG);
+        let along = |ports: &[u8]| {
+            let ports: Vec<PortNum> = ports.iter().map(|&p| PortNum::new(p).unwrap()).collect();
+            let route = DirectedRoute::new(&ports).unwrap();
+            let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &route);
+            Datagram {
+                address: Address::DIRECTED,
+                mad,
+            }
+        };
+        ex.submit(AgentId(0), along(&[1, 4]), 7);
+        let sent = drain(&mut ex, Time::ZERO);
+        let mut stale = answer(&along(&[1, 3]));
+        stale.mad.set_transaction(sent[0].mad.transaction());
+        assert!(ex.received(&stale).is_none(), "an answer to an earlier process");
+        assert!(ex.received(&answer(&sent[0])).is_some());
     }
 
     #[test]
