@@ -307,7 +307,11 @@ impl Sm {
     fn step(&mut self, now: Time, out: &mut Vec<Output>) -> bool {
         match std::mem::take(&mut self.stage) {
             Stage::Discovering(discovery) => self.discovered(*discovery, now, out),
-            Stage::Electing { inventory, others } => self.elected(inventory, &others, now, out),
+            Stage::Electing {
+                inventory,
+                others,
+                silent,
+            } => self.elected(inventory, (&others, silent), now, out),
             Stage::Reading {
                 inventory, installed, ..
             } => self.tables_read(inventory, installed, now, out),

@@ -32,6 +32,8 @@ pub enum SweepReason {
     Again,
     /// A manager that was not found asked who we are.
     Asked,
+    /// Another manager did not answer.
+    Unanswered,
     /// Time for another look.
     Interval,
 }
@@ -46,6 +48,7 @@ impl fmt::Display for SweepReason {
             Self::MasterLost => f.write_str("the loss of the master"),
             Self::Again => f.write_str("what failed in the last sweep"),
             Self::Asked => f.write_str("a question by a manager that was not found"),
+            Self::Unanswered => f.write_str("another manager that does not answer"),
             Self::Interval => f.write_str("the time since the last one"),
         }
     }

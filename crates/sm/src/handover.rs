@@ -69,18 +69,19 @@ impl Sm {
         self.stage = Stage::Electing {
             inventory,
             others: BTreeMap::new(),
+            silent: 0,
         };
     }
 
     /// Takes another manager's SMInfo. One that shows IsSM but does not answer is treated as gone.
     pub(crate) fn other_sm(&mut self, at: PortRef, answer: Option<&Mad>, events: &mut Vec<Event>) {
-        let Stage::Electing { others, .. } = &mut self.stage else {
+        let Stage::Electing { others, silent, .. } = &mut self.stage else {
             return;
         };
         match ok(answer).map(|mad| SmInfo::parse(mad.smp_data())) {
             Some(Ok(info)) => drop(others.insert(info.guid, (at, info))),
             Some(Err(error)) => events.push(Event::BadDatagram { why: error.to_string() }),
-            None => {}
+            None => *silent += 1,
         }
     }
 
@@ -88,16 +89,13 @@ impl Sm {
     pub(crate) fn elected(
         &mut self,
         inventory: Arc<Inventory>,
-        others: &BTreeMap<Guid, (PortRef, SmInfo)>,
+        (others, silent): (&BTreeMap<Guid, (PortRef, SmInfo)>, usize),
         now: Time,
         out: &mut Vec<Output>,
     ) {
         let own = self.own_sm_info();
-        // Somebody asked us while we looked, and we did not find him: he came when we had passed. Both of us may then
-        // think that nobody else is there.
-        let missed = others.is_empty() && own.state == SmState::Discovering && self.act_count != self.asked_before;
-        if missed && self.sweep_reason != SweepReason::Asked {
-            self.sweep_due = Some(SweepReason::Asked);
+        if let Some(reason) = self.look_again(&own, others.is_empty(), silent) {
+            self.sweep_due = Some(reason);
             return;
         }
         let superior = others
@@ -123,6 +121,21 @@ impl Sm {
                 self.change_role(Role::Master, None, out);
                 self.begin_reading(inventory);
             }
+        }
+    }
+
+    /// Why a manager that is about to become master must look once more, if it must.
+    fn look_again(&self, own: &SmInfo, nobody: bool, silent: usize) -> Option<SweepReason> {
+        match self.sweep_reason {
+            // Once is enough; and a lost master has been silent for long.
+            SweepReason::Asked | SweepReason::Unanswered | SweepReason::MasterLost => None,
+            _ if own.state != SmState::Discovering => None,
+            // It may have been busy setting LIDs when it ended, after we had read them.
+            _ if silent > 0 => Some(SweepReason::Unanswered),
+            // Somebody asked us while we looked, and we did not find him: he came when we had passed. Both of us may
+            // then think that nobody else is there.
+            _ if nobody && self.act_count != self.asked_before => Some(SweepReason::Asked),
+            _ => None,
         }
     }
 

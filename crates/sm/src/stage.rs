@@ -56,6 +56,8 @@ pub enum Stage {
         inventory: Arc<Inventory>,
         /// Who answered.
         others: BTreeMap<Guid, (PortRef, SmInfo)>,
+        /// How many did not.
+        silent: usize,
     },
     /// Reading forwarding tables.
     Reading {
