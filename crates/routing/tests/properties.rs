@@ -181,6 +181,39 @@ fn small_and_odd_fabrics() {
     }
 }
 
+/// Two of the largest switches, full: cables between their ports 1 and 254, hosts on all others.
+#[test]
+fn switches_of_254_ports() {
+    let mut net = common::Net::default();
+    let (a, b) = (net.switch(1, 254), net.switch(2, 254));
+    net.link(a, b);
+    net.link_at(a, 254, b, Some(254));
+    for _ in 0..252 {
+        net.host(a);
+        net.host(b);
+    }
+    let fabric = net.finish();
+    let lids = common::number(&fabric, 0);
+    for engine in Engine::ALL {
+        let tables = route(engine, &fabric, &lids, &Options::default()).tables;
+        let mut through = [0; 256];
+        for (lid, _) in lids.by_lid() {
+            for switch in tables.switch_indices() {
+                through[usize::from(tables.get(switch, lid))] += 1;
+                assert!(
+                    common::walk(&fabric, &lids, &tables, switch, lid).is_some(),
+                    "LID {lid}"
+                );
+            }
+        }
+        // Of both switches: port 0 leads to the switch, 2 to 253 to a host, 1 and 254 to half of the hosts on the other
+        // side, 1 to the other switch as well.
+        let mut want = [2; 256];
+        (want[1], want[254], want[usize::from(NO_PATH)]) = (254, 252, 0);
+        assert_eq!(through, want, "{engine:?}");
+    }
+}
+
 #[test]
 fn parts_do_not_reach_each_other() {
     let mut net = common::Net::default();
