@@ -1,6 +1,6 @@
 //! One seed, a tree of named generators.
 
-use rand::{RngCore, SeedableRng};
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 
 /// Where a generator comes from: a number and the path of names below it.
@@ -38,7 +38,7 @@ impl Seed {
     }
 }
 
-/// A generator of uniform numbers; implements `rand::RngCore`, so all of `rand` works on it.
+/// A generator of uniform numbers.
 #[derive(Clone, Debug)]
 pub struct Rng(Pcg64);
 
@@ -48,7 +48,12 @@ impl Rng {
     /// # Panics
     /// If `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        rand::Rng::random_range(&mut self.0, 0..bound)
+        self.0.random_range(0..bound)
+    }
+
+    /// All 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0.next_u64()
     }
 
     /// True with the probability `ratio`.
@@ -59,20 +64,6 @@ impl Rng {
     /// Puts a slice into random order (Fisher–Yates).
     pub fn shuffle<T>(&mut self, slice: &mut [T]) {
         rand::seq::SliceRandom::shuffle(slice, &mut self.0);
-    }
-}
-
-impl RngCore for Rng {
-    fn next_u32(&mut self) -> u32 {
-        self.0.next_u32()
-    }
-
-    fn next_u64(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-
-    fn fill_bytes(&mut self, bytes: &mut [u8]) {
-        self.0.fill_bytes(bytes);
     }
 }
 
