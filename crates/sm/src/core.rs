@@ -382,8 +382,10 @@ impl Sm {
         };
         self.inventory = Some(Arc::clone(&inventory));
         if self.is_cut_off() {
-            let fabric = Fabric::clone(&inventory.fabric);
+            let (fabric, sweeps) = (Fabric::clone(&inventory.fabric), self.view.sweeps);
             self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
+            // Nothing was swept: front ends say that there is no fabric.
+            self.view.sweeps = sweeps;
             let what = format!("port {local} is DOWN: plug in a cable or choose another port");
             return self.cut_off(what, now, out);
         }
