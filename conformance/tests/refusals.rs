@@ -119,7 +119,11 @@ fn an_m_key_that_forbids_sets() {
         .selvedge(&["run", "--port", &port(relay.base(), "H-3"), "--once"])
         .unwrap();
     assert_coded(&said, REFUSED, "M_Key");
-    assert!(said.stderr.contains("--m-key"), "no advice in:\n{}", said.stderr);
+    assert!(
+        said.stderr.contains("give the key (m_key)"),
+        "no advice in:\n{}",
+        said.stderr
+    );
     let sent = relay.sent();
     assert_eq!(sent.subnet_sets(), 0, "{sent}");
 
@@ -181,5 +185,9 @@ fn a_configuration_with_an_unknown_key() {
     ];
     let said = lab.selvedge(&arguments).unwrap();
     assert_coded(&said, USAGE, "SLV-CONFIG-");
-    assert!(said.stderr.contains("did you mean 'engines'"), "{}", said.stderr);
+    assert!(
+        said.stderr.contains("did you mean 'routing.engines'"),
+        "{}",
+        said.stderr
+    );
 }
