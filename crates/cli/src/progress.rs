@@ -6,10 +6,12 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use selvedge_api::Severity;
 use selvedge_daemon::{LogSink, Manager, Running};
-use selvedge_sm::StageName;
+use selvedge_sm::{StageName, View};
 
-/// How often the bar is drawn.
-const INTERVAL: Duration = Duration::from_millis(40);
+/// How often is looked whether the manager has ended: what `--once` waits too long at most.
+const STEP: Duration = Duration::from_millis(1);
+/// The bar is drawn every so many steps.
+const DRAW_STEPS: u32 = 40;
 
 /// A bar on standard error; invisible if that is no terminal.
 pub fn bar() -> ProgressBar {
@@ -26,21 +28,31 @@ pub fn bar() -> ProgressBar {
     bar
 }
 
-/// Draws what a manager does until it ends, or until `done` says so.
+/// Draws what a manager does until it ends, or until `done`, asked as often as is drawn, says so.
 pub fn follow(bar: &ProgressBar, running: &Running, mut done: impl FnMut(&Manager) -> bool) {
-    while !running.is_finished() && !done(&running.manager) {
-        let view = running.manager.view();
-        if view.stage == StageName::Idle {
-            bar.set_message("");
-            bar.set_length(0);
-        } else {
-            bar.set_message(view.stage.to_string());
-            bar.set_length(view.progress.total);
-            bar.set_position(view.progress.done);
+    let mut steps = 0_u32;
+    while !running.is_finished() {
+        if steps.is_multiple_of(DRAW_STEPS) {
+            if done(&running.manager) {
+                break;
+            }
+            draw(bar, &running.manager.view());
         }
-        std::thread::park_timeout(INTERVAL);
+        steps = steps.wrapping_add(1);
+        std::thread::park_timeout(STEP);
     }
     bar.finish_and_clear();
+}
+
+fn draw(bar: &ProgressBar, view: &View) {
+    if view.stage == StageName::Idle {
+        bar.set_message("");
+        bar.set_length(0);
+    } else {
+        bar.set_message(view.stage.to_string());
+        bar.set_length(view.progress.total);
+        bar.set_position(view.progress.done);
+    }
 }
 
 /// Log lines on standard error that do not tear the bar.
