@@ -170,7 +170,15 @@ impl Discovery {
                 self.found[node].left_out = Some(PortReason::PeerSilent);
                 format!("SwitchInfo of {}; the switch is left out", self.name(node))
             }
-            Ask::Port(node, port) => format!("PortInfo of {}[{port}]; the port is left out", self.name(node)),
+            Ask::Port(node, PortNum::MANAGEMENT) => {
+                // Its LID is unknown: it may be one that would be given to another.
+                self.found[node].left_out = Some(PortReason::PeerSilent);
+                format!("PortInfo of {}[0]; the switch is left out", self.name(node))
+            }
+            Ask::Port(node, port) => {
+                self.found[node].ports[port.index()].trouble = Some(PortReason::PeerSilent);
+                format!("PortInfo of {}[{port}]; the port is left out", self.name(node))
+            }
             Ask::PKeys(node, port) => format!("P_KeyTable of {}[{port}]", self.name(node)),
         };
         events.push(Event::Silent { what });

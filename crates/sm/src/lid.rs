@@ -49,21 +49,23 @@ pub fn assign(
             keep(fabric, &mut lids, (at, guid), LidRange { base: held.base, lmc }, events);
         }
     }
+    let leaving = Leaving::of(&ports, &lids, policy.reassign_lids);
     let mut needy = Vec::new();
     for (at, guid, lmc, _) in ports {
         if lids.range(at).is_some() {
             continue;
         }
         let range = known_range(guid).map(|base| LidRange { base, lmc });
+        let range = range.filter(|range| leaving.is_free(*range, at));
         if range.is_none_or(|range| lids.insert(at, range).is_err()) {
             needy.push((at, lmc));
         }
     }
     // A known LID of a port that is away just now is given to somebody else only if nothing else is left.
     let reserved: Vec<LidRange> = known.values().chain(policy.known_lids.values()).copied().collect();
-    let mut free = FreeLids::new(&reserved);
+    let mut free = FreeLids::new(&reserved, leaving);
     for (at, lmc) in needy {
-        let range = free.next(&lids, lmc).ok_or(OutOfLids { wanted })?;
+        let range = free.next(&lids, at, lmc).ok_or(OutOfLids { wanted })?;
         // The range was found free, aligned and unicast.
         let _: Result<(), LidConflict> = lids.insert(at, range);
     }
@@ -93,33 +95,60 @@ fn keep(fabric: &Fabric, lids: &mut Lids, (at, guid): (PortRef, Guid), held: Lid
     }
 }
 
-/// Hands out free ranges, lowest first; reserved ones last.
+/// LIDs that ports hold and lose by this very plan. Sets go out side by side: whoever got such a LID at once could have
+/// it before its holder has given it up.
+#[derive(Debug, Default)]
+struct Leaving(BTreeMap<Lid, PortRef>);
+
+impl Leaving {
+    /// What no port keeps; nothing if all LIDs are new.
+    fn of(ports: &[(PortRef, Guid, Lmc, LidRange)], kept: &Lids, reassign: bool) -> Self {
+        let losers = ports.iter().filter(|(at, ..)| !reassign && kept.range(*at).is_none());
+        let held = losers.flat_map(|(at, _, _, held)| held.iter().map(|lid| (lid, *at)));
+        Self(held.filter(|(lid, _)| lid.is_unicast()).collect())
+    }
+
+    /// True if nobody else than `at` still holds a LID of the range.
+    fn is_free(&self, range: LidRange, at: PortRef) -> bool {
+        self.0.is_empty()
+            || range
+                .iter()
+                .all(|lid| self.0.get(&lid).is_none_or(|holder| *holder == at))
+    }
+}
+
+/// Hands out free ranges, lowest first; reserved ones, and those that are still held, last.
 struct FreeLids {
     reserved: Vec<bool>,
+    leaving: Leaving,
     next: [u32; 8],
 }
 
 impl FreeLids {
-    fn new(ranges: &[LidRange]) -> Self {
+    fn new(ranges: &[LidRange], leaving: Leaving) -> Self {
         let mut reserved = vec![false; Lid::UNICAST_MAX.index() + 1];
         for lid in ranges.iter().flat_map(|r| r.iter()).filter(|lid| lid.is_unicast()) {
             reserved[lid.index()] = true;
         }
-        Self { reserved, next: [1; 8] }
+        Self {
+            reserved,
+            leaving,
+            next: [1; 8],
+        }
     }
 
-    fn next(&mut self, lids: &Lids, lmc: Lmc) -> Option<LidRange> {
+    fn next(&mut self, lids: &Lids, at: PortRef, lmc: Lmc) -> Option<LidRange> {
         let cursor = self.next[usize::from(lmc.get())];
         let found = self
-            .scan(lids, lmc, cursor, true)
-            .or_else(|| self.scan(lids, lmc, 1, false))?;
+            .scan(lids, (at, lmc), cursor, true)
+            .or_else(|| self.scan(lids, (at, lmc), 1, false))?;
         if found.base.0 >= u16::try_from(cursor).unwrap_or(u16::MAX) {
             self.next[usize::from(lmc.get())] = u32::from(found.base.0) + u32::from(lmc.lids());
         }
         Some(found)
     }
 
-    fn scan(&self, lids: &Lids, lmc: Lmc, from: u32, spare_reserved: bool) -> Option<LidRange> {
+    fn scan(&self, lids: &Lids, (at, lmc): (PortRef, Lmc), from: u32, spare_reserved: bool) -> Option<LidRange> {
         let step = u32::from(lmc.lids());
         // `from` is at least 1, so LID 0 is never reached.
         let mut base = from.next_multiple_of(step);
@@ -129,7 +158,7 @@ impl FreeLids {
                 lmc,
             };
             let usable = |lid: Lid| lids.owner(lid).is_none() && !(spare_reserved && self.reserved[lid.index()]);
-            if range.iter().all(usable) {
+            if range.iter().all(usable) && (!spare_reserved || self.leaving.is_free(range, at)) {
                 return Some(range);
             }
             base += step;
@@ -224,6 +253,20 @@ mod tests {
     }
 
     #[test]
+    fn a_lid_that_is_still_held_is_given_to_nobody() {
+        // Host 2 holds 9, which an LMC of 1 does not allow: it gets 2 and 3. Port 1 had 9 once, but not in this plan.
+        check(&[0, 9], 1, &[(1, 9)], &[1, 2]);
+        check(&[0, 10], 1, &[(1, 9)], &[9, 10]);
+    }
+
+    fn port0(node: u32) -> PortRef {
+        PortRef {
+            node: NodeIdx(node),
+            port: PortNum::MANAGEMENT,
+        }
+    }
+
+    #[test]
     fn a_subnet_has_49151_lids() {
         let fabric = star(&[0; 37]);
         let policy = Policy {
@@ -231,19 +274,12 @@ mod tests {
             ..Policy::default()
         };
         assert!(assign(&fabric, &policy, &BTreeMap::new(), &mut Vec::new()).is_ok());
-        let mut free = FreeLids::new(&[]);
+        let mut free = FreeLids::new(&[], Leaving::default());
         let (mut lids, lmc) = (Lids::new(), Lmc::new(7).unwrap());
         for node in 0..383 {
-            let range = free.next(&lids, lmc).unwrap();
-            lids.insert(
-                PortRef {
-                    node: NodeIdx(node),
-                    port: PortNum::MANAGEMENT,
-                },
-                range,
-            )
-            .unwrap();
+            let range = free.next(&lids, port0(node), lmc).unwrap();
+            lids.insert(port0(node), range).unwrap();
         }
-        assert_eq!(free.next(&lids, lmc), None);
+        assert_eq!(free.next(&lids, port0(400), lmc), None);
     }
 }
