@@ -1,6 +1,6 @@
 //! A fabric as the diagnostics see it, and what of it is not as it should be.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use selvedge_types::{Guid, NodeKind};
@@ -115,6 +115,12 @@ impl Survey {
             NodeKind::Switch => Some(node),
             NodeKind::Ca | NodeKind::Router => Some(seen.ports.get(&port)?.guid),
         }
+    }
+
+    /// Cable ends that carry traffic.
+    #[must_use]
+    pub fn active_ends(&self) -> usize {
+        self.links.iter().filter(|line| line.is_active()).count()
     }
 
     /// What differs from the file and the plan, a line each; empty if all is as it should be.
@@ -314,27 +320,29 @@ fn unequal_maps<K: Ord + Debug, V: PartialEq + Debug>(
         .collect()
 }
 
-/// `count` pairs of different indices below `below`, the same for the same seed.
+/// `count` different pairs of different indices below `below`, the same for the same seed; all if there are no more.
 ///
 /// Source: the generator is Marsaglia's xorshift64 with the shifts 13, 7, 17.
 fn random_pairs(below: usize, count: usize, seed: u64) -> Vec<(usize, usize)> {
+    let all = (0..below).flat_map(|a| (0..a).map(move |b| (b, a)));
+    if below * below.saturating_sub(1) / 2 <= count {
+        return all.collect();
+    }
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut draw = |below: usize| {
+    let mut draw = || {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         (state >> 16) as usize % below
     };
-    let pair = |_| {
-        let first = draw(below);
-        // Never the first: one of the others, counted from behind it.
-        (first, (first + 1 + draw(below - 1)) % below)
-    };
-    if below < 2 {
-        Vec::new()
-    } else {
-        (0..count).map(pair).collect()
+    let mut pairs = BTreeSet::new();
+    while pairs.len() < count {
+        let (a, b) = (draw(), draw());
+        if a != b {
+            pairs.insert((a.min(b), a.max(b)));
+        }
     }
+    pairs.into_iter().collect()
 }
 
 #[cfg(test)]
@@ -343,13 +351,15 @@ mod tests {
 
     #[test]
     fn pairs_have_two_ends_and_reach_everybody() {
-        let pairs = random_pairs(5, 200, 1);
+        let pairs = random_pairs(40, 200, 1);
         assert_eq!(pairs.len(), 200);
-        assert!(pairs.iter().all(|(a, b)| a != b && *a < 5 && *b < 5));
-        for one in 0..5 {
-            assert!(pairs.iter().any(|&(a, _)| a == one) && pairs.iter().any(|&(_, b)| b == one));
+        assert!(pairs.iter().all(|(a, b)| a < b && *b < 40));
+        for one in 0..40 {
+            assert!(pairs.iter().any(|&(a, b)| a == one || b == one), "{one}");
         }
-        assert_ne!(random_pairs(5, 200, 2), pairs);
+        assert_ne!(random_pairs(40, 200, 2), pairs);
+        assert_eq!(random_pairs(3, 200, 1), [(0, 1), (0, 2), (1, 2)]);
         assert_eq!(random_pairs(1, 200, 1), []);
+        assert_eq!(random_pairs(0, 200, 1), []);
     }
 }

@@ -7,7 +7,7 @@ mod support;
 
 use selvedge_conformance::parse::{Fields, Plane, SmInfo};
 use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Survey};
-use support::{CLUSTER, Fabric, LIMIT, check_up, emulate, judge, lid_of};
+use support::{CLUSTER, Fabric, LIMIT, check_up, emulate, judge, lid_of, run_once};
 
 /// What is expected of one of OpenSM's engines on a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +131,28 @@ fn torus() {
 #[test]
 fn dual_rail_tree() {
     check("karytree:k=4,n=2,rails=2", TREE);
+}
+
+#[test]
+fn hosts_with_two_ports_on_one_tree() {
+    check("karytree:k=4,n=2,ports-per-host=2", TREE);
+}
+
+/// Ours beside OpenSM's: the same checks, and a second start finds everything as it wants it.
+#[test]
+fn ours() {
+    for spec in ["sx6536", "torus:4x4x4", "karytree:k=4,n=2,ports-per-host=2"] {
+        let _heavy = HeavyLock::acquire().unwrap();
+        let lab = PeerLab::new().unwrap();
+        let plane = Fabric::new(&lab, spec).planes.remove(0);
+        let _emulator = emulate(&lab, spec);
+        let plan = run_once(&lab, lab.base(), &plane.seat, &[]);
+        let survey = check_up(&lab, &plane, &plan, &plane.seat);
+        assert_eq!(judge(&lab, &plane.seat, &survey).0, Some(0));
+        let relay = lab.relay().unwrap();
+        assert_eq!(run_once(&lab, relay.base(), &plane.seat, &[]), plan);
+        assert_eq!(relay.sent().subnet_sets(), 0, "{spec}: {}", relay.sent());
+    }
 }
 
 /// The real cluster is no whole tree: ten pairs of a leaf and a spine have no cable.

@@ -3,13 +3,14 @@
 // Each test program uses a part of it.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use selvedge_conformance::parse::{Fields, Net, Plan, Plane, SmInfo};
-use selvedge_conformance::{EndPort, LabError, PeerLab, Probe, Running, Survey, until};
-use selvedge_types::Guid;
+use selvedge_conformance::{EndPort, PeerLab, Probe, Running, Survey, until};
+use selvedge_types::{Guid, NodeKind};
 
 /// For anything that one program does.
 pub const LIMIT: Duration = Duration::from_secs(60);
@@ -48,9 +49,21 @@ impl Fabric {
         };
         let text = lab.net_file(verb, spec).unwrap();
         let net = Net::parse(&text).unwrap();
+        if verb == "convert" {
+            let original = Net::parse(&fs::read_to_string(spec).unwrap()).unwrap();
+            assert_eq!(shape(&original), shape(&net), "{spec} is another fabric once converted");
+        }
         let planes = net.planes();
         Self { text, net, planes }
     }
+}
+
+/// A fabric without the names that its file's format gives to nodes.
+fn shape(net: &Net) -> BTreeMap<Guid, (NodeKind, u16, &BTreeMap<u8, (Guid, u8)>)> {
+    let nodes = net.nodes.iter();
+    nodes
+        .map(|(&guid, node)| (guid, (node.kind, node.port_count, &node.cables)))
+        .collect()
 }
 
 /// Files that a run of `selvedge` writes its plan into.
@@ -206,9 +219,4 @@ pub fn assert_coded(finished: &selvedge_conformance::Finished, exit: i32, code: 
     let said = &finished.stderr;
     assert_eq!(finished.status.code(), Some(exit), "{said}");
     assert!(said.contains(code) && !said.contains("panicked"), "{said}");
-}
-
-/// An error as text, for conditions that end in one.
-pub fn text(error: &LabError) -> String {
-    error.to_string()
 }
