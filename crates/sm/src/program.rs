@@ -25,7 +25,7 @@ impl Sm {
     /// Reads back the tables of switches that hold some and are not known already.
     pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
         let fabric = &inventory.fabric;
-        let mut installed = self.carried_tables(fabric);
+        let mut installed = self.carried_tables(&inventory);
         let mut total = 0;
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let top = fabric.switch(switch).switch_settings.linear_top;
@@ -61,11 +61,17 @@ impl Sm {
 
     /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
     /// any other mode.
-    fn carried_tables(&self, fabric: &Fabric) -> Installed {
+    fn carried_tables(&self, inventory: &Inventory) -> Installed {
+        let fabric = &inventory.fabric;
         let mut installed = Installed::unknown(fabric.switches().len());
         let (Some(old), Some(plan), Mode::Manage) = (&self.view.fabric, &self.view.plan, self.config.mode) else {
             return installed;
         };
+        // Our own link was down: whoever took over meanwhile may even have our LID.
+        let own = fabric.port(inventory.local);
+        if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
+            return installed;
+        }
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let seen = fabric.node(node);
             let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
