@@ -14,8 +14,9 @@ help:
 
 # The demo needs Rust and nothing else.
 demo:
+	scripts/setup build
 	cargo build -p selvedge-cli
-	target/debug/selvedge demo $(ARGS)
+	$${CARGO_TARGET_DIR:-target}/debug/selvedge demo $(ARGS)
 
 test: setup
 	cargo xtask test
@@ -26,7 +27,7 @@ check:
 
 bench: setup
 	cargo build -q -p selvedge-cli -p selvedge-bench
-	target/debug/selvedge-bench $(ARGS)
+	$${CARGO_TARGET_DIR:-target}/debug/selvedge-bench $(ARGS)
 
 setup:
 	scripts/setup rust peers

@@ -1,4 +1,4 @@
-//! No decoder without proofs: each wire attribute has golden bytes, and the fuzz body reaches it.
+//! No decoder without proofs: each wire attribute has golden bytes and a property test, and the fuzz body reaches it.
 
 use crate::finding::Finding;
 use crate::rust_source::words;
@@ -9,8 +9,9 @@ const WIRE: &str = "crates/wire/";
 const FOLDER: &str = "crates/wire/src/attribute/";
 
 /// A proof, and the files whose naming of an attribute counts as one. The fuzz body decodes whatever `Payload` knows.
-const PROOFS: [(&str, &str); 2] = [
+const PROOFS: [(&str, &str); 3] = [
     ("golden test", "golden"),
+    ("property test", "properties"),
     ("place in Payload, which is what is fuzzed", "src/payload"),
 ];
 
@@ -57,13 +58,14 @@ fn is_named(tree: &Tree, part: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn check(golden: &str, payload: &str, want: &[&str]) {
+    fn check(golden: &str, properties: &str, payload: &str, want: &[&str]) {
         let tree = Tree::of(&[
             (
                 "crates/wire/src/attribute/node_info.rs",
                 "\nimpl Attribute for NodeInfo {\n",
             ),
             ("crates/wire/tests/golden.rs", golden),
+            ("crates/wire/tests/properties.rs", properties),
             ("crates/wire/src/payload.rs", payload),
         ]);
         let found: Vec<_> = findings(&tree)
@@ -74,15 +76,14 @@ mod tests {
     }
 
     #[test]
-    fn both_proofs_are_needed() {
-        check("check::<NodeInfo>()", "NodeInfo(NodeInfo)", &[]);
+    fn all_proofs_are_needed() {
+        let (test, place) = ("check::<NodeInfo>()", "NodeInfo(NodeInfo)");
+        check(test, test, place, &[]);
+        check("check::<NodeInfo2>()", test, place, &["2 NodeInfo has no golden test"]);
+        check(test, "", place, &["2 NodeInfo has no property test"]);
         check(
-            "check::<NodeInfo2>()",
-            "NodeInfo(NodeInfo)",
-            &["2 NodeInfo has no golden test"],
-        );
-        check(
-            "check::<NodeInfo>()",
+            test,
+            test,
             "",
             &["2 NodeInfo has no place in Payload, which is what is fuzzed"],
         );
