@@ -42,7 +42,11 @@ impl Survey {
     /// block of LinearFDBTop; `ibroute` does the same.
     fn read_last_lids(&mut self, lab: &PeerLab, node: &str) -> Result<(), LabError> {
         let mut probe = None;
-        for (guid, table) in self.tables.iter_mut().filter(|(_, table)| table.top % BLOCK == 0) {
+        for (guid, table) in self
+            .tables
+            .iter_mut()
+            .filter(|(_, table)| table.top.is_multiple_of(BLOCK))
+        {
             let probe = match &mut probe {
                 Some(probe) => probe,
                 none => none.insert(Probe::open(lab.base(), node)?),
@@ -267,7 +271,7 @@ impl Survey {
         for (guid, output) in switches.iter().zip(&outputs) {
             let seen = tables(output)?.pop().map(|table| table.exits);
             let mut want = plan.tables.get(guid).map(|table| table.exits.clone());
-            if let Some(exits) = want.as_mut().filter(|_| plan.top() % BLOCK == 0) {
+            if let Some(exits) = want.as_mut().filter(|_| plan.top().is_multiple_of(BLOCK)) {
                 exits.remove(&plan.top()); // as `read_last_lids` says
             }
             found.extend(unequal(&format!("ibroute of {guid}"), &seen, &want));

@@ -109,7 +109,7 @@ fn observers_beside_opensm(lab: &PeerLab, plane: &Plane, before: &Survey) {
     opensm.stop(LIMIT).unwrap();
 }
 
-/// After OpenSM left the fabric: LIDs stay, and only blocks that must change are sent. Returns how many entries changed.
+/// After OpenSM left the fabric: LIDs stay, and only blocks that must change are sent. Returns how many entries did.
 fn take_over_from_opensm(lab: &PeerLab, plane: &Plane) -> u64 {
     let before = Survey::take(lab, &plane.seat).unwrap();
     let relay = lab.relay().unwrap();

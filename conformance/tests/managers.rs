@@ -1,5 +1,5 @@
-//! Two managers on one emulated fabric, ours and OpenSM's in every order: one is master, the other touches nothing, and
-//! when the master is killed the other takes over without changing a LID.
+//! Two managers on one fabric, ours and OpenSM's in every order: one is master, the other touches nothing, and when the
+//! master is killed the other takes over without changing a LID.
 
 // Helpers of tests panic as tests do; clippy knows only functions marked #[test].
 #![allow(clippy::unwrap_used)]
@@ -7,7 +7,9 @@
 mod support;
 
 use selvedge_conformance::parse::{Fields, Plane};
-use selvedge_conformance::{HeavyLock, MadCounts, OpenSm, OpenSmOptions, PeerLab, Relay, Running, Survey, until};
+use selvedge_conformance::{
+    HeavyLock, Ibsim, MadCounts, OpenSm, OpenSmOptions, PeerLab, Relay, Running, Survey, until,
+};
 use selvedge_wire::Method;
 use support::{Fabric, LIMIT, emulate, lid_of, port, wait_sm_state};
 
@@ -19,25 +21,40 @@ const SECOND: &str = "H-7";
 /// From where the diagnostics look.
 const OBSERVER: &str = "H-3";
 
-/// A lab with an emulated fabric and a relay for the second manager.
+/// A lab with a fabric and a relay for the second manager.
 struct Stage {
     lab: PeerLab,
     plane: Plane,
     relay: Relay,
-    _emulator: Running,
+    _simulator: Simulator,
+}
+
+/// Who simulates; ends with the stage.
+#[allow(dead_code)]
+enum Simulator {
+    Ours(Running),
+    Ibsim(Ibsim),
 }
 
 impl Stage {
-    fn new() -> Self {
+    fn emulated() -> Self {
+        Self::new(|lab, _| Simulator::Ours(emulate(lab, SPEC)))
+    }
+
+    fn on_ibsim() -> Self {
+        Self::new(|lab, net| Simulator::Ibsim(lab.ibsim(net).unwrap()))
+    }
+
+    fn new(start: impl Fn(&PeerLab, &str) -> Simulator) -> Self {
         let lab = PeerLab::new().unwrap();
-        let plane = Fabric::new(&lab, SPEC).planes.remove(0);
-        let emulator = emulate(&lab, SPEC);
+        let mut fabric = Fabric::new(&lab, SPEC);
+        let simulator = start(&lab, &fabric.text);
         let relay = lab.relay().unwrap();
         Self {
             lab,
-            plane,
+            plane: fabric.planes.remove(0),
             relay,
-            _emulator: emulator,
+            _simulator: simulator,
         }
     }
 
@@ -108,9 +125,18 @@ fn sets(counts: &MadCounts) -> u64 {
 }
 
 #[test]
-fn two_of_ours() {
+fn two_of_ours_on_our_emulator() {
     let _heavy = HeavyLock::acquire().unwrap();
-    let stage = Stage::new();
+    two_of_ours(&Stage::emulated());
+}
+
+#[test]
+fn two_of_ours_on_ibsim() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    two_of_ours(&Stage::on_ibsim());
+}
+
+fn two_of_ours(stage: &Stage) {
     let first = stage.ours(stage.lab.base(), FIRST, 0);
     stage.wait_master(FIRST);
     // The higher priority of a late comer takes nothing from a master that works.
@@ -132,7 +158,7 @@ fn two_of_ours() {
 #[test]
 fn the_better_of_two_that_start_together() {
     let _heavy = HeavyLock::acquire().unwrap();
-    let stage = Stage::new();
+    let stage = Stage::emulated();
     let _first = stage.ours(stage.lab.base(), FIRST, 0);
     let _second = stage.ours(stage.relay.base(), SECOND, 0);
     // Whichever came first, one is master and the other is not, and that stays so.
@@ -155,7 +181,7 @@ fn the_better_of_two_that_start_together() {
 #[test]
 fn opensm_is_master_and_ours_stands_by() {
     let _heavy = HeavyLock::acquire().unwrap();
-    let stage = Stage::new();
+    let stage = Stage::emulated();
     let mut opensm = stage.opensm(stage.lab.base(), FIRST, 14);
     opensm.wait_up(1, LIMIT).unwrap();
     let _ours = stage.ours(stage.relay.base(), SECOND, 0);
@@ -174,7 +200,7 @@ fn opensm_is_master_and_ours_stands_by() {
 #[test]
 fn ours_is_master_and_opensm_stands_by() {
     let _heavy = HeavyLock::acquire().unwrap();
-    let stage = Stage::new();
+    let stage = Stage::emulated();
     let ours = stage.ours(stage.lab.base(), FIRST, 14);
     stage.wait_master(FIRST);
     let mut opensm = stage.opensm(stage.relay.base(), SECOND, 0);
@@ -193,7 +219,7 @@ fn ours_is_master_and_opensm_stands_by() {
 #[test]
 fn opensm_gives_way_to_ours() {
     let _heavy = HeavyLock::acquire().unwrap();
-    let stage = Stage::new();
+    let stage = Stage::emulated();
     let mut opensm = stage.opensm(stage.lab.base(), FIRST, 0);
     opensm.wait_up(1, LIMIT).unwrap();
     let before = stage.survey();
