@@ -170,4 +170,16 @@ pub enum DumpWarning {
         /// Why.
         source: LidConflict,
     },
+    /// SLV-TOPOLOGY-0049: the entry of the highest LID, which ibroute and dump_fts do not print (observed with
+    /// infiniband-diags 44) where it is the first of a block.
+    #[error(
+        "SLV-TOPOLOGY-0049: {file}: no routes to LID {lid}: ibroute and dump_fts leave out a highest LID that is a \
+         multiple of 64; take OpenSM's own dump"
+    )]
+    LastLidLost {
+        /// The file.
+        file: String,
+        /// The LID.
+        lid: Lid,
+    },
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
-use selvedge_plan::{Lids, NO_PATH, Tables};
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
 use selvedge_types::{Guid, Lid, LidRange, Lmc, NodeKind, PortNum};
 
 use super::{DumpError, DumpWarning, Forwarding, seen_lids};
@@ -52,6 +52,8 @@ struct Reader<'a> {
     has_header: bool,
     current: Option<Current>,
     top: Lid,
+    /// Ranges in hexadecimal: ibroute or dump_fts.
+    is_diags: bool,
     tables: BTreeMap<SwitchIdx, Vec<(Lid, u8)>>,
     owners: BTreeMap<Lid, PortRef>,
     unknown_ports: BTreeSet<Guid>,
@@ -67,6 +69,7 @@ impl<'a> Reader<'a> {
             has_header: false,
             current: None,
             top: Lid::NONE,
+            is_diags: false,
             tables: BTreeMap::new(),
             owners: BTreeMap::new(),
             unknown_ports: BTreeSet::new(),
@@ -116,10 +119,12 @@ impl<'a> Reader<'a> {
             .trim_start()
             .strip_prefix('[')
             .and_then(|text| text.split_once(']'));
-        let top = range
-            .and_then(|(range, _)| range.split_once('-'))
-            .and_then(|(_, top)| leading_number(top));
-        let top = top.and_then(|(top, _)| lid(top)).ok_or_else(failed)?;
+        let top = range.and_then(|(range, _)| range.split_once('-')).map(|(_, top)| top);
+        self.is_diags |= top.is_some_and(|top| top.starts_with("0x"));
+        let top = top
+            .and_then(leading_number)
+            .and_then(|(top, _)| lid(top))
+            .ok_or_else(|| self.syntax(rest, want))?;
         self.has_header = true;
         self.top = self.top.max(top);
         let node = self.fabric.find(guid);
@@ -240,6 +245,13 @@ impl<'a> Reader<'a> {
             }
             None => self.lids_of_owners(),
         };
+        if self.is_diags && self.top.0 > 0 && self.top.index().is_multiple_of(BLOCK_LIDS) && !routed.contains(&self.top)
+        {
+            self.warnings.push(DumpWarning::LastLidLost {
+                file: self.file.to_owned(),
+                lid: self.top,
+            });
+        }
         let ownerless = || {
             routed
                 .iter()
