@@ -87,11 +87,13 @@ pub(crate) struct Invariants {
     subnets: Subnets,
     active: IdxVec<PortIdx, bool>,
     /// LIDs held twice when last looked at; those are the fabric's own fault.
-    twice: BTreeSet<Conflict>,
+    twice: BTreeSet<(PortIdx, Lid)>,
     /// Loops there are just now, at the switch whose Set closed them.
     loops: BTreeSet<(NodeIdx, Lid)>,
     loops_met: u64,
     two_masters_since: Option<Time>,
+    /// When there were last several masters, in whatever subnets: the Sets of one may have met those of another.
+    several_masters: Option<Time>,
 }
 
 /// The kinds whose versions are watched.
@@ -124,6 +126,7 @@ impl Invariants {
             loops: BTreeSet::new(),
             loops_met: 0,
             two_masters_since: None,
+            several_masters: None,
         }
     }
 
@@ -136,7 +139,7 @@ impl Invariants {
         let chassis = emulator.chassis();
         let _ = self.changes(chassis);
         self.subnets = Subnets::of(chassis);
-        self.twice = held_twice(chassis, &self.subnets);
+        self.twice = sides(&held_twice(chassis, &self.subnets));
         self.newly_active(chassis, &chassis.fabric().nodes().indices().collect::<Vec<_>>());
     }
 
@@ -239,12 +242,13 @@ impl Invariants {
             .map(|(_, life)| life)
             .filter(|life| life.sm.role() == Role::Master);
         if let (Some(master), None, false) = (masters.next(), masters.next(), cables_moved) {
-            let mut new = twice.difference(&self.twice);
-            if let Some(conflict) = new.find(|c| is_known(chassis, master, c)) {
+            let is_old = |c: &&Conflict| sides(&[**c]).is_subset(&self.twice);
+            let mut new = twice.iter().filter(|c| !is_old(c));
+            if let Some(conflict) = new.find(|c| is_known(chassis, master, c) && was_seen(chassis, master, c)) {
                 return Err(conflict.violation(chassis));
             }
         }
-        self.twice = twice;
+        self.twice = sides(&twice);
         Ok(())
     }
 
@@ -311,7 +315,8 @@ impl Invariants {
             let wire = chassis.wire(port);
             let sides = [Some(wire.node()), wire.peer().map(|peer| chassis.wire(peer).node())];
             let master = self.only_master(emulator, managers, port);
-            let Some(accepted) = master.and_then(|life| life.accepted.as_ref()) else {
+            let accepted = master.and_then(|life| life.accepted.as_ref());
+            let Some(accepted) = accepted.filter(|plan| self.several_masters.is_none_or(|at| at < plan.at)) else {
                 continue;
             };
             for node in sides
@@ -349,15 +354,25 @@ impl Invariants {
     }
 
     fn invariant_one_master(&mut self, now: Time, emulator: &Emulator, managers: &[Manager]) -> Result<(), Violation> {
+        let chassis = emulator.chassis();
         let masters: Vec<(&Manager, PortIdx)> = lives(managers)
             .filter(|(_, life)| life.sm.role() == Role::Master)
             .filter_map(|(manager, life)| Some((manager, emulator.port_of(life.client)?)))
             .collect();
+        // A switch whose agent hangs hides one from the other: as long as neither sees the other, both are right.
+        let knows = |manager: &Manager, port: PortIdx| {
+            let accepted = manager.life.as_ref().and_then(|life| life.accepted.as_ref());
+            let guid = chassis.node_guid(chassis.wire(port).node());
+            accepted.is_some_and(|plan| plan.fabric.find(guid).is_some())
+        };
+        if masters.len() > 1 {
+            self.several_masters = Some(now);
+        }
         let pair = masters.iter().enumerate().find_map(|(i, (first, at))| {
-            let second = masters[i + 1..]
-                .iter()
-                .find(|(_, other)| self.subnets.connected(*at, *other));
-            second.map(|(second, _)| (first, second))
+            let meets = |(second, other): &&(&Manager, PortIdx)| {
+                self.subnets.connected(*at, *other) && (knows(first, *other) || knows(second, *at))
+            };
+            masters[i + 1..].iter().find(meets).map(|(second, _)| (first, second))
         });
         let Some((first, second)) = pair else {
             self.two_masters_since = None;
@@ -460,8 +475,16 @@ impl Conflict {
     }
 }
 
+/// The ports of conflicts. When one of three gives way, the other two are in a conflict that is not new.
+fn sides(conflicts: &[Conflict]) -> BTreeSet<(PortIdx, Lid)> {
+    conflicts
+        .iter()
+        .flat_map(|c| [(c.first, c.lid), (c.second, c.lid)])
+        .collect()
+}
+
 /// Every pair of neighbours among the live ports that hold one LID.
-fn held_twice(chassis: &Chassis, subnets: &Subnets) -> BTreeSet<Conflict> {
+fn held_twice(chassis: &Chassis, subnets: &Subnets) -> Vec<Conflict> {
     let mut held: Vec<(PortIdx, Lid, PortIdx)> = Vec::new();
     for &port in subnets.live() {
         let range = chassis.port(port).settings().lids;
@@ -490,6 +513,18 @@ fn is_known(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
         node.is_some_and(|node| accepted.plan.lids.base(PortRef { node, port: at.port }).is_some())
     };
     knows(conflict.first) && knows(conflict.second)
+}
+
+/// True if the manager read the LID at one of the two ports before it gave it to the other. Else somebody else set it
+/// since: a manager that was cut off while it sent Sets, and the one that took over.
+fn was_seen(chassis: &Chassis, life: &Life, conflict: &Conflict) -> bool {
+    let Some(accepted) = &life.accepted else { return false };
+    [conflict.first, conflict.second].into_iter().any(|port| {
+        let at = chassis.port_ref(port);
+        let node = accepted.fabric.find(chassis.node_guid(at.node));
+        let seen = node.and_then(|node| accepted.fabric.port(PortRef { node, port: at.port }));
+        seen.is_some_and(|port| port.settings.lids.iter().any(|lid| lid == conflict.lid))
+    })
 }
 
 /// True if packets to `lid` that are at `switch` never leave the switches.

@@ -41,6 +41,8 @@ pub(crate) struct Life {
 /// A plan that the judge let pass.
 #[derive(Clone, Debug)]
 pub(crate) struct AcceptedPlan {
+    /// When it was accepted.
+    pub at: Time,
     /// How often each node had been switched on when the sweep behind it began.
     pub boots: Arc<Vec<u32>>,
     pub fabric: Arc<Fabric>,

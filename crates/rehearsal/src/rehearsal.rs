@@ -414,6 +414,7 @@ impl Rehearsal {
             } => {
                 let boots = self.life(id).map(|life| Arc::clone(&life.boots)).unwrap_or_default();
                 let accepted = result.outcome.as_ref().map(|outcome| AcceptedPlan {
+                    at: self.now,
                     boots,
                     fabric: Arc::clone(&inventory.fabric),
                     plan: Arc::clone(&outcome.plan),

@@ -1,9 +1,12 @@
 //! Same fabric, seed and commands: the same bytes.
 
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
 mod common;
 
 use std::time::Duration;
 
+use selvedge_plan::Policy;
 use selvedge_rehearsal::{Options, Rehearsal};
 use selvedge_sim::Seed;
 
@@ -17,8 +20,8 @@ fn run(seed: u64) -> (String, u64) {
             ..Options::default()
         },
     );
-    let a = common::add_manager(&mut world, "a", "\"H-0\"", 1);
-    let b = common::add_manager(&mut world, "b", "\"H-8\"", 0);
+    let a = common::add_manager(&mut world, "a", "\"H-0\"", 1, Policy::default());
+    let b = common::add_manager(&mut world, "b", "\"H-8\"", 0, Policy::default());
     for fault in ["loss 2%", "duplicate 2%", "delay 10% max=1ms"] {
         world.fault(&fault.parse().unwrap()).unwrap();
     }

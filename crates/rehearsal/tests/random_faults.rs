@@ -3,15 +3,19 @@
 //! A failure names its seed; `SELVEDGE_SEED=7 cargo test -p selvedge-rehearsal --test random_faults` runs that one
 //! alone and prints what the managers said. `SELVEDGE_SEEDS=2000` runs so many.
 
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
 mod common;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, Link};
+use selvedge_plan::Policy;
 use selvedge_rehearsal::{ManagerId, Observed, Options, Rehearsal, RehearsalError};
 use selvedge_sim::{Rng, Seed};
 use selvedge_sm::Role;
+use selvedge_types::Lmc;
 
 const SPECS: [&str; 6] = [
     "karytree:k=2,n=3",
@@ -22,7 +26,7 @@ const SPECS: [&str; 6] = [
     "single:ports=8,hosts=6",
 ];
 const SEEDS: u64 = 200;
-const EVENTS: usize = 20;
+const EVENTS: usize = 40;
 
 /// A world in which things go wrong.
 struct Chaos {
@@ -51,9 +55,16 @@ impl Chaos {
             .map(|n| format!("\"{}\"", n.description))
             .collect();
         let last = &hosts[hosts.len() - 1];
+        let mut policy = Policy::default();
+        match seed / SPECS.len() as u64 % 4 {
+            1 => policy.lmc = Lmc::new(1).unwrap(),
+            2 => (policy.m_key, policy.m_key_protect, policy.m_key_lease_s) = (0xfeed, 1, 60),
+            3 => world.set_plan_cost(Some(Duration::from_millis(800))),
+            _ => {}
+        }
         let managers = vec![
-            common::add_manager(&mut world, "a", &hosts[0], 1),
-            common::add_manager(&mut world, "b", last, 0),
+            common::add_manager(&mut world, "a", &hosts[0], 1, policy.clone()),
+            common::add_manager(&mut world, "b", last, 0, policy),
         ];
         let rng = Seed(seed).child("chaos").rng();
         Self {
@@ -96,7 +107,7 @@ impl Chaos {
 
     /// One thing happens, then some time passes.
     fn event(&mut self) -> Result<(), RehearsalError> {
-        match self.pick(12) {
+        match self.pick(13) {
             0..=2 => {
                 let at = self.any_link();
                 self.fault(format!("cut {at}"))?;
@@ -125,6 +136,11 @@ impl Chaos {
                 let percent = self.pick(4);
                 self.fault(format!("loss {percent}%"))?;
                 self.fault(format!("delay {percent}% max=3ms"))?;
+                self.fault(format!("duplicate {percent}%"))?;
+            }
+            10 => {
+                let at = self.any_link();
+                self.fault(format!("flap {at} times=5 down=2ms up=30ms"))?;
             }
             _ => {
                 let id = ManagerId(self.pick(2));
@@ -152,6 +168,7 @@ impl Chaos {
     fn calm(&mut self) -> Result<(), RehearsalError> {
         self.fault("loss 0%".to_owned())?;
         self.fault("delay 0% max=0ms".to_owned())?;
+        self.fault("duplicate 0%".to_owned())?;
         for node in 0..self.fabric.nodes().len() {
             let name = self.fabric.nodes().as_slice()[node].description.clone();
             self.fault(format!("unhang \"{name}\""))?;

@@ -1,5 +1,7 @@
 //! Runs every text scenario; `SELVEDGE_BLESS=1` rewrites their transcripts.
 
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
 use std::path::{Path, PathBuf};
 
 use selvedge_fabric::Fabric;

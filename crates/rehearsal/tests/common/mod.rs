@@ -18,14 +18,14 @@ pub fn fabric(spec: &str) -> Fabric {
     }
 }
 
-/// A manager with the default policy; not started yet.
-pub fn add_manager(world: &mut Rehearsal, name: &str, at: &str, priority: u8) -> ManagerId {
+/// A manager; not started yet.
+pub fn add_manager(world: &mut Rehearsal, name: &str, at: &str, priority: u8, policy: Policy) -> ManagerId {
     let nowhere = LocalPort {
         node_guid: Guid::NONE,
         port_guid: Guid::NONE,
         port: PortNum::MANAGEMENT,
     };
-    let mut config = Config::new(Mode::Manage, nowhere, Arc::new(Policy::default()));
+    let mut config = Config::new(Mode::Manage, nowhere, Arc::new(policy));
     config.priority = priority;
     world.add_manager(name, at, config, Arc::new(DefaultJudge::default()))
 }
