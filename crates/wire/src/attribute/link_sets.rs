@@ -85,44 +85,53 @@ const fn extended_bit(speed: LinkSpeed) -> u8 {
     }
 }
 
+/// What the two sets of speeds share; `$bit` says which bit of the field a speed has.
+macro_rules! speeds {
+    ($name:ident, $bit:ident) => {
+        impl $name {
+            /// From the low four bits; `None` if they are 0: "no change" in a Set, "none of these" in an answer.
+            #[must_use]
+            pub const fn new(bits: u8) -> Option<Self> {
+                match NonZeroU8::new(bits & 0x0F) {
+                    Some(bits) => Some(Self(bits)),
+                    None => None,
+                }
+            }
+
+            /// The bits.
+            #[must_use]
+            pub const fn bits(self) -> u8 {
+                self.0.get()
+            }
+
+            /// True if `speed` is in the set.
+            #[must_use]
+            pub const fn contains(self, speed: LinkSpeed) -> bool {
+                self.bits() & $bit(speed) != 0
+            }
+
+            /// The speed, if the set has exactly one.
+            #[must_use]
+            pub fn single(self) -> Option<LinkSpeed> {
+                LinkSpeed::ALL
+                    .into_iter()
+                    .find(|speed| $bit(*speed) == self.bits())
+            }
+        }
+    };
+}
+
 /// A set of SDR, DDR and QDR that is not empty: LinkSpeedSupported, LinkSpeedEnabled, LinkSpeedActive (four bits).
 ///
 /// FDR10 is in none of PortInfo's fields: its vendor has an attribute of its own for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkSpeeds(NonZeroU8);
 
+speeds!(LinkSpeeds, basic_bit);
+
 impl LinkSpeeds {
     /// In LinkSpeedEnabled of a Set: enable all that are supported (15).
     pub const ALL_SUPPORTED: Self = Self(NonZeroU8::MIN.saturating_add(14));
-
-    /// From the low four bits; `None` if they are 0: "no change" in a Set, "extended or none" in LinkSpeedActive.
-    #[must_use]
-    pub const fn new(bits: u8) -> Option<Self> {
-        match NonZeroU8::new(bits & 0x0F) {
-            Some(bits) => Some(Self(bits)),
-            None => None,
-        }
-    }
-
-    /// The bits.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        self.0.get()
-    }
-
-    /// True if `speed` is in the set.
-    #[must_use]
-    pub const fn contains(self, speed: LinkSpeed) -> bool {
-        self.bits() & basic_bit(speed) != 0
-    }
-
-    /// The speed, if the set has exactly one.
-    #[must_use]
-    pub fn single(self) -> Option<LinkSpeed> {
-        LinkSpeed::ALL
-            .into_iter()
-            .find(|speed| basic_bit(*speed) == self.bits())
-    }
 }
 
 impl fmt::Display for LinkSpeeds {
@@ -140,36 +149,7 @@ impl fmt::Display for LinkSpeeds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExtLinkSpeeds(NonZeroU8);
 
-impl ExtLinkSpeeds {
-    /// From the low four bits; `None` if they are 0.
-    #[must_use]
-    pub const fn new(bits: u8) -> Option<Self> {
-        match NonZeroU8::new(bits & 0x0F) {
-            Some(bits) => Some(Self(bits)),
-            None => None,
-        }
-    }
-
-    /// The bits.
-    #[must_use]
-    pub const fn bits(self) -> u8 {
-        self.0.get()
-    }
-
-    /// True if `speed` is in the set.
-    #[must_use]
-    pub const fn contains(self, speed: LinkSpeed) -> bool {
-        self.bits() & extended_bit(speed) != 0
-    }
-
-    /// The speed, if the set has exactly one.
-    #[must_use]
-    pub fn single(self) -> Option<LinkSpeed> {
-        LinkSpeed::ALL
-            .into_iter()
-            .find(|speed| extended_bit(*speed) == self.bits())
-    }
-}
+speeds!(ExtLinkSpeeds, extended_bit);
 
 impl fmt::Display for ExtLinkSpeeds {
     /// `FDR|EDR`.
