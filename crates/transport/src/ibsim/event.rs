@@ -63,7 +63,7 @@ pub enum ServerError {
         base: String,
     },
     /// SLV-PORT-0105: a socket that cannot be had.
-    #[error("SLV-PORT-0105: cannot bind abstract socket '{name}': {cause}; end the server of this name, or choose another")]
+    #[error("SLV-PORT-0105: cannot bind abstract socket '{name}': {cause}; end its server or choose another name")]
     Bind {
         /// Its name.
         name: String,
