@@ -1,7 +1,7 @@
 //! How many MADs a second a port can carry: PortInfo Gets to its own node, a window of them under way.
 //!
 //! ```text
-//! blast ibsim:lab/H1 WINDOW COUNT
+//! port_blast ibsim:lab/H1 WINDOW COUNT
 //! ```
 //! The figure is the ceiling of this machine at this moment: measure before and after what is compared with it.
 
