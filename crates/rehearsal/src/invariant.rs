@@ -229,8 +229,8 @@ impl Invariants {
         newly
     }
 
-    /// A Set never makes a LID conflict between ports that its manager knew of. Moved cables may: then it is there until
-    /// the manager has seen it. Two masters that do not know of each other yet may, too.
+    /// A Set never makes a LID conflict between ports that its manager knew of. Moved cables may: then it is there
+    /// until the manager has seen it. Two masters that do not know of each other yet may, too.
     fn invariant_lids_are_unique(
         &mut self,
         chassis: &Chassis,
@@ -544,3 +544,6 @@ fn loops(chassis: &Chassis, switch: NodeIdx, lid: Lid) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests;

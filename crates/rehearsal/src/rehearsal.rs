@@ -48,8 +48,8 @@ pub struct LogEntry {
 /// One emulator and its managers under one virtual clock.
 #[derive(Debug)]
 pub struct Rehearsal {
-    now: Time,
-    emulator: Emulator,
+    pub(crate) now: Time,
+    pub(crate) emulator: Emulator,
     managers: Vec<Manager>,
     /// Clients that are no managers: their answers wait here.
     tools: BTreeMap<ClientId, Vec<Datagram>>,
@@ -67,7 +67,8 @@ pub struct Rehearsal {
 
 /// How long storing takes: an fsync on a common disk.
 const PERSIST_COST: Duration = Duration::from_millis(1);
-/// The managers are at rest: then a fabric in which nothing happens for so long is quiet. Links train within it; traps are repeated, standbys poll and masters sweep at longer intervals.
+/// The managers are at rest: then a fabric in which nothing happens for so long is quiet. Links train within it; traps
+/// are repeated, standbys poll and masters sweep at longer intervals.
 const QUIET: Duration = Duration::from_millis(50);
 /// The most that is skipped at once while nobody receives anything, so that conditions are seen when they come true.
 const STRIDE: Duration = Duration::from_millis(5);

@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Text after `#` at the start of a line is a comment. The transcript repeats each command behind `> `; what it printed
-//! follows, indented. A command that fails says `FAILED` there and makes [`Transcript::failures`] non-empty; the rest is
-//! not run.
+//! follows, indented. A command that fails says `FAILED` there and makes [`Transcript::failures`] non-empty; the rest
+//! is not run.
 //!
 //! Commands ([`GRAMMAR`] lists them with their words): `fabric`, `sm`, `start`, `kill`, `stop`, `sweep`, `policy`,
 //! `run`, `fault`, `plan-cost`, `judge`, `mark`, `tool`, `show`, `expect`.
@@ -45,7 +45,8 @@ pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [line
     run SPAN | run until idle|up NAME|role NAME ROLE|stage NAME STAGE|event NAME CODE [max SPAN] | \
     fault FAULT | plan-cost SPAN|default | judge refuse-all|default | mark | \
     tool PORT sminfo NODE | tool PORT set PORT key=value… | \
-    show events|ports|status|judge|unreachable NAME, show counts NAME, show events|lids|sets|drops|traps|loops, show path NODE NODE | \
+    show events|counts|ports|status|judge|unreachable NAME, show events|lids|sets|drops|traps|loops, \
+    show path NODE NODE | \
     expect [not] …";
 
 /// A command of a scenario that cannot be carried out, or an expectation that does not hold.
