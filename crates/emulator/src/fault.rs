@@ -15,7 +15,8 @@ use crate::{Emulator, EmulatorError, NodeName, PortName};
 
 /// How faults are written, for help texts.
 pub const FAULT_GRAMMAR: &str = "cut PORT | restore PORT | flap PORT times=3 down=10ms up=20ms | kill NODE | \
-     revive NODE | reboot NODE | hang NODE | unhang NODE | clone NODE of NODE | loss RATIO [at PORT] | duplicate RATIO [at PORT] | \
+     revive NODE | reboot NODE | hang NODE | unhang NODE | clone NODE of NODE | \
+     loss RATIO [at PORT] | duplicate RATIO [at PORT] | \
      corrupt RATIO [at PORT] | delay RATIO max=5ms [at PORT]; PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, \
      RATIO as 1% or 1/200 (0% ends it)";
 

@@ -245,8 +245,8 @@ impl Discovery {
         self.tell_duplicate(node, Some(from), events);
     }
 
-    /// The cables of a node contradict each other. Of two hosts the first is kept. A switch is left out: tables meant for
-    /// one would steer the other.
+    /// The cables of a node contradict each other. Of two hosts the first is kept. A switch is left out: tables meant
+    /// for one would steer the other.
     fn may_be_two(&mut self, node: usize, from: Option<(usize, PortNum)>, events: &mut Vec<Event>) {
         if self.found[node].info.kind == NodeKind::Switch {
             self.found[node].left_out = Some(PortReason::DuplicateGuid);

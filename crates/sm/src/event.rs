@@ -247,7 +247,7 @@ impl fmt::Display for Event {
             Self::DuplicateGuid { guid, what } => {
                 write!(
                     f,
-                    "two nodes have the GUID {guid}: {what}; correct one; until then the second is left out, of switches both"
+                    "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
                 )
             }
             Self::LidConflict { lid, keeps, loses } => {
