@@ -266,6 +266,35 @@ fn a_host_names_its_switch_as_root() {
     }
 }
 
+/// With more than 20 leaves, each leaf sees nearly all hosts at one distance, as only tops do in smaller trees.
+#[test]
+fn leaves_of_wide_trees_are_no_roots() {
+    let whole = common::karytree(24, 2);
+    for fabric in [common::without(&whole, |link| link % 97 == 0), whole] {
+        let lids = common::number(&fabric, 0);
+        let notes = route(Engine::UpDn, &fabric, &lids, &Options::default()).notes;
+        let bears_host = |node: PortRef| {
+            fabric
+                .peer(node)
+                .is_some_and(|peer| !fabric.node(peer.node).is_switch())
+        };
+        let mut tops = Vec::new();
+        for &node in fabric.switches().iter() {
+            let ports = fabric.node(node).external_ports();
+            if !ports.map(|(port, _)| PortRef { node, port }).any(bears_host) {
+                tops.push(fabric.node(node).guid);
+            }
+        }
+        assert_eq!(tops.len(), 24);
+        let is_tops = |note: &Note| matches!(note, Note::Roots { roots, .. } if *roots == tops);
+        assert!(notes.iter().any(is_tops), "{notes:?}");
+        assert!(
+            !notes.iter().any(|note| matches!(note, Note::EqualRankLinks { .. })),
+            "{notes:?}"
+        );
+    }
+}
+
 #[test]
 fn lids_and_tables_of_another_fabric_are_refused() {
     let fabric = three_in_a_row();

@@ -156,8 +156,9 @@ impl<'a> Finder<'a> {
         (RootSource::Histogram, histogram)
     }
 
-    /// Switches that see more than 90 % of the hosts at one distance, and at no other distance more than 5 %.
-    /// Source: OpenSM 3.3.23, observed.
+    /// Switches that see more than 90 % of the hosts at one distance, and at no other distance more than 5 %: as OpenSM
+    /// 3.3.23, observed. Of them only those for which that distance is least: where a leaf has less than 5 % of the
+    /// hosts, it sees all others at one distance as well, and would be a root.
     fn by_histogram(&self, members: &[u32]) -> Vec<u32> {
         let total: usize = members.iter().map(|&s| self.hosts[s as usize]).sum();
         let bearing: Vec<u32> = members
@@ -166,7 +167,7 @@ impl<'a> Finder<'a> {
             .filter(|&s| self.hosts[s as usize] > 0)
             .collect();
         let mut bars: Vec<usize> = Vec::new();
-        let mut is_root = |s: u32| {
+        let mut distance = |s: u32| {
             bars.clear();
             for &host in &bearing {
                 // Distances are the same in both directions.
@@ -179,10 +180,17 @@ impl<'a> Finder<'a> {
                 }
                 bars[hops] += self.hosts[host as usize];
             }
-            let over = |percent: usize| bars.iter().filter(|&&b| b * 100 > total * percent).count();
-            over(90) == 1 && over(5) == 1
+            let mut high = (0_usize..).zip(&bars).filter(|(_, bar)| **bar * 100 > total * 5);
+            let (hops, bar) = high.next()?;
+            (bar * 100 > total * 90 && high.next().is_none()).then_some(hops)
         };
-        members.iter().copied().filter(|&s| is_root(s)).collect()
+        let found: Vec<(usize, u32)> = members.iter().filter_map(|&s| Some((distance(s)?, s))).collect();
+        let least = found.iter().map(|(hops, _)| *hops).min();
+        found
+            .into_iter()
+            .filter(|(hops, _)| Some(*hops) == least)
+            .map(|(_, s)| s)
+            .collect()
     }
 
     /// Switches with nothing above them, if all links join neighbouring levels above the hosts.
