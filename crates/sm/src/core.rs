@@ -455,3 +455,6 @@ impl Sm {
 pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
     answer.filter(|mad| mad.status().0 == 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -319,3 +319,6 @@ impl Discovery {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

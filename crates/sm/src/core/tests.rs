@@ -1,0 +1,368 @@
+//! The manager against hand-made answers: two hosts with a cable between them, no switch, no emulator.
+
+use selvedge_sim::{Par, Seed};
+use selvedge_types::{Lid, LinkWidth, Mtu, NodeKind, PhysState, PortNum};
+use selvedge_wire::{
+    Address, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable, PRODUCER_CA,
+    PortInfo, SmInfo, SmState, Status, Trap, VlCount,
+};
+
+use super::*;
+use crate::{DefaultJudge, Job};
+
+/// The far host, as its agent holds it; the near one is number 0.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    guid: u64,
+    info: PortInfo,
+    /// Answers every Set with an error.
+    refuses: bool,
+}
+
+impl Host {
+    fn new(guid: u64) -> Self {
+        let info = PortInfo {
+            state: Some(PortState::Init),
+            phys_state: Some(PhysState::LinkUp),
+            local_port: 1,
+            mtu_cap: Some(Mtu::B4096),
+            neighbor_mtu: Some(Mtu::B256),
+            vl_cap: VlCount::from_code(1),
+            oper_vls: VlCount::from_code(1),
+            width_active: Some(LinkWidths::only(LinkWidth::X4)),
+            gid_prefix: 0xFE80_0000_0000_0000,
+            ..PortInfo::default()
+        };
+        Self {
+            guid,
+            info,
+            refuses: false,
+        }
+    }
+
+    /// What it answers; it believes every Set.
+    fn answer(&mut self, request: &Mad) -> Mad {
+        let mut answer = *request;
+        answer.set_method(Method::GetResp);
+        match (request.method(), request.attribute()) {
+            (_, AttributeId::NODE_INFO) => answer.write(&NodeInfo {
+                base_version: 1,
+                class_version: 1,
+                kind: NodeKind::Ca,
+                port_count: 1,
+                system_guid: Guid(self.guid),
+                node_guid: Guid(self.guid),
+                port_guid: Guid(self.guid + 1),
+                partition_cap: 32,
+                device_id: 0,
+                revision: 0,
+                local_port: 1,
+                vendor_id: 0,
+            }),
+            (_, AttributeId::NODE_DESCRIPTION) => answer.write(&NodeDescription::new("host")),
+            (_, AttributeId::PKEY_TABLE) => answer.write(&PKeyTable {
+                keys: [selvedge_types::PKey(0xFFFF); 32],
+            }),
+            (Method::Set, _) if self.refuses => answer.set_status(Status::BAD_FIELD),
+            (Method::Set, AttributeId::PORT_INFO) => {
+                let set: PortInfo = request.read().unwrap();
+                let (state, phys_state) = (set.state.or(self.info.state), self.info.phys_state);
+                self.info = PortInfo {
+                    state,
+                    phys_state,
+                    width_active: self.info.width_active,
+                    ..set
+                };
+                answer.write(&self.info);
+            }
+            (_, AttributeId::PORT_INFO) => answer.write(&self.info),
+            (method, attribute) => panic!("{method:?} {attribute:?}"),
+        }
+        answer
+    }
+}
+
+/// A manager, its two hosts, and what it put out.
+struct Bench {
+    sm: Sm,
+    hosts: [Host; 2],
+    now: Time,
+    events: Vec<Event>,
+    is_sm: Vec<bool>,
+    jobs: Vec<Job>,
+    sets: u32,
+}
+
+impl Bench {
+    fn new(mode: Mode) -> Self {
+        let local = LocalPort {
+            node_guid: Guid(0x10),
+            port_guid: Guid(0x11),
+            port: PortNum::new(1).unwrap(),
+        };
+        let config = Config::new(mode, local, Arc::default());
+        Self {
+            sm: Sm::new(config, Arc::new(DefaultJudge::default()), PersistentState::default()),
+            hosts: [Host::new(0x10), Host::new(0x20)],
+            now: Time::ZERO,
+            events: Vec::new(),
+            is_sm: Vec::new(),
+            jobs: Vec::new(),
+            sets: 0,
+        }
+    }
+
+    /// Hands in one input and answers every request until there is none; jobs are kept. A microsecond each.
+    fn hand(&mut self, input: Input) {
+        let mut inputs = vec![input];
+        while let Some(input) = inputs.pop() {
+            self.now += Duration::from_micros(1);
+            let mut out = Vec::new();
+            self.sm.handle(self.now, input, &mut out);
+            for output in out {
+                match output {
+                    Output::Send { datagram, .. } => {
+                        let mad = datagram.mad;
+                        self.sets += u32::from(mad.method() == Method::Set);
+                        if matches!(mad.method(), Method::Get | Method::Set) {
+                            let host = &mut self.hosts[usize::from(mad.hop_count())];
+                            let mad = host.answer(&mad);
+                            inputs.insert(
+                                0,
+                                Input::Received(Datagram {
+                                    address: Address::DIRECTED,
+                                    mad,
+                                }),
+                            );
+                        }
+                    }
+                    Output::Compute(job) => self.jobs.push(*job),
+                    Output::Persist { id, .. } => inputs.insert(0, Input::Persisted { id }),
+                    Output::SetIsSm(is_sm) => self.is_sm.push(is_sm),
+                    Output::Event(event) => self.events.push(event),
+                }
+            }
+        }
+    }
+
+    /// Does the oldest job.
+    fn compute(&mut self) {
+        let job = self.jobs.remove(0);
+        let result = Box::new(job.run(Par::Sequential));
+        self.hand(Input::Computed {
+            generation: job.generation,
+            result,
+        });
+    }
+
+    fn has(&self, code: &str) -> bool {
+        self.events.iter().any(|e| e.code() == code)
+    }
+
+    fn up(mode: Mode) -> Self {
+        let mut bench = Self::new(mode);
+        bench.hand(Input::Start);
+        bench.compute();
+        bench
+    }
+}
+
+#[test]
+fn two_hosts_come_up() {
+    let bench = Bench::up(Mode::Manage);
+    assert!(bench.has("SLV-SM-0007"), "{:?}", bench.events);
+    assert_eq!(bench.hosts.map(|h| h.info.lid), [Lid(1), Lid(2)]);
+    assert_eq!(bench.hosts.map(|h| h.info.state), [Some(PortState::Active); 2]);
+    assert_eq!(bench.hosts.map(|h| h.info.sm_lid), [Lid(1); 2]);
+    assert_eq!(bench.is_sm, [true]);
+    assert!(bench.sm.view().is_up() && bench.sm.is_resting());
+}
+
+#[test]
+fn who_only_looks_sends_no_set() {
+    for mode in [Mode::DryRun, Mode::Watch] {
+        let mut bench = Bench::new(mode);
+        bench.hand(Input::Start);
+        if mode == Mode::DryRun {
+            bench.compute();
+        }
+        assert_eq!((bench.sets, bench.is_sm.len(), bench.jobs.len()), (0, 0, 0), "{mode:?}");
+        assert_eq!(bench.sm.role(), Role::NotActive);
+    }
+}
+
+#[test]
+fn a_result_that_comes_too_late_is_dropped() {
+    let mut bench = Bench::new(Mode::Manage);
+    bench.hand(Input::Start);
+    bench.hand(Input::Command(Command::Sweep));
+    assert_eq!(bench.jobs.len(), 2, "the sweep overtook the first plan");
+    bench.compute();
+    assert!(!bench.has("SLV-SM-0004") && bench.sets == 0, "{:?}", bench.events);
+    bench.compute();
+    assert!(bench.has("SLV-SM-0007"));
+}
+
+#[test]
+fn only_so_many_plans_are_overtaken() {
+    let mut bench = Bench::new(Mode::Manage);
+    bench.hand(Input::Start);
+    for _ in 0..10 {
+        bench.hand(Input::Command(Command::Sweep));
+    }
+    assert_eq!(bench.jobs.len(), 1 + SUPERSEDED_MAX as usize);
+    bench.jobs.drain(..SUPERSEDED_MAX as usize);
+    bench.compute();
+    assert!(bench.has("SLV-SM-0007"), "the last one is applied");
+}
+
+#[test]
+fn a_light_sweep_begins_on_time_and_once() {
+    let mut bench = Bench::up(Mode::Manage);
+    let due = bench.sm.next_wake().unwrap();
+    bench.now = due;
+    let mut out = Vec::new();
+    bench.sm.handle(due, Input::Wake, &mut out);
+    assert_eq!(bench.sm.view().stage, crate::StageName::LightSweep);
+    assert!(
+        bench.sm.next_wake().is_some_and(|at| at > due),
+        "it does not ask to be woken in the past"
+    );
+}
+
+#[test]
+fn a_port_that_somebody_else_took_is_looked_at() {
+    let mut bench = Bench::up(Mode::Manage);
+    bench.hosts[0].info.sm_lid = Lid(9);
+    let before = bench.events.len();
+    bench.now = bench.sm.next_wake().unwrap();
+    bench.hand(Input::Wake);
+    assert!(matches!(
+        bench.events[before],
+        Event::SweepStarted {
+            reason: SweepReason::LightSweep
+        }
+    ));
+}
+
+#[test]
+fn sm_info_is_answered_in_every_stage() {
+    let mut bench = Bench::new(Mode::Manage);
+    let check = |bench: &mut Bench, want: SmState| {
+        let mad = Mad::directed(
+            Method::Get,
+            AttributeId::SM_INFO,
+            0,
+            &selvedge_wire::DirectedRoute::LOCAL,
+        );
+        let mut out = Vec::new();
+        bench.sm.handle(
+            bench.now,
+            Input::Received(Datagram {
+                address: Address::DIRECTED,
+                mad,
+            }),
+            &mut out,
+        );
+        let answers = out.iter().filter_map(|o| match o {
+            Output::Send { datagram, .. } if datagram.mad.method() == Method::GetResp => Some(datagram.mad),
+            _ => None,
+        });
+        let states: Vec<SmState> = answers.map(|mad| mad.read::<SmInfo>().unwrap().state).collect();
+        assert_eq!(states, [want]);
+    };
+    let mut out = Vec::new();
+    bench.sm.handle(Time::ZERO, Input::Start, &mut out);
+    check(&mut bench, SmState::Discovering);
+    let mut bench = Bench::new(Mode::Manage);
+    bench.hand(Input::Start);
+    check(&mut bench, SmState::Master);
+    bench.compute();
+    check(&mut bench, SmState::Master);
+}
+
+#[test]
+fn only_a_master_represses_traps() {
+    let trap = || {
+        let notice = Notice::new(PRODUCER_CA, Lid(2), &Trap::LocalChange(LocalChange::default()));
+        let mut mad = Mad::request(Class::SubnLid, Method::Trap, AttributeId::NOTICE, 0);
+        mad.write(&notice);
+        Input::Received(Datagram {
+            address: Address::smi(Lid(2)),
+            mad,
+        })
+    };
+    let mut watcher = Bench::new(Mode::Watch);
+    watcher.hand(Input::Start);
+    let mut master = Bench::up(Mode::Manage);
+    let others = |bench: &mut Bench| {
+        let before = bench.sm.view().mads.others;
+        bench.hand(trap());
+        bench.sm.view().mads.others - before
+    };
+    assert_eq!(others(&mut watcher), 0);
+    assert_eq!(others(&mut master), 1);
+    assert_eq!(master.jobs.len(), 1, "and looks again");
+}
+
+#[test]
+fn a_stopped_manager_is_silent() {
+    let mut bench = Bench::up(Mode::Manage);
+    bench.hand(Input::Command(Command::Stop));
+    assert_eq!(bench.is_sm, [true, false]);
+    let sets = bench.sets;
+    bench.hand(Input::Command(Command::Sweep));
+    assert_eq!((bench.sets, bench.jobs.len(), bench.sm.next_wake()), (sets, 0, None));
+}
+
+#[test]
+fn hostile_datagrams_are_dropped_in_every_stage() {
+    let mut rng = Seed(5).child("hostile").rng();
+    for stage in 0..3 {
+        let mut bench = Bench::new(Mode::Manage);
+        match stage {
+            0 => bench.sm.handle(Time::ZERO, Input::Start, &mut Vec::new()),
+            1 => bench.hand(Input::Start),
+            _ => bench = Bench::up(Mode::Manage),
+        }
+        for _ in 0..2_000 {
+            let bytes = std::array::from_fn(|_| rng.below(256) as u8);
+            // A header that gets further than the first check, and ids that are in use.
+            let mut mad = Mad::from_bytes(bytes);
+            mad.set_method([Method::GetResp, Method::Trap, Method::Get][rng.below(3) as usize]);
+            mad.set_transaction(selvedge_types::TransactionId(rng.below(8)));
+            let datagram = Datagram {
+                address: Address::DIRECTED,
+                mad,
+            };
+            bench.sm.handle(bench.now, Input::Received(datagram), &mut Vec::new());
+        }
+        assert!(bench.sm.view().mads.dropped > 0);
+    }
+}
+
+#[test]
+fn what_failed_is_not_activated_and_tried_again() {
+    let mut bench = Bench::new(Mode::Manage);
+    bench.hosts[1].refuses = true;
+    bench.hand(Input::Start);
+    bench.compute();
+    assert!(
+        bench.has("SLV-SM-0009") && bench.has("SLV-SM-0008"),
+        "{:?}",
+        bench.events
+    );
+    assert_eq!(
+        bench.hosts[0].info.state,
+        Some(PortState::Armed),
+        "no use without its peer"
+    );
+    let reasons: Vec<_> = bench.sm.view().ports.iter().map(|p| p.reason).collect();
+    assert_eq!(reasons, [crate::PortReason::SetFailed; 2]);
+    assert!(!bench.sm.view().is_up());
+    bench.hosts[1].refuses = false;
+    bench.now = bench.sm.next_wake().unwrap();
+    bench.hand(Input::Wake);
+    bench.compute();
+    assert!(bench.sm.view().is_up());
+}

@@ -1,0 +1,213 @@
+//! Walks over hand-made answers.
+
+use std::collections::VecDeque;
+
+use selvedge_wire::Method;
+
+use super::*;
+
+/// A node of a made-up fabric: its GUID, kind, and what is plugged into its ports.
+#[derive(Clone, Debug)]
+struct Made {
+    guid: u64,
+    kind: NodeKind,
+    /// Position = port number: the peer as (node, port).
+    cables: Vec<Option<(usize, u8)>>,
+    /// PortInfo of this port is answered with an error.
+    mute: Option<u8>,
+}
+
+fn switch(guid: u64, ports: usize) -> Made {
+    Made {
+        guid,
+        kind: NodeKind::Switch,
+        cables: vec![None; ports + 1],
+        mute: None,
+    }
+}
+
+fn host(guid: u64) -> Made {
+    Made {
+        guid,
+        kind: NodeKind::Ca,
+        cables: vec![None; 2],
+        mute: None,
+    }
+}
+
+fn cable(nodes: &mut [Made], a: (usize, u8), b: (usize, u8)) {
+    nodes[a.0].cables[usize::from(a.1)] = Some(b);
+    nodes[b.0].cables[usize::from(b.1)] = Some(a);
+}
+
+/// The node at the end of a route from port 1 of node 0, and by which port it was entered.
+fn follow(nodes: &[Made], route: &DirectedRoute) -> (usize, u8) {
+    let start = (0, u8::from(nodes[0].kind != NodeKind::Switch));
+    route
+        .ports()
+        .iter()
+        .fold(start, |(node, _), &exit| nodes[node].cables[usize::from(exit)].unwrap())
+}
+
+fn answer(nodes: &[Made], request: &Request) -> Mad {
+    let (node, entered) = follow(nodes, &request.route);
+    let made = &nodes[node];
+    let mut mad = Mad::directed(Method::GetResp, request.attribute, request.modifier, &request.route);
+    match request.attribute {
+        AttributeId::NODE_INFO => mad.write(&NodeInfo {
+            base_version: 1,
+            class_version: 1,
+            kind: made.kind,
+            port_count: u8::try_from(made.cables.len() - 1).unwrap(),
+            system_guid: Guid(1),
+            node_guid: Guid(made.guid),
+            port_guid: Guid(made.guid + 1),
+            partition_cap: 1,
+            device_id: 0,
+            revision: 0,
+            local_port: entered,
+            vendor_id: 0,
+        }),
+        AttributeId::PORT_INFO => {
+            let port = u8::try_from(request.modifier).unwrap();
+            let up = made.cables[usize::from(port)].is_some();
+            mad.write(&PortInfo {
+                state: Some(if up { PortState::Init } else { PortState::Down }),
+                phys_state: Some(if up { PhysState::LinkUp } else { PhysState::Polling }),
+                ..PortInfo::default()
+            });
+            if made.mute == Some(port) {
+                mad.set_status(selvedge_wire::Status::BAD_FIELD);
+            }
+        }
+        AttributeId::NODE_DESCRIPTION => mad.write(&NodeDescription::new(&format!("n{node}"))),
+        _ => {}
+    }
+    mad
+}
+
+fn walk(nodes: &[Made]) -> (Discovery, Vec<Event>) {
+    let (mut discovery, mut events, mut requests) = (Discovery::new(), Vec::new(), Vec::new());
+    discovery.begin(&mut requests);
+    let mut queue = VecDeque::from(requests);
+    while let Some(request) = queue.pop_front() {
+        let mut more = Vec::new();
+        discovery
+            .answered(request.ask, &answer(nodes, &request), &mut more, &mut events)
+            .unwrap();
+        queue.extend(more);
+    }
+    (discovery, events)
+}
+
+/// GUIDs that were found, those left out, and the codes of the events.
+fn check(nodes: &[Made], found: &[u64], left_out: &[u64], codes: &[&str]) -> Discovery {
+    let (discovery, events) = walk(nodes);
+    let guids = |left_out: bool| {
+        let mut guids: Vec<u64> = discovery
+            .found
+            .iter()
+            .filter(|f| f.left_out.is_some() == left_out)
+            .map(|f| f.info.node_guid.0)
+            .collect();
+        guids.sort_unstable();
+        guids
+    };
+    assert_eq!(
+        (guids(false), guids(true)),
+        (found.to_vec(), left_out.to_vec()),
+        "{events:?}"
+    );
+    assert_eq!(events.iter().map(Event::code).collect::<Vec<_>>(), codes, "{events:?}");
+    discovery
+}
+
+#[test]
+fn every_node_and_cable_once() {
+    let mut nodes = vec![host(10), switch(20, 4), switch(30, 4), host(40)];
+    cable(&mut nodes, (0, 1), (1, 1));
+    cable(&mut nodes, (1, 3), (2, 3));
+    cable(&mut nodes, (1, 4), (2, 4));
+    cable(&mut nodes, (2, 1), (3, 1));
+    let discovery = check(&nodes, &[10, 20, 30, 40], &[], &[]);
+    assert_eq!(discovery.links.len(), 2 * 4);
+}
+
+#[test]
+fn of_two_hosts_with_one_guid_the_first_is_kept() {
+    let mut nodes = vec![host(10), switch(20, 4), host(40), host(40)];
+    cable(&mut nodes, (0, 1), (1, 1));
+    cable(&mut nodes, (1, 2), (2, 1));
+    cable(&mut nodes, (1, 3), (3, 1));
+    let discovery = check(&nodes, &[10, 20, 40], &[], &["SLV-SM-0012"]);
+    let leaf = discovery.found.iter().find(|f| f.info.node_guid == Guid(20)).unwrap();
+    assert_eq!(
+        (leaf.ports[2].trouble, leaf.ports[3].trouble),
+        (None, Some(PortReason::DuplicateGuid))
+    );
+}
+
+#[test]
+fn of_two_switches_with_one_guid_none_is_kept_and_nobody_else_is_blamed() {
+    // Two leaves with GUID 30 at the same ports of two spines.
+    let mut nodes = vec![
+        host(10),
+        switch(20, 4),
+        switch(21, 4),
+        switch(30, 4),
+        switch(30, 4),
+        host(50),
+    ];
+    cable(&mut nodes, (0, 1), (1, 1));
+    for (spine, leaf_port) in [(1, 1), (2, 2)] {
+        cable(&mut nodes, (spine, 2), (3, leaf_port));
+        cable(&mut nodes, (spine, 3), (4, leaf_port));
+    }
+    cable(&mut nodes, (1, 4), (2, 4));
+    cable(&mut nodes, (3, 3), (5, 1));
+    check(&nodes, &[10, 20, 21, 50], &[30], &["SLV-SM-0012"]);
+}
+
+#[test]
+fn another_shape_is_another_node() {
+    let mut nodes = vec![host(10), switch(20, 4), switch(30, 4), switch(30, 8)];
+    cable(&mut nodes, (0, 1), (1, 1));
+    cable(&mut nodes, (1, 2), (2, 1));
+    cable(&mut nodes, (1, 3), (3, 1));
+    let discovery = check(&nodes, &[10, 20, 30], &[], &["SLV-SM-0012"]);
+    assert_eq!(discovery.links.len(), 2 * 2);
+}
+
+#[test]
+fn a_cable_from_a_switch_to_itself() {
+    let mut nodes = vec![host(10), switch(20, 4)];
+    cable(&mut nodes, (0, 1), (1, 1));
+    cable(&mut nodes, (1, 2), (1, 3));
+    let discovery = check(&nodes, &[10, 20], &[], &[]);
+    assert_eq!(discovery.links.len(), 2 * 2);
+}
+
+#[test]
+fn a_switch_whose_own_port_says_nothing_is_left_out() {
+    let mut nodes = vec![host(10), switch(20, 4), switch(30, 4)];
+    cable(&mut nodes, (0, 1), (1, 1));
+    cable(&mut nodes, (1, 2), (2, 1));
+    nodes[2].mute = Some(0);
+    check(&nodes, &[10, 20], &[30], &["SLV-SM-0010"]);
+}
+
+#[test]
+fn a_route_has_63_hops_at_most() {
+    let mut nodes = vec![host(10)];
+    nodes.extend((0..70).map(|i| switch(100 + i, 2)));
+    cable(&mut nodes, (0, 1), (1, 1));
+    for i in 1..70 {
+        cable(&mut nodes, (i, 2), (i + 1, 1));
+    }
+    let (discovery, events) = walk(&nodes);
+    assert_eq!((discovery.found.len(), events.len()), (1 + 63, 0));
+    assert_eq!(
+        discovery.found.last().unwrap().ports[2].trouble,
+        Some(PortReason::PeerSilent)
+    );
+}
