@@ -1,7 +1,8 @@
 //! The room that owns the clock: one emulator and any number of managers, stepped by the earliest wake-up.
 //!
 //! - [`Rehearsal`]: virtual time. Managers' jobs run inline and are done after their documented cost; whatever a
-//!   manager asked to be stored is all that a killed one finds again. Every run is bounded: it fails instead of hanging.
+//!   manager asked to be stored is all that it finds again after it was killed. Every run is bounded: it fails instead
+//!   of hanging.
 //! - Checkers outside the managers look at the hardware after every event (the functions `invariant_*`); a
 //!   [`Violation`] ends the run.
 //! - [`Script`]: scenarios as text, with their transcript. `tests/scenarios/*.txt` are some.

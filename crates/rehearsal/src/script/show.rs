@@ -16,6 +16,8 @@ use super::words::syntax;
 use crate::subnet::{Subnets, ports_of};
 use crate::{LogEntry, ManagerId};
 
+/// Characters of an event that are shown.
+const LINE_MAX: usize = 180;
 /// Lines of one kind that are shown before the rest is counted.
 const SHOWN_MAX: usize = 40;
 
@@ -56,9 +58,8 @@ impl Runner<'_> {
         let is_new =
             |i: usize, e: &LogEntry| of.contains(&e.manager) && i >= self.shown.get(&e.manager).copied().unwrap_or(0);
         let new = entries.filter(|(i, e)| is_new(*i, e));
-        let lines: Vec<String> = new
-            .map(|(_, e)| format!("{} {} {}", tenths(e.at), names[e.manager.0], e.event))
-            .collect();
+        let line = |e: &LogEntry| shortened(format!("{} {} {}", tenths(e.at), names[e.manager.0], e.event));
+        let lines: Vec<String> = new.map(|(_, e)| line(e)).collect();
         let logged = world.log().len();
         out.extend(limited(lines));
         self.shown.extend(of.iter().map(|id| (*id, logged)));
@@ -262,6 +263,14 @@ pub(super) fn port_named(chassis: &Chassis, text: &str) -> Result<selvedge_fabri
         }),
         Some(_) => name.find(chassis.fabric()).map_err(emulator),
         None => name.end_port(chassis.fabric()).map_err(emulator),
+    }
+}
+
+/// The start of a long line: a witness can name every hop of a circle.
+fn shortened(line: String) -> String {
+    match line.char_indices().nth(LINE_MAX) {
+        Some((at, _)) => format!("{} …", &line[..at]),
+        None => line,
     }
 }
 
