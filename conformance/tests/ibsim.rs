@@ -13,7 +13,7 @@ use selvedge_conformance::parse::{Plan, Plane};
 use selvedge_conformance::{HeavyLock, MadCounts, OpenSmOptions, PeerLab, Relay, Survey, until};
 use selvedge_types::Guid;
 use selvedge_wire::Method;
-use support::{CLUSTER, Fabric, LIMIT, Outputs, check_up, is_sm, judge, port, run_once};
+use support::{CLUSTER, Fabric, LIMIT, Outputs, PAIRS, check_up, is_sm, judge, port, run_once};
 
 /// Source: IBA vol 1 §14.2.5: attribute 0x0019 is LinearForwardingTable.
 const LINEAR_FORWARDING: u16 = 0x19;
@@ -40,7 +40,7 @@ fn check(spec: &str, known: &Known) {
     let _ibsim = lab.ibsim(&fabric.text).unwrap();
     for plane in &fabric.planes {
         let plan = run_once(&lab, lab.base(), &plane.seat, &[]);
-        let ours = check_up(&lab, plane, &plan, &plane.seat);
+        let ours = check_up(&lab, plane, &plan, PAIRS);
         a_second_start_changes_nothing(&lab, plane, &plan);
         observers_beside_opensm(&lab, plane, &ours);
         let entries = take_over_from_opensm(&lab, plane);
@@ -270,5 +270,5 @@ fn through_libibumad() {
     let mut arguments = vec!["run", "--port", "", "--once"];
     arguments.extend(outputs.options());
     lab.output(&plane.seat, binary.to_str().unwrap(), &arguments).unwrap();
-    check_up(&lab, plane, &outputs.plan(), &plane.seat);
+    check_up(&lab, plane, &outputs.plan(), PAIRS);
 }

@@ -9,7 +9,7 @@ mod support;
 use std::fs;
 
 use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab};
-use support::{Fabric, LIMIT, assert_coded, check_up, emulate, port, run_once};
+use support::{Fabric, LIMIT, PAIRS, assert_coded, check_up, emulate, port, run_once};
 
 /// Bad input.
 const USAGE: i32 = 2;
@@ -40,7 +40,7 @@ fn comes_up(text: &str) {
     let net = selvedge_conformance::parse::Net::parse(text).unwrap();
     for plane in net.planes() {
         let plan = run_once(&lab, lab.base(), &plane.seat, &[]);
-        check_up(&lab, &plane, &plan, &plane.seat);
+        check_up(&lab, &plane, &plan, PAIRS);
     }
 }
 

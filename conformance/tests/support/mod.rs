@@ -13,8 +13,8 @@ use selvedge_types::Guid;
 
 /// For anything that one program does.
 pub const LIMIT: Duration = Duration::from_secs(60);
-/// Pairs of end ports between which paths are traced, in both directions.
-const PAIRS: usize = 200;
+/// Pairs of end ports between which paths are traced, in both directions, where all is to be shown.
+pub const PAIRS: usize = 200;
 /// Of the pairs; printed when a path is wrong.
 const SEED: u64 = 1;
 /// Switches whose tables are read by `ibroute`, if there are more; `dump_fts` reads all of them.
@@ -116,8 +116,9 @@ pub fn run_once(lab: &PeerLab, base: &str, node: &str, more: &[&str]) -> Plan {
     outputs.plan()
 }
 
-/// The fabric of this plane is as its file and this plan say, by every diagnostic. Returns what was seen.
-pub fn check_up(lab: &PeerLab, plane: &Plane, plan: &Plan, manager: &str) -> Survey {
+/// The fabric of this plane, whose manager sits at its seat, is as its file and this plan say, by every diagnostic.
+/// Returns what was seen.
+pub fn check_up(lab: &PeerLab, plane: &Plane, plan: &Plan, pairs: usize) -> Survey {
     let node = plane.seat.as_str();
     let survey = Survey::take(lab, node).unwrap();
     assert_none("survey", &survey.differences(&plane.net, plan));
@@ -125,12 +126,12 @@ pub fn check_up(lab: &PeerLab, plane: &Plane, plan: &Plan, manager: &str) -> Sur
     let switches = spread(&switches, ROUTES_MAX);
     assert_none("ibroute", &survey.wrong_routes(lab, node, plan, &switches).unwrap());
     let ends: Vec<EndPort> = survey.end_ports().into_keys().collect();
-    let sm = (spread(&ends, QUERIES), lid_of(lab, manager));
+    let sm = (spread(&ends, QUERIES), lid_of(lab, node));
     assert_none("smpquery", &survey.wrong_ports(lab, node, plan, (&sm.0, sm.1)).unwrap());
     let texts = (&plane.net, plan);
     assert_none(
         "ibtracert",
-        &survey.wrong_paths(lab, node, texts, (PAIRS, SEED)).unwrap(),
+        &survey.wrong_paths(lab, node, texts, (pairs, SEED)).unwrap(),
     );
     survey
 }
