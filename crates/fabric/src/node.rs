@@ -100,6 +100,13 @@ impl Node {
         self.kind == NodeKind::Switch
     }
 
+    /// True for the channel adapter inside a switch that reduces data for its vendor's collectives. Nothing but its
+    /// description tells (observed: "Mellanox Technologies Aggregation Node").
+    #[must_use]
+    pub fn is_aggregation_node(&self) -> bool {
+        self.kind == NodeKind::Ca && self.description.contains("Aggregation Node")
+    }
+
     /// Number of external ports, 0–254.
     #[must_use]
     pub fn port_count(&self) -> u8 {

@@ -6,9 +6,9 @@
 
 use core::cmp::Reverse;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_plan::Lids;
-use selvedge_types::{LidRange, NodeKind, PortNum};
+use selvedge_types::{LidRange, PortNum};
 
 use crate::engine::EngineError;
 use crate::graph::{Graph, Lists};
@@ -71,7 +71,7 @@ impl Destinations {
         let mut order: Vec<usize> = (0..graph.switches()).collect();
         order.sort_by_key(|&s| {
             (
-                Reverse(host_links(fabric, s)),
+                Reverse(links_to(fabric, s, |node| !node.is_switch())),
                 fabric.switch(idx(s)).guid.opensm_order(),
             )
         });
@@ -127,15 +127,15 @@ fn attachment(fabric: &Fabric, port: PortRef) -> Attachment {
     }
 }
 
-/// Live links of a switch that lead to something that is no switch.
-pub(crate) fn host_links(fabric: &Fabric, switch: usize) -> usize {
+/// Live links of a switch that lead to nodes of a kind.
+pub(crate) fn links_to(fabric: &Fabric, switch: usize, is_meant: impl Fn(&Node) -> bool) -> usize {
     let node = fabric.switches()[idx(switch)];
     fabric
         .node(node)
         .external_ports()
         .filter(|&(port, _)| fabric.link_is_up(PortRef { node, port }))
         .filter_map(|(_, p)| p.peer)
-        .filter(|peer| fabric.node(peer.node).kind != NodeKind::Switch)
+        .filter(|peer| is_meant(fabric.node(peer.node)))
         .count()
 }
 

@@ -295,6 +295,33 @@ fn leaves_of_wide_trees_are_no_roots() {
     }
 }
 
+/// As in real clusters: each switch, tops too, has an aggregation node, and a few links are lost.
+#[test]
+fn aggregation_nodes_do_not_hide_the_tops() {
+    let mut net = common::Net::default();
+    let tops = [10, 11, 12, 13].map(|guid| net.switch(guid, 16));
+    let leaves = [20, 21, 22, 23, 24, 25].map(|guid| net.switch(guid, 16));
+    for (at, &leaf) in leaves.iter().enumerate() {
+        for _ in 0..8 {
+            net.host(leaf);
+        }
+        tops.iter()
+            .enumerate()
+            .filter(|(top, _)| (at, *top) != (3, 1))
+            .for_each(|(_, &top)| net.link(leaf, top));
+    }
+    for switch in tops.into_iter().chain(leaves) {
+        let node = net.host(switch);
+        net.describe(node, "Mellanox Technologies Aggregation Node");
+    }
+    let fabric = net.finish();
+    let lids = common::number(&fabric, 0);
+    let notes = route(Engine::UpDn, &fabric, &lids, &Options::default()).notes;
+    let wanted = [10, 11, 12, 13].map(Guid);
+    let is_tops = |note: &Note| matches!(note, Note::Roots { roots, .. } if *roots == wanted);
+    assert!(notes.iter().any(is_tops), "{notes:?}");
+}
+
 #[test]
 fn lids_and_tables_of_another_fabric_are_refused() {
     let fabric = three_in_a_row();

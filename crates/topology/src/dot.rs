@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use selvedge_fabric::{Fabric, Node, NodeIdx};
 use selvedge_types::Idx;
 
+use crate::NodeNames;
 use crate::text::printable;
-use crate::{NodeNames, is_aggregation_node};
 
 /// How hosts are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ fn edges(fabric: &Fabric, distances: &[usize]) -> BTreeMap<(NodeIdx, NodeIdx), u
 fn distances(fabric: &Fabric) -> Vec<usize> {
     let mut distance = vec![None; fabric.nodes().len()];
     let mut queue: VecDeque<NodeIdx> = VecDeque::new();
-    let is_host = |node: &Node| !node.is_switch() && !is_aggregation_node(node);
+    let is_host = |node: &Node| !node.is_switch() && !node.is_aggregation_node();
     for (idx, _) in fabric.nodes().iter_enumerated().filter(|(_, n)| is_host(n)) {
         distance[idx.to_usize()] = Some(0);
         queue.push_back(idx);

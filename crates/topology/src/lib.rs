@@ -42,5 +42,5 @@ pub use dump::{
 pub use generate::{GuidOrder, LinkRemoval, Options, Recipe, Shape, Tree};
 pub use names::NodeNames;
 pub use spec::{Spec, SpecError};
-pub use summary::{Summary, is_aggregation_node};
+pub use summary::Summary;
 pub use text::{FileError, Format, Loaded, Place, Warning, read, write};

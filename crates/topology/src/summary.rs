@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use selvedge_fabric::{Fabric, Node, PortRef};
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_types::{Idx, Lmc, NodeKind};
 use serde::Serialize;
 
@@ -42,7 +42,7 @@ impl Summary {
             match node.kind {
                 NodeKind::Switch => summary.switches += 1,
                 NodeKind::Router => summary.routers += 1,
-                NodeKind::Ca if is_aggregation_node(node) => summary.aggregation_nodes += 1,
+                NodeKind::Ca if node.is_aggregation_node() => summary.aggregation_nodes += 1,
                 NodeKind::Ca => summary.hosts += 1,
             }
             for (_, port) in node.external_ports() {
@@ -99,12 +99,6 @@ impl fmt::Display for Summary {
         }
         Ok(())
     }
-}
-
-/// True for the channel adapter inside a switch that reduces data for its vendor's collectives.
-#[must_use]
-pub fn is_aggregation_node(node: &Node) -> bool {
-    node.kind == NodeKind::Ca && node.description.contains("Aggregation Node")
 }
 
 fn components(fabric: &Fabric) -> usize {

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_sim::Par;
 use selvedge_types::Guid;
 
-use crate::destinations::host_links;
+use crate::destinations::links_to;
 use crate::graph::Graph;
 use crate::minhop;
 use crate::note::{Note, RootSource, guids};
@@ -111,6 +111,11 @@ fn rank_by_level(graph: &Graph, component: usize, level: &[u32], rank: &mut [u32
     members().for_each(|s| rank[s] = highest - level[s]);
 }
 
+/// Aggregation nodes sit in switches of any level, so they say nothing about where a switch stands.
+fn is_host(node: &Node) -> bool {
+    !node.is_switch() && !node.is_aggregation_node()
+}
+
 /// Finds roots.
 struct Finder<'a> {
     graph: &'a Graph,
@@ -123,7 +128,8 @@ struct Finder<'a> {
 
 impl<'a> Finder<'a> {
     fn new(fabric: &Fabric, graph: &'a Graph, par: Par) -> Self {
-        let hosts: Vec<usize> = (0..graph.switches()).map(|s| host_links(fabric, s)).collect();
+        let hosts = (0..graph.switches()).map(|s| links_to(fabric, s, is_host));
+        let hosts: Vec<usize> = hosts.collect();
         let bearing = (0_u32..).zip(&hosts).filter(|(_, h)| **h > 0).map(|(s, _)| s);
         let level = hops_from(graph, bearing);
         let hops = minhop::paths(graph, par);

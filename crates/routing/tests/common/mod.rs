@@ -39,6 +39,10 @@ impl Net {
         host
     }
 
+    pub fn describe(&mut self, node: NodeKey, description: &str) {
+        self.builder.node_mut(node).description = description.to_owned();
+    }
+
     pub fn link(&mut self, a: NodeKey, b: NodeKey) {
         let pa = self.free(a);
         self.link_at(a, pa, b, None);
