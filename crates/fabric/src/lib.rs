@@ -3,6 +3,21 @@
 //! A [`Fabric`] holds what was seen (or what a file or generator says): nodes, ports, links, capabilities, and the
 //! state that each management agent holds. Nodes are ordered by ascending GUID, so the same subnet gives the same
 //! indices whatever the order of discovery. Links are symmetric by construction. Nothing in here decides anything.
+//!
+//! ```
+//! use selvedge_fabric::{FabricBuilder, Node, diff};
+//! use selvedge_types::{Guid, NodeKind, PortNum};
+//!
+//! let mut builder = FabricBuilder::new();
+//! let leaf = builder.add(Node::new(NodeKind::Switch, Guid(1), 36, "leaf"));
+//! let host = builder.add(Node::new(NodeKind::Ca, Guid(2), 1, "host"));
+//! let before = builder.clone().finish()?;
+//! let one = PortNum::new(1).expect("1 is a port");
+//! builder.link((host, one), (leaf, one))?;
+//! let after = builder.finish()?;
+//! assert_eq!(diff(&before, &after).changes[0].to_string(), "+ link \"leaf\"[1] - \"host\"[1]");
+//! # Ok::<(), selvedge_fabric::BuildError>(())
+//! ```
 
 mod build;
 mod diff;

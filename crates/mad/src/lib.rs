@@ -4,6 +4,29 @@
 //! and every request ends exactly once, answered or failed. Two limits: requests in flight in all, and at one agent.
 //! A request that has waited longer than `stale_after` no longer counts against the first, so the time-outs of a dead
 //! node never delay the others.
+//!
+//! ```
+//! use std::time::Duration;
+//! use selvedge_mad::{AgentId, Exchange, ExchangeConfig};
+//! use selvedge_sim::Time;
+//! use selvedge_wire::{Address, AttributeId, Datagram, DirectedRoute, Mad, Method};
+//!
+//! let mut exchange = Exchange::new(ExchangeConfig {
+//!     window: 32,
+//!     agent_window: 2,
+//!     timeout: Duration::from_millis(200),
+//!     retries: 3,
+//!     stale_after: Duration::from_millis(20),
+//! });
+//! let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
+//! let request = Datagram { address: Address::DIRECTED, mad };
+//! exchange.submit(AgentId(0), request, "who is there?");
+//! let sent = exchange.next_to_send(Time::ZERO).expect("the window is open");
+//! let mut answer = sent.datagram;
+//! answer.mad.set_method(Method::GetResp);
+//! let ended = exchange.received(&answer).expect("an answer to what was sent");
+//! assert_eq!(ended.token, "who is there?");
+//! ```
 
 mod exchange;
 

@@ -3,6 +3,18 @@
 //! A [`Plan`] leaves nothing open: every LID, forwarding entry, lane map and port setting. It is a pure function of a
 //! fabric, a [`Policy`] and the previous plan; it can be printed, compared, refused or simulated. A [`ChangeSet`] is
 //! the difference between what the agents hold and a plan, in phases.
+//!
+//! ```
+//! use selvedge_fabric::SwitchIdx;
+//! use selvedge_plan::{NO_PATH, Tables};
+//! use selvedge_types::Lid;
+//!
+//! let mut tables = Tables::new(2, Lid(100));
+//! tables.set(SwitchIdx(1), Lid(70), 9);
+//! assert_eq!(tables.get(SwitchIdx(1), Lid(70)), 9);
+//! assert_eq!(tables.get(SwitchIdx(0), Lid(70)), NO_PATH);
+//! assert_eq!(tables.block(SwitchIdx(1), 1)[6], 9, "the second block of 64, as one Set carries it");
+//! ```
 
 mod change;
 mod lanes;

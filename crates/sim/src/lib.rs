@@ -2,6 +2,16 @@
 //!
 //! Nothing here reads a clock or an entropy source: the same seed and inputs give the same bytes, on any number of
 //! threads.
+//!
+//! ```
+//! use selvedge_sim::Seed;
+//!
+//! // A tree of named generators: one more draw by one of them changes nothing for the others.
+//! let mut faults = Seed(1).child("faults").rng();
+//! let mut links = Seed(1).child("links").rng();
+//! assert_eq!(faults.below(100), Seed(1).child("faults").rng().below(100));
+//! assert_ne!(faults.next_u64(), links.next_u64());
+//! ```
 
 mod event;
 mod par;
@@ -12,5 +22,3 @@ pub use event::{ComponentId, EventQueue};
 pub use par::Par;
 pub use rng::{Ratio, Rng, Seed};
 pub use time::Time;
-
-pub use rand;

@@ -2,6 +2,17 @@
 //!
 //! A type per identifier: a [`Lid`] never becomes a [`PortNum`] by accident. Every constructor that can refuse a
 //! value says which values are legal and names the source of the rule.
+//!
+//! ```
+//! use selvedge_types::{Guid, Lid, PortNum};
+//!
+//! let guid: Guid = "0x0002c90300001234".parse()?;
+//! assert_eq!(guid.to_string(), "0x0002c90300001234");
+//! assert_eq!(PortNum::new(254).map(PortNum::get), Some(254));
+//! assert_eq!(PortNum::new(255), None, "in a forwarding table it means: drop");
+//! assert!(Lid(0xC000) > Lid::UNICAST_MAX);
+//! # Ok::<(), selvedge_types::GuidParseError>(())
+//! ```
 
 mod id;
 mod link;
