@@ -457,4 +457,6 @@ pub fn ok(answer: Option<&Mad>) -> Option<&Mad> {
 }
 
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod tests;
