@@ -54,6 +54,12 @@ pub enum HttpError {
         /// What the operating system said.
         cause: io::Error,
     },
+    /// SLV-HTTP-0007: something else than a socket is there.
+    #[error("SLV-HTTP-0007: {} is no socket; name another path (--socket)", path.display())]
+    NoSocket {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// The process there refused.
     #[error(transparent)]
     Refused(#[from] selvedge_api::Error),

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -75,6 +75,10 @@ pub(crate) fn bind(path: &Path) -> Result<UnixListener, HttpError> {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if UnixStream::connect(path).is_ok() {
                 return Err(HttpError::InUse { path: path.to_owned() });
+            }
+            let is_socket = fs::symlink_metadata(path).map_err(failed)?.file_type().is_socket();
+            if !is_socket {
+                return Err(HttpError::NoSocket { path: path.to_owned() });
             }
             fs::remove_file(path).map_err(failed)?;
             UnixListener::bind(path).map_err(failed)?

@@ -93,3 +93,23 @@ fn a_leftover_socket_is_replaced_and_a_live_one_is_not() {
     running.join().unwrap();
     drop(front);
 }
+
+#[test]
+fn only_a_socket_is_replaced() {
+    let path = path("no-socket");
+    let running = {
+        let Spec::Generated(recipe) = "single:ports=4,hosts=2".parse().unwrap() else {
+            unreachable!()
+        };
+        let log = Box::new(selvedge_daemon::NoLog);
+        selvedge_daemon::emulate(&recipe.fabric().unwrap(), &EmulationOptions::default(), 10, log).unwrap()
+    };
+    let service: Arc<dyn Service> = Arc::new(running.emulation.clone());
+    std::fs::write(&path, "somebody's work").unwrap();
+    let opened = Front::open(Some(&path), service);
+    assert!(matches!(opened, Err(HttpError::NoSocket { .. })));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's work");
+    std::fs::remove_file(&path).unwrap();
+    running.emulation.stop();
+    running.join().unwrap();
+}
