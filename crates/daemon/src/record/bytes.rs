@@ -38,6 +38,10 @@ impl<'a> Reader<'a> {
         Some(head)
     }
 
+    pub(super) const fn left(&self) -> usize {
+        self.bytes.len()
+    }
+
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.take(N)?.try_into().ok()
     }

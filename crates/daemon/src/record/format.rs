@@ -160,11 +160,14 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
     }
 }
 
-/// Reads an entry; `None` at the end, and where a record was cut off.
+/// Reads an entry; `None` at the end.
 pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, String> {
-    let (Some(tag), Some(time)) = (reader.u8(), reader.u64()) else {
+    if reader.left() == 0 {
         return Ok(None);
-    };
+    }
+    let cut = || "it ends inside an entry".to_owned();
+    let tag = reader.u8().ok_or_else(cut)?;
+    let time = reader.u64().ok_or_else(cut)?;
     let input = match tag {
         0 => Some(RecordedInput::Start),
         1 => reader.datagram().map(RecordedInput::Received),
@@ -185,8 +188,13 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         8 => Some(RecordedInput::Stop),
         other => return Err(format!("an input of kind {other} is unknown")),
     };
-    let outputs = reader.u32().zip(reader.u64());
-    Ok(input.map(|input| Entry {
+    let input = input.ok_or_else(cut)?;
+    // A process that was killed while it handled an input has written nothing behind it.
+    let outputs = match reader.left() {
+        0 => None,
+        _ => Some(reader.u32().zip(reader.u64()).ok_or_else(cut)?),
+    };
+    Ok(Some(Entry {
         time: Time(time),
         input,
         outputs,

@@ -52,8 +52,13 @@ fn parse(bytes: &[u8]) -> Result<Replay, String> {
     let mut reader = Reader::new(bytes);
     let header = Header::take(&mut reader)?;
     let mut entries = Vec::new();
-    while let Some(entry) = take_entry(&mut reader)? {
-        entries.push(entry);
+    loop {
+        let at = bytes.len() - reader.left();
+        match take_entry(&mut reader) {
+            Ok(Some(entry)) => entries.push(entry),
+            Ok(None) => break,
+            Err(what) => return Err(format!("{what} at byte {at}")),
+        }
     }
     Ok(Replay { header, entries })
 }
