@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use selvedge_api::Severity;
 use selvedge_daemon::{EmulationOptions, EmulatorConfig, Service as _, emulate};
-use selvedge_http::{EMULATOR_SOCKET, Front, default_path};
+use selvedge_http::{EMULATOR_SOCKET, Front, Socket, default_path};
 use selvedge_sim::Seed;
 
 use crate::exit::{CliError, Exit};
@@ -51,9 +51,10 @@ pub fn run(args: &EmulateArgs) -> Result<Exit, CliError> {
         seat: None,
     };
     let log = Box::new(BarLog::new(bar(), Severity::Info));
-    let running = emulate(&fabric, &options, EVENTS, log)?;
     let socket = args.socket.clone().unwrap_or_else(|| default_path(EMULATOR_SOCKET));
-    let front = match Front::open(Some(&socket), Arc::new(running.emulation.clone())) {
+    let bound = Socket::bind(&socket)?;
+    let running = emulate(&fabric, &options, EVENTS, log)?;
+    let front = match Front::open(Some(bound), Arc::new(running.emulation.clone())) {
         Ok(front) => front,
         Err(error) => {
             running.emulation.stop();

@@ -11,6 +11,7 @@ use selvedge_routing::EngineError;
 use selvedge_sm::OutOfLids;
 use selvedge_topology::{DumpError, FileError, SpecError};
 use selvedge_transport::PortSpecError;
+use selvedge_transport::ibsim::ServerError;
 use selvedge_wire::DecodeError;
 
 /// How a command ends.
@@ -110,6 +111,7 @@ impl CliError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Closed => Exit::Good,
+            Self::Daemon(DaemonError::Server(ServerError::BaseName { .. })) => Exit::Usage,
             Self::Daemon(DaemonError::Port(_) | DaemonError::Server(_) | DaemonError::Thread { .. })
             | Self::Http(
                 HttpError::Bind { .. }

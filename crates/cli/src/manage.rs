@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use selvedge_api::Severity;
-use selvedge_config::{Settings, read};
-use selvedge_daemon::{Door, EmulationOptions, LogFile, LogSink, Options, Outcome, Running, Until, start};
-use selvedge_http::{Front, MANAGER_SOCKET, default_path};
+use selvedge_config::{ConfigError, Settings, read};
+use selvedge_daemon::{Door, EmulationOptions, LogFile, LogSink, Options, Outcome, Reload, Running, Until, start};
+use selvedge_http::{Front, MANAGER_SOCKET, Socket, default_path};
 use selvedge_routing::Engine;
 use selvedge_sim::Seed;
 use selvedge_sm::{Mode, View};
@@ -87,7 +87,7 @@ pub struct ProcessArgs {
 
 impl ProcessArgs {
     /// The settings of the configuration file, overruled by these options.
-    pub fn settings(&self) -> Result<Settings, CliError> {
+    pub fn settings(&self) -> Result<Settings, ConfigError> {
         let mut settings = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
         if let Some(window) = self.window {
             settings.manager.window = usize::from(window);
@@ -119,15 +119,21 @@ pub struct Ended {
 }
 
 /// Runs a manager to its end.
-pub fn run(mode: Mode, door: Door, settings: Settings, args: &ProcessArgs) -> Result<Ended, CliError> {
+///
+/// `read` gives the settings, with the command line's in them; it is asked again when the configuration is reloaded.
+pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Result<Ended, CliError> {
+    let settings = read()?;
+    let door = door.door()?;
     for engine in &settings.policy.engines {
         Engine::try_from(engine)?;
     }
     let socket = settings.daemon.socket.clone();
+    // Whoever cannot have its socket must not have touched the fabric, which another manager may be at work in.
+    let bound = socket.as_deref().map(Socket::bind).transpose()?;
     let bar = progress::bar();
-    let running = begin(mode, door, settings, args, &bar)?;
+    let running = begin(mode, door, (settings, read), args, &bar)?;
     let manager = running.manager.clone();
-    let front = match Front::open(socket.as_deref(), Arc::new(manager.clone())) {
+    let front = match Front::open(bound, Arc::new(manager.clone())) {
         Ok(front) => front,
         Err(error) => {
             use selvedge_daemon::Service as _;
@@ -153,7 +159,7 @@ pub fn run(mode: Mode, door: Door, settings: Settings, args: &ProcessArgs) -> Re
 fn begin(
     mode: Mode,
     door: Door,
-    settings: Settings,
+    (settings, read): (Settings, Reload),
     args: &ProcessArgs,
     bar: &indicatif::ProgressBar,
 ) -> Result<Running, CliError> {
@@ -165,7 +171,7 @@ fn begin(
     };
     Ok(start(Options {
         names: load::by_guid(&names),
-        config: args.config.clone(),
+        reload: args.config.is_some().then_some(read),
         until: if args.once { Until::Idle } else { Until::Stopped },
         record: args.record.clone(),
         log,

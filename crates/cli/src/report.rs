@@ -45,6 +45,12 @@ pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     lines
 }
 
+/// How far an interrupted run was.
+pub fn interrupted(status: &Status) -> String {
+    let (done, total) = (thousands(status.progress.done), thousands(status.progress.total));
+    format!("interrupted while in stage {}, {done} of {total} done", status.stage)
+}
+
 /// The judge's verdict in a sentence.
 pub fn judged(verdict: &Verdict) -> String {
     let Figures {

@@ -1,10 +1,11 @@
 //! `selvedge run` and `selvedge watch`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use selvedge_api as api;
-use selvedge_config::{Settings, read_guids};
+use selvedge_config::{ConfigError, Settings, read_guids};
 use selvedge_daemon::{Outcome, Service as _};
 use selvedge_plan::EngineName;
 use selvedge_sm::Mode;
@@ -17,7 +18,7 @@ use crate::tables_io::{OutputArgs, Results};
 use crate::{report, tables};
 
 /// Manage a fabric: discover, plan, judge, apply, and keep it so.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 pub struct RunArgs {
     #[command(flatten)]
     door: DoorArgs,
@@ -74,7 +75,7 @@ impl RunArgs {
         self.format.json
     }
 
-    fn settings(&self, process: &ProcessArgs) -> Result<Settings, CliError> {
+    fn settings(&self, process: &ProcessArgs) -> Result<Settings, ConfigError> {
         let mut settings = process.settings()?;
         let policy = &mut settings.policy;
         if !self.engine.is_empty() {
@@ -107,8 +108,11 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
         once: args.process.once || args.dry_run,
         ..args.process.clone()
     };
-    let settings = args.settings(&process)?;
-    let ended = manage::run(mode, args.door.door()?, settings, &process)?;
+    let read = {
+        let (args, process) = (args.clone(), process.clone());
+        Arc::new(move || args.settings(&process))
+    };
+    let ended = manage::run(mode, &args.door, read, &process)?;
     let (fabric, view) = ended.running.named();
     if let (Some(fabric), Some(plan)) = (&fabric, &view.plan) {
         args.outputs.write(Results {
@@ -124,8 +128,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
 
 /// Runs `selvedge watch`.
 pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
-    let settings = args.process.settings()?;
-    let ended = manage::run(Mode::Watch, args.door.door()?, settings, &args.process)?;
+    let process = args.process.clone();
+    let read = Arc::new(move || process.settings());
+    let ended = manage::run(Mode::Watch, &args.door, read, &args.process)?;
     finish(&ended, &args.process, args.format)
 }
 
@@ -165,7 +170,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
         out.grid(&tables::reasons(&status.ports_not_active))?;
     }
     let verdict = match ended.outcome {
-        _ if interrupted => out.bad("interrupted"),
+        _ if interrupted => out.bad(&report::interrupted(&status)),
         Outcome::Good => out.good("good"),
         Outcome::NotGood => out.bad("not good: see the events above"),
         Outcome::Standby => out.bad("another manager is master: nothing was changed"),

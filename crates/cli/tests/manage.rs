@@ -283,3 +283,121 @@ fn a_guarded_fabric_is_left_alone() {
     emulator.signal("TERM");
     assert_eq!(emulator.exit_code(), Some(0));
 }
+
+#[test]
+fn a_taken_socket_is_noticed_before_anything_is_sent() {
+    let lab = Lab::new("taken");
+    let taken = lab.path("taken.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&taken).unwrap();
+    let run = ["run", "--fabric", "ring:switches=3,hosts=1", "--record", "record"];
+    lab.run(&[&run[..], &["--socket", &taken]].concat())
+        .exits(3)
+        .complains("SLV-HTTP-0002");
+    // A manager that had begun would have begun its record.
+    assert!(!lab.folder().join("record").exists());
+    let file = lab.write("file", "somebody's work");
+    lab.run(&[&run[..], &["--socket", &file]].concat())
+        .exits(2)
+        .complains("is no socket");
+    assert_eq!(lab.read("file"), "somebody's work");
+    for path in [&file, &lab.folder().display().to_string()] {
+        lab.run(&["status", "--socket", path])
+            .exits(2)
+            .complains("is no socket");
+    }
+}
+
+#[test]
+fn a_reload_keeps_what_the_command_line_says() {
+    let lab = Lab::new("reload");
+    let config = lab.write("fm.toml", "[routing]\nengines = [\"minhop\"]\n");
+    let run = ["run", "--fabric", "mport:m=4,n=2", "--config", &config, "--lmc", "1"];
+    let process = daemon(&lab, &run);
+    let plan = || lab.run(&["status", "plan", "--json"]).exits(0).json();
+    let before = plan();
+    assert_eq!(before["engine"], "minhop");
+    lab.write("fm.toml", "[routing]\nengines = [\"updn\"]\nlmc = 0\n");
+    lab.run(&["reload"]).exits(0);
+    let after = wait_for("plan of the new configuration", || {
+        Some(plan()).filter(|plan| plan["engine"] == "updn")
+    });
+    assert_eq!(after["lids"], before["lids"]);
+    process.signal("TERM");
+    assert_eq!(process.exit_code(), Some(0));
+}
+
+#[test]
+fn an_interrupted_run_says_how_far_it_was() {
+    let lab = Lab::new("interrupted");
+    let base = format!("selvedge-slow-{}", std::process::id());
+    let emulate = [
+        "emulate",
+        "--fabric",
+        "sx6536",
+        "--service-time-us",
+        "100000",
+        "--serve",
+        &base,
+    ];
+    let emulator = lab.start(&emulate);
+    wait_for("emulator", || {
+        let asked = lab.run(&["status", "fabric", "--socket", "selvedge/emulator.sock"]);
+        (asked.code == 0).then_some(())
+    });
+    let port = format!("ibsim:{base}");
+    let socket = lab.path("run.sock");
+    let mut command = lab.command(&["run", "--port", &port, "--once", "--socket", &socket]);
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    wait_for("run", || {
+        (lab.run(&["status", "--socket", &socket]).code == 1).then_some(())
+    });
+    let id = child.id().to_string();
+    let killed = std::process::Command::new("kill").args(["-INT", &id]).status();
+    assert!(killed.unwrap().success());
+    let mut text = String::new();
+    std::io::Read::read_to_string(child.stdout.as_mut().unwrap(), &mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{text}");
+    assert!(text.contains("interrupted while in stage discovering, "), "{text}");
+    emulator.signal("TERM");
+    assert_eq!(emulator.exit_code(), Some(0));
+}
+
+#[test]
+fn a_damaged_record_is_no_replay() {
+    let lab = Lab::new("damaged");
+    lab.run(&[
+        "run",
+        "--fabric",
+        "ring:switches=3,hosts=1",
+        "--once",
+        "--record",
+        "record",
+    ])
+    .exits(0);
+    let bytes = std::fs::read(lab.path("record")).unwrap();
+    let check = |name: &str, bytes: &[u8], what: &str| {
+        std::fs::write(lab.path(name), bytes).unwrap();
+        lab.run(&["replay", name])
+            .exits(2)
+            .complains("SLV-DAEMON-0004")
+            .complains(what)
+            .complains("at byte ");
+    };
+    check("cut", &bytes[..bytes.len() - 3], "ends inside an entry");
+    check(
+        "more",
+        &[&bytes[..], &[0xEE; 20]].concat(),
+        "an input of kind 238 is unknown",
+    );
+    check("short", &[&bytes[..], &[0xEE; 3]].concat(), "ends inside an entry");
+}
+
+#[test]
+fn a_bad_name_to_serve_is_wrong_usage() {
+    let lab = Lab::new("serve");
+    for command in ["run", "emulate"] {
+        lab.run(&[command, "--fabric", "ring:switches=3,hosts=1", "--serve", "a:b"])
+            .exits(2)
+            .complains("SLV-PORT-0104");
+    }
+}

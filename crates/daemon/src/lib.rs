@@ -45,4 +45,4 @@ pub use outcome::Outcome;
 pub use selvedge_emulator::EmulatorConfig;
 pub use service::{Manager, Service};
 pub use signals::obey;
-pub use start::{Door, Options, Running, manager_config, start};
+pub use start::{Door, Options, Reload, Running, manager_config, start};

@@ -1,6 +1,5 @@
 //! What front ends can ask of a running process.
 
-use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,6 +14,7 @@ use crate::convert;
 use crate::host::HostHandle;
 use crate::notice::Notice;
 use crate::shared::Shared;
+use crate::start::Reload;
 use crate::worker::Note;
 
 /// What front ends can ask of a running process. Each refusal has a code.
@@ -59,7 +59,7 @@ pub struct Manager {
     pub(crate) shared: Arc<Shared>,
     pub(crate) notes: Arc<Mutex<Sender<Note>>>,
     pub(crate) emulator: Option<HostHandle>,
-    pub(crate) config: Option<PathBuf>,
+    pub(crate) reload: Option<Reload>,
 }
 
 impl Manager {
@@ -151,9 +151,9 @@ impl Service for Manager {
     }
 
     fn reload(&self) -> Result<(), Error> {
-        let path = self.config.as_ref();
-        let path = path.ok_or_else(|| ErrorKind::NoConfig.error("there is nothing to read again"))?;
-        let settings = selvedge_config::read(path).map_err(|error| Error::of_text(&error.to_string()))?;
+        let reload = self.reload.as_ref();
+        let reload = reload.ok_or_else(|| ErrorKind::NoConfig.error("there is nothing to read again"))?;
+        let settings = reload().map_err(|error| Error::of_text(&error.to_string()))?;
         self.command(Command::SetPolicy(Arc::new(settings.policy)))?;
         self.shared.notice(&Notice::Reloaded);
         Ok(())

@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Service;
 
-/// Obeys signals until one of them says to end; returns that one's number.
+/// Obeys signals until one of them says to end; returns that one's number. Whoever called then ends the work.
 pub async fn obey(service: Arc<dyn Service>) -> io::Result<i32> {
     let mut hangup = signal(SignalKind::hangup())?;
     let mut user1 = signal(SignalKind::user_defined1())?;
@@ -28,7 +28,6 @@ pub async fn obey(service: Arc<dyn Service>) -> io::Result<i32> {
             _ = terminate.recv() => Some(SignalKind::terminate()),
         };
         if let Some(kind) = end {
-            service.stop();
             return Ok(kind.as_raw_value());
         }
     }

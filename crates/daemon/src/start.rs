@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use selvedge_config::Settings;
+use selvedge_config::{ConfigError, Settings};
 use selvedge_fabric::Fabric;
 use selvedge_sm::{Config, DefaultJudge, Judge, Mode, PersistentState, Sm, View};
 use selvedge_store::StateDir;
@@ -41,6 +41,9 @@ pub enum Door {
     Port(PortSpec),
 }
 
+/// Reads the settings again as they were read at the start: what was given on the command line stays in force.
+pub type Reload = Arc<dyn Fn() -> Result<Settings, ConfigError> + Send + Sync>;
+
 /// Everything a manager's process is started with.
 pub struct Options {
     /// What the manager may do.
@@ -49,8 +52,8 @@ pub struct Options {
     pub door: Door,
     /// Policy, manager's and process's options.
     pub settings: Settings,
-    /// The file that [`crate::Service::reload`] reads again.
-    pub config: Option<PathBuf>,
+    /// What [`crate::Service::reload`] does; none: there is nothing to read again.
+    pub reload: Option<Reload>,
     /// Operator's names by node GUID.
     pub names: BTreeMap<Guid, String>,
     /// When to end.
@@ -71,7 +74,7 @@ impl Options {
             mode,
             door,
             settings: Settings::default(),
-            config: None,
+            reload: None,
             names: BTreeMap::new(),
             until: Until::Stopped,
             record: None,
@@ -155,7 +158,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         shared: Arc::clone(&shared),
         notes: Arc::new(Mutex::new(sender.clone())),
         emulator,
-        config: options.config,
+        reload: options.reload,
     };
     let config = manager_config(options.mode, local, &settings);
     let driver = Driver::new(Parts {

@@ -1,5 +1,6 @@
 //! Asks a running process.
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use http_body_util::{BodyExt, Full};
@@ -83,10 +84,7 @@ impl Client {
     async fn talk(&self, method: Method, what: &str, body: Bytes) -> Result<(StatusCode, Bytes), HttpError> {
         let stream = UnixStream::connect(&self.path)
             .await
-            .map_err(|cause| HttpError::Unreachable {
-                path: self.path.clone(),
-                cause,
-            })?;
+            .map_err(|cause| self.unreachable(cause))?;
         let broken = |error: hyper::Error| self.broken(error.to_string());
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
@@ -103,6 +101,14 @@ impl Client {
         let status = response.status();
         let bytes = response.into_body().collect().await.map_err(broken)?.to_bytes();
         Ok((status, bytes))
+    }
+
+    fn unreachable(&self, cause: std::io::Error) -> HttpError {
+        let path = self.path.clone();
+        match std::fs::metadata(&path) {
+            Ok(meta) if !meta.file_type().is_socket() => HttpError::NoSocket { path },
+            _ => HttpError::Unreachable { path, cause },
+        }
     }
 
     fn broken(&self, cause: String) -> HttpError {

@@ -1,7 +1,5 @@
 //! The thread that serves the API and obeys signals.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::{self, JoinHandle};
@@ -10,20 +8,21 @@ use selvedge_daemon::{Service, obey};
 use tokio::net::UnixListener;
 use tokio::sync::oneshot;
 
-use crate::{HttpError, router, socket};
+use crate::{HttpError, Socket, router};
 
 /// The thread that serves the API and obeys signals; it ends when this is dropped.
 pub struct Front {
-    path: Option<PathBuf>,
+    /// Dropped, and its file with it, when nobody serves it any more.
+    _socket: Option<Socket>,
     signal: Arc<AtomicI32>,
     close: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Front {
-    /// Obeys signals, and serves the API on a socket at `path` if there is one.
-    pub fn open(path: Option<&Path>, service: Arc<dyn Service>) -> Result<Self, HttpError> {
-        let listener = path.map(socket::bind).transpose()?;
+    /// Obeys signals, and serves the API on `socket` if there is one.
+    pub fn open(mut socket: Option<Socket>, service: Arc<dyn Service>) -> Result<Self, HttpError> {
+        let listener = socket.as_mut().and_then(|socket| socket.listener.take());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -40,7 +39,9 @@ impl Front {
             };
             let obeying = async {
                 if let Ok(number) = obey(Arc::clone(&service)).await {
+                    // First the reason: whoever waits for the end of the work asks for it at once.
                     seen.store(number, Ordering::SeqCst);
+                    service.stop();
                 }
                 // The API answers until the work is over.
                 std::future::pending::<()>().await;
@@ -56,7 +57,7 @@ impl Front {
             .spawn(move || runtime.block_on(serve))
             .map_err(|cause| HttpError::Thread { cause })?;
         Ok(Self {
-            path: path.map(Path::to_owned),
+            _socket: socket,
             signal,
             close: Some(close),
             thread: Some(thread),
@@ -77,10 +78,6 @@ impl Drop for Front {
         }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-        if let Some(path) = &self.path {
-            // A leftover socket is recognised and replaced by the next process.
-            let _ = fs::remove_file(path);
         }
     }
 }

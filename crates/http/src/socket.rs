@@ -57,8 +57,31 @@ fn is_writable(folder: &Path) -> bool {
     meta.is_dir() && (user_id() == 0 || meta.uid() == user_id() && mode & 0o200 != 0)
 }
 
-/// Listens at `path`; a socket that nobody listens on any more is replaced.
-pub(crate) fn bind(path: &Path) -> Result<UnixListener, HttpError> {
+/// A socket that is taken, but not yet served; clients wait. Its file goes when this does.
+#[derive(Debug)]
+pub struct Socket {
+    path: PathBuf,
+    pub(crate) listener: Option<UnixListener>,
+}
+
+impl Socket {
+    /// Takes `path`; a socket that nobody listens on any more is replaced.
+    pub fn bind(path: &Path) -> Result<Self, HttpError> {
+        Ok(Self {
+            listener: Some(bind(path)?),
+            path: path.to_owned(),
+        })
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // A leftover socket is recognised and replaced by the next process.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn bind(path: &Path) -> Result<UnixListener, HttpError> {
     let failed = |cause: io::Error| HttpError::Bind {
         path: path.to_owned(),
         cause,

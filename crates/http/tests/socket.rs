@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_api::{Events, Fabric, FaultRequest, Findings, Links, Nodes, Plan, Ports, Status};
 use selvedge_daemon::{Door, EmulationOptions, Options, Service, start};
-use selvedge_http::{Client, Front, HttpError};
+use selvedge_http::{Client, Front, HttpError, Socket};
 use selvedge_sm::Mode;
 use selvedge_topology::Spec;
 
@@ -35,7 +35,7 @@ fn every_path_answers() {
     };
     let running = start(Options::new(Mode::Manage, door)).unwrap();
     let path = path("paths");
-    let front = Front::open(Some(&path), Arc::new(running.manager.clone())).unwrap();
+    let front = Front::open(Some(Socket::bind(&path).unwrap()), Arc::new(running.manager.clone())).unwrap();
     let client = Client::new(&path);
     let begin = Instant::now();
     while !client.get::<Status>("status").unwrap().up {
@@ -81,11 +81,8 @@ fn a_leftover_socket_is_replaced_and_a_live_one_is_not() {
     let log = Box::new(selvedge_daemon::NoLog);
     let running = selvedge_daemon::emulate(&fabric, &EmulationOptions::default(), 10, log).unwrap();
     let service: Arc<dyn Service> = Arc::new(running.emulation.clone());
-    let front = Front::open(Some(&path), Arc::clone(&service)).unwrap();
-    assert!(matches!(
-        Front::open(Some(&path), service),
-        Err(HttpError::InUse { .. })
-    ));
+    let front = Front::open(Some(Socket::bind(&path).unwrap()), service).unwrap();
+    assert!(matches!(Socket::bind(&path), Err(HttpError::InUse { .. })));
     let client = Client::new(&path);
     assert_eq!(client.get::<Fabric>("fabric").unwrap().hosts, 2);
     assert_eq!(refusal_code(client.get::<Status>("status")), "SLV-API-0004");
@@ -97,19 +94,12 @@ fn a_leftover_socket_is_replaced_and_a_live_one_is_not() {
 #[test]
 fn only_a_socket_is_replaced() {
     let path = path("no-socket");
-    let running = {
-        let Spec::Generated(recipe) = "single:ports=4,hosts=2".parse().unwrap() else {
-            unreachable!()
-        };
-        let log = Box::new(selvedge_daemon::NoLog);
-        selvedge_daemon::emulate(&recipe.fabric().unwrap(), &EmulationOptions::default(), 10, log).unwrap()
-    };
-    let service: Arc<dyn Service> = Arc::new(running.emulation.clone());
     std::fs::write(&path, "somebody's work").unwrap();
-    let opened = Front::open(Some(&path), service);
-    assert!(matches!(opened, Err(HttpError::NoSocket { .. })));
+    assert!(matches!(Socket::bind(&path), Err(HttpError::NoSocket { .. })));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "somebody's work");
+    assert!(matches!(
+        Client::new(&path).get::<Status>("status"),
+        Err(HttpError::NoSocket { .. })
+    ));
     std::fs::remove_file(&path).unwrap();
-    running.emulation.stop();
-    running.join().unwrap();
 }
