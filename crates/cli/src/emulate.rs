@@ -12,6 +12,7 @@ use selvedge_sim::Seed;
 
 use crate::exit::{CliError, Exit};
 use crate::load;
+use crate::out::count;
 use crate::progress::{BarLog, bar};
 
 /// Emulate a fabric for other programs: OpenSM, infiniband-diags, another selvedge.
@@ -64,9 +65,9 @@ pub fn run(args: &EmulateArgs) -> Result<Exit, CliError> {
     };
     let base = &args.serve;
     eprintln!(
-        "selvedge: {} switches and {} hosts; attach with",
-        fabric.switches().len(),
-        fabric.host_count()
+        "selvedge: {} and {}; attach with",
+        count(fabric.switches().len() as u64, "switch"),
+        count(fabric.host_count() as u64, "host")
     );
     eprintln!("  selvedge run --port ibsim:{base}");
     eprintln!("  IBSIM_SOCKNAME={base} SIM_HOST=<node> LD_PRELOAD=<folder>/libumad2sim.so opensm");

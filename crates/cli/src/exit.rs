@@ -71,9 +71,20 @@ pub enum CliError {
         /// What is wrong with it.
         what: String,
     },
-    /// SLV-CLI-0004: a kind of finding that does not exist.
-    #[error("SLV-CLI-0004: {0}")]
-    UnknownKind(#[from] selvedge_verify::UnknownKind),
+    /// A kind of finding.
+    #[error("{cause}{meant}")]
+    UnknownKind {
+        /// What the judge says of it.
+        cause: selvedge_verify::UnknownKind,
+        /// `; did you mean '…'?`, or empty.
+        meant: String,
+    },
+    /// SLV-CLI-0006: bytes where text is wanted.
+    #[error("SLV-CLI-0006: {} is not text; name a text file", path.display())]
+    NoText {
+        /// The file.
+        path: PathBuf,
+    },
     /// Bytes that are no MAD.
     #[error(transparent)]
     Decode(#[from] DecodeError),

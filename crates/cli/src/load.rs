@@ -33,7 +33,7 @@ impl NameArgs {
 /// Reads a node-name map.
 pub fn names(path: Option<&Path>) -> Result<NodeNames, CliError> {
     match path {
-        Some(path) => Ok(NodeNames::parse(&path.display().to_string(), &bytes(path)?)?),
+        Some(path) => Ok(NodeNames::parse(&path.display().to_string(), &text_bytes(path)?)?),
         None => Ok(NodeNames::default()),
     }
 }
@@ -46,12 +46,40 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
     })
 }
 
+/// All bytes of a file of text, which need not be UTF-8: descriptions of nodes often are not.
+pub fn text_bytes(path: &Path) -> Result<Vec<u8>, CliError> {
+    let bytes = bytes(path)?;
+    if bytes.contains(&0) {
+        return Err(CliError::NoText { path: path.to_owned() });
+    }
+    Ok(bytes)
+}
+
 /// Writes a whole file.
 pub fn write(path: &Path, text: &str) -> Result<(), CliError> {
     fs::write(path, text).map_err(|cause| CliError::Write {
         path: path.to_owned(),
         cause,
     })
+}
+
+/// Fails if a file cannot be written; leaves it as it was.
+pub fn writable(path: &Path) -> Result<(), CliError> {
+    let is_new = match fs::metadata(path) {
+        // A pipe would wait for its reader, or lose it.
+        Ok(meta) if !meta.is_file() && !meta.is_dir() => return Ok(()),
+        found => found.is_err(),
+    };
+    let opened = fs::OpenOptions::new().create(true).append(true).open(path);
+    opened.map_err(|cause| CliError::Write {
+        path: path.to_owned(),
+        cause,
+    })?;
+    if is_new {
+        // An empty file that stays does no harm: it is about to be written.
+        let _ = fs::remove_file(path);
+    }
+    Ok(())
 }
 
 /// The fabric that `--fabric` names. What is odd about a file goes to standard error.
@@ -67,7 +95,7 @@ pub fn fabric(spec: &str) -> Result<Fabric, CliError> {
                     known: Spec::examples().collect::<Vec<_>>().join(", "),
                 });
             }
-            let loaded = read(&path.display().to_string(), &bytes(&path)?)?;
+            let loaded = read(&path.display().to_string(), &text_bytes(&path)?)?;
             warn(loaded.warnings.iter());
             Ok(loaded.fabric)
         }

@@ -71,6 +71,9 @@ impl Out {
         if self.format.csv {
             return self.write(&grid.csv());
         }
+        if grid.rows.is_empty() {
+            return self.line("none");
+        }
         let mut table = Table::new();
         table
             .load_style(presets::NOTHING)
@@ -152,6 +155,16 @@ impl Grid {
     }
 }
 
+/// `1 link`, `2 links`: for words whose plural is regular.
+pub fn count(number: u64, one: &str) -> String {
+    let plural = match one.strip_suffix("ch") {
+        _ if number == 1 => return format!("1 {one}"),
+        Some(_) => "es",
+        None => "s",
+    };
+    format!("{} {one}{plural}", thousands(number))
+}
+
 /// `1234567` as `1,234,567`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -176,6 +189,13 @@ mod tests {
         check(999, "999");
         check(1_000, "1,000");
         check(1_234_567, "1,234,567");
+    }
+
+    #[test]
+    fn counts_for_people() {
+        assert_eq!(count(0, "host"), "0 hosts");
+        assert_eq!(count(1, "switch"), "1 switch");
+        assert_eq!(count(2_000, "switch"), "2,000 switches");
     }
 
     #[test]

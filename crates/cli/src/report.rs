@@ -3,17 +3,15 @@
 use selvedge_api::Status;
 use selvedge_verify::{Figures, Severity, Verdict};
 
-use crate::out::thousands;
+use crate::out::{count, thousands};
 
 /// What there is, what was planned, what the judge says, what it took.
 pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(fabric) = &status.fabric {
-        let (switches, hosts) = (thousands(fabric.switches), thousands(fabric.hosts));
-        let (active, links) = (thousands(fabric.links_active), thousands(fabric.links));
-        lines.push(format!(
-            "fabric    {switches} switches, {hosts} hosts, {active} of {links} links ACTIVE"
-        ));
+        let (switches, hosts) = (count(fabric.switches, "switch"), count(fabric.hosts, "host"));
+        let (active, links) = (thousands(fabric.links_active), count(fabric.links, "link"));
+        lines.push(format!("fabric    {switches}, {hosts}, {active} of {links} ACTIVE"));
     }
     if let Some(plan) = &status.plan {
         let (lids, entries) = (thousands(plan.lids), thousands(plan.lft_entries));
@@ -60,10 +58,7 @@ pub fn judged(verdict: &Verdict) -> String {
         hops_max,
         ..
     } = &verdict.figures;
-    let count = |severity, one: &str| match verdict.count(severity) {
-        1 => format!("1 {one}"),
-        more => format!("{} {one}s", thousands(more)),
-    };
+    let count = |severity, one: &str| count(verdict.count(severity), one);
     let word = match (verdict.is_ok(), verdict.count(Severity::Warning)) {
         (true, 0) => "no errors".to_owned(),
         (true, _) => format!("no errors, {}", count(Severity::Warning, "warning")),

@@ -13,7 +13,7 @@ use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
-use crate::out::{Format, Out};
+use crate::out::{Format, Out, count};
 use crate::tables;
 use crate::tables_io::{OutputArgs, Results, known_lids, lids};
 
@@ -46,6 +46,7 @@ pub struct RouteArgs {
 /// Runs the command.
 pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
     let engine: Engine = args.engine.parse()?;
+    args.outputs.check()?;
     let roots = args.roots.as_deref().map(read_guids).transpose()?.unwrap_or_default();
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     let policy = Policy {
@@ -71,14 +72,15 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
         ..JudgeOptions::default()
     };
     let verdict = verify(subject, &judge);
-    args.outputs.write(Results {
+    let written = args.outputs.write(Results {
         fabric: &fabric,
         lids: &lids,
         tables: &routed.tables,
         service_levels: &routed.service_levels,
         sl_to_vl: &sl_to_vl,
-    })?;
-    print(&verdict, args.format)
+    });
+    let exit = print(&verdict, args.format)?;
+    written.map(|()| exit)
 }
 
 impl RouteArgs {
@@ -102,10 +104,12 @@ pub fn print(verdict: &Verdict, format: Format) -> Result<Exit, CliError> {
             out.grid(&tables::findings(&found))?;
         }
         if !format.csv {
-            let counts = format!(
-                "{} errors, {} warnings, {} notes",
-                found.errors, found.warnings, found.infos
-            );
+            let counts = [
+                count(found.errors, "error"),
+                count(found.warnings, "warning"),
+                count(found.infos, "note"),
+            ];
+            let counts = counts.join(", ");
             let word = if found.ok {
                 out.good("good")
             } else {

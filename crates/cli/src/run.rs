@@ -112,18 +112,9 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
         let (args, process) = (args.clone(), process.clone());
         Arc::new(move || args.settings(&process))
     };
+    args.outputs.check()?;
     let ended = manage::run(mode, &args.door, read, &process)?;
-    let (fabric, view) = ended.running.named();
-    if let (Some(fabric), Some(plan)) = (&fabric, &view.plan) {
-        args.outputs.write(Results {
-            fabric,
-            lids: &plan.lids,
-            tables: &plan.tables,
-            service_levels: &plan.service_levels,
-            sl_to_vl: &plan.sl_to_vl,
-        })?;
-    }
-    finish(&ended, &process, args.format)
+    finish(&ended, &process, &args.outputs, args.format)
 }
 
 /// Runs `selvedge watch`.
@@ -131,15 +122,26 @@ pub fn watch(args: &WatchArgs) -> Result<Exit, CliError> {
     let process = args.process.clone();
     let read = Arc::new(move || process.settings());
     let ended = manage::run(Mode::Watch, &args.door, read, &args.process)?;
-    finish(&ended, &args.process, args.format)
+    finish(&ended, &args.process, &OutputArgs::default(), args.format)
 }
 
-fn finish(ended: &Ended, process: &ProcessArgs, format: Format) -> Result<Exit, CliError> {
+fn finish(ended: &Ended, process: &ProcessArgs, outputs: &OutputArgs, format: Format) -> Result<Exit, CliError> {
+    let (fabric, view) = ended.running.named();
+    let written = match (&fabric, &view.plan) {
+        (Some(fabric), Some(plan)) => outputs.write(Results {
+            fabric,
+            lids: &plan.lids,
+            tables: &plan.tables,
+            service_levels: &plan.service_levels,
+            sl_to_vl: &plan.sl_to_vl,
+        }),
+        _ => Ok(()),
+    };
     let exit = manage::exit(ended, process.once);
     if process.once || format.json {
         print(ended, exit, format)?;
     }
-    Ok(exit)
+    written.map(|()| exit)
 }
 
 fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, Policy, ServiceLevels, SlToVl, Tables};
 use selvedge_sm::assign_lids;
@@ -19,15 +19,28 @@ pub struct OutputArgs {
     /// Write the LIDs to FILE (guid2lid)
     #[arg(long, value_name = "FILE")]
     pub lids_out: Option<PathBuf>,
-    /// Write the forwarding tables to FILE (OpenSM's dump)
+    /// Write the forwarding tables to FILE
     #[arg(long, value_name = "FILE")]
     pub lfts_out: Option<PathBuf>,
+    /// Whose form --lfts-out has
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Opensm)]
+    pub lfts_style: Style,
     /// Write the lane maps to FILE (OpenSM's dump)
     #[arg(long, value_name = "FILE")]
     pub sl2vl_out: Option<PathBuf>,
     /// Write the service level of each destination to FILE (lines: 0xDLID SL)
     #[arg(long, value_name = "FILE")]
     pub sl_out: Option<PathBuf>,
+}
+
+/// Whose form a dump of forwarding tables has.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub enum Style {
+    /// OpenSM's dump, which its file engine reads
+    #[default]
+    Opensm,
+    /// What ibroute prints
+    Ibroute,
 }
 
 /// What can be written.
@@ -46,6 +59,12 @@ pub struct Results<'a> {
 }
 
 impl OutputArgs {
+    /// Finds out before the work whether its results can be written; leaves nothing behind.
+    pub fn check(&self) -> Result<(), CliError> {
+        let paths = [&self.lids_out, &self.lfts_out, &self.sl2vl_out, &self.sl_out];
+        paths.into_iter().flatten().try_for_each(|path| load::writable(path))
+    }
+
     /// Writes what was asked for.
     pub fn write(&self, results: Results<'_>) -> Result<(), CliError> {
         let Results {
@@ -59,7 +78,11 @@ impl OutputArgs {
             load::write(path, &write_guid2lid(fabric, lids))?;
         }
         if let Some(path) = &self.lfts_out {
-            load::write(path, &write_lfts(fabric, lids, tables, LftStyle::Opensm))?;
+            let style = match self.lfts_style {
+                Style::Opensm => LftStyle::Opensm,
+                Style::Ibroute => LftStyle::Ibroute,
+            };
+            load::write(path, &write_lfts(fabric, lids, tables, style))?;
         }
         if let Some(path) = &self.sl2vl_out {
             load::write(path, &write_sl_to_vl(fabric, lids, sl_to_vl))?;
@@ -74,7 +97,7 @@ impl OutputArgs {
 /// LIDs by port GUID from a guid2lid file; none without one.
 pub fn known_lids(path: Option<&PathBuf>) -> Result<BTreeMap<Guid, LidRange>, CliError> {
     match path {
-        Some(path) => Ok(read_guid2lid(&path.display().to_string(), &load::bytes(path)?)?),
+        Some(path) => Ok(read_guid2lid(&path.display().to_string(), &load::text_bytes(path)?)?),
         None => Ok(BTreeMap::new()),
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use selvedge_config::closest;
 use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_sim::Par;
 use selvedge_topology::{lids_of, read_lfts};
@@ -37,11 +38,7 @@ pub struct VerifyArgs {
 
 /// Runs the command.
 pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
-    let accept = args
-        .accept
-        .iter()
-        .map(|name| name.parse::<Kind>())
-        .collect::<Result<_, _>>()?;
+    let accept = args.accept.iter().map(|name| kind(name)).collect::<Result<_, _>>()?;
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     let known = match &args.lids {
         Some(path) => {
@@ -54,7 +51,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
     };
     let dump = read_lfts(
         &args.lfts.display().to_string(),
-        &load::bytes(&args.lfts)?,
+        &load::text_bytes(&args.lfts)?,
         &fabric,
         known.as_ref(),
     )?;
@@ -67,6 +64,20 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         ..JudgeOptions::default()
     };
     route::print(&verify(subject, &options), args.format)
+}
+
+fn kind(name: &str) -> Result<Kind, CliError> {
+    name.parse().map_err(|cause| {
+        // Blanks, capitals and missing hyphens are a likely slip, and further off than `closest` looks.
+        let letters = |text: &str| text.to_lowercase().replace(['-', '_', ' '], "");
+        let names = || Kind::ALL.iter().filter(|k| k.is_acceptable()).map(|k| k.name());
+        let same = names().find(|known| letters(known) == letters(name));
+        let meant = same.or_else(|| closest(name, names())).filter(|known| *known != name);
+        CliError::UnknownKind {
+            cause,
+            meant: meant.map_or_else(String::new, |known| format!("; did you mean '{known}'?")),
+        }
+    })
 }
 
 impl VerifyArgs {

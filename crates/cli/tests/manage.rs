@@ -43,17 +43,17 @@ fn fabrics_of_odd_shapes() {
         let file = lab.write(name, net);
         lab.run(&["run", "--fabric", &file, "--once"]).exits(code).says(says);
     };
-    check("alone.net", &switch(1, 8), 0, "1 switches, 0 hosts");
+    check("alone.net", &switch(1, 8), 0, "1 switch, 0 hosts");
     check(
         "large.net",
         &(switch(1, 254) + "[254]\t\"H-1\"[1]\n\nHca 1 \"H-1\"\n[1] \"S-1\"[254]\n"),
         0,
-        "1 of 1 links",
+        "1 of 1 link ",
     );
     let pair = "Switch 4 \"S-1\"\n[1] \"H-1\"[1]\n\nHca 1 \"H-1\"\n[1] \"S-1\"[1]\n\n";
     let other = "Switch 4 \"S-2\"\n[1] \"H-2\"[1]\n\nHca 1 \"H-2\"\n[1] \"S-2\"[1]\n";
     // What the manager cannot see it cannot miss: it sits in one of two parts.
-    check("parts.net", &(pair.to_owned() + other), 0, "1 switches, 1 hosts");
+    check("parts.net", &(pair.to_owned() + other), 0, "1 switch, 1 host,");
 }
 
 #[test]
@@ -400,4 +400,53 @@ fn a_bad_name_to_serve_is_wrong_usage() {
             .exits(2)
             .complains("SLV-PORT-0104");
     }
+}
+
+#[test]
+fn results_that_cannot_be_written_are_noticed_first() {
+    let lab = Lab::new("unwritable");
+    let fabric = ["--fabric", "ring:switches=3,hosts=1"];
+    let run = ["run", "--once", "--record", "record", "--lfts-out", "missing/lfts"];
+    lab.run(&[&run[..], &fabric[..]].concat())
+        .exits(2)
+        .complains("SLV-CLI-0002")
+        .complains("missing/lfts");
+    assert!(!lab.folder().join("record").exists());
+    lab.run(&[&["route", "--sl-out", "."][..], &fabric[..]].concat())
+        .exits(2)
+        .complains("SLV-CLI-0002");
+    // Looking leaves nothing behind.
+    lab.write("old", "old");
+    let run = [
+        "run",
+        "--once",
+        "--lids-out",
+        "new",
+        "--lfts-out",
+        "old",
+        "--sl-out",
+        "missing/sl",
+    ];
+    lab.run(&[&run[..], &fabric[..]].concat()).exits(2);
+    assert_eq!(lab.read("old"), "old");
+    assert!(!lab.folder().join("new").exists());
+}
+
+#[test]
+fn tables_are_written_as_opensm_or_ibroute_does() {
+    let lab = Lab::new("styles");
+    let fabric = ["--fabric", "ring:switches=3,hosts=1"];
+    let check = |command: &[&str]| {
+        for style in ["opensm", "ibroute"] {
+            let args = ["--lfts-out", "lfts", "--lids-out", "lids", "--lfts-style", style];
+            lab.run(&[command, &fabric, &args].concat()).exits(0);
+            let text = lab.read("lfts");
+            let has_count = text.contains("valid lids dumped");
+            assert_eq!(has_count, style == "ibroute", "{text}");
+            let verify = ["verify", "--lfts", "lfts", "--lids", "lids"];
+            lab.run(&[&verify[..], &fabric].concat()).exits(0);
+        }
+    };
+    check(&["route"]);
+    check(&["run", "--once"]);
 }

@@ -162,7 +162,13 @@ fn tables_are_routed_dumped_and_judged() {
         .exits(2)
         .complains("SLV-TOPOLOGY-0030");
     let accept = [&verify[..], &["--accept", "no-such-kind"]].concat();
-    lab.run(&accept).exits(2).complains("is no kind of finding");
+    let error = lab.run(&accept).exits(2).complains("is no kind of finding").err;
+    assert_eq!(error.matches("SLV-").count(), 1, "{error}");
+    for slip in ["hostcycle", "host-cycl"] {
+        lab.run(&[&verify[..], &["--accept", slip]].concat())
+            .exits(2)
+            .complains("did you mean 'host-cycle'?");
+    }
     lab.run(&["route", "--fabric", fabric, "--engine", "updm"])
         .exits(2)
         .complains("did you mean 'updn'?");
@@ -257,4 +263,20 @@ fn help_completions_and_manual_come_from_one_definition() {
     lab.run(&["--version"]).exits(0).says("selvedge 0");
     lab.run(&["frobnicate"]).exits(2).complains("unrecognized");
     lab.run(&["run", "--lmc", "8"]).exits(2).complains("8");
+}
+
+#[test]
+fn what_is_not_text_is_not_read_as_text() {
+    let lab = Lab::new("binary");
+    std::fs::write(lab.path("binary"), [0x7F, b'E', b'L', b'F', 0, 0xFF, 0]).unwrap();
+    let fabric = "ring:switches=3,hosts=1";
+    let check = |args: &[&str]| {
+        lab.run(args).exits(2).complains("binary").complains("is not text");
+    };
+    check(&["topology", "show", "./binary"]);
+    check(&["topology", "show", fabric, "--node-name-map", "binary"]);
+    check(&["verify", "--fabric", fabric, "--lfts", "binary"]);
+    check(&["route", "--fabric", fabric, "--lids", "binary"]);
+    check(&["route", "--fabric", fabric, "--roots", "binary"]);
+    check(&["config", "check", "binary"]);
 }

@@ -1,6 +1,7 @@
 //! GUID lists: roots, hosts, storage nodes.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use selvedge_types::Guid;
@@ -9,11 +10,19 @@ use crate::ConfigError;
 
 /// Reads a file with one GUID per line; `#` starts a comment, what follows the GUID is ignored, as OpenSM does.
 pub fn read_guids(path: &Path) -> Result<Vec<Guid>, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Read {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let text = read_text(path)?;
     parse_guids(&text, path)
+}
+
+/// A whole file of text.
+pub(crate) fn read_text(path: &Path) -> Result<String, ConfigError> {
+    fs::read_to_string(path).map_err(|cause| ConfigError::Read {
+        path: path.to_owned(),
+        cause: match cause.kind() {
+            io::ErrorKind::InvalidData => io::Error::new(cause.kind(), "it is not text"),
+            _ => cause,
+        },
+    })
 }
 
 /// Reads a text with one GUID per line; `path` is only for messages.

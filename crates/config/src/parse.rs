@@ -1,20 +1,17 @@
 //! Reads a configuration file.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Advice;
+use crate::guid_list::read_text;
 use crate::{ConfigError, Key, Settings, Value, closest, keys};
 
 /// Reads a file; paths in it start at its folder.
 pub fn read(path: &Path) -> Result<Settings, ConfigError> {
-    let text = fs::read_to_string(path).map_err(|cause| ConfigError::Read {
-        path: path.to_owned(),
-        cause,
-    })?;
+    let text = read_text(path)?;
     let mut settings = parse(&text, path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let daemon = &mut settings.daemon;
