@@ -163,50 +163,89 @@ impl FromStr for Fault {
     type Err = EmulatorError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).unwrap_or_else(|| {
-            Err(EmulatorError::Syntax {
-                text: text.to_owned(),
-                want: FAULT_GRAMMAR,
-            })
-        })
+        parse(text)
     }
 }
 
-/// `None`: not of the grammar; `Some(Err)`: a name that cannot be read.
-fn parse(text: &str) -> Option<Result<Fault, EmulatorError>> {
+/// How each fault is written, for who has its first word right.
+const FORMS: [(&str, &str); 13] = [
+    ("cut", "cut PORT"),
+    ("restore", "restore PORT"),
+    ("flap", "flap PORT times=3 down=10ms up=20ms"),
+    ("kill", "kill NODE"),
+    ("revive", "revive NODE"),
+    ("reboot", "reboot NODE"),
+    ("hang", "hang NODE"),
+    ("unhang", "unhang NODE"),
+    ("clone", "clone NODE of NODE"),
+    ("loss", "loss RATIO [at PORT]"),
+    ("duplicate", "duplicate RATIO [at PORT]"),
+    ("corrupt", "corrupt RATIO [at PORT]"),
+    ("delay", "delay RATIO max=5ms [at PORT]"),
+];
+
+/// The text that cannot be read, as narrow as it can be told, and what would be right.
+fn no(text: &str, want: &'static str) -> EmulatorError {
+    EmulatorError::Syntax {
+        text: text.to_owned(),
+        want,
+    }
+}
+
+fn parse(text: &str) -> Result<Fault, EmulatorError> {
     let words = words(text.trim());
     let words: Vec<&str> = words.iter().map(|w| &**w).collect();
     let port = |word: &str| word.parse::<PortName>();
     let node = |word: &str| word.parse::<NodeName>();
-    Some(match words[..] {
+    match words[..] {
         ["cut", at] => port(at).map(Fault::CutLink),
         ["restore", at] => port(at).map(Fault::RestoreLink),
-        ["flap", at, times, down, up] => {
-            let times = times.strip_prefix("times=")?.parse().ok()?;
-            let down = duration(down.strip_prefix("down=")?)?;
-            let up = duration(up.strip_prefix("up=")?)?;
-            port(at).map(|port| Fault::Flap { port, times, down, up })
-        }
+        ["flap", at, times, down, up] => Ok(Fault::Flap {
+            port: port(at)?,
+            times: value(times, "times=", "times=N, N from 0 to 65535", |n| n.parse().ok())?,
+            down: value(down, "down=", "down=TIME, as down=10ms", duration)?,
+            up: value(up, "up=", "up=TIME, as up=20ms", duration)?,
+        }),
         ["kill", at] => node(at).map(Fault::Kill),
         ["revive", at] => node(at).map(Fault::Revive),
         ["reboot", at] => node(at).map(Fault::Reboot),
         ["hang", at] => node(at).map(Fault::Hang),
         ["unhang", at] => node(at).map(Fault::Unhang),
-        ["clone", at, "of", original] => node(at).and_then(|at| Ok(Fault::Clone(at, node(original)?))),
-        ["delay", of, max, ref rest @ ..] => {
-            let (ratio, max) = (ratio(of)?, duration(max.strip_prefix("max=")?)?);
-            optional_port(rest)?.map(|port| Fault::Delay { ratio, max, port })
-        }
+        ["clone", at, "of", original] => Ok(Fault::Clone(node(at)?, node(original)?)),
+        ["delay", of, max, ref rest @ ..] => Ok(Fault::Delay {
+            ratio: ratio_word(of)?,
+            max: value(max, "max=", "max=TIME, as max=5ms", duration)?,
+            port: optional_port(rest)?,
+        }),
         [kind @ ("loss" | "duplicate" | "corrupt"), of, ref rest @ ..] => {
-            let ratio = ratio(of)?;
-            optional_port(rest)?.map(|port| match kind {
+            let (ratio, port) = (ratio_word(of)?, optional_port(rest)?);
+            Ok(match kind {
                 "loss" => Fault::Loss(ratio, port),
                 "duplicate" => Fault::Duplicate(ratio, port),
                 _ => Fault::Corrupt(ratio, port),
             })
         }
-        _ => return None,
-    })
+        // A known fault with too many or too few words, or none that is known.
+        [kind, ..] => match FORMS.iter().find(|(name, _)| *name == kind) {
+            Some((_, form)) => Err(no(text.trim(), form)),
+            None => Err(no(kind, FAULT_GRAMMAR)),
+        },
+        [] => Err(no("", FAULT_GRAMMAR)),
+    }
+}
+
+/// What stands behind `key` in a word.
+fn value<T>(
+    word: &str,
+    key: &str,
+    want: &'static str,
+    read: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, EmulatorError> {
+    word.strip_prefix(key).and_then(read).ok_or_else(|| no(word, want))
+}
+
+fn ratio_word(word: &str) -> Result<Ratio, EmulatorError> {
+    ratio(word).ok_or_else(|| no(word, "a RATIO up to 100%, as 1%, 0.25% or 1/200"))
 }
 
 /// Splits at spaces outside quotes.
@@ -226,11 +265,11 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-fn optional_port(words: &[&str]) -> Option<Result<Option<PortName>, EmulatorError>> {
+fn optional_port(words: &[&str]) -> Result<Option<PortName>, EmulatorError> {
     match words {
-        [] => Some(Ok(None)),
-        ["at", port] => Some(port.parse().map(Some)),
-        _ => None,
+        [] => Ok(None),
+        ["at", port] => port.parse().map(Some),
+        _ => Err(no(&words.join(" "), "nothing, or 'at PORT'")),
     }
 }
 
@@ -405,6 +444,26 @@ mod tests {
                 matches!(text.parse::<Fault>(), Err(EmulatorError::Syntax { .. })),
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn errors_name_the_wrong_word() {
+        let check = |text: &str, word: &str, want: &str| {
+            let error = text.parse::<Fault>().unwrap_err().to_string();
+            let begin = format!("SLV-EMU-0008: cannot read '{word}': want {want}");
+            assert!(error.starts_with(&begin), "{error}");
+        };
+        check("loss 101%", "101%", "a RATIO up to 100%");
+        check("loss 1% in S[1]", "in S[1]", "nothing, or 'at PORT'");
+        check("flap S[1] times=70000 down=1s up=1s", "times=70000", "times=N");
+        check("flap S[1] times=3 down=1h up=1s", "down=1h", "down=TIME");
+        check("flap S[1] times=3 down=1s 1s", "1s", "up=TIME");
+        check("delay 1% max=5", "max=5", "max=TIME");
+        check("cut S[1] now", "cut S[1] now", "cut PORT");
+        check("explode S", "explode", "cut PORT | restore PORT |");
+        for (name, form) in FORMS {
+            assert!(form.starts_with(name) && FAULT_GRAMMAR.contains(form), "{form}");
         }
     }
 }
