@@ -197,3 +197,23 @@ fn open_door(door: Door, mode: Mode, clock: Clock) -> Result<Opened, DaemonError
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_plan::Policy;
+    use selvedge_types::PortNum;
+
+    use super::*;
+
+    #[test]
+    fn default_settings_are_the_managers_defaults() {
+        let local = LocalPort {
+            node_guid: Guid(1),
+            port_guid: Guid(2),
+            port: PortNum::MANAGEMENT,
+        };
+        let ours = manager_config(Mode::Manage, local, &Settings::default());
+        let core = Config::new(Mode::Manage, local, Arc::new(Policy::default()));
+        assert_eq!(format!("{ours:?}"), format!("{core:?}"));
+    }
+}
