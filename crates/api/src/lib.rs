@@ -4,6 +4,7 @@
 //! one place can be seen in all. They compile without the daemon. A [`Document`] puts `schema` and `version` in front;
 //! numbers with a unit carry it at the end of their name.
 
+mod command;
 mod document;
 mod error;
 mod event;
@@ -13,6 +14,7 @@ mod inventory;
 mod plan;
 mod status;
 
+pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Events, Severity};

@@ -44,15 +44,12 @@ impl Cli {
             Command::Route(args) => args.json(),
             Command::Verify(args) => args.json(),
             Command::Fault(args) => args.json(),
-            Command::Demo(_)
-            | Command::Sweep(_)
-            | Command::Reload(_)
-            | Command::Emulate(_)
-            | Command::Decode(_)
-            | Command::Replay(_)
-            | Command::Config(_)
-            | Command::Completions(_)
-            | Command::Man(_) => false,
+            Command::Sweep(args) => args.json(),
+            Command::Reload(args) => args.json(),
+            Command::Decode(args) => args.json(),
+            Command::Replay(args) => args.json(),
+            Command::Config(args) => args.json(),
+            Command::Demo(_) | Command::Emulate(_) | Command::Completions(_) | Command::Man(_) => false,
         }
     }
 

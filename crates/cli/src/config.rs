@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use selvedge_config::{print_defaults, print_settings, read};
+use selvedge_api as api;
+use selvedge_config::{Key, Settings, Value, print_defaults, print_settings, read};
 
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Out};
+use crate::out::{Format, JsonArg, Out};
 
 /// Print or check configuration files.
 #[derive(Args, Debug)]
@@ -23,17 +24,41 @@ enum Command {
     Check {
         /// The file
         file: PathBuf,
+        #[command(flatten)]
+        format: JsonArg,
     },
+}
+
+impl ConfigArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        matches!(&self.command, Command::Check { format, .. } if format.json)
+    }
+}
+
+fn document(settings: &Settings) -> api::Settings {
+    let json = |value| match value {
+        Value::Bool(value) => value.into(),
+        Value::Int(value) => value.into(),
+        Value::List(texts) => texts.into(),
+        Value::Text(text) => text.into(),
+    };
+    let keys = Key::ALL.iter();
+    api::Settings {
+        settings: keys
+            .filter_map(|key| Some((key.path(), json(key.value(settings)?))))
+            .collect(),
+    }
 }
 
 /// Runs the command.
 pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
-    let text = match &args.command {
-        Command::Defaults => print_defaults(),
-        Command::Check { file } => print_settings(&read(file)?),
-    };
     let mut out = Out::new(Format::default());
-    out.write(&text)?;
+    match &args.command {
+        Command::Defaults => out.write(&print_defaults())?,
+        Command::Check { file, format } if format.json => out.document(document(&read(file)?))?,
+        Command::Check { file, .. } => out.write(&print_settings(&read(file)?))?,
+    }
     out.flush()?;
     Ok(Exit::Good)
 }

@@ -4,11 +4,12 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use selvedge_api as api;
 use selvedge_wire::{MAD_LEN, Mad};
 
 use crate::exit::{CliError, Exit};
 use crate::load;
-use crate::out::{Format, Out};
+use crate::out::{JsonArg, Out};
 
 /// Print management datagrams, one line each.
 #[derive(Args, Debug)]
@@ -18,13 +19,32 @@ pub struct DecodeArgs {
     /// Read them from FILE, one a line ('#' begins a comment), or as raw bytes
     #[arg(long, value_name = "FILE", conflicts_with = "hex")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    format: JsonArg,
+}
+
+impl DecodeArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
 }
 
 /// Runs the command.
 pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
-    let mut out = Out::new(Format::default());
+    let mut out = Out::new(args.format.into());
+    // As lines they are printed as they come, as JSON in the end.
+    let mut mads = Vec::new();
+    let mut show = |out: &mut Out, mad: Mad| {
+        if args.format.json {
+            mads.push(mad.to_string());
+            Ok(())
+        } else {
+            out.line(mad.to_string())
+        }
+    };
     for (number, hex) in args.hex.iter().enumerate() {
-        print(&mut out, &format!("argument {}", number + 1), hex)?;
+        show(&mut out, read(&format!("argument {}", number + 1), hex)?)?;
     }
     if args.hex.is_empty() {
         let (name, bytes) = input(args)?;
@@ -33,16 +53,19 @@ pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
                 for (number, line) in text.lines().enumerate() {
                     let line = line.split('#').next().unwrap_or_default().trim();
                     if !line.is_empty() {
-                        print(&mut out, &format!("{name}, line {}", number + 1), line)?;
+                        show(&mut out, read(&format!("{name}, line {}", number + 1), line)?)?;
                     }
                 }
             }
             _ => {
                 for mad in bytes.chunks(MAD_LEN) {
-                    out.line(Mad::new_checked(mad)?.to_string())?;
+                    show(&mut out, Mad::new_checked(mad)?)?;
                 }
             }
         }
+    }
+    if args.format.json {
+        out.document(api::Decoded { mads })?;
     }
     out.flush()?;
     Ok(Exit::Good)
@@ -61,12 +84,11 @@ fn input(args: &DecodeArgs) -> Result<(String, Vec<u8>), CliError> {
     Ok(("standard input".to_owned(), bytes))
 }
 
-fn print(out: &mut Out, place: &str, hex: &str) -> Result<(), CliError> {
-    let mad = parse(hex).map_err(|what| CliError::NoHex {
+fn read(place: &str, hex: &str) -> Result<Mad, CliError> {
+    parse(hex).map_err(|what| CliError::NoHex {
         place: place.to_owned(),
         what,
-    })?;
-    out.line(mad.to_string())
+    })
 }
 
 /// Digits may be grouped by blanks or colons and begin with 0x.

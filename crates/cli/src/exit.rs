@@ -85,6 +85,12 @@ pub enum CliError {
         /// The file.
         path: PathBuf,
     },
+    /// SLV-CLI-0007: words on the command line that cannot be understood.
+    #[error("SLV-CLI-0007: {what}; see --help")]
+    Usage {
+        /// What is wrong.
+        what: String,
+    },
     /// Bytes that are no MAD.
     #[error(transparent)]
     Decode(#[from] DecodeError),
@@ -118,6 +124,17 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// Wrong usage: what the first lines of the text for people say.
+    pub fn usage(error: &clap::Error) -> Self {
+        let text = error.to_string();
+        // Advice and usage follow behind an empty line.
+        let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+        let what = lines.collect::<Vec<_>>().join(" ");
+        Self::Usage {
+            what: what.strip_prefix("error: ").unwrap_or(&what).to_owned(),
+        }
+    }
+
     /// The exit code that goes with it.
     pub fn exit(&self) -> Exit {
         match self {

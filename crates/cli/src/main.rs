@@ -35,7 +35,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are no errors; nobody may be reading either of them.
-            let _ = error.print();
+            if error.use_stderr() && std::env::args_os().any(|word| word == "--json") {
+                let _ = writeln!(std::io::stderr(), "{}", CliError::usage(&error).text(true));
+            } else {
+                let _ = error.print();
+            }
             return ExitCode::from(u8::from(error.use_stderr()) * Exit::Usage as u8);
         }
     };

@@ -19,6 +19,20 @@ pub struct Format {
     pub csv: bool,
 }
 
+/// JSON or text, for commands without tables.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct JsonArg {
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl From<JsonArg> for Format {
+    fn from(JsonArg { json }: JsonArg) -> Self {
+        Self { json, csv: false }
+    }
+}
+
 /// Standard output.
 pub struct Out {
     stdout: BufWriter<StdoutLock<'static>>,

@@ -7,7 +7,7 @@ use selvedge_api as api;
 use selvedge_http::{Client, EMULATOR_SOCKET, MANAGER_SOCKET, existing_path};
 
 use crate::exit::{CliError, Exit};
-use crate::out::{Format, Grid, Out, thousands};
+use crate::out::{Format, Grid, JsonArg, Out, thousands};
 use crate::tables;
 
 /// Which process to ask.
@@ -178,12 +178,21 @@ fn plan(plan: &api::Plan) -> Grid {
 pub struct SweepArgs {
     #[command(flatten)]
     socket: SocketArgs,
+    #[command(flatten)]
+    format: JsonArg,
+}
+
+impl SweepArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
 }
 
 /// Runs `selvedge sweep`.
 pub fn sweep(args: &SweepArgs) -> Result<Exit, CliError> {
     args.socket.client().post("sweep")?;
-    Ok(Exit::Good)
+    accepted("sweep", args.format)
 }
 
 /// Have a running manager read its configuration again.
@@ -191,10 +200,31 @@ pub fn sweep(args: &SweepArgs) -> Result<Exit, CliError> {
 pub struct ReloadArgs {
     #[command(flatten)]
     socket: SocketArgs,
+    #[command(flatten)]
+    format: JsonArg,
+}
+
+impl ReloadArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+/// Nothing is to be said to people: what comes of it is told by events.
+fn accepted(request: &str, format: JsonArg) -> Result<Exit, CliError> {
+    if format.json {
+        let mut out = Out::new(format.into());
+        out.document(api::Accepted {
+            request: request.to_owned(),
+        })?;
+        out.flush()?;
+    }
+    Ok(Exit::Good)
 }
 
 /// Runs `selvedge reload`.
 pub fn reload(args: &ReloadArgs) -> Result<Exit, CliError> {
     args.socket.client().post("policy/reload")?;
-    Ok(Exit::Good)
+    accepted("reload", args.format)
 }

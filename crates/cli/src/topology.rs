@@ -9,7 +9,7 @@ use selvedge_topology::{DotHosts, Format as FileFormat, NodeNames, Summary, writ
 
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
-use crate::out::{Format, Grid, Out, thousands};
+use crate::out::{Format, Grid, JsonArg, Out, thousands};
 use crate::tables;
 
 /// Make, convert, show and compare fabrics.
@@ -85,6 +85,8 @@ struct DiffArgs {
     after: String,
     #[command(flatten)]
     names: NameArgs,
+    #[command(flatten)]
+    format: JsonArg,
 }
 
 /// Runs the command.
@@ -99,7 +101,11 @@ pub fn run(args: &TopologyArgs) -> Result<Exit, CliError> {
 impl TopologyArgs {
     /// The format of errors.
     pub const fn json(&self) -> bool {
-        matches!(&self.command, Command::Show(args) if args.format.json)
+        match &self.command {
+            Command::Show(args) => args.format.json,
+            Command::Diff(args) => args.format.json,
+            Command::Generate(_) | Command::Convert(_) => false,
+        }
     }
 }
 
@@ -167,9 +173,16 @@ fn compare(args: &DiffArgs) -> Result<Exit, CliError> {
     let before = load::named(&load::fabric(&args.before)?, &names);
     let after = load::named(&load::fabric(&args.after)?, &names);
     let differences = diff(&before, &after).changes;
-    let mut out = Out::new(Format::default());
-    for change in &differences {
-        out.line(change.to_string())?;
+    let mut out = Out::new(args.format.into());
+    if args.format.json {
+        out.document(api::Diff {
+            equal: differences.is_empty(),
+            changes: differences.iter().map(ToString::to_string).collect(),
+        })?;
+    } else {
+        for change in &differences {
+            out.line(change.to_string())?;
+        }
     }
     out.flush()?;
     Ok(if differences.is_empty() {

@@ -317,7 +317,11 @@ fn a_reload_keeps_what_the_command_line_says() {
     let before = plan();
     assert_eq!(before["engine"], "minhop");
     lab.write("fm.toml", "[routing]\nengines = [\"updn\"]\nlmc = 0\n");
-    lab.run(&["reload"]).exits(0);
+    let accepted = lab.run(&["reload", "--json"]).exits(0).json();
+    assert_eq!(
+        (&accepted["schema"], &accepted["request"]),
+        (&"selvedge.accepted".into(), &"reload".into())
+    );
     let after = wait_for("plan of the new configuration", || {
         Some(plan()).filter(|plan| plan["engine"] == "updn")
     });

@@ -280,3 +280,41 @@ fn what_is_not_text_is_not_read_as_text() {
     check(&["route", "--fabric", fabric, "--roots", "binary"]);
     check(&["config", "check", "binary"]);
 }
+
+#[test]
+fn commands_without_tables_speak_json_too() {
+    let lab = Lab::new("json");
+    let (three, four) = ("ring:switches=3,hosts=1", "ring:switches=4,hosts=1");
+    let diff = lab.run(&["topology", "diff", three, four, "--json"]).exits(1).json();
+    assert_eq!(
+        (&diff["schema"], &diff["equal"]),
+        (&"selvedge.diff".into(), &false.into())
+    );
+    assert!(!diff["changes"].as_array().unwrap().is_empty());
+    let decoded = lab.run(&["decode", &mad(), "--json"]).exits(0).json();
+    assert_eq!(decoded["mads"][0], "SubnGet PortInfo tid=0x1f dr=0,1 mod=0x2");
+    lab.run(&["run", "--fabric", three, "--once", "--record", "record"])
+        .exits(0);
+    let replayed = lab.run(&["replay", "record", "--json"]).exits(0).json();
+    assert_eq!(
+        (&replayed["schema"], &replayed["same"]),
+        (&"selvedge.replay".into(), &true.into())
+    );
+    let file = lab.write("fm.toml", "[routing]\nlmc = 2\n");
+    let settings = lab.run(&["config", "check", &file, "--json"]).exits(0).json();
+    assert_eq!(settings["settings"]["routing.lmc"], 2);
+    let error = |args: &[&str], code: i32| -> serde_json::Value {
+        serde_json::from_str(&lab.run(args).exits(code).err).unwrap()
+    };
+    for command in ["sweep", "reload"] {
+        assert_eq!(error(&[command, "--json"], 3)["code"], "SLV-HTTP-0003");
+    }
+    let usage = error(&["run", "--frobnicate", "--json"], 2);
+    assert_eq!(
+        (&usage["schema"], &usage["code"]),
+        (&"selvedge.error".into(), &"SLV-CLI-0007".into())
+    );
+    assert!(usage["message"].as_str().unwrap().contains("--frobnicate"));
+    let usage = error(&["route", "--json"], 2);
+    assert!(usage["message"].as_str().unwrap().contains("--fabric <SPEC>"));
+}

@@ -1,0 +1,85 @@
+//! What commands answer that ask no process, or ask it for no more than to begin.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// A request that was taken; what comes of it is told by events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// `sweep` or `reload`.
+    pub request: String,
+}
+
+impl Body for Accepted {
+    const SCHEMA: &'static str = "selvedge.accepted";
+}
+
+/// How two fabrics differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diff {
+    /// True if they do not.
+    pub equal: bool,
+    /// The differences in words, as `- link "a"[1] - "b"[2]`.
+    pub changes: Vec<String>,
+}
+
+impl Body for Diff {
+    const SCHEMA: &'static str = "selvedge.diff";
+}
+
+/// Datagrams in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decoded {
+    /// A line per datagram, in their order.
+    pub mads: Vec<String>,
+}
+
+impl Body for Decoded {
+    const SCHEMA: &'static str = "selvedge.decoded";
+}
+
+/// What a replay found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replay {
+    /// True if every output is the same.
+    pub same: bool,
+    /// Inputs in the record.
+    pub inputs: u64,
+    /// The first input that leads to other outputs.
+    pub difference: Option<ReplayDifference>,
+}
+
+impl Body for Replay {
+    const SCHEMA: &'static str = "selvedge.replay";
+}
+
+/// The first input that leads to other outputs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayDifference {
+    /// Its number, counted from 1.
+    pub number: u64,
+    /// In words.
+    pub input: String,
+    /// How many outputs were recorded.
+    pub recorded_outputs: u32,
+    /// Their digest in hexadecimal.
+    pub recorded_digest: String,
+    /// How many outputs there are now.
+    pub outputs: u32,
+    /// Their digest in hexadecimal.
+    pub digest: String,
+}
+
+/// What a configuration file means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Every key that has a value, as `routing.lmc`, with it.
+    pub settings: BTreeMap<String, serde_json::Value>,
+}
+
+impl Body for Settings {
+    const SCHEMA: &'static str = "selvedge.settings";
+}
