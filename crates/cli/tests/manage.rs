@@ -326,6 +326,7 @@ fn a_reload_keeps_what_the_command_line_says() {
         Some(plan()).filter(|plan| plan["engine"] == "updn")
     });
     assert_eq!(after["lids"], before["lids"]);
+    lab.run(&["status", "findings"]).exits(0).says("none");
     process.signal("TERM");
     assert_eq!(process.exit_code(), Some(0));
 }
