@@ -22,7 +22,7 @@ enum Command {
     Sweep(status::SweepArgs),
     Reload(status::ReloadArgs),
     Topology(topology::TopologyArgs),
-    Route(route::RouteArgs),
+    Route(Box<route::RouteArgs>),
     Verify(verify::VerifyArgs),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),

@@ -71,6 +71,14 @@ pub enum CliError {
         /// What is wrong with it.
         what: String,
     },
+    /// SLV-CLI-0009: a line of hop weights that is none.
+    #[error("SLV-CLI-0009: {}: switch {switch}: want a port and its weight after the GUID", path.display())]
+    NoWeight {
+        /// The file.
+        path: PathBuf,
+        /// GUID at the start of the line.
+        switch: selvedge_types::Guid,
+    },
     /// A kind of finding.
     #[error("{cause}{meant}")]
     UnknownKind {

@@ -63,7 +63,7 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         accept,
         ..JudgeOptions::default()
     };
-    route::print(&verify(subject, &options), args.format)
+    route::print(&verify(subject, &options), None, args.format)
 }
 
 fn kind(name: &str) -> Result<Kind, CliError> {

@@ -181,7 +181,32 @@ fn an_engine_that_can_deadlock_is_not_good() {
     lab.run(&[&ring[..], &["minhop"]].concat())
         .exits(1)
         .says("SLV-JUDGE-0006");
+    lab.run(&[&ring[..], &["dnup"]].concat())
+        .exits(1)
+        .says("SLV-JUDGE-0006");
     lab.run(&[&ring[..], &["updn"]].concat()).exits(0);
+    lab.run(&[&ring[..], &["dfsssp"]].concat()).exits(0);
+    lab.run(&[&ring[..], &["dfsssp", "--vls", "1"]].concat())
+        .exits(2)
+        .complains("SLV-ROUTE-0006");
+    lab.run(&[&ring[..], &["ftree"]].concat())
+        .exits(2)
+        .complains("SLV-ROUTE-0004");
+}
+
+#[test]
+fn tables_that_were_written_are_loaded() {
+    let lab = Lab::new("listed");
+    let lfts = lab.path("lfts");
+    let tree = ["route", "--fabric", "karytree:k=3,n=2", "--engine"];
+    lab.run(&[&tree[..], &["ftree", "--lfts-out", &lfts]].concat()).exits(0);
+    let again = lab.path("again");
+    lab.run(&[&tree[..], &["file", "--lfts", &lfts, "--lfts-out", &again]].concat())
+        .exits(0);
+    assert_eq!(std::fs::read(&lfts).unwrap(), std::fs::read(&again).unwrap());
+    lab.run(&[&tree[..], &["file"]].concat())
+        .exits(2)
+        .complains("SLV-ROUTE-0007");
 }
 
 #[test]

@@ -64,6 +64,19 @@ pub enum ConfigError {
         /// What was found, cut to 60 characters.
         found: String,
     },
+    /// SLV-CONFIG-0006: a GUID is followed by what is no small number.
+    #[error(
+        "SLV-CONFIG-0006: {}, line {line}: '{found}' is no number from 0 to 255; want numbers after the GUID",
+        path.display()
+    )]
+    NoNumber {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What was found, cut to 60 characters.
+        found: String,
+    },
 }
 
 /// What to do about an unknown key.

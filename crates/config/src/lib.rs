@@ -13,7 +13,7 @@ mod settings;
 mod value;
 
 pub use error::ConfigError;
-pub use guid_list::{parse_guids, read_guids};
+pub use guid_list::{parse_guid_numbers, parse_guids, read_guid_numbers, read_guids};
 pub use key::{Key, closest};
 pub use parse::{apply, parse, read};
 pub use print::{print_defaults, print_settings};

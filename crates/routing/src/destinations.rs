@@ -5,10 +5,11 @@
 //! switch by its ports; then the switches themselves.
 
 use core::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_plan::Lids;
-use selvedge_types::{LidRange, PortNum};
+use selvedge_types::{Guid, LidRange, PortNum};
 
 use crate::engine::EngineError;
 use crate::graph::{Graph, Lists};
@@ -34,38 +35,45 @@ pub(crate) struct Destinations {
 
 impl Destinations {
     /// Sorts the end ports that have LIDs. Those without a live link to a switch are noted.
+    ///
+    /// Ports whose GUID is in `first` come first, in its order (OpenSM's `guid_routing_order_file`).
     pub fn new(
         fabric: &Fabric,
         graph: &Graph,
         lids: &Lids,
-        count_switches: bool,
+        (count_switches, first): (bool, &[Guid]),
         notes: &mut Vec<Note>,
     ) -> Result<Self, EngineError> {
+        let turn = turns(fabric, first, notes);
+        let mut early: BTreeMap<usize, (usize, Destination)> = BTreeMap::new();
         let mut of_switch: Vec<Vec<Destination>> = vec![Vec::new(); graph.switches()];
         let mut own: Vec<Option<Destination>> = vec![None; graph.switches()];
         for (port, range) in lids.iter() {
             if fabric.port(port).is_none() {
                 return Err(EngineError::ForeignLid { lid: range.base, port });
             }
-            match attachment(fabric, port) {
-                Attachment::Switch(at) => {
-                    own[at as usize] = Some(Destination {
-                        lids: range,
-                        egress: 0,
-                        counted: count_switches,
+            let (at, egress, counted) = match attachment(fabric, port) {
+                Attachment::Switch(at) => (at as usize, 0, count_switches),
+                Attachment::Host { at, egress } => (at as usize, egress, true),
+                Attachment::None => {
+                    notes.push(Note::Detached {
+                        node: fabric.node(port.node).guid,
+                        port,
+                        lid: range.base,
                     });
+                    continue;
                 }
-                Attachment::Host { at, egress } => of_switch[at as usize].push(Destination {
-                    lids: range,
-                    egress,
-                    counted: true,
-                }),
-                Attachment::None => notes.push(Note::Detached {
-                    node: fabric.node(port.node).guid,
-                    port,
-                    lid: range.base,
-                }),
                 Attachment::NoEndPort => return Err(EngineError::ForeignLid { lid: range.base, port }),
+            };
+            let destination = Destination {
+                lids: range,
+                egress,
+                counted,
+            };
+            match turn.get(&port) {
+                Some(&i) => drop(early.insert(i, (at, destination))),
+                None if egress == 0 => own[at] = Some(destination),
+                None => of_switch[at].push(destination),
             }
         }
         let mut order: Vec<usize> = (0..graph.switches()).collect();
@@ -76,6 +84,9 @@ impl Destinations {
             )
         });
         let mut all = Self::default();
+        for (switch, destination) in early.into_values() {
+            all.push(switch, [destination]);
+        }
         for &s in &order {
             of_switch[s].sort_by_key(|d| d.egress);
             all.push(s, of_switch[s].drain(..));
@@ -98,6 +109,20 @@ impl Destinations {
         self.batches.push(destinations);
         self.attach.push(u32::try_from(switch).unwrap_or(u32::MAX));
     }
+}
+
+/// The turn of each port that is named; the first place of one that is named twice.
+fn turns(fabric: &Fabric, first: &[Guid], notes: &mut Vec<Note>) -> BTreeMap<PortRef, usize> {
+    let mut turns = BTreeMap::new();
+    for (i, &guid) in first.iter().enumerate() {
+        match fabric.find_port(guid) {
+            Some(port) => {
+                turns.entry(port).or_insert(i);
+            }
+            None => notes.push(Note::UnknownInOrder { guid }),
+        }
+    }
+    turns
 }
 
 /// What stands behind an end port.

@@ -6,36 +6,72 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{EngineName, Lids, ServiceLevels, Tables};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::Lid;
+use selvedge_types::{Guid, Lid, Sl};
 
 use crate::balance::{Balance, fill};
 use crate::destinations::Destinations;
+use crate::fat_tree::{FatTree, FatTreeOptions, NotATree};
+use crate::ftree::{self, FtreeOptions, NoFatTree};
 use crate::graph::Graph;
+use crate::listed::{self, Listed};
 use crate::note::Note;
 use crate::paths::Paths;
+use crate::ports::{self, HopWeight, PortOrder};
 use crate::updn::{self, UpDnOptions};
-use crate::{minhop, note};
+use crate::weave::{self, WeaveOptions};
+use crate::{dnup, minhop, note, sssp};
 
 /// A routing engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Engine {
+    /// Fat trees in closed form: each downward link of a full tree carries one destination. Refuses what is no tree.
+    FatTree,
     /// Shortest paths, spread over the ports of each switch. Not deadlock-free where the fabric has rings.
     MinHop,
     /// Paths that go up towards roots, then down, never up again: deadlock-free on one lane, on any fabric.
     UpDn,
+    /// Any topology on any number of lanes: deadlock-free, and the more lanes, the better spread.
+    Weave,
+    /// Paths that go away from the hosts' switches, then back. Not deadlock-free where switches with hosts form rings.
+    DnUp,
+    /// Fat trees: each link down carries as many destinations as any other. Refuses what is no fat tree.
+    Ftree,
+    /// Shortest paths, spread over the whole fabric. Not deadlock-free where the fabric has rings.
+    Sssp,
+    /// The same with destinations on several lanes, so that it is deadlock-free. Refuses if lanes do not suffice.
+    Dfsssp,
+    /// Tables, or hop counts, that were read from a file.
+    File,
 }
 
 impl Engine {
     /// Every engine there is, in the order in which they are listed to people.
-    pub const ALL: [Self; 2] = [Self::MinHop, Self::UpDn];
+    pub const ALL: [Self; 9] = [
+        Self::FatTree,
+        Self::MinHop,
+        Self::UpDn,
+        Self::Weave,
+        Self::DnUp,
+        Self::Ftree,
+        Self::Sssp,
+        Self::Dfsssp,
+        Self::File,
+    ];
 
-    /// Its name, as in OpenSM's `-R`.
+    /// Its name, as in OpenSM's `-R` where OpenSM has such an engine.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::FatTree => "fat-tree",
             Self::MinHop => "minhop",
             Self::UpDn => "updn",
+            Self::Weave => "weave",
+            Self::DnUp => "dnup",
+            Self::Ftree => "ftree",
+            Self::Sssp => "sssp",
+            Self::Dfsssp => "dfsssp",
+            Self::File => "file",
         }
     }
 
@@ -52,7 +88,8 @@ impl Engine {
     ) -> Result<Routed, EngineError> {
         let graph = Graph::new(fabric);
         let mut notes = Vec::new();
-        let destinations = Destinations::new(fabric, &graph, lids, options.count_switches, &mut notes)?;
+        let order = (options.count_switches, &options.guid_order[..]);
+        let destinations = Destinations::new(fabric, &graph, lids, order, &mut notes)?;
         if let Some(previous) = options.previous.as_deref()
             && previous.switches() != graph.switches()
         {
@@ -62,25 +99,129 @@ impl Engine {
             });
         }
         note::about_fabric(fabric, &graph, lids, &mut notes);
-        let paths: Paths = match self {
-            Self::MinHop => minhop::paths(&graph, par),
-            Self::UpDn => updn::paths(fabric, &graph, &options.updn, par, &mut notes),
+        let mut job = Job {
+            engine: self,
+            fabric,
+            lids,
+            options,
+            par,
+            graph,
+            destinations,
+            notes,
         };
-        let mut tables = Tables::new(graph.switches(), lids.top());
-        let balance = Balance {
-            graph: &graph,
-            destinations: &destinations,
-            paths: &paths,
-            previous: options.previous.as_deref(),
-        };
-        fill(&balance, &mut tables, par);
+        let (tables, service_levels, lanes) = job.run()?;
         Ok(Routed {
             tables,
-            service_levels: ServiceLevels::default(),
-            lanes: 1,
+            service_levels,
+            lanes,
             engine: EngineName(self.name().to_owned()),
-            notes,
+            notes: job.notes,
         })
+    }
+}
+
+/// One call of [`Engine::route`].
+struct Job<'a> {
+    engine: Engine,
+    fabric: &'a Fabric,
+    lids: &'a Lids,
+    options: &'a Options,
+    par: Par,
+    graph: Graph,
+    destinations: Destinations,
+    notes: Vec<Note>,
+}
+
+impl Job<'_> {
+    fn run(&mut self) -> Result<(Tables, ServiceLevels, u8), EngineError> {
+        let (fabric, lids, options) = (self.fabric, self.lids, self.options);
+        let one_lane = |tables| Ok((tables, ServiceLevels::default(), 1));
+        let paths = match self.engine {
+            Engine::MinHop => self.shortest(),
+            Engine::UpDn => updn::paths(fabric, &self.graph, &options.updn, self.par, &mut self.notes),
+            Engine::DnUp => dnup::paths(fabric, &self.graph, self.par).ok_or(EngineError::NoHosts)?,
+            Engine::Ftree => {
+                let (ftree, hosts) = (&options.ftree, &options.hosts);
+                return match ftree::route(fabric, &self.graph, lids, (ftree, hosts), &mut self.notes) {
+                    Ok(tables) => one_lane(tables),
+                    Err(why) => Err(EngineError::NoFatTree { why }),
+                };
+            }
+            Engine::FatTree => return one_lane(self.fat_tree()?),
+            Engine::Sssp => return one_lane(self.spread()),
+            Engine::Weave => return Ok(self.weave()),
+            Engine::Dfsssp => return self.spread_on_lanes(),
+            Engine::File => match options.listed.as_deref().ok_or(EngineError::NothingListed)? {
+                Listed::Tables { tables, lids: of } => {
+                    return one_lane(listed::tables(self.fabric, self.lids, (tables, of), &mut self.notes)?);
+                }
+                Listed::Hops(matrix) => listed::paths(fabric, &self.graph, matrix, &mut self.notes),
+            },
+        };
+        one_lane(self.balanced(&paths))
+    }
+
+    /// Detects the tree and writes its tables.
+    fn fat_tree(&mut self) -> Result<Tables, EngineError> {
+        let tree = FatTree::detect(self.fabric, &self.options.fat_tree, self.par)?;
+        let shape = tree.shape();
+        self.notes.push(Note::Tree { shape });
+        if shape.level_links > 0 {
+            let count = shape.level_links;
+            self.notes.push(Note::LevelLinks { count });
+        }
+        let mut tables = Tables::new(self.graph.switches(), self.lids.top());
+        tree.fill(self.lids, &mut tables, self.par)?;
+        Ok(tables)
+    }
+
+    fn weave(&mut self) -> (Tables, ServiceLevels, u8) {
+        let input = weave::Input {
+            fabric: self.fabric,
+            graph: &self.graph,
+            lids: self.lids,
+            destinations: &self.destinations,
+        };
+        let (lanes, options) = (self.options.lanes, &self.options.weave);
+        let woven = weave::weave(&input, lanes, options, self.par, &mut self.notes);
+        (woven.tables, woven.service_levels, woven.lanes)
+    }
+
+    fn shortest(&mut self) -> Paths {
+        let weights = ports::weights(self.fabric, &self.graph, &self.options.hop_weights, &mut self.notes);
+        minhop::paths(&self.graph, weights, self.par)
+    }
+
+    fn balanced(&mut self, paths: &Paths) -> Tables {
+        let mut tables = Tables::new(self.graph.switches(), self.lids.top());
+        let balance = Balance {
+            graph: &self.graph,
+            destinations: &self.destinations,
+            paths,
+            previous: self.options.previous.as_deref(),
+            port_order: &ports::turns(self.fabric, &self.options.port_order, &mut self.notes),
+        };
+        fill(&balance, &mut tables, self.par);
+        tables
+    }
+
+    fn spread(&self) -> Tables {
+        let hosts = &self.options.hosts;
+        sssp::route(self.fabric, &self.graph, self.lids, &self.destinations, hosts)
+    }
+
+    fn spread_on_lanes(&self) -> Result<(Tables, ServiceLevels, u8), EngineError> {
+        let most = self.options.lanes_max;
+        let hosts = (&self.options.hosts, most);
+        let routed = sssp::route_on_lanes(self.fabric, &self.graph, self.lids, &self.destinations, hosts);
+        let (tables, lane_of, lanes) = routed.ok_or(EngineError::TooFewLanes { most })?;
+        let levels = lane_of.into_iter().map(|lane| Sl::new(lane).unwrap_or_default());
+        let levels = if lanes > 1 {
+            ServiceLevels::PerDestination(levels.collect())
+        } else {
+            ServiceLevels::default()
+        };
+        Ok((tables, levels, lanes))
     }
 }
 
@@ -108,17 +249,71 @@ impl TryFrom<&EngineName> for Engine {
 }
 
 /// How to route. The default is what a fabric without a configuration gets.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// The tables in force, with this fabric's switch indices ([`carry_over`](crate::carry_over)): an entry that is
     /// still one of the best is kept, so a change moves only what it must. `None` (default): balance afresh, as OpenSM
-    /// does when a switch is new or a port was reset.
+    /// does when a switch is new or a port was reset. Of minhop, updn, dnup and file with hop counts; the others
+    /// balance the fabric as a whole, and always afresh.
     pub previous: Option<Arc<Tables>>,
     /// Count routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false: switches
-    /// receive next to no traffic.
+    /// receive next to no traffic. Of the same engines.
     pub count_switches: bool,
+    /// GUIDs of ports that are routed first, in this order (`guid_routing_order_file`). Default: none. Of the same
+    /// engines.
+    pub guid_order: Vec<Guid>,
+    /// The order in which the ports of a switch are tried (`port_search_ordering_file`). Default: by number. Of the
+    /// same engines.
+    pub port_order: Vec<PortOrder>,
+    /// Of `minhop` only: what a hop by a port counts for (`hop_weights_file`). Default: 1 each.
+    pub hop_weights: Vec<HopWeight>,
+    /// Of `ftree`, `sssp` and `dfsssp`.
+    pub hosts: HostLists,
+    /// Of `fat-tree` only.
+    pub fat_tree: FatTreeOptions,
     /// Of `updn` only.
     pub updn: UpDnOptions,
+    /// Of `ftree` only.
+    pub ftree: FtreeOptions,
+    /// Of `dfsssp` only: data lanes it may use, 1–15. Default 8: what most hardware has. If they do not suffice it
+    /// refuses.
+    pub lanes_max: u8,
+    /// Of `file` only: what was read.
+    pub listed: Option<Arc<Listed>>,
+    /// Of `weave` only: data lanes that may be used, 1–15. Default 1. Never more than the poorest link has.
+    pub lanes: u8,
+    /// Of `weave` only.
+    pub weave: WeaveOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            previous: None,
+            count_switches: false,
+            guid_order: Vec::new(),
+            port_order: Vec::new(),
+            hop_weights: Vec::new(),
+            hosts: HostLists::default(),
+            fat_tree: FatTreeOptions::default(),
+            updn: UpDnOptions::default(),
+            ftree: FtreeOptions::default(),
+            lanes_max: 8,
+            listed: None,
+            lanes: 1,
+            weave: WeaveOptions::default(),
+        }
+    }
+}
+
+/// Hosts by what they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostLists {
+    /// GUIDs of the ports of compute nodes: they are balanced first, on their own (`cn_guid_file`). Empty (default):
+    /// all hosts that are no I/O nodes.
+    pub compute: Vec<Guid>,
+    /// GUIDs of the ports of I/O nodes: they are balanced after the compute nodes (`io_guid_file`). Default: none.
+    pub io: Vec<Guid>,
 }
 
 /// What an engine made.
@@ -162,12 +357,50 @@ pub enum EngineError {
         /// Its owner.
         port: PortRef,
     },
+    /// SLV-ROUTE-0009: no effort has this name.
+    #[error("SLV-ROUTE-0009: there is no effort '{name}'; known efforts: fast, best")]
+    UnknownEffort {
+        /// What was asked for.
+        name: String,
+    },
     /// SLV-ROUTE-0003: the tables in force are those of another fabric.
     #[error(
         "SLV-ROUTE-0003: the previous tables are of {have} switches, this fabric has {want}; carry them over to this \
          fabric first"
     )]
     ForeignPrevious {
+        /// Switches in the tables.
+        have: usize,
+        /// Switches in the fabric.
+        want: usize,
+    },
+    /// The fabric is no fat tree, or not enough of one.
+    #[error(transparent)]
+    NotATree(#[from] NotATree),
+    /// SLV-ROUTE-0004: `ftree` on what is no fat tree.
+    #[error("SLV-ROUTE-0004: ftree cannot route this fabric: {why}; updn can route any")]
+    NoFatTree {
+        /// What is wrong with it.
+        why: NoFatTree,
+    },
+    /// SLV-ROUTE-0005: `dnup` without hosts.
+    #[error("SLV-ROUTE-0005: dnup ranks switches by their distance from hosts, and no switch has any; use updn")]
+    NoHosts,
+    /// SLV-ROUTE-0006: `dfsssp` ran out of lanes.
+    #[error(
+        "SLV-ROUTE-0006: dfsssp needs more than the {most} lanes it may use to be free of deadlocks; allow more, or \
+         use updn, which needs one"
+    )]
+    TooFewLanes {
+        /// Lanes it may use.
+        most: u8,
+    },
+    /// SLV-ROUTE-0007: `file` without a file.
+    #[error("SLV-ROUTE-0007: engine file needs tables to load; name a file with tables or hop counts")]
+    NothingListed,
+    /// SLV-ROUTE-0008: tables to load are of another fabric.
+    #[error("SLV-ROUTE-0008: the tables to load are of {have} switches, this fabric has {want}; read them for it")]
+    ForeignTables {
         /// Switches in the tables.
         have: usize,
         /// Switches in the fabric.
@@ -204,11 +437,13 @@ mod tests {
         let check = |name: &str, want: &str| assert_eq!(name.parse::<Engine>().unwrap_err().to_string(), want);
         check(
             "UpDown",
-            "SLV-ROUTE-0001: there is no routing engine 'UpDown' (did you mean 'updn'?); known engines: minhop, updn",
+            "SLV-ROUTE-0001: there is no routing engine 'UpDown' (did you mean 'updn'?); known engines: \
+             fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
         );
         check(
             "random",
-            "SLV-ROUTE-0001: there is no routing engine 'random'; known engines: minhop, updn",
+            "SLV-ROUTE-0001: there is no routing engine 'random'; known engines: \
+             fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
         );
     }
 }

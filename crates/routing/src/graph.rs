@@ -12,6 +12,8 @@ pub(crate) struct Channel {
     pub to: u32,
     /// The port it leaves by.
     pub egress: u8,
+    /// The port it arrives at.
+    pub ingress: u8,
 }
 
 /// Lists of varying length in one array: `lists[i] = items[first[i] .. first[i + 1]]`.
@@ -48,6 +50,11 @@ impl<T> Lists<T> {
         self.start(i)..self.start(i + 1)
     }
 
+    /// One item, by its place among all.
+    pub fn item(&self, place: usize) -> &T {
+        &self.items[place]
+    }
+
     /// List `i`.
     pub fn get(&self, i: usize) -> &[T] {
         &self.items[self.range(i)]
@@ -76,8 +83,8 @@ impl Graph {
                 .filter(|&(port, _)| fabric.link_is_up(PortRef { node, port }))
                 .filter_map(|(port, p)| {
                     let SwitchIdx(to) = fabric.switch_index(p.peer?.node)?;
-                    let egress = port.get();
-                    (to != from.0).then_some(Channel { to, egress })
+                    let (egress, ingress) = (port.get(), p.peer?.port.get());
+                    (to != from.0).then_some(Channel { to, egress, ingress })
                 })
                 .collect();
             let mut near: Vec<u32> = out.iter().map(|c| c.to).collect();
@@ -105,6 +112,21 @@ impl Graph {
     /// Channels that leave a switch, by ascending port.
     pub fn channels(&self) -> &Lists<Channel> {
         &self.channels
+    }
+
+    /// The other direction of every channel's link, as a place in all channels. A link has two directions; a channel
+    /// without its other one, which a fabric cannot have, would be its own.
+    pub fn reverses(&self) -> Vec<u32> {
+        let mut reverses = Vec::new();
+        for from in 0..self.switches() {
+            for (i, channel) in self.channels.range(from).zip(self.channels.get(from)) {
+                let there = self.channels.get(channel.to as usize);
+                let found = there.binary_search_by_key(&channel.ingress, |c| c.egress);
+                let back = found.map_or(i, |k| self.channels.start(channel.to as usize) + k);
+                reverses.push(u32::try_from(back).unwrap_or(u32::MAX));
+            }
+        }
+        reverses
     }
 
     /// Switches beside a switch, ascending, each once however many links there are.

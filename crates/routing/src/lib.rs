@@ -6,7 +6,9 @@
 //!
 //! All engines share a core. `graph` is the fabric as arrays; `destinations` is who is routed, and in what order;
 //! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table
-//! entries, spreading destinations over equal hops. So an engine of this family is only a rule that fills `paths`.
+//! entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup) is only a rule
+//! that fills `paths`. `ftree`, `sssp` and `weave` look at the whole fabric for each destination and write tables
+//! themselves; `fat_tree` needs no paths, it knows a formula.
 //!
 //! ```
 //! use selvedge_fabric::Fabric;
@@ -24,15 +26,28 @@
 
 mod balance;
 mod destinations;
+mod dnup;
 mod engine;
+mod fat_tree;
+mod ftree;
 mod graph;
+mod lanes;
+mod listed;
 mod minhop;
 mod note;
 mod paths;
+mod ports;
 mod previous;
+mod sssp;
 mod updn;
+mod weave;
 
-pub use engine::{Engine, EngineError, Options, Routed};
+pub use engine::{Engine, EngineError, HostLists, Options, Routed};
+pub use fat_tree::{FatTree, FatTreeOptions, NotATree, TreeShape};
+pub use ftree::{FtreeOptions, NoFatTree};
+pub use listed::{LidMatrix, Listed};
 pub use note::{Note, RootSource};
+pub use ports::{HopWeight, PortOrder};
 pub use previous::carry_over;
 pub use updn::UpDnOptions;
+pub use weave::{Effort, WeaveOptions};

@@ -6,6 +6,7 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::Lids;
 use selvedge_types::{Guid, Lid};
 
+use crate::fat_tree::TreeShape;
 use crate::graph::Graph;
 
 /// How the roots of a component were chosen.
@@ -60,6 +61,23 @@ pub enum Note {
         /// Highest LID in use.
         top: Lid,
     },
+    /// SLV-ROUTE-0104: a GUID of the routing order is no port of this fabric.
+    UnknownInOrder {
+        /// What was given.
+        guid: Guid,
+    },
+    /// SLV-ROUTE-0105: a weight or an order was given for something that is no port of a switch of this fabric.
+    UnknownPort {
+        /// The switch.
+        switch: Guid,
+        /// The port.
+        port: u8,
+    },
+    /// SLV-ROUTE-0106: LIDs that nothing says how to reach.
+    NotListed {
+        /// Entries of switches that exist, for LIDs in use, that the tables read do not have.
+        entries: usize,
+    },
     /// SLV-ROUTE-0111: the roots of one part of the fabric.
     Roots {
         /// How they were chosen.
@@ -87,6 +105,23 @@ pub enum Note {
         /// Ordered pairs inside one part of the fabric.
         pairs: usize,
     },
+    /// SLV-ROUTE-0116: the fat tree that was recognised.
+    Tree {
+        /// What it looks like.
+        shape: TreeShape,
+    },
+    /// SLV-ROUTE-0117: links between switches of one level of a fat tree; they are not used.
+    LevelLinks {
+        /// How many.
+        count: usize,
+    },
+    /// SLV-ROUTE-0121: some link has fewer lanes than were asked for.
+    FewerLanes {
+        /// Asked for.
+        wanted: u8,
+        /// What the poorest link has; so many are used.
+        have: u8,
+    },
 }
 
 impl Note {
@@ -97,11 +132,17 @@ impl Note {
             Self::Components { .. } => "SLV-ROUTE-0101",
             Self::Detached { .. } => "SLV-ROUTE-0102",
             Self::TableTooSmall { .. } => "SLV-ROUTE-0103",
+            Self::UnknownInOrder { .. } => "SLV-ROUTE-0104",
+            Self::UnknownPort { .. } => "SLV-ROUTE-0105",
+            Self::NotListed { .. } => "SLV-ROUTE-0106",
             Self::Roots { .. } => "SLV-ROUTE-0111",
             Self::UnknownRoot { .. } => "SLV-ROUTE-0112",
             Self::EqualRankLinks { .. } => "SLV-ROUTE-0113",
             Self::RootsConnected { .. } => "SLV-ROUTE-0114",
             Self::NoLegalPath { .. } => "SLV-ROUTE-0115",
+            Self::Tree { .. } => "SLV-ROUTE-0116",
+            Self::LevelLinks { .. } => "SLV-ROUTE-0117",
+            Self::FewerLanes { .. } => "SLV-ROUTE-0121",
         }
     }
 }
@@ -127,6 +168,23 @@ impl fmt::Display for Note {
                 f,
                 "switch {switch} has a table of {entries} entries, the highest LID is {top}; it cannot forward to all"
             ),
+            Self::UnknownInOrder { guid } => {
+                write!(
+                    f,
+                    "port {guid} of the routing order is not in this fabric; it is left out"
+                )
+            }
+            Self::UnknownPort { switch, port } => {
+                write!(
+                    f,
+                    "switch {switch} port {port} is not in this fabric; its weight or order is left out"
+                )
+            }
+            Self::NotListed { entries } => write!(
+                f,
+                "the tables read have no entry for {entries} pairs of a switch and a LID in use; nothing is routed \
+                 there"
+            ),
             Self::Roots { source, roots } => write!(f, "roots ({source}): {}", Listed(roots)),
             Self::UnknownRoot { guid } => {
                 write!(
@@ -147,6 +205,17 @@ impl fmt::Display for Note {
                 f,
                 "{pairs} pairs of switches have no path that goes up, then down; connect_roots gives them one"
             ),
+            Self::Tree { shape } => write!(f, "{shape}"),
+            Self::LevelLinks { count } => write!(
+                f,
+                "{count} links join switches of one level of the tree and are not used; check their cables"
+            ),
+            Self::FewerLanes { wanted, have } => {
+                write!(
+                    f,
+                    "{wanted} lanes were asked for, some link has {have}; {have} are used"
+                )
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes,
 };
-use selvedge_routing::{Engine, Options, UpDnOptions};
+use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Options, UpDnOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
@@ -159,6 +159,30 @@ impl Job {
         JobResult { outcome: None, events }
     }
 
+    /// One lane, whatever the engine could do with more: SLtoVL tables are not set yet, and no host could ask for its
+    /// service level.
+    fn options(&self, previous: Option<Arc<Tables>>) -> Options {
+        let roots = || self.policy.roots.clone();
+        Options {
+            previous,
+            fat_tree: FatTreeOptions {
+                roots: roots(),
+                ..FatTreeOptions::default()
+            },
+            updn: UpDnOptions {
+                roots: roots(),
+                ..UpDnOptions::default()
+            },
+            ftree: FtreeOptions {
+                roots: roots(),
+                ..FtreeOptions::default()
+            },
+            lanes: 1,
+            lanes_max: 1,
+            ..Options::default()
+        }
+    }
+
     fn attempt(
         &self,
         name: &EngineName,
@@ -168,17 +192,8 @@ impl Job {
     ) -> Result<Outcome, String> {
         let fabric = &self.inventory.fabric;
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
-        let updn = UpDnOptions {
-            roots: self.policy.roots.clone(),
-            ..UpDnOptions::default()
-        };
-        let options = Options {
-            previous,
-            updn,
-            ..Options::default()
-        };
         let routed = engine
-            .route(fabric, lids, &options, Seed(0), par)
+            .route(fabric, lids, &self.options(previous), Seed(0), par)
             .map_err(|e| e.to_string())?;
         let top = routed.tables.top();
         let port_plan = ports::plan_ports(fabric, &self.policy, lids, self.inventory.local, &self.declined);

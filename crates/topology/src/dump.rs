@@ -2,6 +2,7 @@
 //!
 //! Source: OpenSM's `osm_dump.c`, `osm_db_pack.c`; `ibroute.c` and `dump_fts.c` of infiniband-diags.
 
+mod hops;
 mod lanes;
 mod lfts;
 mod lids;
@@ -11,6 +12,7 @@ use selvedge_types::{Guid, Lid};
 
 use crate::Place;
 
+pub use hops::read_lid_matrix;
 pub use lanes::{write_service_levels, write_sl_to_vl};
 pub use lfts::{LftStyle, read_lfts, write_lfts};
 pub use lids::{lids_of, read_guid2lid, seen_lids, write_guid2lid};
@@ -69,6 +71,12 @@ pub enum DumpError {
         guid: Guid,
         /// Where it came first.
         first_line: usize,
+    },
+    /// SLV-TOPOLOGY-0034: no hop counts in the file.
+    #[error("SLV-TOPOLOGY-0034: {file}: no hop counts; give opensm-lid-matrix.dump")]
+    NoHops {
+        /// The file.
+        file: String,
     },
 }
 

@@ -36,8 +36,8 @@ mod text;
 
 pub use dot::{DotHosts, write_dot};
 pub use dump::{
-    DumpError, DumpWarning, Forwarding, LftStyle, lids_of, read_guid2lid, read_lfts, seen_lids, write_guid2lid,
-    write_lfts, write_service_levels, write_sl_to_vl,
+    DumpError, DumpWarning, Forwarding, LftStyle, lids_of, read_guid2lid, read_lfts, read_lid_matrix, seen_lids,
+    write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
 };
 pub use generate::{GuidOrder, LinkRemoval, Options, Recipe, Shape, Tree};
 pub use names::NodeNames;

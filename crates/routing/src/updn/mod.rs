@@ -19,10 +19,10 @@ use selvedge_types::Guid;
 
 use crate::graph::Graph;
 use crate::note::{Note, guids};
-use crate::paths::Paths;
+use crate::paths::{Levels as Entries, Paths};
 use legal::{Levels, Scratch};
-use order::Order;
-use roots::Ranking;
+pub(crate) use order::Order;
+pub(crate) use roots::{Ranking, switch_of};
 
 /// Options of `updn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(crate) fn paths(fabric: &Fabric, graph: &Graph, options: &UpDnOptions, par: 
         notes.push(Note::RootsConnected { through });
     }
     let levels = Levels::new(graph, &order);
-    let paths = Paths::new(
+    let paths = Entries::new(
         graph.switches(),
         Some(order.position),
         par,
@@ -69,5 +69,5 @@ pub(crate) fn paths(fabric: &Fabric, graph: &Graph, options: &UpDnOptions, par: 
     if pairs > 0 {
         notes.push(Note::NoLegalPath { pairs });
     }
-    paths
+    Paths::Levels(paths)
 }

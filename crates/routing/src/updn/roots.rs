@@ -10,7 +10,7 @@ use crate::destinations::links_to;
 use crate::graph::Graph;
 use crate::minhop;
 use crate::note::{Note, RootSource, guids};
-use crate::paths::Paths;
+use crate::paths::Levels;
 
 /// Rank of a switch that no root reaches. There is none: every part has a root.
 const UNRANKED: u32 = u32::MAX;
@@ -65,7 +65,7 @@ impl Ranking {
 }
 
 /// The switch a GUID means: its own, or that of the host node or host port with this GUID.
-fn switch_of(fabric: &Fabric, guid: Guid) -> Option<SwitchIdx> {
+pub(crate) fn switch_of(fabric: &Fabric, guid: Guid) -> Option<SwitchIdx> {
     if let Some(node) = fabric.find(guid) {
         if let Some(switch) = fabric.switch_index(node) {
             return Some(switch);
@@ -123,7 +123,7 @@ struct Finder<'a> {
     hosts: Vec<usize>,
     /// Hops to the nearest switch with a host; `UNRANKED` in parts without hosts.
     level: Vec<u32>,
-    hops: Paths,
+    hops: Levels,
 }
 
 impl<'a> Finder<'a> {
@@ -132,7 +132,7 @@ impl<'a> Finder<'a> {
         let hosts: Vec<usize> = hosts.collect();
         let bearing = (0_u32..).zip(&hosts).filter(|(_, h)| **h > 0).map(|(s, _)| s);
         let level = hops_from(graph, bearing);
-        let hops = minhop::paths(graph, par);
+        let hops = minhop::distances(graph, par);
         Self {
             graph,
             hosts,

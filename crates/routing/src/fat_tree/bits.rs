@@ -1,0 +1,71 @@
+//! Sets of switches, one per switch.
+
+/// `rows` sets of numbers below `columns`.
+#[derive(Clone, Debug)]
+pub(super) struct BitSets {
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl BitSets {
+    /// Empty sets.
+    pub fn new(rows: usize, columns: usize) -> Self {
+        let words = columns.div_ceil(64).max(1);
+        Self {
+            words,
+            bits: vec![0; rows * words],
+        }
+    }
+
+    /// Puts a number into a set.
+    pub fn insert(&mut self, row: usize, column: usize) {
+        self.bits[row * self.words + column / 64] |= 1 << (column % 64);
+    }
+
+    /// True if a number is in a set.
+    #[inline]
+    pub fn has(&self, row: usize, column: usize) -> bool {
+        self.bits[row * self.words + column / 64] >> (column % 64) & 1 == 1
+    }
+
+    /// A set's words.
+    pub fn row(&self, row: usize) -> &[u64] {
+        &self.bits[row * self.words..][..self.words]
+    }
+
+    /// Adds all of set `from` to set `to`, another one.
+    pub fn merge(&mut self, to: usize, from: usize) {
+        let (low, high) = (to.min(from), to.max(from));
+        let (head, tail) = self.bits.split_at_mut(high * self.words);
+        let (low, high) = (&mut head[low * self.words..][..self.words], &mut tail[..self.words]);
+        let (into, source) = if to < from { (low, high) } else { (high, low) };
+        for (a, b) in into.iter_mut().zip(source.iter()) {
+            *a |= *b;
+        }
+    }
+
+    /// Adds all of a set of `other` to set `to`.
+    pub fn merge_from(&mut self, to: usize, other: &Self, from: usize) {
+        for (a, b) in self.bits[to * self.words..][..self.words]
+            .iter_mut()
+            .zip(other.row(from))
+        {
+            *a |= *b;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_merge_both_ways() {
+        let mut sets = BitSets::new(3, 130);
+        sets.insert(0, 129);
+        sets.insert(2, 5);
+        sets.merge(0, 2);
+        sets.merge(2, 0);
+        assert!(sets.has(0, 5) && sets.has(0, 129) && sets.has(2, 129) && !sets.has(1, 5));
+    }
+}

@@ -1,0 +1,45 @@
+//! Why a fabric is no fat tree to this engine.
+
+use selvedge_types::Guid;
+
+/// Why the `fat-tree` engine made no tables. Another engine can route the fabric.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotATree {
+    /// SLV-ROUTE-0011: too many links join switches of one level.
+    #[error(
+        "SLV-ROUTE-0011: no fat tree: {level_links} of {links} links join switches that are equally far from the \
+         hosts; name the roots if it is a tree, or use updn"
+    )]
+    LevelLinks {
+        /// Links between switches of one level.
+        level_links: usize,
+        /// All links between switches.
+        links: usize,
+    },
+    /// SLV-ROUTE-0012: two switches with hosts are joined, but not by a path that goes up, then down.
+    #[error(
+        "SLV-ROUTE-0012: no fat tree (any more): no path from the hosts of switch {from} to those of switch {to} goes \
+         up, then down; use updn"
+    )]
+    Apart {
+        /// GUID of one.
+        from: Guid,
+        /// GUID of the other.
+        to: Guid,
+    },
+    /// SLV-ROUTE-0013: a root is neither a switch nor attached to one.
+    #[error("SLV-ROUTE-0013: root {guid} is no switch of this fabric; name switches, or let the engine find them")]
+    UnknownRoot {
+        /// What was given.
+        guid: Guid,
+    },
+    /// SLV-ROUTE-0014: more levels than a tree has.
+    #[error("SLV-ROUTE-0014: no fat tree: {levels} levels of switches, at most {most} are routed; use updn")]
+    TooDeep {
+        /// Levels found.
+        levels: usize,
+        /// Most there may be.
+        most: usize,
+    },
+}

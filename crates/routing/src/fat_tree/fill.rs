@@ -1,0 +1,230 @@
+//! From short forms to tables: mostly copying.
+
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH};
+use selvedge_sim::Par;
+use selvedge_types::Lid;
+
+use super::FatTree;
+use super::rows::{Piece, SLOW};
+use super::targets::Target;
+use crate::engine::EngineError;
+
+/// What a run of LIDs of one block has in common.
+#[derive(Clone, Debug)]
+enum Run {
+    /// Nobody has them.
+    Unused,
+    /// Numbers follow each other and leaves do not fall.
+    Leaves { number: u32 },
+    /// Upper destinations that follow each other.
+    Uppers { first: u32 },
+}
+
+/// A run of LIDs in a block.
+#[derive(Clone, Debug)]
+struct Span {
+    from: usize,
+    to: usize,
+    run: Run,
+    /// By class: the number of the first LID modulo the period.
+    offset: Vec<u32>,
+}
+
+/// A block's LIDs.
+struct Block {
+    spans: Vec<Span>,
+    /// Place of each LID's leaf; of those that are at leaves.
+    leaf: [u32; BLOCK_LIDS],
+    number: [u32; BLOCK_LIDS],
+    egress: [u8; BLOCK_LIDS],
+}
+
+impl FatTree {
+    /// Writes every byte of `tiles` (all tiles of tables of this fabric, in order).
+    pub(super) fn write(
+        &self,
+        lids: &Lids,
+        mut tiles: Vec<&mut [[u8; BLOCK_LIDS]]>,
+        par: Par,
+    ) -> Result<(), EngineError> {
+        /// Jobs: enough to share out, few since each looks up its places in the rows at first.
+        const JOBS: usize = 16;
+        let at_once = match par {
+            Par::Sequential => tiles.len(),
+            Par::Rayon => tiles.len().div_ceil(JOBS),
+        };
+        let at_once = at_once.max(1);
+        let blocks = (0..tiles.len())
+            .map(|b| self.block(lids, b))
+            .collect::<Result<Vec<Block>, _>>()?;
+        let mut jobs: Vec<&mut [&mut [[u8; BLOCK_LIDS]]]> = tiles.chunks_mut(at_once).collect();
+        par.for_each_mut(&mut jobs, |job, tiles| {
+            let mut cursors: Vec<Piece> = (0..self.rule.net.real).map(|s| self.piece_at(s, 0)).collect();
+            for (i, tile) in tiles.iter_mut().enumerate() {
+                let block = &blocks[job * at_once + i];
+                match &block.spans[..] {
+                    [whole] if matches!(whole.run, Run::Leaves { .. }) => {
+                        self.write_whole(block, whole, &mut cursors, tile);
+                    }
+                    _ => {
+                        for (s, (row, cursor)) in tile.iter_mut().zip(&mut cursors).enumerate() {
+                            self.write_row(s, block, cursor, row);
+                        }
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// A block of hosts whose numbers follow each other: the usual case, and the only one that must be fast.
+    fn write_whole(&self, block: &Block, span: &Span, cursors: &mut [Piece], tile: &mut [[u8; BLOCK_LIDS]]) {
+        let (first, last) = (block.leaf[0], block.leaf[BLOCK_LIDS - 1]);
+        let patterns = &self.rows.patterns[..];
+        for (s, (row, cursor)) in tile.iter_mut().zip(cursors).enumerate() {
+            if cursor.from <= first && last < cursor.to {
+                let source = span.offset.get(cursor.class as usize).and_then(|&offset| {
+                    patterns
+                        .get(cursor.pattern as usize + offset as usize..)?
+                        .first_chunk::<BLOCK_LIDS>()
+                });
+                if let Some(source) = source {
+                    *row = *source;
+                    continue;
+                }
+            }
+            self.write_span(s, block, span, cursor, row);
+        }
+    }
+
+    fn write_row(&self, s: usize, block: &Block, cursor: &mut Piece, row: &mut [u8; BLOCK_LIDS]) {
+        for span in &block.spans {
+            match span.run {
+                Run::Unused => row[span.from..span.to].fill(NO_PATH),
+                Run::Uppers { first } => {
+                    let from = s * self.targets.uppers.len() + first as usize;
+                    let row = &mut row[span.from..span.to];
+                    row.copy_from_slice(&self.rows.uppers[from..][..row.len()]);
+                }
+                Run::Leaves { .. } => self.write_span(s, block, span, cursor, row),
+            }
+        }
+    }
+
+    fn write_span(&self, s: usize, block: &Block, span: &Span, cursor: &mut Piece, row: &mut [u8; BLOCK_LIDS]) {
+        let mut at = span.from;
+        while at < span.to {
+            let leaf = block.leaf[at];
+            if leaf < cursor.from || leaf >= cursor.to {
+                *cursor = self.piece_at(s, leaf);
+            }
+            let same = block.leaf[at..span.to].iter().take_while(|&&l| l < cursor.to).count();
+            let end = at + same.max(1);
+            if cursor.to - cursor.from == 1 && self.rule.shape.leaves[leaf as usize] as usize == s {
+                row[at..end].copy_from_slice(&block.egress[at..end]);
+            } else if cursor.class == SLOW {
+                for (i, entry) in row.iter_mut().enumerate().take(end).skip(at) {
+                    *entry = self.leaf_entry(s, block.leaf[i], block.number[i], block.egress[i], None);
+                }
+            } else {
+                let from = cursor.pattern as usize + span.offset[cursor.class as usize] as usize + at - span.from;
+                row[at..end].copy_from_slice(&self.rows.patterns[from..][..end - at]);
+            }
+            at = end;
+        }
+    }
+
+    /// Egress of a switch towards a destination at a leaf.
+    pub(super) fn leaf_entry(&self, s: usize, leaf: u32, number: u32, egress: u8, lost: Option<u8>) -> u8 {
+        let at = self.rule.shape.leaves[leaf as usize] as usize;
+        if at == s {
+            egress
+        } else {
+            self.rule.towards_leaf(s, at, number, lost)
+        }
+    }
+
+    /// The number of a LID at a leaf: offsets of one port (LMC) go by different positions.
+    pub(super) fn number_of(&self, number: u32, offset: u32) -> u32 {
+        let n = self.planes;
+        number - number % n + (number % n + offset) % n
+    }
+
+    fn piece_at(&self, s: usize, leaf: u32) -> Piece {
+        let pieces = self.rows.pieces.get(s);
+        let at = pieces.partition_point(|p| p.to <= leaf);
+        let none = Piece {
+            from: 0,
+            to: 0,
+            pattern: 0,
+            class: SLOW,
+        };
+        pieces.get(at).copied().unwrap_or(none)
+    }
+
+    /// What a LID leads to; the second is its offset from its port's base LID.
+    pub(super) fn target(&self, lids: &Lids, lid: Lid) -> Result<Target, EngineError> {
+        let Some(port) = lids.owner(lid) else {
+            return Ok(Target::Nowhere);
+        };
+        let target = self.targets.get(port).ok_or(EngineError::ForeignLid { lid, port })?;
+        Ok(match target {
+            Target::Leaf { leaf, number, egress } if egress != 0 => {
+                // A port's LIDs are aligned to their number, so the first has the same owner and the lowest bits 0.
+                let same = |back: &u16| lid.0 >= *back && lids.owner(Lid(lid.0 - back)) == Some(port);
+                let offset = (1..128).take_while(same).count();
+                let number = self.number_of(number, u32::try_from(offset).unwrap_or(0));
+                Target::Leaf { leaf, number, egress }
+            }
+            other => other,
+        })
+    }
+
+    fn block(&self, lids: &Lids, block: usize) -> Result<Block, EngineError> {
+        let mut out = Block {
+            spans: Vec::new(),
+            leaf: [0; BLOCK_LIDS],
+            number: [0; BLOCK_LIDS],
+            egress: [0; BLOCK_LIDS],
+        };
+        for i in 0..BLOCK_LIDS {
+            let lid = u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);
+            let run = match self.target(lids, lid)? {
+                Target::Nowhere => Run::Unused,
+                Target::Leaf { leaf, number, egress } => {
+                    (out.leaf[i], out.number[i], out.egress[i]) = (leaf, number, egress);
+                    Run::Leaves { number }
+                }
+                Target::Upper { upper } => Run::Uppers { first: upper },
+            };
+            let grows = out.spans.last().is_some_and(|last| match (&last.run, &run) {
+                (Run::Unused, Run::Unused) => true,
+                (Run::Leaves { .. }, Run::Leaves { number }) => {
+                    out.number[i - 1] + 1 == *number && out.leaf[i - 1] <= out.leaf[i]
+                }
+                (Run::Uppers { first: from }, Run::Uppers { first }) => {
+                    *from as usize + i - last.from == *first as usize
+                }
+                _ => false,
+            });
+            match out.spans.last_mut().filter(|_| grows) {
+                Some(last) => last.to = i + 1,
+                None => out.spans.push(self.span(i, run)),
+            }
+        }
+        Ok(out)
+    }
+
+    fn span(&self, at: usize, run: Run) -> Span {
+        let offset = match run {
+            Run::Leaves { number } => self.rows.periods.iter().map(|p| number % p).collect(),
+            Run::Unused | Run::Uppers { .. } => Vec::new(),
+        };
+        Span {
+            from: at,
+            to: at + 1,
+            run,
+            offset,
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The rule itself: the egress of a switch towards a destination, in closed form.
+//!
+//! With t the destination's number and P the product of the positions on the levels below a switch, `q = t / P`:
+//! upwards position `q mod n` of n, link `q / n`; downwards link `q` of the bundle that leads there. The parallel link
+//! of a bundle counts modulo its width. In a full tree each downward link then carries one destination.
+//!
+//! If the position is a hole, or nothing behind it leads there, the packet takes another: the first good one from
+//! `1 + (q / n + place of the switch among its peers) mod (n - 1)` further on. So only destinations that used the
+//! position move, and what one destination loses is spread over all other positions, since every switch looks
+//! elsewhere. The same is done where one of several parallel links is lost, here or on the first way down behind the
+//! position: the others of its bundle would have to carry twice as much.
+
+use super::bits::BitSets;
+use super::net::Net;
+use super::shape::{NONE, Shape, Slot, by_level};
+use super::targets::Upper;
+use selvedge_plan::NO_PATH;
+
+/// A local link that is to be taken as lost.
+pub(super) type Lost = Option<u8>;
+
+/// A tree ready to be routed.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub net: Net,
+    pub shape: Shape,
+    /// Switches below each switch, and itself, over live links.
+    pub below: BitSets,
+    /// Switches that can be reached by going up (or not), then down (or not).
+    pub reach: BitSets,
+    /// Switches below each switch behind bundles that have lost a link.
+    pub frayed: BitSets,
+    /// By switch: the leaf over which it reaches what no path up, then down leads to; [`NONE`] if there is none.
+    pub meeting: Vec<u32>,
+    /// Destinations that somebody reaches only over the meeting leaf.
+    pub stranded: Vec<bool>,
+    /// By switch that does not reach its meeting leaf on the tree: the neighbour that is nearer to it.
+    pub climb: Vec<u32>,
+    /// Egress of (switch, destination) from the meeting leaf to what it does not reach on the tree; sorted.
+    pub descent: Vec<((u32, u32), u8)>,
+}
+
+impl Rule {
+    /// Works out what is reachable.
+    pub fn new(net: Net, shape: Shape, levels: usize) -> Self {
+        let total = net.total();
+        let mut below = BitSets::new(total, total);
+        let order = by_level(&shape.level, levels);
+        for &s in &order {
+            below.insert(s, s);
+            for link in net.links.get(s).iter().filter(|k| k.alive) {
+                if shape.level[link.peer as usize] < shape.level[s] {
+                    below.merge(s, link.peer as usize);
+                }
+            }
+        }
+        let mut reach = below.clone();
+        for &s in order.iter().rev() {
+            for link in net.links.get(s).iter().filter(|k| k.alive) {
+                if shape.level[link.peer as usize] > shape.level[s] {
+                    reach.merge(s, link.peer as usize);
+                }
+            }
+        }
+        let mut frayed = BitSets::new(total, total);
+        for s in 0..total {
+            for slot in shape
+                .down
+                .get(s)
+                .iter()
+                .filter(|c| c.live && shape.ports(c).contains(&0))
+            {
+                frayed.merge_from(s, &below, slot.peer as usize);
+            }
+        }
+        Self {
+            net,
+            shape,
+            below,
+            reach,
+            frayed,
+            meeting: vec![NONE; total],
+            stranded: vec![false; total],
+            climb: vec![NONE; total],
+            descent: Vec::new(),
+        }
+    }
+
+    /// Egress of switch `s` towards destination number `t` at leaf `leaf` (a switch), not the switch's own.
+    pub fn towards_leaf(&self, s: usize, leaf: usize, t: u32, lost: Lost) -> u8 {
+        if self.below.has(s, leaf) {
+            return self.down(s, leaf, t, lost);
+        }
+        let slots = self.shape.up.get(s);
+        let beside = |peer: u32| self.below.has(peer as usize, leaf);
+        let mut egress = NO_PATH;
+        if slots.iter().any(|slot| slot.live && beside(slot.peer)) {
+            egress = self.up(s, t, lost, beside, |peer| self.is_clear(peer as usize, leaf, t));
+        }
+        if egress == NO_PATH {
+            egress = self.up(s, t, lost, |peer| self.reach.has(peer as usize, leaf), |_| true);
+        }
+        if egress != NO_PATH {
+            return egress;
+        }
+        let stray = self.any_up(s, t, lost, leaf);
+        if stray == NO_PATH {
+            self.detour(s, leaf, lost)
+        } else {
+            stray
+        }
+    }
+
+    /// Egress of switch `s` towards an upper switch; `t` tells its destinations apart.
+    pub fn towards_upper(&self, s: usize, upper: Upper, t: u32, lost: Lost) -> u8 {
+        let to = upper.switch as usize;
+        if s == to {
+            return upper.egress;
+        }
+        if self.below.has(s, to) {
+            return self.down(s, to, t, lost);
+        }
+        if self.reach.has(s, to) {
+            let scaled = t.wrapping_mul(self.shape.power[self.shape.level[s] as usize]);
+            let near = self.up(s, scaled, lost, |peer| self.below.has(peer as usize, to), |_| true);
+            let far = || self.up(s, scaled, lost, |peer| self.reach.has(peer as usize, to), |_| true);
+            let found = if near == NO_PATH { far() } else { near };
+            let found = if found == NO_PATH {
+                self.any_up(s, t, lost, to)
+            } else {
+                found
+            };
+            if found != NO_PATH {
+                return found;
+            }
+        }
+        self.detour(s, to, lost)
+    }
+
+    /// Upwards over positions that lead there, by preference over those where no link of a bundle is missing.
+    pub fn up(&self, s: usize, t: u32, lost: Lost, leads: impl Fn(u32) -> bool, is_clear: impl Fn(u32) -> bool) -> u8 {
+        let slots = self.shape.up.get(s);
+        let n = u32::try_from(slots.len()).unwrap_or(0);
+        if n == 0 {
+            return NO_PATH;
+        }
+        let q = t / self.shape.power[self.shape.level[s] as usize];
+        let (wanted, rest) = (q % n, q / n);
+        let others = n - 1;
+        let width = u32::try_from(self.shape.ports(&slots[wanted as usize]).len())
+            .unwrap_or(1)
+            .max(1);
+        let start = if others == 0 {
+            0
+        } else {
+            (rest / width + self.shape.index[s]) % others
+        };
+        let order = || core::iter::once(wanted).chain((0..others).map(|i| (wanted + 1 + (start + i) % others) % n));
+        let leading = || {
+            order()
+                .map(|at| &slots[at as usize])
+                .filter(|slot| slot.live && leads(slot.peer))
+        };
+        let exact = leading().filter(|slot| is_clear(slot.peer)).find_map(|slot| {
+            let ports = self.shape.ports(slot);
+            ports
+                .get(rest as usize % ports.len().max(1))
+                .copied()
+                .filter(|&port| port != 0 && Some(port) != lost)
+        });
+        exact.unwrap_or_else(|| {
+            let mut near = leading().map(|slot| self.link(slot, rest, lost));
+            near.find(|&port| port != NO_PATH).unwrap_or(NO_PATH)
+        })
+    }
+
+    /// True if no link is missing where `s` sends destination number `t` down towards a leaf.
+    fn is_clear(&self, s: usize, leaf: usize, t: u32) -> bool {
+        if !self.frayed.has(s, leaf) {
+            return true;
+        }
+        let q = t / self.shape.power[self.shape.level[s] as usize];
+        let mut bundles = self
+            .shape
+            .down
+            .get(s)
+            .iter()
+            .filter(|c| c.live && self.below.has(c.peer as usize, leaf));
+        bundles.all(|c| {
+            let ports = self.shape.ports(c);
+            ports
+                .get(q as usize % ports.len().max(1))
+                .is_some_and(|&port| port != 0)
+        })
+    }
+
+    /// Downwards to a switch that is below.
+    pub fn down(&self, s: usize, to: usize, t: u32, lost: Lost) -> u8 {
+        let q = t / self.shape.power[self.shape.level[s] as usize];
+        let leads = |slot: &&Slot| slot.live && self.below.has(slot.peer as usize, to);
+        let mut all = self.shape.down.get(s).iter().filter(leads);
+        let Some(only) = all.next() else { return NO_PATH };
+        let more = all.count();
+        if more == 0 {
+            return self.link(only, q, lost);
+        }
+        let count = more + 1;
+        let (first, rest) = (q as usize % count, q / u32::try_from(count).unwrap_or(1));
+        let good = self
+            .shape
+            .down
+            .get(s)
+            .iter()
+            .filter(leads)
+            .cycle()
+            .skip(first)
+            .take(count);
+        let mut ports = good.map(|slot| self.link(slot, rest, lost));
+        ports.find(|&port| port != NO_PATH).unwrap_or(NO_PATH)
+    }
+
+    /// Parallel link `q` of a bundle, or the next that lives.
+    fn link(&self, slot: &Slot, q: u32, lost: Lost) -> u8 {
+        let ports = self.shape.ports(slot);
+        let width = ports.len();
+        let usable = |port: u8| port != 0 && Some(port) != lost;
+        let wanted = q as usize % width.max(1);
+        match ports.get(wanted) {
+            Some(&port) if usable(port) => port,
+            Some(_) | None => {
+                let start = q as usize / width.max(1);
+                let others = width.saturating_sub(1).max(1);
+                let mut next = (0..others).map(|i| ports.get((wanted + 1 + (start + i) % others) % width.max(1)));
+                next.find_map(|p| p.copied().filter(|&p| usable(p))).unwrap_or(NO_PATH)
+            }
+        }
+    }
+
+    /// Upwards by any live link, strays included: directly above the destination if possible.
+    fn any_up(&self, s: usize, t: u32, lost: Lost, to: usize) -> u8 {
+        let live = || {
+            let links = self.net.links.get(s).iter();
+            links.filter(|k| k.alive && Some(k.port) != lost && self.shape.level[k.peer as usize] > self.shape.level[s])
+        };
+        let pick = |set: &BitSets| {
+            let leads = || live().filter(|k| set.has(k.peer as usize, to));
+            let count = leads().count();
+            (count > 0)
+                .then(|| leads().nth(t as usize % count))
+                .flatten()
+                .map(|k| k.port)
+        };
+        pick(&self.below).or_else(|| pick(&self.reach)).unwrap_or(NO_PATH)
+    }
+
+    /// Towards the leaf over which those talk that have no path up, then down.
+    pub fn detour(&self, s: usize, to: usize, lost: Lost) -> u8 {
+        if !self.stranded[to] || self.meeting[s] == NONE {
+            return NO_PATH;
+        }
+        let key = (s as u32, to as u32);
+        if let Ok(at) = self.descent.binary_search_by_key(&key, |d| d.0) {
+            return self.descent[at].1;
+        }
+        let meeting = self.meeting[s] as usize;
+        if s == meeting {
+            return NO_PATH;
+        }
+        if self.reach.has(s, meeting) {
+            return self.towards_meeting(s, meeting, lost);
+        }
+        self.any_link(s, self.climb[s], lost)
+    }
+
+    /// Egress on the tree towards another switch that is reached on it, always by the first way.
+    pub fn towards_meeting(&self, s: usize, to: usize, lost: Lost) -> u8 {
+        if self.below.has(s, to) {
+            return self.down(s, to, 0, lost);
+        }
+        match self.up(s, 0, lost, |peer| self.below.has(peer as usize, to), |_| true) {
+            NO_PATH => self.any_up(s, 0, lost, to),
+            port => port,
+        }
+    }
+
+    /// First live link to a neighbour.
+    pub fn any_link(&self, s: usize, peer: u32, lost: Lost) -> u8 {
+        let mut links = self.net.links.get(s).iter();
+        let found = links.find(|k| k.alive && k.peer == peer && Some(k.port) != lost);
+        found.map_or(NO_PATH, |k| k.port)
+    }
+}

@@ -1,0 +1,161 @@
+//! Who can be a destination, and the number that decides which way it is reached.
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_types::{Idx, PortNum};
+
+use super::net::Net;
+use super::shape::{NONE, Shape};
+
+/// An end port, seen from the tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Not attached to a switch.
+    Nowhere,
+    /// At a leaf: place of the leaf in the order of leaves, topological number, egress there.
+    Leaf { leaf: u32, number: u32, egress: u8 },
+    /// At an upper switch: which of the [`Uppers`].
+    Upper { upper: u32 },
+}
+
+/// Destinations at upper switches: the switches themselves, and hosts (I/O nodes) on them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Upper {
+    pub switch: u32,
+    pub egress: u8,
+}
+
+/// Targets of all end ports.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Targets {
+    /// Where the ports of each node start.
+    first: Vec<u32>,
+    target: Vec<Target>,
+    pub uppers: Vec<Upper>,
+    /// Numbers one past the highest: the length of a row in order of numbers.
+    pub numbers: u32,
+}
+
+impl Targets {
+    /// Numbers the hosts: leaf by leaf in their order, in there by port. A port that any leaf uses for a host has a
+    /// number on every leaf, so that a host that comes or goes changes no other's number.
+    pub fn new(fabric: &Fabric, net: &Net, shape: &Shape) -> Self {
+        let mut targets = Self::default();
+        for node in fabric.nodes().iter() {
+            let at = u32::try_from(targets.target.len()).unwrap_or(u32::MAX);
+            targets.first.push(at);
+            let ports = usize::from(node.port_count()) + 1;
+            // Only port 0 of a switch can have a LID.
+            let ports = if node.is_switch() { 1 } else { ports };
+            targets.target.resize(targets.target.len() + ports, Target::Nowhere);
+        }
+        let numbering = Numbering::new(net, shape);
+        let mut next = 0;
+        for (leaf, &s) in shape.leaves.iter().enumerate() {
+            let leaf = u32::try_from(leaf).unwrap_or(u32::MAX);
+            if let Numbering::ByPort { places, count } = &numbering {
+                next = leaf * count;
+                for host in net.hosts.get(s as usize) {
+                    let number = next + places[usize::from(host.egress)];
+                    targets.put_leaf(host.at, leaf, number, host.egress);
+                }
+                targets.numbers = next + count;
+            } else {
+                for host in net.hosts.get(s as usize) {
+                    targets.put_leaf(host.at, leaf, next, host.egress);
+                    next += 1;
+                }
+                targets.numbers = next;
+            }
+            if (s as usize) < net.real {
+                targets.put_leaf(own_port(fabric, s), leaf, leaf, 0);
+            }
+        }
+        targets.numbers = targets
+            .numbers
+            .max(u32::try_from(shape.leaves.len()).unwrap_or(u32::MAX));
+        for s in (0..net.real).filter(|&s| shape.level[s] > 0) {
+            let switch = u32::try_from(s).unwrap_or(NONE);
+            targets.put_upper(own_port(fabric, switch), Upper { switch, egress: 0 });
+        }
+        for s in (0..net.real).filter(|&s| shape.level[s] > 0) {
+            let switch = u32::try_from(s).unwrap_or(NONE);
+            for host in net.hosts.get(s) {
+                let egress = host.egress;
+                targets.put_upper(host.at, Upper { switch, egress });
+            }
+        }
+        targets
+    }
+
+    /// What stands at an end port; `None` if it is no end port of this fabric.
+    #[inline]
+    pub fn get(&self, port: PortRef) -> Option<Target> {
+        let node = port.node.0 as usize;
+        let first = *self.first.get(node)? as usize;
+        let end = self.first.get(node + 1).map_or(self.target.len(), |&end| end as usize);
+        self.target
+            .get(first + port.port.index())
+            .copied()
+            .filter(|_| first + port.port.index() < end)
+    }
+
+    fn put_leaf(&mut self, at: PortRef, leaf: u32, number: u32, egress: u8) {
+        self.put(at, Target::Leaf { leaf, number, egress });
+    }
+
+    fn put_upper(&mut self, at: PortRef, upper: Upper) {
+        let place = u32::try_from(self.uppers.len()).unwrap_or(u32::MAX);
+        self.uppers.push(upper);
+        self.put(at, Target::Upper { upper: place });
+    }
+
+    fn put(&mut self, at: PortRef, target: Target) {
+        let place = self.first[at.node.0 as usize] as usize + at.port.index();
+        if let Some(slot) = self.target.get_mut(place) {
+            *slot = target;
+        }
+    }
+}
+
+fn own_port(fabric: &Fabric, switch: u32) -> PortRef {
+    PortRef {
+        node: fabric.switches()[SwitchIdx::from_usize(switch as usize)],
+        port: PortNum::MANAGEMENT,
+    }
+}
+
+/// How hosts of a leaf are numbered.
+enum Numbering {
+    /// By port: the place of each port, and how many there are.
+    ByPort { places: Vec<u32>, count: u32 },
+    /// One after another, where leaves differ so much that numbers by port would load few planes.
+    Dense,
+}
+
+impl Numbering {
+    fn new(net: &Net, shape: &Shape) -> Self {
+        /// Share of the numbers that must be hosts for numbering by port.
+        const FULL: (usize, usize) = (3, 4);
+        let mut used = [false; 256];
+        let mut hosts = 0;
+        for &s in &shape.leaves {
+            for host in net.hosts.get(s as usize) {
+                used[usize::from(host.egress)] = true;
+                hosts += 1;
+            }
+        }
+        let count = used.iter().filter(|u| **u).count();
+        if hosts * FULL.1 < count * shape.leaves.len() * FULL.0 {
+            return Self::Dense;
+        }
+        let mut next = 0;
+        let places = used.iter().map(|&u| {
+            let at = next;
+            next += u32::from(u);
+            at
+        });
+        let places = places.collect();
+        let count = u32::try_from(count).unwrap_or(0);
+        Self::ByPort { places, count }
+    }
+}

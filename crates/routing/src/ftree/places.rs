@@ -1,0 +1,74 @@
+//! Where in the tree each switch stands: its rank, then a number per level, as on a street map. They order port groups
+//! and leaves, so they decide which destination gets which of several equal links.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::tree::{LEVELS_MAX, Tree};
+
+/// A place: the rank, then one number per rank below the roots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place([u8; LEVELS_MAX as usize]);
+
+impl Place {
+    /// Of switches below the leaves, which need none; sorts last.
+    pub const NONE: Self = Self([0xFF; LEVELS_MAX as usize]);
+    /// Numbers end here, so that none looks like [`Self::NONE`].
+    const NUMBERS: core::ops::Range<u8> = 0..0xFF;
+
+    fn first(rank: u32, leaf_rank: u32) -> Self {
+        let mut place = Self::NONE;
+        place.0[0] = u8::try_from(rank).unwrap_or(0xFE);
+        for number in place.0.iter_mut().take(leaf_rank as usize + 1).skip(1) {
+            *number = 0;
+        }
+        place
+    }
+
+    /// The first free place one rank lower or higher, equal in all numbers but the one of the link's level.
+    fn beside(self, down: bool, taken: &BTreeSet<Self>) -> Option<Self> {
+        let rank = self.0[0];
+        let level = usize::from(if down { rank + 1 } else { rank });
+        let mut place = self;
+        place.0[0] = if down { rank + 1 } else { rank.checked_sub(1)? };
+        for number in Self::NUMBERS {
+            *place.0.get_mut(level)? = number;
+            if !taken.contains(&place) {
+                return Some(place);
+            }
+        }
+        None
+    }
+}
+
+/// Gives places, breadth first from the first leaf in OpenSM's GUID order; `Err` has a switch whose neighbours are too
+/// many.
+pub(crate) fn assign(tree: &Tree) -> Result<Vec<Place>, usize> {
+    let mut places = vec![Place::NONE; tree.rank.len()];
+    let Some(&start) = tree.order.iter().find(|&&s| tree.is_leaf[s]) else {
+        return Ok(places);
+    };
+    places[start] = Place::first(tree.rank[start], tree.leaf_rank);
+    let mut taken = BTreeSet::from([places[start]]);
+    let mut queue = VecDeque::from([start]);
+    while let Some(at) = queue.pop_front() {
+        let down = if tree.rank[at] < tree.leaf_rank {
+            &tree.down[at][..]
+        } else {
+            &[]
+        };
+        let near = down
+            .iter()
+            .map(|&g| (g, true))
+            .chain(tree.up[at].iter().map(|&g| (g, false)));
+        for (group, down) in near {
+            let to = tree.groups[group].to;
+            if places[to] != Place::NONE {
+                continue;
+            }
+            places[to] = places[at].beside(down, &taken).ok_or(at)?;
+            taken.insert(places[to]);
+            queue.push_back(to);
+        }
+    }
+    Ok(places)
+}

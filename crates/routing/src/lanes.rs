@@ -1,0 +1,250 @@
+//! Lanes for destinations, so that on no lane packets can wait for each other in a circle.
+//!
+//! Ways come one by one, and ones that fit nowhere may be changed ([`Lanes::place`]).
+//!
+//! A channel that a packet holds while it waits for the next one depends on that one. All dependencies of one LID go
+//! onto one lane: the first on which they close no circle. Each lane keeps its channels in an order along which all
+//! its dependencies lead (Pearce and Kelly, 2006), so a dependency that agrees with the order costs nothing, and one
+//! that does not moves only the channels between its ends.
+//!
+//! OpenSM gives lanes to pairs of source and destination. A lane per destination is what a source can look up without
+//! knowing where it stands, and what path records of any source agree on.
+
+use crate::graph::Graph;
+use crate::sssp::{NONE, Way};
+
+/// Dependencies that a lane did not have before.
+pub(crate) type Added = Vec<(u32, u32)>;
+
+/// The lanes with what was put on them.
+pub(crate) struct Lanes<'a> {
+    graph: &'a Graph,
+    /// Switches with hosts.
+    bearing: Vec<bool>,
+    lanes: Vec<Lane>,
+    most: usize,
+}
+
+impl<'a> Lanes<'a> {
+    /// No lane yet, at most `most` to come.
+    pub fn new(graph: &'a Graph, bearing: Vec<bool>, most: u8) -> Self {
+        Self {
+            graph,
+            bearing,
+            lanes: Vec::new(),
+            most: usize::from(most),
+        }
+    }
+
+    /// Lanes in use; at least one.
+    pub fn used(&self) -> u8 {
+        u8::try_from(self.lanes.len().max(1)).unwrap_or(u8::MAX)
+    }
+
+    /// Puts a LID onto a lane: the lane and its way, or `None` if the lanes do not suffice.
+    ///
+    /// The first lane in use that can take its own way; else the first that can take another one; else a new one.
+    /// `packed`: the first that can take either. `find` looks for a way whose dependencies fit a lane, adds them there,
+    /// and says which were new.
+    ///
+    /// Hosts and switches send to hosts, hosts send to switches. Packets from switch to switch hardly exist: they are
+    /// kept from circles where that costs no lane.
+    pub fn place(
+        &mut self,
+        way: &Way,
+        packed: bool,
+        mut find: impl FnMut(&mut Lane, &mut Added) -> Option<Vec<u32>>,
+    ) -> Option<(u8, Vec<u32>)> {
+        let all = self.dependencies(way, |_| true);
+        let mut other = |lane: &mut Lane| {
+            let mut added = Vec::new();
+            let found = find(lane, &mut added);
+            if found.is_none() {
+                lane.remove_all(added);
+            }
+            found
+        };
+        for (i, lane) in (0..).zip(&mut self.lanes) {
+            if lane.add_all(&all) {
+                return Some((i, way.next.clone()));
+            }
+            if packed && let Some(next) = other(lane) {
+                return Some((i, next));
+            }
+        }
+        let others = if packed { &mut [] } else { &mut self.lanes[..] };
+        for (i, lane) in (0..).zip(others) {
+            if let Some(next) = other(lane) {
+                return Some((i, next));
+            }
+        }
+        if way.to_switch {
+            let from_hosts = self.on_the_way(way);
+            let of_hosts = self.dependencies(way, |switch| from_hosts[switch]);
+            let lane = self.lanes.iter_mut().position(|lane| lane.add_all(&of_hosts));
+            if let Some(lane) = lane.and_then(|i| u8::try_from(i).ok()) {
+                return Some((lane, way.next.clone()));
+            }
+        }
+        self.open(&all).map(|lane| (lane, way.next.clone()))
+    }
+
+    fn open(&mut self, dependencies: &[(u32, u32)]) -> Option<u8> {
+        if self.lanes.len() >= self.most {
+            return None;
+        }
+        let mut lane = Lane::new(self.graph.channels().start(self.graph.switches()));
+        // Ways of one destination form a tree: alone they close no circle.
+        let fits = lane.add_all(dependencies);
+        self.lanes.push(lane);
+        u8::try_from(self.lanes.len() - 1).ok().filter(|_| fits)
+    }
+
+    /// Switches that packets of hosts pass.
+    fn on_the_way(&self, way: &Way) -> Vec<bool> {
+        let mut passed = vec![false; way.next.len()];
+        for start in (0..way.next.len()).filter(|&s| self.bearing[s]) {
+            let mut at = start;
+            while !passed[at] {
+                passed[at] = true;
+                if way.next[at] != NONE {
+                    at = self.graph.channels().item(way.next[at] as usize).to as usize;
+                }
+            }
+        }
+        passed
+    }
+
+    fn dependencies(&self, way: &Way, counts: impl Fn(usize) -> bool) -> Vec<(u32, u32)> {
+        let held = way
+            .next
+            .iter()
+            .copied()
+            .enumerate()
+            .filter(|&(s, c)| c != NONE && counts(s));
+        held.filter_map(|(_, held)| {
+            let to = self.graph.channels().item(held as usize).to as usize;
+            (way.next[to] != NONE).then_some((held, way.next[to]))
+        })
+        .collect()
+    }
+}
+
+/// One lane: dependencies between channels, and an order along which they lead.
+pub(crate) struct Lane {
+    after: Vec<Vec<u32>>,
+    before: Vec<Vec<u32>>,
+    place: Vec<u32>,
+    seen: Vec<bool>,
+}
+
+impl Lane {
+    fn new(channels: usize) -> Self {
+        Self {
+            after: vec![Vec::new(); channels],
+            before: vec![Vec::new(); channels],
+            place: (0..).take(channels).collect(),
+            seen: vec![false; channels],
+        }
+    }
+
+    /// Adds all of the dependencies, or none if one closes a circle.
+    fn add_all(&mut self, dependencies: &[(u32, u32)]) -> bool {
+        let mut added = Vec::new();
+        let fits = dependencies
+            .iter()
+            .all(|&(held, wanted)| self.add(held, wanted, &mut added));
+        if !fits {
+            self.remove_all(added);
+        }
+        fits
+    }
+
+    /// Adds a dependency, also to `added` if it is new; false, and nothing is added, if it closes a circle.
+    pub fn add(&mut self, held: u32, wanted: u32, added: &mut Vec<(u32, u32)>) -> bool {
+        if self.after[held as usize].contains(&wanted) {
+            return true;
+        }
+        if !self.make_room(held, wanted) {
+            return false;
+        }
+        self.after[held as usize].push(wanted);
+        self.before[wanted as usize].push(held);
+        added.push((held, wanted));
+        true
+    }
+
+    fn remove_all(&mut self, added: Vec<(u32, u32)>) {
+        for (held, wanted) in added {
+            self.remove(held, wanted);
+        }
+    }
+
+    /// Takes a dependency away; the order stays good.
+    fn remove(&mut self, held: u32, wanted: u32) {
+        self.after[held as usize].retain(|&c| c != wanted);
+        self.before[wanted as usize].retain(|&c| c != held);
+    }
+
+    /// Changes the order so that `held` stands before `wanted`; false if `wanted` already leads to `held`.
+    fn make_room(&mut self, held: u32, wanted: u32) -> bool {
+        let (low, high) = (self.place[wanted as usize], self.place[held as usize]);
+        if high < low {
+            return true;
+        }
+        let mut later = self.reach(wanted, |lane, c| {
+            (&lane.after[c as usize], lane.place[c as usize] <= high)
+        });
+        if later.contains(&held) {
+            return false;
+        }
+        let mut earlier = self.reach(held, |lane, c| {
+            (&lane.before[c as usize], lane.place[c as usize] >= low)
+        });
+        earlier.sort_unstable_by_key(|&c| self.place[c as usize]);
+        later.sort_unstable_by_key(|&c| self.place[c as usize]);
+        earlier.extend(later);
+        let mut places: Vec<u32> = earlier.iter().map(|&c| self.place[c as usize]).collect();
+        places.sort_unstable();
+        for (channel, place) in earlier.into_iter().zip(places) {
+            self.place[channel as usize] = place;
+        }
+        true
+    }
+
+    /// Channels that `from` leads to by `near`, itself included, among those whose place is in range.
+    fn reach(&mut self, from: u32, near: impl Fn(&Self, u32) -> (&Vec<u32>, bool)) -> Vec<u32> {
+        let mut found = vec![from];
+        self.seen[from as usize] = true;
+        let mut head = 0;
+        while let Some(&at) = found.get(head) {
+            head += 1;
+            for i in 0..near(self, at).0.len() {
+                let next = near(self, at).0[i];
+                if near(self, next).1 && !self.seen[next as usize] {
+                    self.seen[next as usize] = true;
+                    found.push(next);
+                }
+            }
+        }
+        for &channel in &found {
+            self.seen[channel as usize] = false;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lane_takes_what_closes_no_circle() {
+        let mut lane = Lane::new(4);
+        assert!(lane.add_all(&[(3, 2), (2, 1)]));
+        assert!(!lane.add_all(&[(1, 0), (0, 3)]), "3 to 2 to 1 to 0 to 3");
+        assert!(lane.add_all(&[(0, 3)]), "what was refused left nothing behind");
+        assert!(!lane.add_all(&[(1, 0)]));
+        assert!(lane.add_all(&[(0, 1), (3, 1)]));
+    }
+}

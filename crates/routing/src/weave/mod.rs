@@ -1,0 +1,332 @@
+//! `weave`: any topology on any number of lanes, without deadlock.
+//!
+//! Destination switches are shared out over the lanes in clusters ([`cluster`]). Each lane has a channel dependency
+//! graph that is kept free of cycles turn by turn ([`order`]); each LID gets a tree of next hops by a search along
+//! legal turns ([`search`]), weighted by the load so far. Up*/down* turns around a root are in the graph from the
+//! start, so a tree is always found, on one lane as well ([`loom`]). Several variants are made, and the best is
+//! improved by taking trees out and routing them again around the busiest channels.
+//!
+//! The tree of a switch's own LID is one of its host's, or is made in the same graph, and every tree covers all
+//! switches: traffic of switches is free of deadlock too.
+//!
+//! Work of one variant: LIDs × channels steps of about 15 ns; memory: LIDs × switches bytes for each variant that runs
+//! at a time, and four bytes per turn and lane.
+
+mod cluster;
+mod loom;
+mod net;
+mod order;
+mod search;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{Lids, ServiceLevels, Tables};
+use selvedge_sim::Par;
+use selvedge_types::{Guid, Sl};
+
+use crate::destinations::Destinations;
+use crate::engine::EngineError;
+use crate::graph::Graph;
+use crate::note::{Note, RootSource};
+use crate::updn::{self, Ranking};
+use loom::{Loom, Score, Variant, Work};
+use net::{Errand, Goal, NONE, Net};
+use order::Base;
+
+/// How long to look for a better routing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// One variant and one round of improvement: for a fabric that is waiting.
+    #[default]
+    Fast,
+    /// Several variants and many rounds: about ten times as long.
+    Best,
+}
+
+impl FromStr for Effort {
+    type Err = EngineError;
+
+    fn from_str(name: &str) -> Result<Self, EngineError> {
+        match name {
+            "best" => Ok(Self::Best),
+            "fast" => Ok(Self::Fast),
+            _ => Err(EngineError::UnknownEffort { name: name.to_owned() }),
+        }
+    }
+}
+
+/// Options of `weave`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WeaveOptions {
+    /// How long to look for a better routing. Default: fast.
+    pub effort: Effort,
+    /// The lane of each destination switch in force, by GUID: kept where it is still a lane, so that hosts need not
+    /// ask for their paths again. Default: none.
+    pub previous_lanes: Option<Arc<BTreeMap<Guid, u8>>>,
+}
+
+/// What `weave` made.
+#[derive(Debug)]
+pub(crate) struct Woven {
+    /// Forwarding tables.
+    pub tables: Tables,
+    /// Service level = lane of the destination's switch.
+    pub service_levels: ServiceLevels,
+    /// Lanes in use.
+    pub lanes: u8,
+}
+
+/// What is to be routed.
+#[derive(Debug)]
+pub(crate) struct Input<'a> {
+    /// The fabric.
+    pub fabric: &'a Fabric,
+    /// Its switches and channels.
+    pub graph: &'a Graph,
+    /// LIDs.
+    pub lids: &'a Lids,
+    /// End ports.
+    pub destinations: &'a Destinations,
+}
+
+/// Routes a fabric on up to `lanes` lanes.
+pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: Par, notes: &mut Vec<Note>) -> Woven {
+    let (fabric, lids) = (input.fabric, input.lids);
+    let goals = &goals(input.destinations);
+    let net = Net::new(fabric, input.graph, goals);
+    let lanes = lanes_to_use(fabric, lids, lanes, notes);
+    let lane = cluster::lanes(&net, fabric, lanes, options.previous_lanes.as_deref());
+    let errands = net::errands(goals, &lane, lanes);
+    let levels = levels(input, par);
+    let is_first = |e: &&Errand| e.offset == 0 && goals[e.goal as usize].egress != 0;
+    let first = errands.iter().take_while(is_first).count();
+    let plan = Plan::new(options.effort, &net, first, lanes, levels.is_some());
+    let mut tops = cluster::tops(&net, &lane, lanes, plan.tops);
+    if let Some(position) = levels.map(Arc::new) {
+        tops.push((0..lanes).map(|_| Arc::clone(&position)).collect());
+    }
+    let mut part_size = vec![0; net.parts];
+    net.part.iter().for_each(|&p| part_size[p as usize] += 1);
+    let work = Work {
+        ideal: ideal(&net, goals),
+        tops: &tops,
+        net: &net,
+        goals,
+        errands: &errands,
+        part_size: &part_size,
+    };
+    let loom = make(&work, &plan, par);
+    let mut tables = Tables::new(net.switches, lids.top());
+    fill(&work, &loom, &mut tables, par);
+    let mut sls = vec![Sl::default(); lids.top().index() + 1];
+    for errand in &errands {
+        sls[errand.lid(goals).index()] = Sl::new(errand.lane).unwrap_or_default();
+    }
+    let service_levels = if lanes > 1 {
+        ServiceLevels::PerDestination(sls)
+    } else {
+        ServiceLevels::default()
+    };
+    Woven {
+        tables,
+        service_levels,
+        lanes,
+    }
+}
+
+/// Steps (first LIDs of hosts × channels) up to which a fast routing is improved and has a choice of tops: what takes a
+/// tenth of a second or less.
+const FAST_STEPS: usize = 600_000;
+/// Steps that the best routing spends on variants, and as many on improvement: about half a second.
+const BEST_STEPS: usize = 12_000_000;
+/// Steps from which a variant does not search for turns beyond its base: in a large fabric searches take most of the
+/// time, and what they add early stands in the way of what comes late.
+const LARGE_STEPS: usize = 20_000_000;
+/// More tops than these are too far from the centre to be any good.
+const TOPS_MAX: usize = 8;
+/// After so many rounds nothing moves any more (measured).
+const ROUNDS_MAX: usize = 6;
+
+/// What is to be tried.
+#[derive(Debug)]
+struct Plan {
+    variants: Vec<Variant>,
+    /// Tops that are looked for in each lane.
+    tops: usize,
+    /// Variants that are improved.
+    finalists: usize,
+    /// Most rounds of improvement.
+    rounds: usize,
+    /// Errands that carry the load which is judged: the first LIDs of hosts.
+    first: usize,
+}
+
+impl Plan {
+    fn new(effort: Effort, net: &Net, first: usize, lanes: u8, has_levels: bool) -> Self {
+        let steps = (first * net.channels()).max(1);
+        let (tops, finalists, rounds) = match effort {
+            Effort::Fast => ((FAST_STEPS / steps).clamp(1, 4), 1, usize::from(steps < 2 * FAST_STEPS)),
+            Effort::Best => {
+                let rounds = (BEST_STEPS / steps).clamp(1, ROUNDS_MAX);
+                ((BEST_STEPS / steps).clamp(1, TOPS_MAX), 2, rounds)
+            }
+        };
+        let mut variants = Vec::new();
+        let mut add = |base, hop, reach, top| {
+            let variant = Variant { base, hop, reach, top };
+            variants.push(variant);
+        };
+        if has_levels {
+            // The levels come after the tops that were looked for.
+            add(Base::Fixed, 16, 1, tops);
+        }
+        if !has_levels || effort == Effort::Best {
+            let reach = if lanes == 1 { 4 } else { 3 };
+            let base = if steps > LARGE_STEPS { Base::Fixed } else { Base::Tree };
+            (0..tops).for_each(|top| add(base, 4, reach, top));
+        }
+        if effort == Effort::Best {
+            if steps <= LARGE_STEPS {
+                add(Base::Full, 4, 1, 0);
+            }
+            // One lane takes a third of the time of eight: room to look further.
+            let more = if lanes == 1 { tops / 2 } else { 0 };
+            (0..more).for_each(|top| add(Base::Tree, 4, 2, top));
+        }
+        Self {
+            variants,
+            tops,
+            finalists,
+            rounds,
+            first,
+        }
+    }
+}
+
+/// The place of each switch from top to bottom where the fabric has levels: a tree, also a damaged one.
+fn levels(input: &Input<'_>, par: Par) -> Option<Vec<u32>> {
+    let mut notes = Vec::new();
+    let ranking = Ranking::new(input.fabric, input.graph, &[], par, &mut notes);
+    let centre = |note: &Note| matches!(note, Note::Roots { source: RootSource::Centre, roots } if roots.len() == 1);
+    if notes.iter().any(centre) {
+        return None;
+    }
+    Some(updn::Order::new(input.graph, &ranking, true).position)
+}
+
+/// Makes all variants, improves the best of them and completes the best of those.
+fn make<'a>(work: &'a Work<'a>, plan: &Plan, par: Par) -> Loom<'a> {
+    let mut looms: Vec<(Score, usize, Loom<'a>)> = par.map(plan.variants.len(), |i| {
+        let mut loom = Loom::new(work, plan.variants[i]);
+        loom.weave(0..plan.first);
+        (loom.score(), i, loom)
+    });
+    looms.sort_by_key(|&(score, i, _)| (score, i));
+    looms.truncate(plan.finalists);
+    par.for_each_mut(&mut looms, |_, (score, _, loom)| {
+        for round in 0..plan.rounds {
+            // First towards equal loads, then more and more against the highest alone.
+            loom.improve(0..plan.first, [2, 3, 4][round.min(2)]);
+            let before = core::mem::replace(score, loom.score());
+            // Less than one part in 128 better: it has settled.
+            if round > 1 && score.max + score.max / 128 >= before.max {
+                break;
+            }
+        }
+    });
+    looms.sort_by_key(|&(score, i, _)| (score, i));
+    let mut loom = looms.swap_remove(0).2;
+    finish(work, plan, &mut loom);
+    loom
+}
+
+/// The remaining trees: further LIDs, then switches. A switch with hosts is reached as its first host is.
+fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
+    let mut of_host: BTreeMap<(u32, u16), usize> = BTreeMap::new();
+    for (e, errand) in work.errands.iter().enumerate() {
+        let goal = work.goals[errand.goal as usize];
+        if goal.egress != 0 {
+            of_host.entry((goal.at, errand.offset)).or_insert(e);
+        }
+        if e < plan.first {
+            continue;
+        }
+        match of_host.get(&(goal.at, errand.offset)).filter(|_| goal.egress == 0) {
+            Some(&like) => loom.copy(like, e),
+            None => loom.weave(e..e + 1),
+        }
+    }
+}
+
+/// Lanes that were asked for and that the fabric has.
+fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut Vec<Note>) -> u8 {
+    let wanted = wanted.clamp(1, 15);
+    let have = net::lanes_of(fabric, lids);
+    if have < wanted {
+        notes.push(Note::FewerLanes { wanted, have });
+    }
+    wanted.min(have)
+}
+
+/// Priced host pairs on a channel if all ways were shortest and all channels equally busy; at least 1.
+fn ideal(net: &Net, goals: &[Goal]) -> u64 {
+    /// Distances from so many switches stand for all.
+    const SAMPLES: usize = 64;
+    let mut to = vec![0_u64; net.switches];
+    goals
+        .iter()
+        .filter(|g| g.egress != 0)
+        .for_each(|g| to[g.at as usize] += 1);
+    let ends: Vec<usize> = (0..net.switches).filter(|&s| to[s] > 0).collect();
+    let step = ends.len().div_ceil(SAMPLES).max(1);
+    let mut queue = Vec::new();
+    let mut sum = 0;
+    for &s in ends.iter().step_by(step) {
+        let hops = net.distances(s, &mut queue);
+        let pairs = hops.iter().zip(&net.hosts).filter(|(h, _)| **h != NONE);
+        sum += to[s] * pairs.map(|(&h, &n)| u64::from(h) * u64::from(n)).sum::<u64>();
+    }
+    let price: u64 = net.price.iter().map(|&p| u64::from(p)).sum::<u64>() / (net.channels() as u64).max(1);
+    (sum * step as u64 * price / (net.channels() as u64).max(1)).max(1)
+}
+
+fn fill(work: &Work<'_>, loom: &Loom<'_>, tables: &mut Tables, par: Par) {
+    use selvedge_plan::BLOCK_LIDS;
+    let mut of_lid: Vec<u32> = vec![NONE; (tables.blocks()) * BLOCK_LIDS];
+    for (e, errand) in (0_u32..).zip(work.errands) {
+        of_lid[errand.lid(work.goals).index()] = e;
+    }
+    let mut tiles = tables.tiles_mut();
+    par.for_each_mut(&mut tiles, |block, rows| {
+        for (i, &e) in of_lid[block * BLOCK_LIDS..(block + 1) * BLOCK_LIDS].iter().enumerate() {
+            if e == NONE {
+                continue;
+            }
+            let goal = work.goals[work.errands[e as usize].goal as usize];
+            for (s, row) in rows.iter_mut().enumerate() {
+                if s == goal.at as usize {
+                    row[i] = goal.egress;
+                } else if let Some(c) = loom.next(e as usize, s) {
+                    row[i] = work.net.egress[c];
+                }
+            }
+        }
+    });
+}
+
+/// End ports that have LIDs, with their switches.
+fn goals(destinations: &Destinations) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for (at, batch) in destinations.batches() {
+        let at = SwitchIdx(u32::try_from(at).unwrap_or(NONE)).0;
+        goals.extend(batch.iter().map(|d| Goal {
+            lids: d.lids,
+            at,
+            egress: d.egress,
+        }));
+    }
+    goals
+}

@@ -1,0 +1,233 @@
+//! The channel dependency graph of one lane, with a topological order kept up to date turn by turn.
+//!
+//! A turn is legal if adding it leaves the graph without a cycle. Most turns agree with the order and cost one
+//! comparison; the others need a search between the two places and, if it finds no cycle, a reordering of what was
+//! visited (Pearce and Kelly). Turns of the base are always in the graph, so the base's own paths stay legal whatever
+//! is added later.
+
+use super::net::{NONE, Net};
+
+/// Which turns are in the graph from the start. All of them go along the up*/down* order of one root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Base {
+    /// Turns between channels of one spanning tree.
+    Tree,
+    /// Turns between any channels.
+    Full,
+    /// Turns between any channels, and none is added that would need a search: on a tree there is nothing to find.
+    Fixed,
+}
+
+/// Most channels visited by one search, however large the fabric, before the turn is given up as if it closed a cycle.
+const VISITS_MAX: usize = 384;
+/// A search may always visit so many: in a small fabric nothing is saved by less.
+const VISITS_MIN: usize = 64;
+/// Set in a turn's count: adding it was found to close a cycle.
+const BLOCKED: u32 = 1 << 31;
+
+/// The dependency graph of one lane.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    base: Base,
+    /// Most channels that a search may visit: see [`VISITS_MAX`].
+    visits_max: usize,
+    /// The place of each channel: every turn in the graph goes to a higher place.
+    place: Vec<u32>,
+    /// Trees that take each turn, one more for turns of the base; [`BLOCKED`] if it cannot be added now.
+    count: Vec<u32>,
+    blocked: Vec<u32>,
+    /// The channel towards the root by which the spanning tree leaves each switch.
+    pub parent: Vec<u32>,
+    seen: Vec<u32>,
+    stamp: u32,
+    ahead: Vec<u32>,
+    behind: Vec<u32>,
+    pool: Vec<u32>,
+}
+
+impl Order {
+    /// The graph of a base alone. Channels are ordered: those that lead up, from the bottom; then those that lead down,
+    /// from the top.
+    ///
+    /// `position` is the place of each switch from top to bottom; all but the top of each part must have a neighbour
+    /// above. A search may visit one in `reach` channels: a turn that has to move more of the order would stand in the
+    /// way of too many others (measured: a quarter is best on one lane, a third on several).
+    pub fn new(net: &Net, base: Base, reach: u32, position: &[u32]) -> Self {
+        let key = |s: u32| position[s as usize];
+        let mut parent = vec![NONE; net.switches];
+        for (s, parent) in parent.iter_mut().enumerate() {
+            let highest = net.out(s).min_by_key(|&c| (key(net.dst[c]), c));
+            if let Some(c) = highest.filter(|&c| key(net.dst[c]) < position[s]) {
+                *parent = c as u32;
+            }
+        }
+        let channels = net.channels();
+        let leads_up = |c: usize| key(net.dst[c]) < key(net.src[c]);
+        let in_tree = |c: usize| {
+            let number = u32::try_from(c).unwrap_or(NONE);
+            parent[net.src[c] as usize] == number || parent[net.dst[c] as usize] == net.rev[c]
+        };
+        let in_base = |c: usize| base != Base::Tree || in_tree(c);
+        let mut count = vec![0; net.turn_first[channels] as usize];
+        for from in (0..channels).filter(|&c| in_base(c)) {
+            for (to, count) in net.out(net.dst[from] as usize).zip(&mut count[net.turns(from)]) {
+                // Once for the base itself: these turns never leave the graph.
+                let legal = leads_up(from) || !leads_up(to);
+                *count = u32::from(legal && in_base(to) && to != net.rev[from] as usize);
+            }
+        }
+        let (mut up, mut down): (Vec<u32>, Vec<u32>) =
+            (0..u32::try_from(channels).unwrap_or(NONE)).partition(|&c| leads_up(c as usize));
+        up.sort_unstable_by_key(|&c| (core::cmp::Reverse(key(net.src[c as usize])), c));
+        down.sort_unstable_by_key(|&c| (key(net.src[c as usize]), c));
+        let mut place = vec![0; channels];
+        for (at, c) in (0_u32..).zip(up.into_iter().chain(down)) {
+            place[c as usize] = at;
+        }
+        Self {
+            base,
+            visits_max: if base == Base::Fixed {
+                0
+            } else {
+                (channels / reach as usize).clamp(VISITS_MIN, VISITS_MAX)
+            },
+            place,
+            count,
+            blocked: Vec::new(),
+            parent,
+            seen: vec![0; channels],
+            stamp: 0,
+            ahead: Vec::new(),
+            behind: Vec::new(),
+            pool: Vec::new(),
+        }
+    }
+
+    /// True if the turn goes along the order: it is legal without a search.
+    #[inline]
+    pub fn agrees(&self, from: u32, to: u32) -> bool {
+        self.place[from as usize] < self.place[to as usize]
+    }
+
+    /// Counts the turn once more, if it is in the graph or can be added; says whether it did.
+    pub fn add(&mut self, net: &Net, from: u32, to: u32) -> bool {
+        let turn = net.turn(from, to);
+        if !self.agrees(from, to) {
+            if self.count[turn] & BLOCKED != 0 {
+                return false;
+            }
+            if !self.reorder(net, from, to, self.visits_max) {
+                self.count[turn] |= BLOCKED;
+                self.blocked.push(u32::try_from(turn).unwrap_or(NONE));
+                return false;
+            }
+        }
+        self.count[turn] += 1;
+        true
+    }
+
+    /// Counts a turn that was in the graph before and did not close a cycle: it cannot close one now.
+    pub fn restore(&mut self, net: &Net, from: u32, to: u32) {
+        if !self.agrees(from, to) {
+            self.reorder(net, from, to, usize::MAX);
+        }
+        self.count[net.turn(from, to)] += 1;
+    }
+
+    /// Counts the turn once less.
+    pub fn remove(&mut self, net: &Net, from: u32, to: u32) {
+        self.count[net.turn(from, to)] -= 1;
+    }
+
+    /// Must follow removals: what closed a cycle may be legal now.
+    pub fn unblock(&mut self) {
+        for turn in self.blocked.drain(..) {
+            self.count[turn as usize] &= !BLOCKED;
+        }
+    }
+
+    /// Makes room for a turn against the order; false if it would close a cycle.
+    fn reorder(&mut self, net: &Net, from: u32, to: u32, most: usize) -> bool {
+        if most == 0 {
+            return false;
+        }
+        let (low, high) = (self.place[to as usize], self.place[from as usize]);
+        self.stamp += 1;
+        let mut ahead = core::mem::take(&mut self.ahead);
+        let mut behind = core::mem::take(&mut self.behind);
+        let legal = self.search_ahead(net, (to, high), most, &mut ahead)
+            && self.search_behind(net, (from, low), most, &mut behind);
+        if legal {
+            ahead.sort_unstable_by_key(|&c| self.place[c as usize]);
+            behind.sort_unstable_by_key(|&c| self.place[c as usize]);
+            self.pool.clear();
+            self.pool
+                .extend(behind.iter().chain(&ahead).map(|&c| self.place[c as usize]));
+            self.pool.sort_unstable();
+            for (&c, &place) in behind.iter().chain(&ahead).zip(&self.pool) {
+                self.place[c as usize] = place;
+            }
+        }
+        (self.ahead, self.behind) = (ahead, behind);
+        legal
+    }
+
+    /// Channels that depend on `start` up to place `high`; false if the channel there is one of them.
+    fn search_ahead(&mut self, net: &Net, (start, high): (u32, u32), most: usize, found: &mut Vec<u32>) -> bool {
+        found.clear();
+        found.push(start);
+        self.seen[start as usize] = self.stamp;
+        let mut head = 0;
+        while let Some(&at) = found.get(head) {
+            head += 1;
+            let there = net.dst[at as usize] as usize;
+            let turns = &self.count[net.turns(at as usize)];
+            for (next, count) in net.out(there).zip(turns) {
+                let place = self.place[next];
+                if count & !BLOCKED == 0 || place > high || self.seen[next] == self.stamp {
+                    continue;
+                }
+                if place == high || found.len() > most {
+                    return false;
+                }
+                self.seen[next] = self.stamp;
+                found.push(next as u32);
+            }
+        }
+        true
+    }
+
+    /// Channels that `start` depends on, down to place `low`; false if there are too many.
+    fn search_behind(&mut self, net: &Net, (start, low): (u32, u32), most: usize, found: &mut Vec<u32>) -> bool {
+        found.clear();
+        found.push(start);
+        self.seen[start as usize] = self.stamp;
+        let mut head = 0;
+        while let Some(&at) = found.get(head) {
+            head += 1;
+            let there = net.out(net.src[at as usize] as usize);
+            let turn = at as usize - there.start;
+            for out in there {
+                let before = net.rev[out];
+                let place = self.place[before as usize];
+                if place < low || self.seen[before as usize] == self.stamp {
+                    continue;
+                }
+                if self.count[net.turn_first[before as usize] as usize + turn] & !BLOCKED == 0 {
+                    continue;
+                }
+                if found.len() > most {
+                    return false;
+                }
+                self.seen[before as usize] = self.stamp;
+                found.push(before);
+            }
+        }
+        true
+    }
+
+    /// Which base it has.
+    pub const fn base(&self) -> Base {
+        self.base
+    }
+}

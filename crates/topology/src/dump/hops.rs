@@ -1,0 +1,88 @@
+//! Hop counts of every switch: OpenSM's `opensm-lid-matrix.dump`.
+
+use std::collections::BTreeMap;
+
+use selvedge_types::Guid;
+
+use super::DumpError;
+use crate::Place;
+use crate::text::shorten;
+
+/// Reads hop counts: by GUID of the switch, then by GUID of the port that is the target, hops by each port from port 0;
+/// 255 is no way. Lines that do not name their port's GUID are passed over, as LIDs may have changed.
+pub fn read_lid_matrix(file: &str, bytes: &[u8]) -> Result<BTreeMap<Guid, BTreeMap<Guid, Vec<u8>>>, DumpError> {
+    let mut matrix: BTreeMap<Guid, BTreeMap<Guid, Vec<u8>>> = BTreeMap::new();
+    let mut current = None;
+    for (at, line) in String::from_utf8_lossy(bytes).lines().enumerate() {
+        let line = line.trim();
+        let syntax = |want| DumpError::Syntax {
+            place: Place {
+                file: file.to_owned(),
+                line: at + 1,
+            },
+            what: shorten(line),
+            want,
+        };
+        if line.starts_with("Switch") {
+            let guid = after(line, " guid ");
+            current = Some(guid.ok_or_else(|| syntax("a switch, as in: Switch: guid 0x0002c90000000001"))?);
+        } else if line.starts_with("0x")
+            && let Some(switch) = current
+        {
+            let hops =
+                hops(line).ok_or_else(|| syntax("hops in hexadecimal, as in: 0x0001: 00 ff 02 # portguid 0x1"))?;
+            if let Some(target) = after(line, " portguid ") {
+                matrix.entry(switch).or_default().insert(target, hops);
+            }
+        }
+    }
+    if matrix.is_empty() {
+        return Err(DumpError::NoHops { file: file.to_owned() });
+    }
+    Ok(matrix)
+}
+
+fn after(line: &str, word: &str) -> Option<Guid> {
+    let (_, rest) = line.split_once(word)?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn hops(line: &str) -> Option<Vec<u8>> {
+    /// A switch has at most 254 ports beside port 0.
+    const PORTS_MAX: usize = 255;
+    let (_, numbers) = line.split('#').next()?.split_once(':')?;
+    let hops = numbers.split_ascii_whitespace().map(|n| u8::from_str_radix(n, 16).ok());
+    let hops: Vec<u8> = hops.collect::<Option<_>>()?;
+    (!hops.is_empty() && hops.len() <= PORTS_MAX).then_some(hops)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, want: &str) {
+        let found = match read_lid_matrix("hops", text.as_bytes()) {
+            Ok(matrix) => format!("{matrix:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert!(found.contains(want), "{found}");
+    }
+
+    #[test]
+    fn hops_stand_by_switch_and_target() {
+        let text = "Switch: guid 0x0a\n0x0001: 00 ff # portguid 0x0a\n0x0002: 01 01 # portguid 0x0b\n0x0003: 01 01\n";
+        let matrix = read_lid_matrix("hops", text.as_bytes()).unwrap();
+        assert_eq!(
+            matrix[&Guid(10)],
+            BTreeMap::from([(Guid(10), vec![0, 255]), (Guid(11), vec![1, 1])])
+        );
+    }
+
+    #[test]
+    fn what_is_no_matrix_is_refused() {
+        check("", "SLV-TOPOLOGY-0034: hops:");
+        check("Switch: 0x0a\n", "SLV-TOPOLOGY-0031: hops:1:");
+        check("Switch: guid 0x0a\n0x0001: 00 fff # portguid 0x0a\n", "hops:2:");
+        check("Switch: guid 0x0a\n0x0001 00\n", "hops:2:");
+    }
+}
