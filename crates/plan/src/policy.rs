@@ -23,7 +23,7 @@ pub struct Policy {
     pub known_lids: BTreeMap<Guid, LidRange>,
     /// Give new LIDs even to ports that have valid ones. Default false: a live port's LID never changes.
     pub reassign_lids: bool,
-    /// Data lanes to plan for, 1–15. Default 1.
+    /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1. Routes use one so far.
     pub lanes: u8,
     /// Largest MTU to plan. Default 4096.
     pub mtu_max: Mtu,
