@@ -149,7 +149,7 @@ impl Key {
             section: "routing",
             name: "lanes",
             want: "1 to 15 data lanes",
-            doc: "Data lanes that links are set up for (OperationalVLs), if both ends have them. Routes use one so far.",
+            doc: "Data lanes that links are set up for (OperationalVLs). Routes use one of them so far.",
             set: |s, v| {
                 s.policy.lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
                 Some(())
