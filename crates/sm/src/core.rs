@@ -380,7 +380,7 @@ impl Sm {
             let what = "its own node does not answer NodeInfo; is the port cabled and the driver loaded?".to_owned();
             return self.cut_off(what, now, out);
         };
-        let inventory = match Inventory::build(discovery.found, &discovery.links, (0, local)) {
+        let inventory = match Inventory::build(discovery.found, (0, local)) {
             Ok(inventory) => Arc::new(inventory),
             Err(error) => {
                 out.push(Output::Event(Event::BadDatagram { why: error.to_string() }));

@@ -14,7 +14,7 @@ use selvedge_wire::{
 
 use crate::PortReason;
 use crate::event::Event;
-use crate::inventory::{Found, FoundLinks, FoundPort};
+use crate::inventory::{Found, FoundPort};
 
 /// What was asked of whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,6 @@ pub struct Request {
 pub struct Discovery {
     /// Nodes in order of discovery; the first is our own.
     pub found: Vec<Found>,
-    /// Cables, from both ends.
-    pub links: FoundLinks,
     by_guid: BTreeMap<Guid, usize>,
     /// GUIDs that were reported as duplicate.
     told: BTreeSet<Guid>,
@@ -68,7 +66,6 @@ impl Discovery {
     pub const fn new() -> Self {
         Self {
             found: Vec::new(),
-            links: BTreeMap::new(),
             by_guid: BTreeMap::new(),
             told: BTreeSet::new(),
             answers: 0,
@@ -176,6 +173,11 @@ impl Discovery {
         events.push(Event::Silent { what });
     }
 
+    /// The other end of a cable, as far as known.
+    pub fn peer(&self, (node, port): (usize, PortNum)) -> Option<(usize, PortNum)> {
+        self.found.get(node)?.ports.get(port.index())?.peer
+    }
+
     fn name(&self, node: usize) -> String {
         let found = &self.found[node];
         match found.description.as_str() {
@@ -204,8 +206,8 @@ impl Discovery {
         };
         if let Some(from) = from {
             let to = (node, entered);
-            let clash = |end: &(usize, PortNum), other| self.links.get(end).is_some_and(|old| *old != other);
-            let (clash_from, clash_to) = (clash(&from, to), clash(&to, from));
+            let clash = |end, other| self.peer(end).is_some_and(|old| old != other);
+            let (clash_from, clash_to) = (clash(from, to), clash(to, from));
             if clash_from {
                 // Two answers through one port of a known node: it is that node that may be two.
                 self.may_be_two(from.0, None, events);
@@ -216,8 +218,9 @@ impl Discovery {
             if clash_from || clash_to || from == to {
                 return;
             }
-            self.links.insert(from, to);
-            self.links.insert(to, from);
+            for (end, other) in [(from, to), (to, from)] {
+                self.found[end.0].ports[end.1.index()].peer = Some(other);
+            }
         }
         if info.kind != NodeKind::Switch && self.found[node].ports[entered.index()].route.is_none() {
             let port = &mut self.found[node].ports[entered.index()];
