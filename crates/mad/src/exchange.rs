@@ -178,9 +178,9 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// The next datagram to send now, if the window allows one. `write` makes the datagram of a token; its transaction
-    /// id is ours to choose: whatever it holds is overwritten.
-    pub fn next_to_send(&mut self, now: Time, write: impl FnOnce(&T) -> Datagram) -> Option<Sent<'_>> {
+    /// The next datagram to send now, if the window allows one. `write` writes the datagram of a token over
+    /// an older one; its transaction id is ours to choose.
+    pub fn next_to_send(&mut self, now: Time, write: impl FnOnce(&T, &mut Datagram)) -> Option<Sent<'_>> {
         self.forget_stale(now);
         if self.window_used >= self.config.window.max(1) {
             return None;
@@ -307,13 +307,13 @@ impl<T> Exchange<T> {
         Some((agent, token))
     }
 
-    fn next_new(&mut self, write: impl FnOnce(&T) -> Datagram) -> Option<Key> {
+    fn next_new(&mut self, write: impl FnOnce(&T, &mut Datagram)) -> Option<Key> {
         let (agent, token) = self.next_turn()?;
         self.waiting -= 1;
         let id = self.fresh_id();
         let place = self.free_place();
         let flight = &mut self.flights[place as usize];
-        flight.request = write(&token);
+        write(&token, &mut flight.request);
         flight.request.mad.set_transaction(TransactionId(u64::from(id)));
         flight.id = id;
         flight.token = Some(token);
@@ -464,7 +464,12 @@ mod tests {
     }
 
     fn drain(exchange: &mut Exchange<u32>, now: Time) -> Vec<Datagram> {
-        std::iter::from_fn(|| exchange.next_to_send(now, |&token| get(token)).map(|s| *s.datagram)).collect()
+        std::iter::from_fn(|| {
+            exchange
+                .next_to_send(now, |&token, place| *place = get(token))
+                .map(|s| *s.datagram)
+        })
+        .collect()
     }
 
     fn modifiers(sent: &[Datagram]) -> Vec<u32> {
@@ -534,7 +539,10 @@ mod tests {
             }
         };
         ex.submit(AgentId(0), 7);
-        let sent = [*ex.next_to_send(Time::ZERO, |_| along(&[1, 4])).unwrap().datagram];
+        let sent = [*ex
+            .next_to_send(Time::ZERO, |_, place| *place = along(&[1, 4]))
+            .unwrap()
+            .datagram];
         let mut stale = answer(&along(&[1, 3]));
         stale.mad.set_transaction(sent[0].mad.transaction());
         assert!(ex.received(&stale.mad).is_none(), "an answer to an earlier process");

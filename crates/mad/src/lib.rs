@@ -21,7 +21,7 @@
 //! let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
 //! let request = Datagram { address: Address::DIRECTED, mad };
 //! exchange.submit(AgentId(0), "who is there?");
-//! let sent = exchange.next_to_send(Time::ZERO, |_| request).expect("the window is open");
+//! let sent = exchange.next_to_send(Time::ZERO, |_, place| *place = request).expect("the window is open");
 //! let mut answer = sent.datagram.mad;
 //! answer.set_method(Method::GetResp);
 //! assert_eq!(exchange.received(&answer), Some("who is there?"));

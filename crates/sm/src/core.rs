@@ -430,7 +430,7 @@ impl Sm {
     }
 
     fn pump(&mut self, now: Time, out: &mut Vec<Output>) {
-        while let Some(sent) = self.exchange.next_to_send(now, |(_, smp)| smp.datagram()) {
+        while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {
             match sent.datagram.mad.method() {
                 Method::Get => self.view.mads.gets += 1,
                 Method::Set => self.view.mads.sets += 1,

@@ -3,8 +3,8 @@
 use selvedge_fabric::{PortSettings, SwitchSettings};
 use selvedge_types::{Lid, PKey, PortNum, PortState};
 use selvedge_wire::{
-    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Mad, Method, PKeyTable,
-    PortInfo, SmpData, SwitchInfo, VlCount,
+    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Method, PKeyTable, PortInfo,
+    SmpData, SwitchInfo, VlCount,
 };
 
 /// A request by directed route, before it is written down as a datagram: most of them wait for their turn.
@@ -21,16 +21,14 @@ pub struct Smp {
 }
 
 impl Smp {
-    /// The datagram; its transaction id is the sender's to fill in.
-    pub fn datagram(&self) -> Datagram {
-        let mut mad = Mad::directed(self.method, self.attribute, self.modifier, &self.route);
+    /// Writes the datagram over whatever was there; its transaction id is the sender's to fill in.
+    pub fn write(&self, place: &mut Datagram) {
+        place.address = Address::DIRECTED;
+        let mad = &mut place.mad;
+        mad.write_directed(self.method, self.attribute, self.modifier, &self.route);
         mad.set_m_key(self.m_key);
         if let Some(data) = &self.data {
             mad.set_smp_data(data);
-        }
-        Datagram {
-            address: Address::DIRECTED,
-            mad,
         }
     }
 }

@@ -29,8 +29,8 @@ impl<T> Default for Outstanding<T> {
 
 impl<T> Outstanding<T> {
     /// Adds a request; an older one with the same id is forgotten.
-    pub(crate) fn insert(&mut self, transaction: u64, deadline: Instant, request: T) -> &mut T {
-        self.remove(transaction);
+    pub(crate) fn insert(&mut self, transaction: u64, deadline: Instant, request: T) {
+        self.take(transaction);
         self.sequence += 1;
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
@@ -46,16 +46,8 @@ impl<T> Outstanding<T> {
             .count();
         let at = self.deadlines.len() - behind;
         self.deadlines.insert(at, (deadline, self.sequence, transaction));
+        self.places[place] = Some(request);
         self.next_deadline();
-        self.places[place].insert(request)
-    }
-
-    /// Removes the request that `transaction` answers; false if there is none.
-    pub(crate) fn remove(&mut self, transaction: u64) -> bool {
-        let removed = self.waiting.remove(&transaction);
-        // What it was stays where it is until the place is used again.
-        self.free.extend(removed.map(|(_, place)| place));
-        removed.is_some()
     }
 
     /// Removes and returns the request that `transaction` answers.

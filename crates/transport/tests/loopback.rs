@@ -334,19 +334,6 @@ fn unanswered_requests_are_sent_again_and_come_back() {
 }
 
 #[test]
-fn a_client_hands_back_what_its_server_forgot() {
-    let lab = Lab::new(ServerOptions {
-        response_timeout: DEADLINE,
-        retries: 0,
-    });
-    let mut port = lab.open("H1").unwrap();
-    let request = get(AttributeId::PORT_INFO, 5);
-    port.send(&request, Duration::from_millis(1)).unwrap();
-    assert_eq!(receive(&mut port), Arrival::Returned(request));
-    assert_eq!(port.receive(Duration::ZERO).unwrap(), None);
-}
-
-#[test]
 fn give_back_is_at_once() {
     let lab = Lab::new(ServerOptions {
         response_timeout: DEADLINE,

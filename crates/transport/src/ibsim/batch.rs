@@ -10,6 +10,8 @@ use super::protocol::PACKET_LEN;
 /// Packets of one call. Linux keeps ten unread datagrams a socket unless told otherwise (`net.unix.max_dgram_qlen`),
 /// so more would rarely find room.
 const BATCH: usize = 16;
+/// Packets that may wait to be sent; each is 288 bytes.
+const WAITING_MAX: usize = 1024;
 /// One byte more than a packet has, so that a longer one is seen to be none.
 const ROOM: usize = PACKET_LEN + 1;
 
@@ -31,61 +33,67 @@ impl Inbox {
         }
     }
 
-    /// True if all that was read has been handed out.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.next >= self.filled
-    }
-
-    /// The next packet; reads what has arrived when all have been handed out. An error of kind `WouldBlock` says that
-    /// nothing has.
-    pub(super) fn next(&mut self, socket: &UnixDatagram) -> io::Result<&[u8]> {
-        if self.is_empty() {
-            self.next = 0;
-            self.filled = 0;
-            self.filled = receive(socket.as_raw_fd(), &mut self.packets, &mut self.lengths)?;
+    /// The next of the packets that were read.
+    #[inline]
+    pub(super) fn next(&mut self) -> Option<&[u8]> {
+        if self.next >= self.filled {
+            return None;
         }
         let at = self.next;
         self.next += 1;
-        Ok(&self.packets[at][..self.lengths[at].min(ROOM)])
+        Some(&self.packets[at][..self.lengths[at].min(ROOM)])
+    }
+
+    /// Reads what has arrived, once all that was read before has been handed out. An error of kind `WouldBlock` says
+    /// that nothing has.
+    pub(super) fn fill(&mut self, socket: &UnixDatagram) -> io::Result<()> {
+        self.next = 0;
+        self.filled = 0;
+        self.filled = receive(socket.as_raw_fd(), &mut self.packets, &mut self.lengths)?;
+        Ok(())
     }
 }
 
-/// Packets that wait to be sent together.
+/// Packets that wait to be sent, several at once: a ring.
 pub(super) struct Outbox {
-    packets: Box<[[u8; PACKET_LEN]; BATCH]>,
-    sent: usize,
-    filled: usize,
+    packets: Vec<[u8; PACKET_LEN]>,
+    first: usize,
+    waiting: usize,
 }
 
 impl Outbox {
     pub(super) fn new() -> Self {
         Self {
-            packets: Box::new([[0; PACKET_LEN]; BATCH]),
-            sent: 0,
-            filled: 0,
+            packets: vec![[0; PACKET_LEN]; WAITING_MAX],
+            first: 0,
+            waiting: 0,
         }
     }
 
-    /// True if nothing waits.
-    pub(super) const fn is_empty(&self) -> bool {
-        self.sent == self.filled
+    /// True if a batch waits.
+    pub(super) const fn is_crowded(&self) -> bool {
+        self.waiting >= BATCH
     }
 
-    /// Room for one more packet; `None` if it must be flushed first.
-    pub(super) fn room(&mut self) -> Option<&mut [u8; PACKET_LEN]> {
-        let slot = self.packets.get_mut(self.filled)?;
-        self.filled += 1;
-        Some(slot)
+    /// A place for one more packet; `None` if as many wait as may.
+    pub(super) fn place(&mut self) -> Option<&mut [u8; PACKET_LEN]> {
+        if self.waiting >= WAITING_MAX {
+            return None;
+        }
+        let at = (self.first + self.waiting) % WAITING_MAX;
+        self.waiting += 1;
+        Some(&mut self.packets[at])
     }
 
     /// Sends what waits. An error of kind `WouldBlock` or `ENOBUFS` says that there is no room for all of it; the rest
     /// goes on waiting.
     pub(super) fn flush(&mut self, socket: &UnixDatagram) -> io::Result<()> {
-        while self.sent < self.filled {
-            self.sent += send(socket.as_raw_fd(), &self.packets[self.sent..self.filled])?;
+        while self.waiting > 0 {
+            let end = (self.first + self.waiting.min(BATCH)).min(WAITING_MAX);
+            let sent = send(socket.as_raw_fd(), &self.packets[self.first..end])?;
+            self.first = (self.first + sent) % WAITING_MAX;
+            self.waiting -= sent;
         }
-        self.sent = 0;
-        self.filled = 0;
         Ok(())
     }
 }
@@ -151,22 +159,30 @@ mod tests {
         (a, b)
     }
 
+    /// The next packet, read or to be read.
+    fn next<'a>(inbox: &'a mut Inbox, socket: &UnixDatagram) -> Option<&'a [u8]> {
+        if inbox.next >= inbox.filled {
+            inbox.fill(socket).ok()?;
+        }
+        inbox.next()
+    }
+
     #[test]
     fn packets_arrive_in_order_and_whole() {
         let (a, b) = pair();
         let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
-        let error = inbox.next(&b).unwrap_err();
+        let error = inbox.fill(&b).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         for round in 0..3 {
             for i in 0..5 {
-                outbox.room().unwrap().fill(round * 5 + i);
+                outbox.place().unwrap().fill(round * 5 + i);
             }
             outbox.flush(&a).unwrap();
-            assert!(outbox.is_empty());
+            assert_eq!(outbox.waiting, 0);
             for i in 0..5 {
-                assert_eq!(inbox.next(&b).unwrap(), [round * 5 + i; PACKET_LEN]);
+                assert_eq!(next(&mut inbox, &b).unwrap(), [round * 5 + i; PACKET_LEN]);
             }
-            assert!(inbox.next(&b).is_err());
+            assert!(next(&mut inbox, &b).is_none());
         }
     }
 
@@ -178,34 +194,32 @@ mod tests {
             a.send(&vec![7; length]).unwrap();
         }
         for length in [0, 1, PACKET_LEN - 1, ROOM, ROOM] {
-            assert_eq!(inbox.next(&b).unwrap().len(), length);
+            assert_eq!(next(&mut inbox, &b).unwrap().len(), length);
         }
     }
 
     #[test]
-    fn what_finds_no_room_waits() {
+    fn what_finds_no_room_waits_in_order() {
         let (a, b) = pair();
         let (mut inbox, mut outbox) = (Inbox::new(), Outbox::new());
-        let mut queued = 0_u8;
-        let full = loop {
-            while let Some(room) = outbox.room() {
-                room.fill(queued);
+        let (mut queued, mut seen) = (0_usize, 0_usize);
+        let mark = |number: usize| [number.to_le_bytes()[0]; PACKET_LEN];
+        let mut was_full = false;
+        // Twice around the ring.
+        while seen < 2 * WAITING_MAX + 7 {
+            while let Some(place) = outbox.place() {
+                *place = mark(queued);
                 queued += 1;
             }
-            if let Err(error) = outbox.flush(&a) {
-                break error;
+            match outbox.flush(&a) {
+                Ok(()) => {}
+                Err(error) => was_full |= super::super::socket::is_full(&error),
             }
-        };
-        assert!(super::super::socket::is_full(&full), "{full}");
-        assert!(!outbox.is_empty());
-        let mut seen = 0;
-        while seen < queued {
-            while let Ok(packet) = inbox.next(&b) {
-                assert_eq!(packet, [seen; PACKET_LEN]);
+            while let Some(packet) = next(&mut inbox, &b) {
+                assert_eq!(packet, mark(seen));
                 seen += 1;
             }
-            let _ = outbox.flush(&a);
         }
-        assert!(outbox.is_empty());
+        assert!(was_full && queued - seen <= WAITING_MAX);
     }
 }
