@@ -70,6 +70,17 @@ impl Dependencies {
         self.bits[traffic as usize][row + bit / 64] |= 1 << (bit % 64);
     }
 
+    /// Notes that a channel on a lane depends on the channels out of all ports of `ports` that are among `of`, as
+    /// bits, on the same lane. Only for a lane map that is the same everywhere.
+    #[inline]
+    pub fn add_ports(&mut self, traffic: Traffic, (lane, channel): (usize, usize), ports: &[u64], of: &[u64]) {
+        let row = self.row(lane, channel);
+        let bits = &mut self.bits[traffic as usize][row..row + self.words];
+        for ((bits, ports), of) in bits.iter_mut().zip(ports).zip(of) {
+            *bits |= ports & of;
+        }
+    }
+
     /// Adds the dependencies of another part.
     pub fn merge(&mut self, other: &Self) {
         for (bits, more) in self.bits.iter_mut().zip(&other.bits) {

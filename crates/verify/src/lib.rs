@@ -32,6 +32,7 @@ mod judged;
 mod kind;
 mod lids;
 mod parts;
+mod quick;
 mod reach;
 mod settings;
 mod sl_vl;
@@ -44,7 +45,7 @@ mod witness;
 
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
-pub use judged::{JudgeOptions, Judged, Refusal, judge};
+pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge};
 pub use kind::{Kind, UnknownKind};
 pub use subject::Subject;
 pub use verdict::{Total, Verdict, verify};
