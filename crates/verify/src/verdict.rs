@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cdg::{DependencyGraph, first_cycle};
+use crate::cdg::DependencyGraph;
+use crate::cycle::first_cycle;
 use crate::figures::{Figures, figures};
 use crate::finding::{Fault, Finding, Place, Severity, Traffic};
 use crate::ground::{Ground, Way};
