@@ -143,12 +143,7 @@ fn shortened(graph: DependencyGraph<'_>, left: &[bool], cycle: Vec<Vertex>) -> V
 }
 
 /// The shortest cycle through `start`, if it has fewer than `below` vertices.
-fn shortest_through(
-    graph: DependencyGraph<'_>,
-    start: Vertex,
-    left: &[bool],
-    below: usize,
-) -> Option<Vec<Vertex>> {
+fn shortest_through(graph: DependencyGraph<'_>, start: Vertex, left: &[bool], below: usize) -> Option<Vec<Vertex>> {
     let mut from = vec![u32::MAX; left.len()];
     // Vertices with the length of a cycle that would end there.
     let mut open = vec![(start, 1)];

@@ -77,7 +77,13 @@ impl<'g> Ways<'g> {
     /// Reads the ground; `None` if the quick pass is of no use on it.
     pub fn new(ground: &'g Ground<'g>, lanes: &LaneMap, senders: Senders) -> Option<Self> {
         let hosts = ground.hosts.len() as u64;
-        let pairs = hosts * ground.subject.lids.iter().map(|(_, r)| u64::from(r.lmc.lids())).sum::<u64>();
+        let pairs = hosts
+            * ground
+                .subject
+                .lids
+                .iter()
+                .map(|(_, r)| u64::from(r.lmc.lids()))
+                .sum::<u64>();
         // Parts: every LID has senders that cannot reach it. The rest is what fits the small words used here.
         if !lanes.is_uniform() || ground.parts != 1 || ground.switches >= usize::from(OPEN) || pairs > u32::MAX.into() {
             return None;
@@ -154,7 +160,10 @@ impl<'g> Ways<'g> {
                 let cell = channel.src as usize * self.cells + usize::from(channel.out);
                 *load += u64::from(sum.loads[cell]);
                 let onward = &self.onward[channel.dst as usize * self.words..][..self.words];
-                for (traffic, bits) in [Traffic::Hosts, Traffic::Agents, Traffic::Switches].into_iter().zip(&sum.bits) {
+                for (traffic, bits) in [Traffic::Hosts, Traffic::Agents, Traffic::Switches]
+                    .into_iter()
+                    .zip(&sum.bits)
+                {
                     if let Some(bits) = bits.get(cell * self.words..(cell + 1) * self.words) {
                         tally.dependencies.add_ports(traffic, (sum.lane, index), bits, onward);
                     }
@@ -165,7 +174,11 @@ impl<'g> Ways<'g> {
         if tally.hops.len() < length {
             tally.hops.resize(length, 0);
         }
-        tally.hops.iter_mut().zip(&found.hops).for_each(|(sum, more)| *sum += more);
+        tally
+            .hops
+            .iter_mut()
+            .zip(&found.hops)
+            .for_each(|(sum, more)| *sum += more);
         tally.ends.delivered += found.delivered;
         tally.ends.host_pairs += found.host_pairs;
     }
@@ -236,7 +249,11 @@ impl<'w> Worker<'w> {
                     return false;
                 }
                 self.egress[here] = entry;
-                self.path.push(Step { cell: cell as u32, at, next });
+                self.path.push(Step {
+                    cell: cell as u32,
+                    at,
+                    next,
+                });
                 let known = self.distance[usize::from(next)];
                 if known < OPEN {
                     break known;
@@ -319,4 +336,54 @@ impl<'w> Worker<'w> {
 /// Switches are fewer than [`OPEN`], or there is no quick pass.
 const fn narrow(switch: u32) -> u16 {
     switch as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::SwitchIdx;
+    use selvedge_sim::{Par, Seed};
+
+    use super::*;
+    use crate::reach::{destinations, follow, follow_thoroughly};
+    use crate::{JudgeOptions, Subject, support};
+
+    /// Both passes find the same in a random plan, some of whose entries were turned.
+    fn check(case: u64, senders: Senders) -> usize {
+        let mut rng = Seed(3).child("quick").nth(case).rng();
+        let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
+        let fabric = support::random(2 + below(9), below(9), 2 + below(9), below(2), &mut below);
+        let lids = support::lids(&fabric, u8::from(below(4) == 0));
+        let mut tables = support::updown(&fabric, &lids, SwitchIdx(0));
+        for _ in 0..below(4) {
+            let switch = SwitchIdx(u32::try_from(below(fabric.switches().len())).unwrap());
+            let lid = Lid(1 + u16::try_from(below(usize::from(lids.top().0))).unwrap());
+            tables.set(switch, lid, u8::try_from(below(6)).unwrap());
+        }
+        let mut plan = support::plan(&fabric, lids, tables);
+        let levels = (0..=plan.lids.top().0).map(|_| selvedge_types::Sl::new(below(4) as u8).unwrap());
+        plan.service_levels = selvedge_plan::ServiceLevels::PerDestination(levels.collect());
+        plan.sl_to_vl = selvedge_plan::SlToVl::modulo(1 + below(4) as u8);
+        let ground = Ground::new(Subject::plan(&fabric, &plan));
+        let lanes = LaneMap::new(&ground);
+        let options = JudgeOptions {
+            par: [Par::Sequential, Par::Rayon][below(2)],
+            ..JudgeOptions::default()
+        };
+        let both = follow(&ground, &lanes, senders, &options);
+        let all: Vec<_> = destinations(&ground).collect();
+        let thorough = follow_thoroughly(&ground, &lanes, senders, &options, &all);
+        assert_eq!(format!("{both:?}"), format!("{thorough:?}"), "case {case}");
+        let ways = Ways::new(&ground, &lanes, senders);
+        ways.map_or(0, |ways| {
+            all.iter().filter(|&&to| ways.lane(&lanes, to).is_some()).count()
+        })
+    }
+
+    #[test]
+    fn finds_what_the_thorough_pass_finds() {
+        for senders in [Senders::All, Senders::Hosts] {
+            let tried: usize = (0..300).map(|case| check(case, senders)).sum();
+            assert!(tried > 3_000, "{tried}");
+        }
+    }
 }

@@ -34,19 +34,25 @@ pub struct Destination {
     pub is_base: bool,
 }
 
-/// Follows every LID from every sender: those whose packets arrive quickly, the others thoroughly.
-pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, senders: Senders, options: &JudgeOptions) -> Tally {
-    let destinations = ground.subject.lids.by_lid().map(|(lid, at)| Destination {
+/// All LIDs in use, ascending.
+pub fn destinations(ground: &Ground<'_>) -> impl Iterator<Item = Destination> {
+    ground.subject.lids.by_lid().map(|(lid, at)| Destination {
         lid,
         owner: ground.owner(at),
-        is_base: ground.subject.lids.base(at) == Some(lid),
-    });
+        // The LIDs of a port follow each other.
+        is_base: ground.subject.lids.owner(Lid(lid.0.saturating_sub(1))) != Some(at),
+    })
+}
+
+/// Follows every LID from every sender: those whose packets arrive quickly, the others thoroughly.
+pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, senders: Senders, options: &JudgeOptions) -> Tally {
     let par = options.par;
     let Some(ways) = Ways::new(ground, lanes, senders) else {
-        return follow_thoroughly(ground, lanes, senders, options, &destinations.collect::<Vec<_>>());
+        let all: Vec<_> = destinations(ground).collect();
+        return follow_thoroughly(ground, lanes, senders, options, &all);
     };
     let (mut quick, mut left) = (Vec::new(), Vec::new());
-    for to in destinations {
+    for to in destinations(ground) {
         match ways.lane(lanes, to) {
             Some(lane) => quick.push((lane, to)),
             None => left.push(to),
@@ -66,7 +72,8 @@ pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, senders: Senders, options: &
     tally
 }
 
-fn follow_thoroughly(
+/// Follows these LIDs from every sender, ready for anything.
+pub fn follow_thoroughly(
     ground: &Ground<'_>,
     lanes: &LaneMap,
     senders: Senders,
