@@ -13,6 +13,8 @@ pub const NOWHERE: u16 = u16::MAX;
 pub struct Arc {
     /// Cell of the port it leaves by.
     pub cell: u32,
+    /// Port it leaves by.
+    pub port: u8,
     /// Switch it leaves.
     pub src: u16,
     /// Switch it enters.
@@ -89,8 +91,8 @@ pub struct Shape {
     pub arc_of: Vec<u32>,
     /// Links that enter each switch: first position in `entering`, and the end.
     pub entering_from: Vec<u32>,
-    /// Positions in `arcs`, by switch entered.
-    pub entering: Vec<u32>,
+    /// All of `arcs`, by switch entered.
+    pub entering: Vec<Arc>,
     /// Host ports of each switch.
     pub own: Vec<u16>,
     /// Owner of each LID.
@@ -310,19 +312,23 @@ impl Flows {
         true
     }
 
+    /// Changes an entry and all that it contributes: turns at both ends of its link, and its flow from there on.
     fn replace(&mut self, switch: u16, lid: u16, entry: u8) {
-        let is_used = self.is_used(lid);
         let (spot, switch) = (self.spot(lid), usize::from(switch));
-        if is_used {
-            self.flow(spot, switch, Change::Take);
+        if spot.goal == Goal::Unused {
+            self.rows[spot.tile + switch][spot.column] = entry;
+            return;
         }
+        let (old, _, old_next) = self.read(spot, switch);
+        let new_next = self.next[self.shape.cell(switch, entry)];
+        let [leaves, enters] = [(old, old_next), (entry, new_next)].map(|(e, next)| (next != NOWHERE).then_some(e));
+        self.flow(spot, switch, Change::Take);
+        self.turns_into(spot, switch, leaves, enters);
         self.rows[spot.tile + switch][spot.column] = entry;
-        if is_used {
-            self.flow(spot, switch, Change::Add);
-        }
+        self.flow(spot, switch, Change::Add);
     }
 
-    /// Adds or takes what an entry contributes: turns at both ends of its link, and its flow from there on.
+    /// Adds or takes what an entry contributes from its switch on.
     fn flow(&mut self, spot: Spot, switch: usize, change: Change) {
         let (entry, cell, next) = self.read(spot, switch);
         let pairs = self.pairs[spot.tile + switch][spot.column];
@@ -332,23 +338,34 @@ impl Flows {
             self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), change);
             return;
         }
-        self.turns_into(spot, switch, entry, change);
         self.turn_after(spot, cell, usize::from(next), pairs > 0, change);
         if pairs > 0 {
             self.flow_on(spot, (cell, next), pairs, change);
         }
     }
 
-    /// Turns at a switch from all links whose packets come to it.
-    fn turns_into(&mut self, spot: Spot, switch: usize, entry: u8, change: Change) {
+    /// Turns at a switch from all links whose packets come to it: they leave one port and enter another.
+    fn turns_into(&mut self, spot: Spot, switch: usize, leave: Option<u8>, enter: Option<u8>) {
+        if leave == enter {
+            return;
+        }
         let entering = self.shape.entering_from[switch] as usize..self.shape.entering_from[switch + 1] as usize;
         for i in entering {
-            let arc = self.shape.arcs[self.shape.entering[i] as usize];
+            let arc = self.shape.entering[i];
             let before = usize::from(arc.src);
-            let (_, cell, next) = self.read(spot, before);
-            if cell == arc.cell as usize && next != NOWHERE {
-                let by_hosts = self.pairs[spot.tile + before][spot.column] > 0;
-                self.turn(spot, (cell, entry), true, by_hosts, change);
+            self.walked += 1;
+            let cell = arc.cell as usize;
+            // A port has one cell, an entry that is no port has none that a link leaves by.
+            let points_here = self.rows[spot.tile + before][spot.column] == arc.port && self.next[cell] != NOWHERE;
+            if !points_here {
+                continue;
+            }
+            let by_hosts = self.pairs[spot.tile + before][spot.column] > 0;
+            if let Some(entry) = leave {
+                self.turn(spot, (cell, entry), true, by_hosts, Change::Take);
+            }
+            if let Some(entry) = enter {
+                self.turn(spot, (cell, entry), true, by_hosts, Change::Add);
             }
         }
     }

@@ -51,8 +51,8 @@ impl Graph for View<'_> {
         let (lane, cell) = (vertex as usize / shape.total(), vertex as usize % shape.total());
         let (switch, port) = (cell / shape.cells, cell % shape.cells);
         let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
-        for &arc in &shape.entering[entering] {
-            let from = lane * shape.total() + shape.arcs[arc as usize].cell as usize;
+        for arc in &shape.entering[entering] {
+            let from = lane * shape.total() + arc.cell as usize;
             if self.bits[from * self.words + port / 64] >> (port % 64) & 1 != 0 {
                 f(from as u32);
             }
@@ -78,7 +78,7 @@ impl Edges {
         Self { bits, order }
     }
 
-    /// Takes edges away and adds others, as the counts of the touched ones say.
+    /// Takes edges away and adds others, as the counts of the touched ones say, each named once or more.
     pub fn settle(&mut self, shape: &Shape, touched: &[(u32, u8)], counts: &[Count], which: usize) {
         let words = shape.ports().div_ceil(64);
         let mut added = Vec::new();
@@ -92,22 +92,21 @@ impl Edges {
             }
             let bits = &self.bits;
             let to = View { shape, words, bits }.behind(vertex, port);
+            self.bits[word] ^= 1 << (port % 64);
             if is_edge {
-                added.push((vertex, port, to));
+                added.push((vertex, to));
             } else {
-                self.bits[word] &= !(1 << (port % 64));
                 self.order.removed(vertex, to);
                 is_less = true;
             }
         }
-        for (vertex, port, to) in added {
-            self.bits[vertex as usize * words + port / 64] |= 1 << (port % 64);
-            let bits = &self.bits;
-            self.order.added(&View { shape, words, bits }, vertex, to);
+        let bits = &self.bits;
+        let view = View { shape, words, bits };
+        for (vertex, to) in added {
+            self.order.added(&view, vertex, to);
         }
         if is_less {
-            let bits = &self.bits;
-            self.order.retry(&View { shape, words, bits });
+            self.order.retry(&view);
         }
     }
 }

@@ -84,9 +84,11 @@ impl Order {
         }
     }
 
-    /// An edge has been added.
+    /// An edge has been added; `graph` may hold others already that are yet to be told.
     pub fn added(&mut self, graph: &impl Graph, from: u32, to: u32) {
-        if !self.follows(graph, from, to) {
+        let follows = self.place[from as usize] < self.place[to as usize];
+        // While there is a cycle another edge makes no difference: it is looked at when one is taken away.
+        if !follows && (!self.is_acyclic() || !self.follows(graph, from, to)) {
             self.against.insert((from, to));
         }
     }

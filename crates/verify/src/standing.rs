@@ -19,6 +19,7 @@
 //! connected fabric, tables without a circle: see [`StandingError`] for what is refused. Whoever is refused, or whose
 //! [`Proof`] does not hold, asks [`crate::verify`], which finds everything and shows witnesses.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::SwitchIdx;
@@ -235,18 +236,25 @@ impl Standing {
     pub fn apply(&mut self, change: &Change) -> Result<Change, StandingError> {
         let flips = self.flips(&change.links)?;
         let moves = self.moves(&change.entries, &flips)?;
-        for step in &moves {
-            self.flows.detach(step.switch, step.lid);
+        let (alone, together) = sorted(&self.flows.shape, &moves, &flips);
+        if let Some(at) = alone.iter().position(|step| !self.put(step)) {
+            alone[..at].iter().for_each(|step| self.put_back(step));
+            self.settle();
+            return Err(circle(alone[at]));
         }
+        together
+            .iter()
+            .for_each(|step| self.flows.detach(step.switch, step.lid));
         self.flip(&flips);
-        for (done, step) in moves.iter().enumerate() {
-            if !self.flows.attach(step.switch, step.lid, step.new) {
-                self.roll_back(&moves[..done], &moves, &flips);
-                return Err(StandingError::Circle {
-                    lid: Lid(step.lid),
-                    switch: SwitchIdx(step.switch.into()),
-                });
-            }
+        if let Some(at) = together.iter().position(|step| !self.put(step)) {
+            together[..at]
+                .iter()
+                .for_each(|step| self.flows.detach(step.switch, step.lid));
+            let back: Vec<_> = flips.iter().map(|&(arc, is_up)| (arc, !is_up)).collect();
+            self.flip(&back);
+            together.iter().chain(&alone).for_each(|step| self.put_back(step));
+            self.settle();
+            return Err(circle(together[at]));
         }
         self.settle();
         let entries = moves.iter().filter(|step| step.old != step.new).map(|step| Entry {
@@ -336,7 +344,7 @@ impl Standing {
         }
     }
 
-    /// Entries that change, and those that point at a link which does: by block, switch, LID.
+    /// Entries that change, and those that point at a link which does: by switch, as they share its neighbours.
     fn moves(&mut self, entries: &[Entry], flips: &[(usize, bool)]) -> Result<Vec<Move>, StandingError> {
         let mut moves = Vec::with_capacity(entries.len());
         for (&Entry { switch, lid, egress }, age) in entries.iter().zip(1_u32..) {
@@ -353,7 +361,7 @@ impl Standing {
             }
         }
         // The last of several for one entry counts; those of links are the first.
-        moves.sort_unstable_by_key(|&(age, step)| (step.lid / 64, step.switch, step.lid, std::cmp::Reverse(age)));
+        moves.sort_unstable_by_key(|&(age, step)| (step.switch, step.lid, Reverse(age)));
         let mut moves: Vec<Move> = moves.into_iter().map(|(_, step)| step).collect();
         moves.dedup_by_key(|step| (step.lid, step.switch));
         Ok(moves)
@@ -374,25 +382,18 @@ impl Standing {
         }
     }
 
-    /// Everything as it was before a change of which `attached` was done.
-    fn roll_back(&mut self, attached: &[Move], all: &[Move], flips: &[(usize, bool)]) {
-        for step in attached {
-            self.flows.detach(step.switch, step.lid);
-        }
-        let back: Vec<_> = flips.iter().map(|&(arc, is_up)| (arc, !is_up)).collect();
-        self.flip(&back);
-        for step in all {
-            // The tables had no circle before the change.
-            self.flows.attach(step.switch, step.lid, step.old);
-        }
-        self.settle();
+    fn put(&mut self, step: &Move) -> bool {
+        self.flows.attach(step.switch, step.lid, step.new)
+    }
+
+    /// Undoes a step that is done, or half done. The tables had no circle before.
+    fn put_back(&mut self, step: &Move) {
+        self.flows.attach(step.switch, step.lid, step.old);
     }
 
     /// Brings the graphs up to what the counts say.
     fn settle(&mut self) {
         let mut touched = std::mem::take(&mut self.flows.touched);
-        touched.sort_unstable();
-        touched.dedup();
         for (which, graph) in self.graphs.iter_mut().enumerate() {
             graph.settle(&self.flows.shape, &touched, &self.flows.sums.counts, which);
         }
@@ -410,6 +411,32 @@ impl Standing {
             is_up,
         }
     }
+}
+
+fn circle(step: Move) -> StandingError {
+    StandingError::Circle {
+        lid: Lid(step.lid),
+        switch: SwitchIdx(step.switch.into()),
+    }
+}
+
+/// Steps that can be done at once, before the links change, and those that need others of their LID taken out first.
+/// A LID whose only changed entry goes to a link that stays as it is needs no detour: all who point at its switch are
+/// looked up once, not twice.
+fn sorted(shape: &Shape, moves: &[Move], flips: &[(usize, bool)]) -> (Vec<Move>, Vec<Move>) {
+    let flipping: Vec<u32> = flips
+        .iter()
+        .flat_map(|&(arc, _)| [shape.arcs[arc].cell, shape.arcs[arc].back])
+        .collect();
+    let mut of_lid = vec![0_u8; shape.goals.len()];
+    for step in moves {
+        let count = &mut of_lid[usize::from(step.lid)];
+        *count = count.saturating_add(1);
+    }
+    moves.iter().partition(|step| {
+        let cell = shape.cell(step.switch.into(), step.new) as u32;
+        of_lid[usize::from(step.lid)] == 1 && !flipping.contains(&cell)
+    })
 }
 
 /// The fabric in the words of [`Flows`].
@@ -455,6 +482,7 @@ fn shape(ground: &Ground<'_>, need: Lid) -> Result<Shape, StandingError> {
         .iter()
         .map(|c| Arc {
             cell: (c.src as usize * cells + usize::from(c.out)) as u32,
+            port: c.out,
             src: c.src as u16,
             dst: c.dst as u16,
             back: (c.dst as usize * cells + usize::from(c.into)) as u32,
@@ -464,10 +492,10 @@ fn shape(ground: &Ground<'_>, need: Lid) -> Result<Shape, StandingError> {
     for (arc, position) in arcs.iter().zip(0..) {
         arc_of[arc.cell as usize] = position;
     }
-    let mut entering: Vec<u32> = (0..arcs.len() as u32).collect();
-    entering.sort_by_key(|&arc| arcs[arc as usize].dst);
-    let entering_from = (0..=switches as u32)
-        .map(|switch| entering.partition_point(|&arc| u32::from(arcs[arc as usize].dst) < switch) as u32);
+    let mut entering = arcs.clone();
+    entering.sort_by_key(|arc| arc.dst);
+    let entering_from =
+        (0..=switches as u32).map(|switch| entering.partition_point(|arc| u32::from(arc.dst) < switch) as u32);
     let takes = |cell: usize| {
         let port = u8::try_from(cell % cells).unwrap_or(u8::MAX);
         matches!(ground.exit(cell / cells, port).way(), Way::Host(_) | Way::Own)
