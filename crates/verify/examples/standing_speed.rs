@@ -1,8 +1,8 @@
 //! How long it takes to prove what follows from one lost link: `standing_speed [SHAPE] [LINKS]`, SHAPE `karytree`
 //! (5,832 hosts, the default), `mport` (27,648 hosts) or `random` (256 switches of degree 4, 512 hosts).
 //!
-//! For each of LINKS links (default 20, spread over all): every LID whose packets crossed it is mended by a search
-//! from the switches that still reach it, which is not timed. Timed are [`Standing::apply`] and [`Standing::proof`]
+//! For each of LINKS links (default 20, spread over all): every LID whose packets crossed it is mended, up and then
+//! down, by a search from the switches that still reach it, which is not timed. Timed are [`Standing::apply`] and [`Standing::proof`]
 //! together; then all is undone.
 #![allow(clippy::unwrap_used, reason = "an example may stop")]
 
@@ -20,20 +20,22 @@ use selvedge_types::{Idx, Lid};
 use selvedge_verify::{Change, Entry, LinkChange, Standing, Subject};
 use tree::Tree;
 
-fn subject(shape: &str) -> (Fabric, Lids, Tables) {
+/// Fabric, LIDs, tables and the switches at the top.
+fn subject(shape: &str) -> (Fabric, Lids, Tables, Vec<usize>) {
     if shape == "random" {
         let mut rng = Seed(21).child("standing").rng();
         let mut below = |n: usize| rng.below(n as u64) as usize;
         let fabric = support::random(256, 512 - 255, 512, 0, &mut below);
         let lids = support::lids(&fabric, 0);
         let tables = support::updown(&fabric, &lids, SwitchIdx(0));
-        return (fabric, lids, tables);
+        return (fabric, lids, tables, vec![0]);
     }
     let tree = Tree::of(shape);
     let fabric = tree.fabric();
     let lids = tree.lids(&fabric);
     let tables = tree.tables(&fabric, &lids);
-    (fabric, lids, tables)
+    let count = fabric.switches().len();
+    (fabric, lids, tables, (count - tree.k * tree.k..count).collect())
 }
 
 /// Each change is made and undone so often; the least time counts.
@@ -42,12 +44,14 @@ const REPEATS: u64 = 7;
 /// Links between switches by switch and port: the switch they lead to.
 struct Net {
     next: Vec<[u32; 256]>,
+    /// Up is towards the lower rank.
+    rank: Vec<(usize, usize)>,
 }
 
 const NONE: u32 = u32::MAX;
 
 impl Net {
-    fn new(fabric: &Fabric) -> Self {
+    fn new(fabric: &Fabric, roots: &[usize]) -> Self {
         let of = |switch| {
             let mut next = [NONE; 256];
             for (port, to) in support::neighbours(fabric, switch) {
@@ -55,51 +59,64 @@ impl Net {
             }
             next
         };
-        Self {
-            next: fabric.switches().indices().map(of).collect(),
+        let next: Vec<_> = fabric.switches().indices().map(of).collect();
+        let mut rank: Vec<_> = (0..next.len()).map(|switch| (usize::MAX, switch)).collect();
+        let mut open: VecDeque<usize> = roots.iter().copied().collect();
+        roots.iter().for_each(|&root| rank[root].0 = 0);
+        while let Some(at) = open.pop_front() {
+            for &to in next[at].iter().filter(|&&to| to != NONE) {
+                if rank[to as usize].0 == usize::MAX {
+                    rank[to as usize].0 = rank[at].0 + 1;
+                    open.push_back(to as usize);
+                }
+            }
         }
+        Self { next, rank }
     }
 
     /// New entries of one LID after the ports of `lost` have died: switches that have lost their way take the nearest
-    /// that has not.
+    /// that has not, as far as that goes up, or down to one from which it is down all the way.
     fn mend(&self, tables: &Tables, lost: [(usize, u8); 2], lid: Lid, entries: &mut Vec<Entry>) {
         let entry = |switch: usize| tables.get(SwitchIdx::from_usize(switch), lid);
-        let mut reaches = vec![false; self.next.len()];
+        let goes_down = |from: usize, to: usize| self.rank[from] < self.rank[to];
+        // Whether the way is down all along; `None`: there is none.
+        let mut way: Vec<Option<bool>> = vec![None; self.next.len()];
         for first in 0..self.next.len() {
             let (mut path, mut at) = (vec![first], first);
-            let arrives = loop {
+            let end = loop {
                 let next = self.next[at][usize::from(entry(at))];
-                if reaches[at] || lost.contains(&(at, entry(at))) || next == NONE {
-                    break !lost.contains(&(at, entry(at)));
+                if way[at].is_some() || lost.contains(&(at, entry(at))) || next == NONE {
+                    let is_owner = next == NONE && !lost.contains(&(at, entry(at)));
+                    break way[at].or(is_owner.then_some(true));
                 }
                 at = next as usize;
                 path.push(at);
             };
-            path.iter().for_each(|&switch| reaches[switch] |= arrives);
+            way[at] = end;
+            for pair in path.windows(2).rev() {
+                way[pair[0]] = way[pair[1]].map(|is_down| is_down && goes_down(pair[0], pair[1]));
+            }
         }
-        let mut open: VecDeque<usize> = (0..reaches.len()).filter(|&switch| reaches[switch]).collect();
+        let mut open: VecDeque<usize> = (0..way.len()).filter(|&switch| way[switch].is_some()).collect();
         while let Some(at) = open.pop_front() {
             for &from in self.next[at].iter().filter(|&&next| next != NONE) {
                 let from = from as usize;
-                if reaches[from] {
-                    continue;
-                }
                 let alive = |port: u8| !lost.contains(&(from, port));
-                let leads = |port: &u8| self.next[from][usize::from(*port)] == at as u32 && alive(*port);
+                let is_legal = |to: usize| way[to].is_some_and(|is_down| is_down || !goes_down(from, to));
                 // Whoever can stay with the way it has, does.
                 let own = self.next[from][usize::from(entry(from))];
-                let stays = alive(entry(from)) && reaches[own as usize];
-                let Some(egress) = (if stays {
-                    Some(entry(from))
+                let (to, egress) = if alive(entry(from)) && own != NONE && is_legal(own as usize) {
+                    (own as usize, Some(entry(from)))
                 } else {
-                    (0..=254).find(leads)
-                }) else {
-                    continue;
+                    let leads = |port: &u8| self.next[from][usize::from(*port)] == at as u32 && alive(*port);
+                    (at, (0..=254).find(leads).filter(|_| is_legal(at)))
                 };
-                let switch = SwitchIdx::from_usize(from);
-                entries.push(Entry { switch, lid, egress });
-                reaches[from] = true;
-                open.push_back(from);
+                if let (None, Some(egress)) = (way[from], egress) {
+                    let switch = SwitchIdx::from_usize(from);
+                    entries.push(Entry { switch, lid, egress });
+                    way[from] = way[to].map(|is_down| is_down && goes_down(from, to));
+                    open.push_back(from);
+                }
             }
         }
     }
@@ -129,7 +146,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let shape = arguments.get(1).map_or("karytree", String::as_str);
     let count: usize = arguments.get(2).and_then(|text| text.parse().ok()).unwrap_or(20);
-    let (fabric, lids, tables) = subject(shape);
+    let (fabric, lids, tables, roots) = subject(shape);
     let (levels, map) = (ServiceLevels::default(), SlToVl::default());
     let subject = Subject::tables(&fabric, &lids, &tables, &levels, &map);
     for par in [Par::Sequential, Par::Rayon] {
@@ -139,7 +156,7 @@ fn main() {
     }
     let mut standing = Standing::new(subject, Par::Rayon).unwrap();
     println!("{:?}", standing.proof());
-    let net = Net::new(&fabric);
+    let net = Net::new(&fabric, &roots);
     let between = |at: PortRef| fabric.switch_index(at.node).is_some();
     let links = fabric.links().filter(|link| between(link.a) && between(link.b));
     let links: Vec<_> = links.map(|link| (link.a, link.b)).collect();
@@ -158,9 +175,10 @@ fn main() {
         let work = standing.work();
         let entries = (work.entries - before.entries) / (2 * REPEATS);
         println!(
-            "{time:7.3} ms: {} entries changed, {entries} read, {} channels; lost {} cyclic {:?} max load {}",
+            "{time:7.3} ms: {} entries changed, {entries} read, {} channels; dead ends {} lost {} {:?} max load {}",
             change.entries.len(),
             work.channels - before.channels,
+            proof.dead_ends,
             proof.lost,
             proof.cyclic,
             proof.load.max
