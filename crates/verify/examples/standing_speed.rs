@@ -17,7 +17,8 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Idx, Lid};
-use selvedge_verify::{Change, Entry, LinkChange, Standing, Subject};
+use selvedge_verify::Subject;
+use selvedge_verify::standing::{Change, Entry, LinkChange, Standing};
 use tree::Tree;
 
 /// Fabric, LIDs, tables and the switches at the top.

@@ -168,7 +168,11 @@ pub fn judge(
     for finding in transition::findings(fabric, installed, plan, &changes) {
         docket.add(finding);
     }
-    let verdict = docket.verdict(figures);
+    sentence(docket.verdict(figures), changes)
+}
+
+/// Lets a change set pass if the verdict has no error.
+pub(crate) fn sentence(verdict: Verdict, changes: ChangeSet) -> Result<Judged<ChangeSet>, Box<Refusal>> {
     if verdict.is_ok() {
         Ok(Judged {
             value: changes,

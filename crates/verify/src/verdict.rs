@@ -122,13 +122,7 @@ impl<'a> Docket<'a> {
         }
         let ground = Ground::new(subject);
         let lanes = LaneMap::new(&ground);
-        for finding in parts::findings(&ground)
-            .into_iter()
-            .chain(lids::findings(&ground))
-            .chain(settings::findings(&ground))
-        {
-            self.add(finding);
-        }
+        self.add_plain_facts(&ground);
         let finder = Finder {
             ground: &ground,
             lanes: &lanes,
@@ -137,15 +131,32 @@ impl<'a> Docket<'a> {
         self.add_losses(finder, &tally.losses);
         if let Some((traffic, cycle)) = first_cycle(&ground, &tally.dependencies) {
             let graph = DependencyGraph::new(&ground, &tally.dependencies, traffic);
-            let length = u32::try_from(cycle.len()).unwrap_or(u32::MAX);
-            let severity = match traffic {
-                Traffic::Hosts | Traffic::Agents => Severity::Error,
-                Traffic::Switches => self.options.switch_pairs,
-            };
-            let witness = finder.of_cycle(graph, traffic, &cycle);
-            self.add(Finding::proven(severity, Fault::Cycle { traffic, length }, witness));
+            let cycle: Vec<_> = cycle.into_iter().map(|vertex| graph.parts(vertex)).collect();
+            self.add_cycle(finder, traffic, &cycle);
         }
         figures(&ground, &tally)
+    }
+
+    /// Findings that no packet shows: about parts, LIDs, settings.
+    pub fn add_plain_facts(&mut self, ground: &Ground<'_>) {
+        for finding in parts::findings(ground)
+            .into_iter()
+            .chain(lids::findings(ground))
+            .chain(settings::findings(ground))
+        {
+            self.add(finding);
+        }
+    }
+
+    /// Notes a cycle of channels with their lanes: (lane, channel).
+    pub fn add_cycle(&mut self, finder: Finder<'_>, traffic: Traffic, cycle: &[(usize, usize)]) {
+        let length = u32::try_from(cycle.len()).unwrap_or(u32::MAX);
+        let severity = match traffic {
+            Traffic::Hosts | Traffic::Agents => Severity::Error,
+            Traffic::Switches => self.options.switch_pairs,
+        };
+        let witness = finder.of_cycle(traffic, cycle);
+        self.add(Finding::proven(severity, Fault::Cycle { traffic, length }, witness));
     }
 
     fn add_losses(&mut self, finder: Finder<'_>, losses: &Losses) {

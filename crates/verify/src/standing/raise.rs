@@ -3,7 +3,8 @@
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_sim::Par;
 
-use crate::flows::{Change, Goal, NOWHERE, Shape, Sums};
+use crate::standing::flows::{Sign, Sums};
+use crate::standing::shape::{Goal, NOWHERE, Shape};
 
 /// Groups of blocks that may be followed side by side; each has sums of its own while it lasts.
 const CHUNKS: usize = 4;
@@ -128,8 +129,8 @@ impl<'s> Column<'s> {
             let entry = rows[usize::from(at)][column];
             if next == NOWHERE {
                 let end = (usize::from(at), entry);
-                self.sums.dead_end(shape, end, goal, Change::Add);
-                self.sums.end(shape, end, goal, u64::from(sent), Change::Add);
+                self.sums.dead_end(shape, end, goal, Sign::Add);
+                self.sums.end(shape, end, goal, u64::from(sent), Sign::Add);
                 continue;
             }
             pairs[usize::from(next)][column] += sent;
@@ -138,7 +139,7 @@ impl<'s> Column<'s> {
             let out = rows[usize::from(next)][column];
             if self.next[shape.cell(usize::from(next), out)] != NOWHERE {
                 let count = &mut self.sums.counts[vertex * shape.ports() + usize::from(out)];
-                count.change(goal, true, sent > 0, Change::Add);
+                count.change(goal, true, sent > 0, Sign::Add);
             }
         }
     }

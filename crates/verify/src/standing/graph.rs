@@ -1,7 +1,8 @@
 //! The dependencies of a standing proof as a graph with an order.
 
-use crate::flows::{Count, Shape};
-use crate::order::{Graph, Order};
+use crate::standing::flows::Count;
+use crate::standing::order::{Graph, Order};
+use crate::standing::shape::Shape;
 
 /// Dependencies of one traffic as bits, and an order that follows them.
 #[derive(Clone, Debug)]
@@ -25,8 +26,8 @@ impl View<'_> {
             vertex as usize / self.shape.total(),
             vertex as usize % self.shape.total(),
         );
-        let arc = self.shape.arcs[self.shape.arc_of[cell] as usize];
-        (lane * self.shape.total() + usize::from(arc.dst) * self.shape.cells + port) as u32
+        let next = usize::from(self.shape.behind(cell));
+        (lane * self.shape.total() + next * self.shape.cells + port) as u32
     }
 }
 
@@ -76,6 +77,13 @@ impl Edges {
             bits: &bits,
         });
         Self { bits, order }
+    }
+
+    /// The vertices of a cycle, if there is one, each waiting for the next and the last for the first.
+    pub fn cycle(&self, shape: &Shape) -> Option<Vec<u32>> {
+        let words = shape.ports().div_ceil(64);
+        let bits = &self.bits;
+        self.order.cycle(&View { shape, words, bits })
     }
 
     /// Takes edges away and adds others, as the counts of the touched ones say, each named once or more.

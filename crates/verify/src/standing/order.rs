@@ -147,6 +147,33 @@ impl Order {
         true
     }
 
+    /// The vertices of a short cycle through the first edge that is against the order: that one closes one.
+    pub fn cycle(&self, graph: &impl Graph) -> Option<Vec<u32>> {
+        let &(last, first) = self.against.first()?;
+        let mut from = vec![u32::MAX; graph.vertices()];
+        from[first as usize] = first;
+        let mut open = vec![first];
+        let mut done = 0;
+        while from[last as usize] == u32::MAX {
+            let vertex = *open.get(done)?;
+            done += 1;
+            graph.next(vertex, |next| {
+                if from[next as usize] == u32::MAX {
+                    from[next as usize] = vertex;
+                    open.push(next);
+                }
+            });
+        }
+        let mut cycle = vec![last];
+        let mut at = last;
+        while at != first {
+            at = from[at as usize];
+            cycle.push(at);
+        }
+        cycle.reverse();
+        Some(cycle)
+    }
+
     /// True if every edge that is not remembered as being against the order follows it.
     #[cfg(test)]
     fn is_kept(&self, graph: &impl Graph) -> bool {
@@ -255,6 +282,11 @@ mod tests {
                 order.retry(&graph);
                 assert!(order.is_kept(&graph), "case {case}");
                 assert_eq!(order.is_acyclic(), is_acyclic(&graph), "case {case}, step {step}");
+                let cycle = order.cycle(&graph);
+                assert_eq!(cycle.is_none(), order.is_acyclic());
+                let cycle = cycle.unwrap_or_default();
+                let next = cycle.iter().cycle().skip(1);
+                assert!(cycle.iter().zip(next).all(|(&from, &to)| graph.1.contains(&(from, to))));
                 *(if order.is_acyclic() { &mut acyclic } else { &mut cyclic }) += 1;
             }
         }

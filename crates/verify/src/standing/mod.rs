@@ -19,6 +19,14 @@
 //! connected fabric, tables without a circle: see [`StandingError`] for what is refused. Whoever is refused, or whose
 //! [`Proof`] does not hold, asks [`crate::verify`], which finds everything and shows witnesses.
 
+mod error;
+mod flows;
+mod graph;
+mod judge;
+mod order;
+mod raise;
+mod shape;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -28,73 +36,17 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid, PortNum};
 use serde::Serialize;
 
-use crate::figures::Load;
-use crate::finding::Traffic;
-use crate::flows::{Arc, Flows, Goal, NOWHERE, Shape};
-use crate::graph::Edges;
-use crate::ground::{Ground, Owner, Way};
-use crate::raise::raise;
-use crate::reach::destinations;
-use crate::sl_vl::{LaneMap, level};
-use crate::subject::Subject;
+pub use error::StandingError;
+pub use judge::judge;
 
-/// Why there is no standing proof, or a change was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum StandingError {
-    /// SLV-JUDGE-0300: lanes depend on more than the destination.
-    #[error(
-        "SLV-JUDGE-0300: the lane of LID {lid} changes on the way, or a link lacks it; judge the whole plan instead"
-    )]
-    Lanes {
-        /// The first such LID.
-        lid: Lid,
-    },
-    /// SLV-JUDGE-0301: the fabric is in parts.
-    #[error("SLV-JUDGE-0301: the fabric has {parts} parts without a link between them; judge the whole plan instead")]
-    Parts {
-        /// How many; 0: no switch.
-        parts: u64,
-    },
-    /// SLV-JUDGE-0302: some switch hides LIDs, or the tables are not those of the fabric.
-    #[error("SLV-JUDGE-0302: tables or LinearFDBTop of some switch end below LID {need}, or a switch has no table")]
-    Tables {
-        /// The highest LID.
-        need: Lid,
-    },
-    /// SLV-JUDGE-0303: packets go in a circle.
-    #[error("SLV-JUDGE-0303: packets to LID {lid} go in a circle by way of switch {}", switch.0)]
-    Circle {
-        /// The LID.
-        lid: Lid,
-        /// A switch of the circle.
-        switch: SwitchIdx,
-    },
-    /// SLV-JUDGE-0304: more switches or hosts than a standing proof counts.
-    #[error("SLV-JUDGE-0304: {count} switches or host ports, a standing proof has room for {limit}")]
-    Size {
-        /// How many there are.
-        count: u64,
-        /// How many there may be.
-        limit: u64,
-    },
-    /// SLV-JUDGE-0305: no such entry.
-    #[error("SLV-JUDGE-0305: switch {} has no entry of LID {lid}", switch.0)]
-    NoSuchEntry {
-        /// The switch.
-        switch: SwitchIdx,
-        /// The LID.
-        lid: Lid,
-    },
-    /// SLV-JUDGE-0306: no such link between switches when the proof was made.
-    #[error("SLV-JUDGE-0306: port {port} of switch {} had no link to a switch; judge the whole plan instead", switch.0)]
-    NoSuchLink {
-        /// The switch.
-        switch: SwitchIdx,
-        /// The port.
-        port: PortNum,
-    },
-}
+use crate::figures::{LaneFigures, Load};
+use crate::finding::Traffic;
+use crate::ground::Ground;
+use crate::standing::flows::Flows;
+use crate::standing::graph::Edges;
+use crate::standing::raise::raise;
+use crate::standing::shape::{Arc, NOWHERE, Shape};
+use crate::subject::Subject;
 
 /// A new entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,8 +95,8 @@ pub struct Proof {
     pub load: Load,
     /// Mean links between switches over all host pairs that are not on one switch; right if nothing is lost.
     pub hops_mean: f64,
-    /// Dependencies in traffic of hosts, by lane.
-    pub dependencies: Vec<u64>,
+    /// Lanes that carry host pairs or have dependencies.
+    pub lanes: Vec<LaneFigures>,
 }
 
 impl Proof {
@@ -198,7 +150,7 @@ impl Standing {
             return Err(StandingError::Tables { need });
         }
         let ground = Ground::new(subject);
-        let shape = shape(&ground, need)?;
+        let shape = Shape::of(&ground, need)?;
         let mut next = vec![NOWHERE; shape.total()];
         for arc in &shape.arcs {
             next[arc.cell as usize] = arc.dst;
@@ -274,11 +226,16 @@ impl Standing {
     pub fn proof(&self) -> Proof {
         let (shape, sums) = (&self.flows.shape, &self.flows.sums);
         let is_up = |arc: &&Arc| self.flows.next[arc.cell as usize] != NOWHERE;
-        let load_of = |arc: &Arc| -> u64 {
-            let lanes = (0..shape.lane_count).map(|lane| lane * shape.total() + arc.cell as usize);
-            lanes.map(|vertex| u64::from(sums.loads[vertex])).sum()
-        };
-        let loads: Vec<u64> = shape.arcs.iter().filter(is_up).map(load_of).collect();
+        let arcs: Vec<&Arc> = shape.arcs.iter().filter(is_up).collect();
+        let on = |lane: usize, arc: &Arc| u64::from(sums.loads[lane * shape.total() + arc.cell as usize]);
+        let lanes = (0..shape.lane_count).zip(0_u8..).map(|(lane, vl)| LaneFigures {
+            vl,
+            load: Load::of(arcs.iter().map(|arc| on(lane, arc))),
+            channels: sums.channels[lane],
+            dependencies: sums.dependencies[lane],
+        });
+        let load_of = |arc: &&Arc| (0..shape.lane_count).map(|lane| on(lane, arc)).sum();
+        let loads: Vec<u64> = arcs.iter().map(load_of).collect();
         let [agents, all] = &self.graphs;
         let far = sums.host_pairs.saturating_sub(self.near);
         Proof {
@@ -296,7 +253,9 @@ impl Standing {
                 loads.iter().sum::<u64>() as f64 / far as f64
             },
             load: Load::of(loads.into_iter()),
-            dependencies: sums.dependencies.clone(),
+            lanes: lanes
+                .filter(|lane| lane.load.max > 0 || lane.dependencies > 0)
+                .collect(),
         }
     }
 
@@ -436,81 +395,5 @@ fn sorted(shape: &Shape, moves: &[Move], flips: &[(usize, bool)]) -> (Vec<Move>,
     moves.iter().partition(|step| {
         let cell = shape.cell(step.switch.into(), step.new) as u32;
         of_lid[usize::from(step.lid)] == 1 && !flipping.contains(&cell)
-    })
-}
-
-/// The fabric in the words of [`Flows`].
-fn shape(ground: &Ground<'_>, need: Lid) -> Result<Shape, StandingError> {
-    let (switches, cells) = (ground.switches, ground.stride + 1);
-    let limit = u64::from(u16::MAX) - 1;
-    let count = switches.max(ground.hosts.len()) as u64;
-    if count > limit {
-        return Err(StandingError::Size { count, limit });
-    }
-    if ground.parts != 1 {
-        let parts = ground.parts as u64;
-        return Err(StandingError::Parts { parts });
-    }
-    if ground.lowest_top() < need {
-        return Err(StandingError::Tables { need });
-    }
-    let map = LaneMap::new(ground);
-    let blocks = ground.subject.tables.blocks();
-    let mut goals = vec![Goal::Unused; blocks * BLOCK_LIDS];
-    let mut lanes = vec![0; blocks * BLOCK_LIDS];
-    for to in destinations(ground) {
-        goals[to.lid.index()] = match to.owner {
-            Owner::Host(host) => {
-                let host = ground.hosts[host as usize];
-                Goal::Host {
-                    switch: host.switch as u16,
-                    port: host.port,
-                    is_base: to.is_base,
-                }
-            }
-            Owner::Switch(switch) => Goal::Switch(switch as u16),
-            Owner::Dead => Goal::Dead,
-        };
-        let lane = map.uniform(level(ground, to.lid)).everywhere_on();
-        let lane = lane
-            .filter(|_| map.is_uniform())
-            .ok_or(StandingError::Lanes { lid: to.lid })?;
-        lanes[to.lid.index()] = lane as u8;
-    }
-    let arcs: Vec<Arc> = ground
-        .channels
-        .iter()
-        .map(|c| Arc {
-            cell: (c.src as usize * cells + usize::from(c.out)) as u32,
-            port: c.out,
-            src: c.src as u16,
-            dst: c.dst as u16,
-            back: (c.dst as usize * cells + usize::from(c.into)) as u32,
-        })
-        .collect();
-    let mut arc_of = vec![u32::MAX; switches * cells];
-    for (arc, position) in arcs.iter().zip(0..) {
-        arc_of[arc.cell as usize] = position;
-    }
-    let mut entering = arcs.clone();
-    entering.sort_by_key(|arc| arc.dst);
-    let entering_from =
-        (0..=switches as u32).map(|switch| entering.partition_point(|arc| u32::from(arc.dst) < switch) as u32);
-    let takes = |cell: usize| {
-        let port = u8::try_from(cell % cells).unwrap_or(u8::MAX);
-        matches!(ground.exit(cell / cells, port).way(), Way::Host(_) | Way::Own)
-    };
-    Ok(Shape {
-        switches,
-        cells,
-        takes: (0..switches * cells).map(takes).collect(),
-        arc_of,
-        entering_from: entering_from.collect(),
-        entering,
-        arcs,
-        own: ground.host_count.iter().map(|&own| own as u16).collect(),
-        lane_count: lanes.iter().max().map_or(1, |&lane| usize::from(lane) + 1),
-        goals,
-        lanes,
     })
 }

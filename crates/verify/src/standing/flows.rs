@@ -5,43 +5,7 @@
 
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 
-/// No next switch.
-pub const NOWHERE: u16 = u16::MAX;
-
-/// A directed link: the cells of its ports, and where it leads.
-#[derive(Clone, Copy, Debug)]
-pub struct Arc {
-    /// Cell of the port it leaves by.
-    pub cell: u32,
-    /// Port it leaves by.
-    pub port: u8,
-    /// Switch it leaves.
-    pub src: u16,
-    /// Switch it enters.
-    pub dst: u16,
-    /// Cell of the port it enters by: that of the way back.
-    pub back: u32,
-}
-
-/// Who owns a LID, as far as flows care.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Goal {
-    /// Nobody: entries of it are not followed.
-    Unused,
-    /// A host port, behind a port of a switch.
-    Host {
-        /// The switch.
-        switch: u16,
-        /// Its port.
-        port: u8,
-        /// Pairs of hosts are counted on this LID: the first of its port.
-        is_base: bool,
-    },
-    /// Port 0 of a switch.
-    Switch(u16),
-    /// A port that nothing can reach: packets are dropped, and may be.
-    Dead,
-}
+use crate::standing::shape::{Goal, NOWHERE, Shape};
 
 /// LIDs that make a dependency, told apart by who sends and where to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,61 +27,16 @@ impl Count {
 
     /// Counts a LID more or less.
     #[inline]
-    pub fn change(&mut self, goal: Goal, by_any: bool, by_hosts: bool, change: Change) {
+    pub fn change(&mut self, goal: Goal, by_any: bool, by_hosts: bool, sign: Sign) {
         let all = match goal {
             Goal::Switch(_) => &mut self.to_switches,
             Goal::Host { .. } | Goal::Dead | Goal::Unused => &mut self.to_hosts,
         };
         let (all_by, hosts_by) = (u16::from(by_any), u16::from(by_hosts));
-        match change {
-            Change::Add => (*all, self.from_hosts) = (*all + all_by, self.from_hosts + hosts_by),
-            Change::Take => (*all, self.from_hosts) = (*all - all_by, self.from_hosts - hosts_by),
+        match sign {
+            Sign::Add => (*all, self.from_hosts) = (*all + all_by, self.from_hosts + hosts_by),
+            Sign::Take => (*all, self.from_hosts) = (*all - all_by, self.from_hosts - hosts_by),
         }
-    }
-}
-
-/// What does not change with entries and links.
-#[derive(Clone, Debug)]
-pub struct Shape {
-    /// Number of switches.
-    pub switches: usize,
-    /// Cells of a switch: its ports, and one more for entries that are no port.
-    pub cells: usize,
-    /// Cells that end at a host or at port 0: a packet there is taken, by its owner or not.
-    pub takes: Vec<bool>,
-    /// Links between switches, up or not, by `cell`.
-    pub arcs: Vec<Arc>,
-    /// Position in `arcs` of each cell's; `u32::MAX`: none.
-    pub arc_of: Vec<u32>,
-    /// Links that enter each switch: first position in `entering`, and the end.
-    pub entering_from: Vec<u32>,
-    /// All of `arcs`, by switch entered.
-    pub entering: Vec<Arc>,
-    /// Host ports of each switch.
-    pub own: Vec<u16>,
-    /// Owner of each LID.
-    pub goals: Vec<Goal>,
-    /// Lane towards each LID.
-    pub lanes: Vec<u8>,
-    /// Number of lanes told apart.
-    pub lane_count: usize,
-}
-
-impl Shape {
-    /// The cell of an entry.
-    #[inline]
-    pub fn cell(&self, switch: usize, entry: u8) -> usize {
-        switch * self.cells + usize::from(entry).min(self.cells - 1)
-    }
-
-    /// Cells of all switches.
-    pub const fn total(&self) -> usize {
-        self.switches * self.cells
-    }
-
-    /// Ports of a vertex.
-    pub const fn ports(&self) -> usize {
-        self.cells - 1
     }
 }
 
@@ -139,6 +58,10 @@ pub struct Sums {
     pub counts: Vec<Count>,
     /// Dependencies in traffic of hosts, by lane.
     pub dependencies: Vec<u64>,
+    /// Dependencies in traffic of hosts that each vertex holds or is wanted by.
+    degrees: Vec<u16>,
+    /// Vertices that have one, by lane.
+    pub channels: Vec<u64>,
     /// Pairs of hosts whose packets arrive.
     pub host_pairs: u64,
     /// Packets of hosts that do not arrive, one to each LID.
@@ -155,6 +78,8 @@ impl Sums {
             loads: vec![0; vertices],
             counts: vec![Count::default(); vertices * shape.ports()],
             dependencies: vec![0; shape.lane_count],
+            degrees: vec![0; vertices],
+            channels: vec![0; shape.lane_count],
             ..Self::default()
         }
     }
@@ -175,28 +100,49 @@ impl Sums {
         self.dead_ends += other.dead_ends;
     }
 
-    /// Counts dependencies in traffic of hosts afresh.
+    /// Counts dependencies in traffic of hosts, once all LIDs are added up.
     pub fn count_dependencies(&mut self, shape: &Shape) {
-        let of_lane = shape.total() * shape.ports();
-        for (sum, counts) in self.dependencies.iter_mut().zip(self.counts.chunks(of_lane.max(1))) {
-            *sum = counts.iter().filter(|count| count.from_hosts > 0).count() as u64;
+        for position in 0..self.counts.len() {
+            if self.counts[position].from_hosts > 0 {
+                let (vertex, port) = (position / shape.ports(), position % shape.ports());
+                self.dependency(shape, vertex, port, Sign::Add);
+            }
+        }
+    }
+
+    /// A dependency in traffic of hosts is there, or no longer.
+    fn dependency(&mut self, shape: &Shape, vertex: usize, port: usize, sign: Sign) {
+        let (lane, cell) = (vertex / shape.total(), vertex % shape.total());
+        let wanted = lane * shape.total() + usize::from(shape.behind(cell)) * shape.cells + port;
+        sign.apply(&mut self.dependencies[lane], 1);
+        for vertex in [vertex, wanted] {
+            let degree = &mut self.degrees[vertex];
+            if sign == Sign::Take {
+                *degree -= 1;
+            }
+            if *degree == 0 {
+                sign.apply(&mut self.channels[lane], 1);
+            }
+            if sign == Sign::Add {
+                *degree += 1;
+            }
         }
     }
 
     /// What one (switch, LID) where packets end contributes.
-    pub fn end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, pairs: u64, change: Change) {
+    pub fn end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, pairs: u64, sign: Sign) {
         let is_base = matches!(goal, Goal::Host { is_base: true, .. });
         match end_of(shape, at, goal) {
-            End::Owner if is_base => change.apply(&mut self.host_pairs, pairs),
-            End::Lost => change.apply(&mut self.lost, pairs),
+            End::Owner if is_base => sign.apply(&mut self.host_pairs, pairs),
+            End::Lost => sign.apply(&mut self.lost, pairs),
             End::Owner | End::Nobody => {}
         }
     }
 
     /// One (switch, LID) where packets end is there, or no longer.
-    pub fn dead_end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, change: Change) {
+    pub fn dead_end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, sign: Sign) {
         if end_of(shape, at, goal) == End::Lost {
-            change.apply(&mut self.dead_ends, 1);
+            sign.apply(&mut self.dead_ends, 1);
         }
     }
 }
@@ -216,14 +162,14 @@ fn end_of(shape: &Shape, (switch, entry): (usize, u8), goal: Goal) -> End {
 
 /// More or less of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum Sign {
     /// More.
     Add,
     /// Less.
     Take,
 }
 
-impl Change {
+impl Sign {
     fn apply(self, sum: &mut u64, by: u64) {
         match self {
             Self::Add => *sum += by,
@@ -235,7 +181,7 @@ impl Change {
 /// Tables and everything that flows by them.
 #[derive(Clone, Debug)]
 pub struct Flows {
-    /// What does not change.
+    /// What does not sign.
     pub shape: Shape,
     /// Next switch by cell; [`NOWHERE`] if the port leads to none now.
     pub next: Vec<u16>,
@@ -322,25 +268,25 @@ impl Flows {
         let (old, _, old_next) = self.read(spot, switch);
         let new_next = self.next[self.shape.cell(switch, entry)];
         let [leaves, enters] = [(old, old_next), (entry, new_next)].map(|(e, next)| (next != NOWHERE).then_some(e));
-        self.flow(spot, switch, Change::Take);
+        self.flow(spot, switch, Sign::Take);
         self.turns_into(spot, switch, leaves, enters);
         self.rows[spot.tile + switch][spot.column] = entry;
-        self.flow(spot, switch, Change::Add);
+        self.flow(spot, switch, Sign::Add);
     }
 
     /// Adds or takes what an entry contributes from its switch on.
-    fn flow(&mut self, spot: Spot, switch: usize, change: Change) {
+    fn flow(&mut self, spot: Spot, switch: usize, sign: Sign) {
         let (entry, cell, next) = self.read(spot, switch);
         let pairs = self.pairs[spot.tile + switch][spot.column];
         if next == NOWHERE {
             let at = (switch, entry);
-            self.sums.dead_end(&self.shape, at, spot.goal, change);
-            self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), change);
+            self.sums.dead_end(&self.shape, at, spot.goal, sign);
+            self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), sign);
             return;
         }
-        self.turn_after(spot, cell, usize::from(next), pairs > 0, change);
+        self.turn_after(spot, cell, usize::from(next), pairs > 0, sign);
         if pairs > 0 {
-            self.flow_on(spot, (cell, next), pairs, change);
+            self.flow_on(spot, (cell, next), pairs, sign);
         }
     }
 
@@ -362,24 +308,24 @@ impl Flows {
             }
             let by_hosts = self.pairs[spot.tile + before][spot.column] > 0;
             if let Some(entry) = leave {
-                self.turn(spot, (cell, entry), true, by_hosts, Change::Take);
+                self.turn(spot, (cell, entry), true, by_hosts, Sign::Take);
             }
             if let Some(entry) = enter {
-                self.turn(spot, (cell, entry), true, by_hosts, Change::Add);
+                self.turn(spot, (cell, entry), true, by_hosts, Sign::Add);
             }
         }
     }
 
     /// The turn from the link of a cell, at the switch it leads to.
-    fn turn_after(&mut self, spot: Spot, cell: usize, switch: usize, by_hosts: bool, change: Change) {
+    fn turn_after(&mut self, spot: Spot, cell: usize, switch: usize, by_hosts: bool, sign: Sign) {
         let (entry, _, next) = self.read(spot, switch);
         if next != NOWHERE {
-            self.turn(spot, (cell, entry), true, by_hosts, change);
+            self.turn(spot, (cell, entry), true, by_hosts, sign);
         }
     }
 
     /// Host pairs flow over a link and on to where they end. Where they are all there is, hosts' turns come and go.
-    fn flow_on(&mut self, spot: Spot, link: (usize, u16), pairs: u16, change: Change) {
+    fn flow_on(&mut self, spot: Spot, link: (usize, u16), pairs: u16, sign: Sign) {
         let is_counted = matches!(spot.goal, Goal::Host { is_base: true, .. });
         let (mut cell, mut to) = link;
         let mut alone = false;
@@ -388,42 +334,42 @@ impl Flows {
             let (entry, onward, next) = self.read(spot, switch);
             if is_counted {
                 let load = &mut self.sums.loads[spot.lane + cell];
-                match change {
-                    Change::Add => *load += u32::from(pairs),
-                    Change::Take => *load -= u32::from(pairs),
+                match sign {
+                    Sign::Add => *load += u32::from(pairs),
+                    Sign::Take => *load -= u32::from(pairs),
                 }
             }
             if alone && next != NOWHERE {
-                self.turn(spot, (cell, entry), false, true, change);
+                self.turn(spot, (cell, entry), false, true, sign);
             }
             let sum = &mut self.pairs[spot.tile + switch][spot.column];
-            alone = match change {
-                Change::Add => *sum == 0,
-                Change::Take => *sum == pairs,
+            alone = match sign {
+                Sign::Add => *sum == 0,
+                Sign::Take => *sum == pairs,
             };
-            match change {
-                Change::Add => *sum += pairs,
-                Change::Take => *sum -= pairs,
+            match sign {
+                Sign::Add => *sum += pairs,
+                Sign::Take => *sum -= pairs,
             }
             if next == NOWHERE {
                 let at = (switch, entry);
-                return self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), change);
+                return self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), sign);
             }
             (cell, to) = (onward, next);
         }
     }
 
     /// A LID makes a dependency, or no longer: for all who send (`by_any`), for hosts (`by_hosts`), or both.
-    fn turn(&mut self, spot: Spot, (cell, entry): (usize, u8), by_any: bool, by_hosts: bool, change: Change) {
+    fn turn(&mut self, spot: Spot, (cell, entry): (usize, u8), by_any: bool, by_hosts: bool, sign: Sign) {
         let vertex = spot.lane + cell;
         let count = &mut self.sums.counts[vertex * self.shape.ports() + usize::from(entry)];
         let before = *count;
-        count.change(spot.goal, by_any, by_hosts, change);
-        if (before.from_hosts == 0) != (count.from_hosts == 0) {
-            let lane = vertex / self.shape.total();
-            change.apply(&mut self.sums.dependencies[lane], 1);
+        count.change(spot.goal, by_any, by_hosts, sign);
+        let after = *count;
+        if (before.from_hosts == 0) != (after.from_hosts == 0) {
+            self.sums.dependency(&self.shape, vertex, usize::from(entry), sign);
         }
-        if before.edges() != count.edges() {
+        if before.edges() != after.edges() {
             self.touched.push((vertex as u32, entry));
         }
     }
