@@ -7,45 +7,12 @@
 
 mod tree;
 
-use std::collections::BTreeMap;
-
-use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchSettings};
-use selvedge_plan::{EngineName, Generation, Installed, Lids, Plan, ServiceLevels, SlToVl, Tables, changes};
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Installed, Lids, ServiceLevels, SlToVl, Tables, changes};
 use selvedge_sim::Par;
-use selvedge_types::{Mtu, PortNum, Sl};
+use selvedge_types::Sl;
 use selvedge_verify::{JudgeOptions, Senders, Subject, judge, verify};
-use tree::{Tree, row};
-
-/// A whole plan around the tables, as for a bring-up.
-fn plan(fabric: &Fabric, lids: &Lids, tables: &Tables) -> Plan {
-    let nodes = fabric.nodes().iter_enumerated();
-    let ports = nodes.flat_map(|(node, n)| n.all_ports().map(move |(port, _)| PortRef { node, port }));
-    let settings = |at| PortSettings {
-        lids: lids.range(at).unwrap_or_default(),
-        mtu: Mtu::B4096,
-        oper_vls: 4,
-        ..PortSettings::default()
-    };
-    let switch = SwitchSettings {
-        linear_top: lids.top().0,
-        ..SwitchSettings::default()
-    };
-    Plan {
-        generation: Generation(1),
-        engine: EngineName("d-mod-k".to_owned()),
-        lids: lids.clone(),
-        tables: tables.clone(),
-        service_levels: ServiceLevels::default(),
-        sl_to_vl: SlToVl::default(),
-        lanes: 1,
-        ports: ports
-            .filter(|at| at.port == PortNum::MANAGEMENT || fabric.link_is_up(*at))
-            .map(|at| (at, settings(at)))
-            .collect(),
-        end_ports: BTreeMap::default(),
-        switches: fabric.switches().indices().map(|_| switch).collect(),
-    }
-}
+use tree::{Tree, plan, row};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

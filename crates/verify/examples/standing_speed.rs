@@ -14,11 +14,11 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{Installed, Lids, ServiceLevels, SlToVl, Tables, changes};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Idx, Lid};
-use selvedge_verify::Subject;
-use selvedge_verify::standing::{Change, Entry, LinkChange, Standing};
+use selvedge_verify::standing::{self, Change, Entry, LinkChange, Standing};
+use selvedge_verify::{JudgeOptions, Subject};
 use tree::Tree;
 
 /// Fabric, LIDs, tables and the switches at the top.
@@ -192,4 +192,28 @@ fn main() {
         times[times.len() / 2],
         times[times.len() - 1]
     );
+    // The whole judgement of a plan that changes nothing: what is left of it when no packet must be followed.
+    let plan = tree::plan(&fabric, &lids, &tables);
+    let mut installed = Installed::unknown(fabric.switches().len());
+    for switch in fabric.switches().indices() {
+        for block in 0..tables.blocks() {
+            installed.learn(switch, block, *tables.block(switch, block));
+        }
+    }
+    let mut programmed = fabric.clone();
+    for (&at, &settings) in &plan.ports {
+        let link = fabric.port(at).unwrap().link;
+        programmed.set_port(at, link, settings);
+    }
+    for (switch, &settings) in plan.switches.iter_enumerated() {
+        programmed.set_switch(fabric.switches()[switch], settings);
+    }
+    let set = changes(&programmed, &installed, &plan);
+    assert!(set.is_empty());
+    let mut standing = Standing::new(Subject::plan(&fabric, &plan), Par::Rayon).ok();
+    let options = JudgeOptions::default();
+    tree::row("judge by a proof that stands", REPEATS as usize, || {
+        let judged = standing::judge(&mut standing, &programmed, &installed, &plan, set.clone(), &options);
+        assert!(judged.unwrap().verdict().figures.hops.is_empty());
+    });
 }

@@ -1,11 +1,14 @@
 //! Trees of three levels with closed-form tables, for examples: no routing engine is involved.
 #![allow(dead_code, reason = "every example uses a part of it")]
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
-use selvedge_fabric::{Fabric, FabricBuilder, LinkState, Node, NodeKey, SwitchIdx};
-use selvedge_plan::{Lids, Tables};
-use selvedge_types::{Guid, Lid, LidRange, NodeKind, PhysState, PortNum, PortState, Rate};
+use selvedge_fabric::{
+    Fabric, FabricBuilder, LinkState, Node, NodeKey, PortRef, PortSettings, SwitchIdx, SwitchSettings,
+};
+use selvedge_plan::{EngineName, Generation, Lids, Plan, ServiceLevels, SlToVl, Tables};
+use selvedge_types::{Guid, Lid, LidRange, Mtu, NodeKind, PhysState, PortNum, PortState, Rate};
 
 /// A tree of three levels: switch `(level, a, b)`; leaf `(0, a, b)` is below `(1, a, j)` for all j, that is below
 /// `(2, i, j)` for all i. Below the top, ports 1 to k go down, k + 1 to 2k up; a switch of the top has one port down
@@ -152,6 +155,37 @@ impl Tree {
             (_, 2) => down(0),
             _ => down(to_a),
         }
+    }
+}
+
+/// A whole plan around the tables, as for a bring-up.
+pub fn plan(fabric: &Fabric, lids: &Lids, tables: &Tables) -> Plan {
+    let nodes = fabric.nodes().iter_enumerated();
+    let ports = nodes.flat_map(|(node, n)| n.all_ports().map(move |(port, _)| PortRef { node, port }));
+    let settings = |at| PortSettings {
+        lids: lids.range(at).unwrap_or_default(),
+        mtu: Mtu::B4096,
+        oper_vls: 4,
+        ..PortSettings::default()
+    };
+    let switch = SwitchSettings {
+        linear_top: lids.top().0,
+        ..SwitchSettings::default()
+    };
+    Plan {
+        generation: Generation(1),
+        engine: EngineName("d-mod-k".to_owned()),
+        lids: lids.clone(),
+        tables: tables.clone(),
+        service_levels: ServiceLevels::default(),
+        sl_to_vl: SlToVl::default(),
+        lanes: 1,
+        ports: ports
+            .filter(|at| at.port == PortNum::MANAGEMENT || fabric.link_is_up(*at))
+            .map(|at| (at, settings(at)))
+            .collect(),
+        end_ports: BTreeMap::default(),
+        switches: fabric.switches().indices().map(|_| switch).collect(),
     }
 }
 
