@@ -2,8 +2,8 @@
 //! (5,832 hosts, the default), `mport` (27,648 hosts) or `random` (256 switches of degree 4, 512 hosts).
 //!
 //! For each of LINKS links (default 20, spread over all): every LID whose packets crossed it is mended, up and then
-//! down, by a search from the switches that still reach it, which is not timed. Timed are [`Standing::apply`] and [`Standing::proof`]
-//! together; then all is undone.
+//! down, by a search from the switches that still reach it, which is not timed. Timed are [`Standing::apply`] and
+//! [`Standing::proof`] together; then all is undone. Last, the whole judgement of a plan that changes nothing.
 #![allow(clippy::unwrap_used, reason = "an example may stop")]
 
 #[path = "../tests/support/mod.rs"]
@@ -192,8 +192,12 @@ fn main() {
         times[times.len() / 2],
         times[times.len() - 1]
     );
-    // The whole judgement of a plan that changes nothing: what is left of it when no packet must be followed.
-    let plan = tree::plan(&fabric, &lids, &tables);
+    whole(&fabric, &lids, &tables);
+}
+
+/// The whole judgement of a plan that changes nothing: what is left of it when no packet must be followed.
+fn whole(fabric: &Fabric, lids: &Lids, tables: &Tables) {
+    let plan = tree::plan(fabric, lids, tables);
     let mut installed = Installed::unknown(fabric.switches().len());
     for switch in fabric.switches().indices() {
         for block in 0..tables.blocks() {
@@ -210,7 +214,7 @@ fn main() {
     }
     let set = changes(&programmed, &installed, &plan);
     assert!(set.is_empty());
-    let mut standing = Standing::new(Subject::plan(&fabric, &plan), Par::Rayon).ok();
+    let mut standing = Standing::new(Subject::plan(fabric, &plan), Par::Rayon).ok();
     let options = JudgeOptions::default();
     tree::row("judge by a proof that stands", REPEATS as usize, || {
         let judged = standing::judge(&mut standing, &programmed, &installed, &plan, set.clone(), &options);

@@ -7,7 +7,7 @@ use selvedge_fabric::{Fabric, LinkState, PortRef, SwitchIdx};
 use selvedge_plan::{Installed, Plan, ServiceLevels, SlToVl, changes};
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_types::{Lid, PhysState, PortNum, PortState, Sl};
-use selvedge_verify::standing::{self, Change, Entry, LinkChange, Proof, Standing, StandingError};
+use selvedge_verify::standing::{self, Change, Entry, LinkChange, Proof, Standing, StandingError, Work};
 use selvedge_verify::{Fault, JudgeOptions, Subject, Traffic, Verdict, Witness, judge, verify};
 
 fn judged(fabric: &Fabric, plan: &Plan) -> Verdict {
@@ -249,24 +249,46 @@ fn entry(switch: u32, lid: u16, egress: u8) -> Change {
 
 #[test]
 fn costs_what_a_change_is_worth() {
-    // Rings of very different size: an entry that turns costs two neighbours' and those of a path, however many LIDs
-    // and switches there are.
+    // Trees of very different size: an entry that turns costs the entries of its neighbours and of two paths, however
+    // many LIDs and switches there are.
     for (leaves, hosts) in [(4, 2), (10, 6)] {
         let fabric = support::tree(leaves, 3, hosts);
         let lids = support::lids(&fabric, 0);
         let tables = support::updown(&fabric, &lids, SwitchIdx(leaves as u32));
         let plan = support::plan(&fabric, lids, tables);
         let mut standing = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).unwrap();
-        assert_eq!(standing.work().entries, 0);
+        assert_eq!(standing.work(), Work::default());
         let far = fabric.end_ports().last().unwrap().0;
         let lid = plan.lids.base(far).unwrap();
         let now = plan.tables.get(SwitchIdx(0), lid);
-        let other = if now == 1 { 2 } else { 1 };
-        standing.apply(&entry(0, lid.0, other)).unwrap();
+        standing.apply(&entry(0, lid.0, if now == 1 { 2 } else { 1 })).unwrap();
         let work = standing.work();
-        // Taken out and put in: the entry, three spines' entries, two on the way; and the way once more.
-        assert!(work.entries <= 2 * (2 + 3 + 3 + 1) + 3, "{work:?}");
-        assert_eq!(work.blocks, 0);
+        // Whether it comes back: 2. Itself, three neighbours. Each path: itself, the spine for the turn there, the
+        // spine and the leaf for the flow.
+        assert_eq!((work.entries, work.blocks), (2 + 1 + 3 + 2 * 4, 0));
+
+        // A link: the rows of its two ends, and then what points at it, taken out and put in: 11 neighbours at most,
+        // and ways of at most 4 links.
+        let link = LinkChange {
+            switch: SwitchIdx(0),
+            port: PortNum::new(1).unwrap(),
+            is_up: false,
+        };
+        let pointing = |switch, port| {
+            let lids = plan.lids.by_lid().map(|(lid, _)| lid);
+            lids.filter(|&lid| standing.entry(switch, lid) == Some(port)).count() as u64
+        };
+        let back = 1;
+        let moved = pointing(SwitchIdx(0), 1) + pointing(SwitchIdx(leaves as u32), back);
+        let change = Change {
+            links: vec![link],
+            entries: Vec::new(),
+        };
+        standing.apply(&change).unwrap();
+        let cost = standing.work().entries - work.entries;
+        assert_eq!(standing.work().blocks, 2 * plan.tables.blocks() as u64);
+        assert!(moved > 0 && cost <= moved * 2 * (11 + 2 * 6), "{cost} for {moved}");
+        assert!(!standing.proof().holds());
     }
 }
 
