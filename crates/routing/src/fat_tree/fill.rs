@@ -228,3 +228,58 @@ impl FatTree {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::Fabric;
+    use selvedge_plan::Tables;
+    use selvedge_topology::Spec;
+    use selvedge_types::LidRange;
+
+    use super::super::FatTreeOptions;
+    use super::*;
+
+    fn make(spec: &str) -> Fabric {
+        match spec.parse().unwrap() {
+            Spec::Generated(recipe) => recipe.fabric().unwrap(),
+            Spec::File(path) => panic!("{path:?} is a file"),
+        }
+    }
+
+    #[test]
+    fn short_forms_say_what_the_rule_says() {
+        for spec in [
+            "sx6536",
+            "sx6536:remove-links=3%,seed=3",
+            "karytree:k=4,n=3",
+            "karytree:k=4,n=3,remove-links=5%,seed=2,guids=shuffled",
+            "karytree:k=2,n=5,remove-links=2%",
+            "mport:m=8,n=3,remove-links=3%,seed=4",
+            "pgft:m=4x4x4,w=1x2x2,p=1x2x2,remove-links=5%",
+            "xgft:m=4x4x3,w=1x2x2",
+            "karytree:k=4,n=2,rails=2",
+        ] {
+            let fabric = make(spec);
+            let mut lids = Lids::new();
+            for ((at, _), lid) in fabric.end_ports().zip(3..) {
+                lids.insert(at, LidRange::single(Lid(lid))).unwrap();
+            }
+            let tree = FatTree::detect(&fabric, &FatTreeOptions::default(), Par::Sequential).unwrap();
+            let mut tables = Tables::new(fabric.switches().len(), lids.top());
+            tree.fill(&lids, &mut tables, Par::Sequential).unwrap();
+            for lid in (0..=lids.top().0).map(Lid) {
+                for (s, at) in tables.switch_indices().enumerate() {
+                    let want = match tree.target(&lids, lid).unwrap() {
+                        Target::Nowhere => NO_PATH,
+                        Target::Leaf { leaf, number, egress } => tree.leaf_entry(s, leaf, number, egress, None),
+                        Target::Upper { upper } => {
+                            let to = tree.targets.uppers[upper as usize];
+                            tree.rule.towards_upper(s, to, upper, None)
+                        }
+                    };
+                    assert_eq!(tables.get(at, lid), want, "{spec}: switch {s}, LID {lid}");
+                }
+            }
+        }
+    }
+}
