@@ -36,7 +36,41 @@ struct Block {
     /// Place of each LID's leaf; of those that are at leaves.
     leaf: [u32; BLOCK_LIDS],
     number: [u32; BLOCK_LIDS],
-    egress: [u8; BLOCK_LIDS],
+    /// With room for one more block, so that a whole one can be copied from any place.
+    egress: [u8; 2 * BLOCK_LIDS],
+}
+
+/// A row that is being written: always a whole block at once, as copies of a known length are the quickest; what is
+/// too much is overwritten by what comes next, or falls off the end.
+struct Draft([u8; 2 * BLOCK_LIDS]);
+
+impl Draft {
+    #[inline]
+    fn put(&mut self, at: usize, source: Option<&[u8; BLOCK_LIDS]>) {
+        let into = self.0.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<BLOCK_LIDS>);
+        if let (Some(into), Some(source)) = (into, source) {
+            *into = *source;
+        }
+    }
+}
+
+/// Where a switch is in its row: the piece, and its place among the switch's pieces.
+#[derive(Clone, Copy)]
+struct Cursor {
+    piece: Piece,
+    at: u32,
+}
+
+/// What stands after the last piece.
+const PIECE_NONE: Piece = Piece {
+    from: 0,
+    to: 0,
+    pattern: 0,
+    class: SLOW,
+};
+
+fn chunk(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_LIDS]> {
+    bytes.get(at..)?.first_chunk()
 }
 
 impl FatTree {
@@ -59,7 +93,7 @@ impl FatTree {
             .collect::<Result<Vec<Block>, _>>()?;
         let mut jobs: Vec<&mut [&mut [[u8; BLOCK_LIDS]]]> = tiles.chunks_mut(at_once).collect();
         par.for_each_mut(&mut jobs, |job, tiles| {
-            let mut cursors: Vec<Piece> = (0..self.rule.net.real).map(|s| self.piece_at(s, 0)).collect();
+            let mut cursors: Vec<Cursor> = (0..self.rule.net.real).map(|s| self.cursor_at(s, 0)).collect();
             for (i, tile) in tiles.iter_mut().enumerate() {
                 let block = &blocks[job * at_once + i];
                 match &block.spans[..] {
@@ -78,14 +112,16 @@ impl FatTree {
     }
 
     /// A block of hosts whose numbers follow each other: the usual case, and the only one that must be fast.
-    fn write_whole(&self, block: &Block, span: &Span, cursors: &mut [Piece], tile: &mut [[u8; BLOCK_LIDS]]) {
-        let (first, last) = (block.leaf[0], block.leaf[BLOCK_LIDS - 1]);
+    fn write_whole(&self, block: &Block, span: &Span, cursors: &mut [Cursor], tile: &mut [[u8; BLOCK_LIDS]]) {
+        let (first, last) = (block.leaf[span.from], block.leaf[span.to - 1]);
         let patterns = &self.rows.patterns[..];
+        let mut draft = Draft([NO_PATH; 2 * BLOCK_LIDS]);
         for (s, (row, cursor)) in tile.iter_mut().zip(cursors).enumerate() {
-            if cursor.from <= first && last < cursor.to {
-                let source = span.offset.get(cursor.class as usize).and_then(|&offset| {
+            let piece = &cursor.piece;
+            if piece.from <= first && last < piece.to {
+                let source = span.offset.get(piece.class as usize).and_then(|&offset| {
                     patterns
-                        .get(cursor.pattern as usize + offset as usize..)?
+                        .get(piece.pattern as usize + offset as usize..)?
                         .first_chunk::<BLOCK_LIDS>()
                 });
                 if let Some(source) = source {
@@ -93,42 +129,51 @@ impl FatTree {
                     continue;
                 }
             }
-            self.write_span(s, block, span, cursor, row);
+            self.write_span(s, block, span, cursor, &mut draft);
+            row.copy_from_slice(&draft.0[..BLOCK_LIDS]);
         }
     }
 
-    fn write_row(&self, s: usize, block: &Block, cursor: &mut Piece, row: &mut [u8; BLOCK_LIDS]) {
+    fn write_row(&self, s: usize, block: &Block, cursor: &mut Cursor, row: &mut [u8; BLOCK_LIDS]) {
+        let mut draft = Draft([NO_PATH; 2 * BLOCK_LIDS]);
         for span in &block.spans {
             match span.run {
-                Run::Unused => row[span.from..span.to].fill(NO_PATH),
+                Run::Unused => draft.put(span.from, Some(&[NO_PATH; BLOCK_LIDS])),
                 Run::Uppers { first } => {
                     let from = s * self.targets.uppers.len() + first as usize;
-                    let row = &mut row[span.from..span.to];
-                    row.copy_from_slice(&self.rows.uppers[from..][..row.len()]);
+                    draft.put(span.from, chunk(&self.rows.uppers, from));
                 }
-                Run::Leaves { .. } => self.write_span(s, block, span, cursor, row),
+                Run::Leaves { .. } => self.write_span(s, block, span, cursor, &mut draft),
             }
         }
+        row.copy_from_slice(&draft.0[..BLOCK_LIDS]);
     }
 
-    fn write_span(&self, s: usize, block: &Block, span: &Span, cursor: &mut Piece, row: &mut [u8; BLOCK_LIDS]) {
+    fn write_span(&self, s: usize, block: &Block, span: &Span, cursor: &mut Cursor, draft: &mut Draft) {
         let mut at = span.from;
         while at < span.to {
             let leaf = block.leaf[at];
-            if leaf < cursor.from || leaf >= cursor.to {
-                *cursor = self.piece_at(s, leaf);
+            if leaf == cursor.piece.to {
+                cursor.at += 1;
+                cursor.piece = *self.rows.pieces.get(s).get(cursor.at as usize).unwrap_or(&PIECE_NONE);
+            } else if leaf < cursor.piece.from || leaf > cursor.piece.to {
+                *cursor = self.cursor_at(s, leaf);
             }
-            let same = block.leaf[at..span.to].iter().take_while(|&&l| l < cursor.to).count();
-            let end = at + same.max(1);
-            if cursor.to - cursor.from == 1 && self.rule.shape.leaves[leaf as usize] as usize == s {
-                row[at..end].copy_from_slice(&block.egress[at..end]);
-            } else if cursor.class == SLOW {
-                for (i, entry) in row.iter_mut().enumerate().take(end).skip(at) {
-                    *entry = self.leaf_entry(s, block.leaf[i], block.number[i], block.egress[i], None);
+            let piece = cursor.piece;
+            let end = if block.leaf[span.to - 1] < piece.to {
+                span.to
+            } else {
+                at + block.leaf[at..span.to].partition_point(|&l| l < piece.to).max(1)
+            };
+            if piece.to - piece.from == 1 && self.rule.shape.leaves[leaf as usize] as usize == s {
+                draft.put(at, chunk(&block.egress, at));
+            } else if piece.class == SLOW {
+                for i in at..end {
+                    draft.0[i] = self.leaf_entry(s, block.leaf[i], block.number[i], block.egress[i], None);
                 }
             } else {
-                let from = cursor.pattern as usize + span.offset[cursor.class as usize] as usize + at - span.from;
-                row[at..end].copy_from_slice(&self.rows.patterns[from..][..end - at]);
+                let from = piece.pattern as usize + span.offset[piece.class as usize] as usize + at - span.from;
+                draft.put(at, chunk(&self.rows.patterns, from));
             }
             at = end;
         }
@@ -150,16 +195,13 @@ impl FatTree {
         number - number % n + (number % n + offset) % n
     }
 
-    fn piece_at(&self, s: usize, leaf: u32) -> Piece {
+    fn cursor_at(&self, s: usize, leaf: u32) -> Cursor {
         let pieces = self.rows.pieces.get(s);
         let at = pieces.partition_point(|p| p.to <= leaf);
-        let none = Piece {
-            from: 0,
-            to: 0,
-            pattern: 0,
-            class: SLOW,
-        };
-        pieces.get(at).copied().unwrap_or(none)
+        Cursor {
+            piece: *pieces.get(at).unwrap_or(&PIECE_NONE),
+            at: u32::try_from(at).unwrap_or(u32::MAX),
+        }
     }
 
     /// What a LID leads to; the second is its offset from its port's base LID.
@@ -185,7 +227,7 @@ impl FatTree {
             spans: Vec::new(),
             leaf: [0; BLOCK_LIDS],
             number: [0; BLOCK_LIDS],
-            egress: [0; BLOCK_LIDS],
+            egress: [0; 2 * BLOCK_LIDS],
         };
         for i in 0..BLOCK_LIDS {
             let lid = u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);

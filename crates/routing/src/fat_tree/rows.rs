@@ -13,8 +13,9 @@ use crate::graph::Lists;
 
 /// Longest period of a pattern; entries of a longer one are worked out one by one. 16 KiB: it should stay in a cache.
 const PERIOD_MAX: u64 = 1 << 14;
-/// Entries after the end of a pattern, so that a block can be copied from any place: one block.
-const OVERHANG: usize = 64;
+/// Entries after the end of a pattern: a block starts anywhere in it, and a whole block is copied from anywhere in the
+/// block.
+const OVERHANG: usize = 128;
 /// Class of a piece without a pattern.
 pub(super) const SLOW: u32 = u32::MAX;
 
@@ -289,6 +290,7 @@ fn towards_uppers(rule: &Rule, targets: &Targets, s: usize, leads: &Leads, out: 
                 NO_PATH => rule.towards_upper(s, upper, t, None),
                 port => port,
             },
+            (NOBODY, NOBODY) if !rule.reach.has(s, to) && !rule.stranded[to] => NO_PATH,
             (NOBODY, NOBODY | SEVERAL) | (SEVERAL, _) => rule.towards_upper(s, upper, t, None),
             (NOBODY, slot) => rule.link(&above[usize::from(slot)], t / n, None),
             (child, _) => rule.link(&children[usize::from(child)], t / power, None),

@@ -224,8 +224,16 @@ impl Rule {
     }
 
     /// Parallel link `q` of a bundle, or the next that lives.
+    #[inline]
     pub fn link(&self, slot: &Slot, q: u32, lost: Lost) -> u8 {
-        let ports = self.shape.ports(slot);
+        match *self.shape.ports(slot) {
+            [0] => NO_PATH,
+            [port] if Some(port) != lost => port,
+            ref ports => Self::link_of(ports, q, lost),
+        }
+    }
+
+    fn link_of(ports: &[u8], q: u32, lost: Lost) -> u8 {
         let width = ports.len();
         let usable = |port: u8| port != 0 && Some(port) != lost;
         let wanted = q as usize % width.max(1);
