@@ -5,7 +5,7 @@ use selvedge_sim::Par;
 use selvedge_types::Lid;
 
 use super::FatTree;
-use super::rows::{Piece, SLOW};
+use super::rows::{OWN, Piece, SLOW};
 use super::targets::Target;
 use crate::engine::EngineError;
 
@@ -28,6 +28,8 @@ struct Span {
     run: Run,
     /// By class: the number of the first LID modulo the period.
     offset: Vec<u32>,
+    /// By leaf, from that of the first LID: where its LIDs start.
+    starts: Vec<u8>,
 }
 
 /// A block's LIDs.
@@ -150,6 +152,7 @@ impl FatTree {
     }
 
     fn write_span(&self, s: usize, block: &Block, span: &Span, cursor: &mut Cursor, draft: &mut Draft) {
+        let first = block.leaf[span.from];
         let mut at = span.from;
         while at < span.to {
             let leaf = block.leaf[at];
@@ -160,12 +163,10 @@ impl FatTree {
                 *cursor = self.cursor_at(s, leaf);
             }
             let piece = cursor.piece;
-            let end = if block.leaf[span.to - 1] < piece.to {
-                span.to
-            } else {
-                at + block.leaf[at..span.to].partition_point(|&l| l < piece.to).max(1)
-            };
-            if piece.to - piece.from == 1 && self.rule.shape.leaves[leaf as usize] as usize == s {
+            // A piece that ends before it begins does not exist: past the last leaf there is no destination.
+            let end = span.starts.get(piece.to.saturating_sub(first) as usize);
+            let end = end.map_or(span.to, |&end| usize::from(end).max(at + 1));
+            if piece.class == OWN {
                 draft.put(at, chunk(&block.egress, at));
             } else if piece.class == SLOW {
                 for i in at..end {
@@ -254,6 +255,15 @@ impl FatTree {
                 None => out.spans.push(self.span(i, run)),
             }
         }
+        for span in &mut out.spans {
+            let mut next = out.leaf[span.from];
+            for i in span.from..span.to {
+                let leaf = out.leaf[i];
+                let so_far = u8::try_from(i).unwrap_or(u8::MAX);
+                span.starts.extend((next..=leaf).map(|_| so_far));
+                next = next.max(leaf + 1);
+            }
+        }
         Ok(out)
     }
 
@@ -267,6 +277,7 @@ impl FatTree {
             to: at + 1,
             run,
             offset,
+            starts: Vec::new(),
         }
     }
 }

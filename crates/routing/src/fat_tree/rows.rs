@@ -19,6 +19,9 @@ const OVERHANG: usize = 128;
 /// Class of a piece without a pattern.
 pub(super) const SLOW: u32 = u32::MAX;
 
+/// Class of the piece of a leaf's own hosts.
+pub(super) const OWN: u32 = u32::MAX - 1;
+
 /// Entries towards the leaves `from..to` (places in the order of leaves).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -26,7 +29,7 @@ pub(super) struct Piece {
     pub to: u32,
     /// Where its pattern starts in [`Rows::patterns`]: the entry of number 0.
     pub pattern: u32,
-    /// Which period it has; [`SLOW`] if there is no pattern.
+    /// Which period it has; [`SLOW`] if there is no pattern, [`OWN`] if the switch is the leaf.
     pub class: u32,
 }
 
@@ -67,8 +70,11 @@ impl Rows {
             rows.uppers.extend_from_slice(&uppers);
             for (pieces, patterns) in drafts {
                 let at: Vec<(u32, u32)> = patterns.into_iter().map(|p| known.find(&mut rows, p)).collect();
+                let own = rows.pieces.len();
                 rows.pieces.push(pieces.into_iter().map(|(from, to, pattern)| {
-                    let (pattern, class) = pattern.map_or((0, SLOW), |i| at[i]);
+                    let is_own = rule.shape.leaves[from as usize] as usize == own;
+                    let none = (0, if is_own { OWN } else { SLOW });
+                    let (pattern, class) = pattern.map_or(none, |i| at[i]);
                     Piece {
                         from,
                         to,
