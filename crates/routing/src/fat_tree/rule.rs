@@ -137,6 +137,20 @@ impl Rule {
         self.detour(s, to, lost)
     }
 
+    /// Whether packets of `s` for switch `to` may go to its neighbour `peer`: down if it is below, else up, and that
+    /// directly above it if any neighbour is.
+    pub fn leads(&self, s: usize, peer: usize, to: usize) -> bool {
+        let level = &self.shape.level;
+        if self.below.has(s, to) {
+            return level[peer] < level[s] && self.below.has(peer, to);
+        }
+        if level[peer] <= level[s] || !self.reach.has(peer, to) {
+            return false;
+        }
+        let beside = |slot: &Slot| slot.live && self.below.has(slot.peer as usize, to);
+        self.below.has(peer, to) || !self.shape.up.get(s).iter().any(beside)
+    }
+
     /// Product of the positions on the levels below a switch.
     pub fn power(&self, s: usize) -> u32 {
         self.shape.power[self.shape.level[s] as usize]
