@@ -54,6 +54,8 @@ struct Spread<'a> {
     via: Vec<bool>,
 }
 
+/// More than all loads of a way together.
+const SHIFT: u64 = 1 << 40;
 const NOWHERE: u32 = u32::MAX;
 
 /// A step that may be taken.
@@ -61,6 +63,8 @@ const NOWHERE: u32 = u32::MAX;
 struct Step {
     /// What the fullest channel of the new way will carry.
     fullest: u64,
+    /// Loads of the new channels less those of the old, shifted so that it is not negative: whether it evens out or not.
+    uneven: u64,
     destination: usize,
     switch: usize,
     egress: u8,
@@ -227,44 +231,45 @@ impl<'a> Spread<'a> {
             for i in 0..self.order.len() {
                 let s = self.order[i];
                 if self.via[s] && self.flow[s] > 0 {
-                    self.steps_at(d, s, channel, &mut best);
+                    let limit = (channel, floor);
+                    self.steps_at(d, s, limit, &mut best);
                 }
-            }
-            if best.is_some_and(|b| b.fullest <= floor) {
-                break;
             }
         }
         best
     }
 
-    /// Looks at all legal egresses of one switch towards one destination.
-    fn steps_at(&self, d: usize, s: usize, channel: usize, best: &mut Option<Step>) {
+    /// Looks at all legal egresses of one switch towards one destination that relieve `channel` and fill no other as
+    /// much as it is; below `floor` it does not matter how full.
+    fn steps_at(&self, d: usize, s: usize, (channel, floor): (usize, u64), best: &mut Option<Step>) {
         let to = self.layer.to[d] as usize;
         let flow = u64::from(self.flow[s]);
         let now = self.way(d, s, None);
         for link in self.rule.net.links.get(s).iter().filter(|k| k.alive) {
             let this = s * self.stride + usize::from(link.port);
-            let too_full = |load: u64| {
-                let limit = best.map_or(self.load[channel], |b| b.fullest + u64::from(flow > b.flow));
-                load + flow >= limit
-            };
-            if too_full(self.load[this]) || !self.rule.leads(s, link.peer as usize, to) {
+            let most = best.map_or(self.load[channel] - 1, |b| b.fullest);
+            if self.load[this] + flow > most || !self.rule.leads(s, link.peer as usize, to) {
                 continue;
             }
             let new = self.way(d, s, Some(link.port));
-            if new.contains(&channel) || new.is_empty() {
+            if new.contains(&channel) {
                 continue;
             }
-            let added = new.iter().filter(|c| !now.contains(c)).map(|&c| self.load[c] + flow);
-            let fullest = added.max().unwrap_or(u64::MAX);
-            if fullest < self.load[channel] && !too_full(fullest - flow) {
-                *best = Some(Step {
-                    fullest,
-                    destination: d,
-                    switch: s,
-                    egress: link.port,
-                    flow,
-                });
+            let added = || new.iter().filter(|c| !now.contains(c)).map(|&c| self.load[c] + flow);
+            let Some(fullest) = added().max().map(|f| f.max(floor)).filter(|&f| f <= most) else {
+                continue;
+            };
+            let relieved = now.iter().filter(|c| !new.contains(c)).map(|&c| self.load[c]);
+            let step = Step {
+                fullest,
+                uneven: (added().sum::<u64>() + SHIFT).saturating_sub(relieved.sum::<u64>()),
+                destination: d,
+                switch: s,
+                egress: link.port,
+                flow,
+            };
+            if best.is_none_or(|b| (step.fullest, step.uneven) < (b.fullest, b.uneven)) {
+                *best = Some(step);
             }
         }
     }
@@ -334,10 +339,6 @@ impl Way {
 
     fn contains(&self, channel: &usize) -> bool {
         self.iter().any(|c| c == channel)
-    }
-
-    const fn is_empty(&self) -> bool {
-        self.hops == 0
     }
 }
 
