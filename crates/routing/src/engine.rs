@@ -147,7 +147,7 @@ impl Job<'_> {
                     Err(why) => Err(EngineError::NoFatTree { why }),
                 };
             }
-            Engine::FatTree => return one_lane(self.fat_tree()?),
+            Engine::FatTree => return self.fat_tree(),
             Engine::Sssp => return one_lane(self.spread()),
             Engine::Weave => return Ok(self.weave()),
             Engine::Dfsssp => return self.spread_on_lanes(),
@@ -162,8 +162,12 @@ impl Job<'_> {
     }
 
     /// Detects the tree and writes its tables.
-    fn fat_tree(&mut self) -> Result<Tables, EngineError> {
-        let tree = FatTree::detect(self.fabric, &self.options.fat_tree, self.par)?;
+    fn fat_tree(&mut self) -> Result<(Tables, ServiceLevels, u8), EngineError> {
+        let mut options = self.options.fat_tree.clone();
+        if options.hosts == HostLists::default() {
+            options.hosts.clone_from(&self.options.hosts);
+        }
+        let tree = FatTree::detect(self.fabric, &options, self.par)?;
         let shape = tree.shape();
         self.notes.push(Note::Tree { shape });
         if shape.level_links > 0 {
@@ -172,7 +176,13 @@ impl Job<'_> {
         }
         let mut tables = Tables::new(self.graph.switches(), self.lids.top());
         tree.fill(self.lids, &mut tables, self.par)?;
-        Ok(tables)
+        match (self.options.rebalance, self.options.previous.as_deref()) {
+            (Rebalance::Full, _) => tree.spread(self.lids, &mut tables)?,
+            (Rebalance::Minimal, Some(previous)) => tree.keep(self.lids, previous, &mut tables)?,
+            (Rebalance::Minimal, None) => {}
+        }
+        let lanes = weave::lanes_to_use(self.fabric, self.lids, self.options.lanes, &mut self.notes);
+        Ok((tables, tree.service_levels(self.lids, lanes)?, lanes))
     }
 
     fn weave(&mut self) -> (Tables, ServiceLevels, u8) {
@@ -256,6 +266,8 @@ pub struct Options {
     /// does when a switch is new or a port was reset. Of minhop, updn, dnup and file with hop counts; the others
     /// balance the fabric as a whole, and always afresh.
     pub previous: Option<Arc<Tables>>,
+    /// Whether load may be spread anew. Default: minimal. Of `fat-tree` only.
+    pub rebalance: Rebalance,
     /// Count routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false: switches
     /// receive next to no traffic. Of the same engines.
     pub count_switches: bool,
@@ -267,7 +279,7 @@ pub struct Options {
     pub port_order: Vec<PortOrder>,
     /// Of `minhop` only: what a hop by a port counts for (`hop_weights_file`). Default: 1 each.
     pub hop_weights: Vec<HopWeight>,
-    /// Of `ftree`, `sssp` and `dfsssp`.
+    /// Of `fat-tree`, `ftree`, `sssp` and `dfsssp`.
     pub hosts: HostLists,
     /// Of `fat-tree` only.
     pub fat_tree: FatTreeOptions,
@@ -280,7 +292,7 @@ pub struct Options {
     pub lanes_max: u8,
     /// Of `file` only: what was read.
     pub listed: Option<Arc<Listed>>,
-    /// Of `weave` only: data lanes that may be used, 1–15. Default 1. Never more than the poorest link has.
+    /// Of `weave` and `fat-tree`: data lanes that may be used, 1–15. Default 1. Never more than the poorest link has.
     pub lanes: u8,
     /// Of `weave` only.
     pub weave: WeaveOptions,
@@ -290,6 +302,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             previous: None,
+            rebalance: Rebalance::default(),
             count_switches: false,
             guid_order: Vec::new(),
             port_order: Vec::new(),
@@ -304,6 +317,16 @@ impl Default for Options {
             weave: WeaveOptions::default(),
         }
     }
+}
+
+/// What a change of the fabric may move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rebalance {
+    /// Only what must change: entries that led over what is gone.
+    #[default]
+    Minimal,
+    /// As much as makes the fullest links less full; `previous` does not count.
+    Full,
 }
 
 /// Hosts by what they are for.

@@ -42,7 +42,7 @@ mod sssp;
 mod updn;
 mod weave;
 
-pub use engine::{Engine, EngineError, HostLists, Options, Routed};
+pub use engine::{Engine, EngineError, HostLists, Options, Rebalance, Routed};
 pub use fat_tree::{FatTree, FatTreeOptions, NotATree, TreeShape};
 pub use ftree::{FtreeOptions, NoFatTree};
 pub use listed::{LidMatrix, Listed};

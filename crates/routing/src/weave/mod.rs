@@ -262,7 +262,7 @@ fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
 }
 
 /// Lanes that were asked for and that the fabric has.
-fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut Vec<Note>) -> u8 {
+pub(crate) fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut Vec<Note>) -> u8 {
     let wanted = wanted.clamp(1, 15);
     let have = net::lanes_of(fabric, lids);
     if have < wanted {
