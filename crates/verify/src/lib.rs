@@ -32,6 +32,7 @@ mod judged;
 mod kind;
 mod lids;
 mod parts;
+pub mod phases;
 mod reach;
 mod settings;
 mod sl_vl;
