@@ -4,8 +4,8 @@
 //! one. It may have entered its channel in an earlier step. So a turn (a, b) exists from the step on in which b is in
 //! force and packets may be on a, and stays until a wait has let all packets drain that were under way.
 
-use selvedge_plan::{ServiceLevels, SlToVl, Tables};
 use selvedge_fabric::SwitchIdx;
+use selvedge_plan::{ServiceLevels, SlToVl, Tables};
 use selvedge_types::{Idx, Lid, PortNum, Sl, Vl};
 
 use super::net::{Net, Owner, Way};
@@ -249,11 +249,15 @@ impl<'a> Drift<'a> {
             // a table for one port of a leaf is too rare to look for.
             let alike = rules.maps.iter().all(|map| map.exceptions.is_empty());
             for host in hosts.iter().take(if alike { 1 } else { hosts.len() }) {
-                rules.for_each_lane(switch, host.port, entry, sl, |vl| self.reach(SOURCE, channel, vl, 1 << HOSTS));
+                rules.for_each_lane(switch, host.port, entry, sl, |vl| {
+                    self.reach(SOURCE, channel, vl, 1 << HOSTS)
+                });
             }
         }
         if !is_owner(self.owner_switch) {
-            rules.for_each_lane(switch, 0, entry, sl, |vl| self.reach(SOURCE, channel, vl, 1 << SWITCHES));
+            rules.for_each_lane(switch, 0, entry, sl, |vl| {
+                self.reach(SOURCE, channel, vl, 1 << SWITCHES)
+            });
         }
     }
 
@@ -303,8 +307,18 @@ impl<'a> Drift<'a> {
         };
         let (rules, sl, (since, until)) = (self.rules, self.sl, self.span);
         rules.for_each_lane(held.dst as usize, held.into, entry, sl, |to_vl| {
-            let turn = Turn { from, to, from_vl, to_vl };
-            self.made.push(Made { turn, traffic, since, until });
+            let turn = Turn {
+                from,
+                to,
+                from_vl,
+                to_vl,
+            };
+            self.made.push(Made {
+                turn,
+                traffic,
+                since,
+                until,
+            });
             self.reach(from, to, to_vl, senders);
         });
     }

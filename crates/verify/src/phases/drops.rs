@@ -40,7 +40,11 @@ pub fn drops(trial: &Trial<'_>, examples_max: usize) -> (Vec<Drops>, Sources) {
             let (now, later) = left.split_at(left.iter().take_while(|write| write.0 == step).count());
             left = later;
             // Until the next write nothing changes.
-            let next = if now.is_empty() { left.first().map_or(trial.steps, |write| write.0) } else { step + 1 };
+            let next = if now.is_empty() {
+                left.first().map_or(trial.steps, |write| write.0)
+            } else {
+                step + 1
+            };
             let safe = column.safe(plan.owner, now);
             let hurt = (0..trial.net.switches).filter(|&s| after[s] && !safe[s]);
             let cost = cost(trial, plan, hurt, &before);
@@ -134,7 +138,12 @@ impl<'a> Column<'a> {
 
     /// Switches with a way to one that delivers (or does not).
     fn reaching(&mut self, owner: Owner, writes: &[Entry], delivering: bool) -> Vec<bool> {
-        let Self { net, entries, chain, heads } = self;
+        let Self {
+            net,
+            entries,
+            chain,
+            heads,
+        } = self;
         chain.clear();
         heads.fill(0);
         let in_force = (0..).zip(entries.iter().copied());

@@ -98,7 +98,9 @@ impl Proposal<'_> {
             let mut writes = Vec::new();
             for op in &phase.ops {
                 let Op::Lft { node, block, data } = op else { continue };
-                let Some(switch) = fabric.switch_index(*node) else { continue };
+                let Some(switch) = fabric.switch_index(*node) else {
+                    continue;
+                };
                 let first = usize::from(*block) * BLOCK_LIDS;
                 let known = (switch.to_usize() < in_force.switches() && usize::from(*block) < in_force.blocks())
                     .then(|| in_force.block(switch, usize::from(*block)));
@@ -245,7 +247,11 @@ fn declared(proposal: &Proposal<'_>, options: &PhaseOptions) -> (Vec<bool>, Vec<
 }
 
 fn numbers(waits: &[bool]) -> Vec<u32> {
-    (0..).zip(waits).filter(|(_, wait)| **wait).map(|(step, _)| step).collect()
+    (0..)
+        .zip(waits)
+        .filter(|(_, wait)| **wait)
+        .map(|(step, _)| step)
+        .collect()
 }
 
 /// Cycles as findings, errors first. A cycle that one LID makes alone by going round is reported as a loop.
@@ -254,9 +260,16 @@ fn findings(trial: &Trial<'_>, waits: &[bool], bad: &[Bad], options: &PhaseOptio
     let mut found = Vec::new();
     for bad in bad {
         let severity_of = |traffic: Traffic| {
-            if traffic == Traffic::Switches { options.switch_pairs } else { Severity::Error }
+            if traffic == Traffic::Switches {
+                options.switch_pairs
+            } else {
+                Severity::Error
+            }
         };
-        let loops = trial.plans.iter().filter_map(|plan| finder.of_loop(plan, bad.step, bad.traffic));
+        let loops = trial
+            .plans
+            .iter()
+            .filter_map(|plan| finder.of_loop(plan, bad.step, bad.traffic));
         let loops: Vec<PhaseFault> = loops.take(options.listed_max.max(1)).collect();
         if loops.is_empty() {
             let witness = finder.of_cycle(bad);
@@ -289,16 +302,22 @@ fn figures(
     let (drops, lost) = drops::drops(trial, options.listed_max);
     let step = |(number, drops): (u32, drops::Drops)| {
         let turns = trial.mixed(&segments, number, Traffic::Switches).len();
-        let fresh = fresh.as_ref().map(|fresh| trial.mixed(fresh, number, Traffic::Switches).len());
+        let fresh = fresh
+            .as_ref()
+            .map(|fresh| trial.mixed(fresh, number, Traffic::Switches).len());
         let writes = trial.plans.iter().flat_map(|plan| &plan.writes);
         StepFigures {
             step: number,
             entries: writes.filter(|write| write.0 == number).count() as u64,
             turns,
-            ghosts: turns - fresh.unwrap_or(turns),
+            ghosts: turns.saturating_sub(fresh.unwrap_or(turns)),
             live_dropped: drops.live,
             waiting: drops.waiting,
-            live_examples: drops.examples.iter().map(|&(lid, at)| Dropped { lid, switch: place(at) }).collect(),
+            live_examples: drops
+                .examples
+                .iter()
+                .map(|&(lid, at)| Dropped { lid, switch: place(at) })
+                .collect(),
         }
     };
     let steps: Vec<StepFigures> = (0..).zip(drops).skip(1).map(step).collect();
@@ -324,7 +343,11 @@ fn spare(trial: &Trial<'_>, waits: &[bool], options: &PhaseOptions) -> Vec<u32> 
         // Before the first step nothing is under way that could be let drain.
         needed[step as usize] = step > 1 && !trial.audit(&needed, strict(options)).is_empty();
     }
-    let spare: Vec<bool> = waits.iter().zip(&needed).map(|(wait, needed)| *wait && !*needed).collect();
+    let spare: Vec<bool> = waits
+        .iter()
+        .zip(&needed)
+        .map(|(wait, needed)| *wait && !*needed)
+        .collect();
     numbers(&spare)
 }
 

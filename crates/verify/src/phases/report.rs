@@ -196,7 +196,11 @@ pub struct TransitionRefusal {
 impl fmt::Display for TransitionRefusal {
     /// SLV-JUDGE-0201: how many findings, and the first of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SLV-JUDGE-0201: the judge refuses the transition, findings: {}", self.findings.len())?;
+        write!(
+            f,
+            "SLV-JUDGE-0201: the judge refuses the transition, findings: {}",
+            self.findings.len()
+        )?;
         match self.findings.first() {
             Some(first) => write!(f, "; the first: {first}"),
             None => Ok(()),
@@ -220,14 +224,23 @@ impl fmt::Display for PhaseFinding {
 impl fmt::Display for PhaseFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MixedCycle { traffic, length, ghosts } => {
+            Self::MixedCycle {
+                traffic,
+                length,
+                ghosts,
+            } => {
                 write!(f, "{traffic} can deadlock: a cycle of {length} channel dependencies, ")?;
                 match ghosts {
                     0 => f.write_str("none of them from earlier steps; split the step or drop packets first"),
-                    _ => write!(f, "{ghosts} of them from earlier steps; let packets drain before this step"),
+                    _ => write!(
+                        f,
+                        "{ghosts} of them from earlier steps; let packets drain before this step"
+                    ),
                 }
             }
-            Self::MixedLoop { lid, owner, switches, .. } => {
+            Self::MixedLoop {
+                lid, owner, switches, ..
+            } => {
                 write!(f, "packets to LID {lid} of {owner} can go round: ")?;
                 for switch in switches {
                     write!(f, "{switch} > ")?;
@@ -237,12 +250,20 @@ impl fmt::Display for PhaseFault {
                     None => Ok(()),
                 }
             }
-            Self::WrittenTwice { switch, lid, one, other } => write!(
+            Self::WrittenTwice {
+                switch,
+                lid,
+                one,
+                other,
+            } => write!(
                 f,
                 "the entry of LID {lid} at {switch} is written as {one} and as {other}; use two steps"
             ),
             Self::NoSuchSwitch { switch, lid } => {
-                write!(f, "the entry of LID {lid} is to be written at switch number {switch}, which does not exist")
+                write!(
+                    f,
+                    "the entry of LID {lid} is to be written at switch number {switch}, which does not exist"
+                )
             }
         }
     }

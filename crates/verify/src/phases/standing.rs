@@ -1,7 +1,7 @@
 //! The turns of tables in force, counted, so that those of some LIDs can be taken out again.
 
-use selvedge_plan::{Lids, Tables};
 use selvedge_fabric::Fabric;
+use selvedge_plan::{Lids, Tables};
 use selvedge_sim::Par;
 use selvedge_types::Lid;
 
@@ -61,6 +61,14 @@ impl Standing {
         self.count(after, &lids, Change::Add);
     }
 
+    /// Dependencies in it, all traffic.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        let mut all = TurnSet::default();
+        self.sets.iter().for_each(|set| all.merge(set));
+        all.len()
+    }
+
     fn empty(fabric: &Fabric, links: Links) -> Self {
         let net = Net::new(fabric, links);
         Self {
@@ -86,27 +94,38 @@ impl Standing {
 
     fn count(&mut self, subject: Subject<'_>, lids: &[Lid], change: Change) {
         let rules = LaneRules::of(subject);
-        let Self { net, layout, counts, sets } = self;
-        follow_all(net, (subject.fabric, subject.lids, subject.tables), &rules, lids, |made| {
-            let traffic = made.traffic as usize;
-            let (pair, bit) = layout.bit(made.turn);
-            let counts = &mut counts[traffic][pair];
-            if counts.is_empty() {
-                counts.resize(layout.words() * 64, 0);
-            }
-            match change {
-                Change::Add => {
-                    counts[bit] += 1;
-                    sets[traffic].insert(layout, made.turn);
+        let Self {
+            net,
+            layout,
+            counts,
+            sets,
+        } = self;
+        follow_all(
+            net,
+            (subject.fabric, subject.lids, subject.tables),
+            &rules,
+            lids,
+            |made| {
+                let traffic = made.traffic as usize;
+                let (pair, bit) = layout.bit(made.turn);
+                let counts = &mut counts[traffic][pair];
+                if counts.is_empty() {
+                    counts.resize(layout.words() * 64, 0);
                 }
-                Change::Remove => {
-                    counts[bit] = counts[bit].saturating_sub(1);
-                    if counts[bit] == 0 {
-                        sets[traffic].clear((pair, bit));
+                match change {
+                    Change::Add => {
+                        counts[bit] += 1;
+                        sets[traffic].insert(layout, made.turn);
+                    }
+                    Change::Remove => {
+                        counts[bit] = counts[bit].saturating_sub(1);
+                        if counts[bit] == 0 {
+                            sets[traffic].clear((pair, bit));
+                        }
                     }
                 }
-            }
-        });
+            },
+        );
     }
 
     /// The turns without those of some LIDs, which must have the entries they were counted with.
@@ -153,6 +172,13 @@ pub fn chunks(lids: usize, par: Par) -> (usize, usize) {
     };
     let length = lids.div_ceil(most).max(1);
     (length, lids.div_ceil(length))
+}
+
+impl PartialEq for Standing {
+    /// Two are equal if they count the same turns on the same cables.
+    fn eq(&self, other: &Self) -> bool {
+        self.net.is_cabled_like(&other.net) && self.counts == other.counts
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -131,7 +131,9 @@ impl<'a> Trial<'a> {
     /// All turns of a step that traffic up to `upto` makes.
     pub fn mixed(&self, segments: &Segments, step: u32, upto: Traffic) -> TurnSet {
         let upto = upto as usize;
-        let alive = segments.iter().filter(|((since, until), _)| (*since..*until).contains(&step));
+        let alive = segments
+            .iter()
+            .filter(|((since, until), _)| (*since..*until).contains(&step));
         let mut set = TurnSet::default();
         for sets in std::iter::once(&self.base).chain(alive.map(|(_, sets)| sets)) {
             sets[..=upto].iter().for_each(|more| set.merge(more));
@@ -184,14 +186,21 @@ impl<'a> Trial<'a> {
 /// Lanes before, and after if they differ.
 fn rules<'a>(subject: Subject<'a>, proposal: &Proposal<'a>) -> LaneRules<'a> {
     let mut rules = LaneRules::of(subject);
-    let new_levels = proposal.service_levels.filter(|&levels| levels != subject.service_levels);
+    let new_levels = proposal
+        .service_levels
+        .filter(|&levels| levels != subject.service_levels);
     rules.levels.extend(new_levels);
-    rules.maps.extend(proposal.sl_to_vl.filter(|&map| map != subject.sl_to_vl));
+    rules
+        .maps
+        .extend(proposal.sl_to_vl.filter(|&map| map != subject.sl_to_vl));
     rules
 }
 
 /// Writes by LID, then step, then switch; those that change nothing left out.
-fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<Lid, Vec<(u32, u32, u8)>>, Vec<PhaseFinding>> {
+fn sorted(
+    subject: Subject<'_>,
+    proposal: &Proposal<'_>,
+) -> Result<BTreeMap<Lid, Vec<(u32, u32, u8)>>, Vec<PhaseFinding>> {
     let mut all: Vec<(Lid, u32, u32, u8)> = Vec::new();
     let mut found = Vec::new();
     let mut refuse = |step: u32, fault| {
@@ -208,11 +217,22 @@ fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<Lid,
     }
     all.sort_unstable();
     all.dedup();
-    for pair in all.windows(2).filter(|p| (p[0].0, p[0].1, p[0].2) == (p[1].0, p[1].1, p[1].2)) {
+    for pair in all
+        .windows(2)
+        .filter(|p| (p[0].0, p[0].1, p[0].2) == (p[1].0, p[1].1, p[1].2))
+    {
         let (lid, number, switch, one) = pair[0];
         let switch = Place::node(subject.fabric, subject.fabric.switches()[SwitchIdx(switch)]);
         let other = pair[1].3;
-        refuse(number, PhaseFault::WrittenTwice { switch, lid, one, other });
+        refuse(
+            number,
+            PhaseFault::WrittenTwice {
+                switch,
+                lid,
+                one,
+                other,
+            },
+        );
     }
     if !found.is_empty() {
         return Err(found);
@@ -223,7 +243,9 @@ fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<Lid,
         let mut now: BTreeMap<u32, u8> = BTreeMap::new();
         let mut writes = Vec::new();
         for &(_, step, switch, egress) in same {
-            let entry = now.entry(switch).or_insert_with(|| subject.tables.get(SwitchIdx(switch), lid));
+            let entry = now
+                .entry(switch)
+                .or_insert_with(|| subject.tables.get(SwitchIdx(switch), lid));
             if *entry != egress {
                 *entry = egress;
                 writes.push((step, switch, egress));
@@ -261,7 +283,9 @@ fn at_rest(subject: Subject<'_>, (net, layout): (&Net, &Layout), lids: &[Lid], p
         let mut sets = ByTraffic::default();
         let lids = &lids[chunk * length..lids.len().min((chunk + 1) * length)];
         let tables = (subject.fabric, subject.lids, subject.tables);
-        follow_all(net, tables, &rules, lids, |made| sets[made.traffic as usize].insert(layout, made.turn));
+        follow_all(net, tables, &rules, lids, |made| {
+            sets[made.traffic as usize].insert(layout, made.turn)
+        });
         sets
     });
     let mut all = ByTraffic::default();

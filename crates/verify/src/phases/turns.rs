@@ -129,7 +129,10 @@ impl<'a> TurnGraph<'a> {
             layout,
             set,
             channels: layout.base.len(),
-            lanes: used.map(|(pair, _)| (pair / LANES).max(pair % LANES) + 1).max().unwrap_or(0),
+            lanes: used
+                .map(|(pair, _)| (pair / LANES).max(pair % LANES) + 1)
+                .max()
+                .unwrap_or(0),
         }
     }
 
@@ -174,7 +177,10 @@ impl<'a> TurnGraph<'a> {
         }
         let left: Vec<bool> = waiting.iter().map(|&n| n > 0).collect();
         let cycle = self.walk_back(&left);
-        let tries = cycle.iter().take(TRIES).filter_map(|&v| self.shortest_through(v, &left));
+        let tries = cycle
+            .iter()
+            .take(TRIES)
+            .filter_map(|&v| self.shortest_through(v, &left));
         let cycle = tries.min_by_key(Vec::len).unwrap_or(cycle);
         let named = |v: usize| ((v / self.channels) as u8, (v % self.channels) as u32);
         Some(cycle.into_iter().map(named).collect())
@@ -258,7 +264,15 @@ mod tests {
             let (before, after) = ((at + 4 - step) % 4, (at + step) % 4);
             let (from, to) = (channel(before, at), channel(at, after));
             let (from_vl, to_vl) = (3, 3);
-            set.insert(&layout, Turn { from, to, from_vl, to_vl });
+            set.insert(
+                &layout,
+                Turn {
+                    from,
+                    to,
+                    from_vl,
+                    to_vl,
+                },
+            );
         }
         let cycle = TurnGraph::new(&layout, &set).cycle();
         assert_eq!(cycle.as_ref().map(Vec::len), want, "{cycle:?}");

@@ -26,7 +26,12 @@ impl Finder<'_> {
     pub fn of_cycle(&self, bad: &Bad) -> Vec<MixedStep> {
         let trial = self.trial;
         let next = bad.cycle.iter().cycle().skip(1);
-        let turns: Vec<Turn> = bad.cycle.iter().zip(next).map(|(&held, &wanted)| turn(held, wanted)).collect();
+        let turns: Vec<Turn> = bad
+            .cycle
+            .iter()
+            .zip(next)
+            .map(|(&held, &wanted)| turn(held, wanted))
+            .collect();
         let mut open: BTreeMap<Turn, Option<MixedStep>> = turns.iter().map(|&turn| (turn, None)).collect();
         let mut missing = open.len();
         // As if the transition ended with this step: the arrays then tell of its window.
@@ -44,21 +49,40 @@ impl Finder<'_> {
             let done = plan.writes.iter().take_while(|write| write.0 <= bad.step).count();
             drift.follow(plan.lid, plan.owner, &plan.writes[..done], waits);
             let counts = |traffic: Traffic| traffic as usize <= bad.traffic as usize;
-            for made in drift.made.iter().filter(|made| made.until > bad.step && counts(made.traffic)) {
+            for made in drift
+                .made
+                .iter()
+                .filter(|made| made.until > bad.step && counts(made.traffic))
+            {
                 if let Some(place @ None) = open.get_mut(&made.turn) {
                     *place = self.step(&drift, &plan, made.turn, (made.traffic, bad.step));
                     missing -= usize::from(place.is_some());
                 }
             }
         }
-        turns.iter().filter_map(|turn| open.get(turn).cloned().flatten()).collect()
+        turns
+            .iter()
+            .filter_map(|turn| open.get(turn).cloned().flatten())
+            .collect()
     }
 
-    fn step(&self, drift: &Drift<'_>, plan: &LidPlan, turn: Turn, (traffic, step): (Traffic, u32)) -> Option<MixedStep> {
+    fn step(
+        &self,
+        drift: &Drift<'_>,
+        plan: &LidPlan,
+        turn: Turn,
+        (traffic, step): (Traffic, u32),
+    ) -> Option<MixedStep> {
         let trial = self.trial;
-        let (held, wanted) = (trial.net.channels[turn.from as usize], trial.net.channels[turn.to as usize]);
+        let (held, wanted) = (
+            trial.net.channels[turn.from as usize],
+            trial.net.channels[turn.to as usize],
+        );
         let first = trial.net.channels[drift.origin(turn.from, traffic) as usize].src;
-        let eras = [era(trial, plan, held.src, held.out, step), era(trial, plan, wanted.src, wanted.out, step)];
+        let eras = [
+            era(trial, plan, held.src, held.out, step),
+            era(trial, plan, wanted.src, wanted.out, step),
+        ];
         Some(MixedStep {
             step: Step {
                 source: self.source(plan, first, traffic),
@@ -71,7 +95,11 @@ impl Finder<'_> {
                     vl: Vl::new(turn.to_vl),
                 },
             },
-            era: if eras.contains(&Era::Ghost) { Era::Ghost } else { eras[1] },
+            era: if eras.contains(&Era::Ghost) {
+                Era::Ghost
+            } else {
+                eras[1]
+            },
         })
     }
 
@@ -83,7 +111,11 @@ impl Finder<'_> {
             node: fabric.switches()[SwitchIdx(switch)],
             port: PortNum::MANAGEMENT,
         };
-        let host = if traffic == Traffic::Hosts { hosts.find(|at| Some(*at) != owner) } else { None };
+        let host = if traffic == Traffic::Hosts {
+            hosts.find(|at| Some(*at) != owner)
+        } else {
+            None
+        };
         Place::port(fabric, host.unwrap_or(port0))
     }
 
@@ -95,7 +127,11 @@ impl Finder<'_> {
     /// A circle in which packets of a LID may go while a step is under way, of this traffic or smaller.
     pub fn of_loop(&self, plan: &LidPlan, step: u32, upto: Traffic) -> Option<PhaseFault> {
         let trial = self.trial;
-        let own = if matches!(plan.owner, Owner::Switch(_)) { Traffic::Switches } else { Traffic::Agents };
+        let own = if matches!(plan.owner, Owner::Switch(_)) {
+            Traffic::Switches
+        } else {
+            Traffic::Agents
+        };
         let mut column: Vec<[u8; 2]> = (0..trial.net.switches)
             .map(|switch| [trial.subject.tables.get(SwitchIdx::from_usize(switch), plan.lid); 2])
             .collect();
@@ -164,7 +200,12 @@ fn circle(net: &Net, column: &[[u8; 2]], starts: impl Iterator<Item = usize>) ->
 }
 
 const fn turn((from_vl, from): (u8, u32), (to_vl, to): (u8, u32)) -> Turn {
-    Turn { from, to, from_vl, to_vl }
+    Turn {
+        from,
+        to,
+        from_vl,
+        to_vl,
+    }
 }
 
 /// When an entry is in force, seen from a step.
@@ -174,7 +215,11 @@ fn era(trial: &Trial<'_>, plan: &LidPlan, switch: u32, entry: u8, step: u32) -> 
     }
     let mut before = trial.subject.tables.get(SwitchIdx(switch), plan.lid);
     let mut written = None;
-    for &(at, _, to) in plan.writes.iter().filter(|(at, place, _)| *place == switch && *at <= step) {
+    for &(at, _, to) in plan
+        .writes
+        .iter()
+        .filter(|(at, place, _)| *place == switch && *at <= step)
+    {
         if at == step {
             written = Some(to);
         } else {

@@ -52,7 +52,10 @@ impl Case<'_> {
             }
             for (worst, classes) in worst.iter_mut().zip(&sum) {
                 let mut turns = Turns::new();
-                for (traffic, more) in [Traffic::Hosts, Traffic::Agents, Traffic::Switches].into_iter().zip(classes) {
+                for (traffic, more) in [Traffic::Hosts, Traffic::Agents, Traffic::Switches]
+                    .into_iter()
+                    .zip(classes)
+                {
                     turns.extend(more);
                     if worst.is_none_or(|worst| traffic < worst) && is_cyclic(&turns) {
                         *worst = Some(traffic);
@@ -123,7 +126,10 @@ impl Case<'_> {
             let enters = is_active(fabric, at) && fabric.node(peer.node).is_switch();
             enters.then_some((at, peer.node, peer.port))
         });
-        let own = fabric.switches().iter().map(move |&node| (PortRef { node, port: zero }, node, zero));
+        let own = fabric
+            .switches()
+            .iter()
+            .map(move |&node| (PortRef { node, port: zero }, node, zero));
         entering.chain(own)
     }
 
@@ -144,12 +150,18 @@ impl Case<'_> {
                 continue;
             }
             let (sent, node, ingress, held) = state;
-            let end = (sent + 1..moments.len()).find(|&t| moments[t].1).unwrap_or(moments.len());
+            let end = (sent + 1..moments.len())
+                .find(|&t| moments[t].1)
+                .unwrap_or(moments.len());
             let switch = self.fabric.switch_index(node).unwrap();
             for (now, moment) in moments.iter().enumerate().take(end).skip(sent) {
-                let Some(port) = PortNum::new(self.entry(moment, switch, lid)) else { continue };
+                let Some(port) = PortNum::new(self.entry(moment, switch, lid)) else {
+                    continue;
+                };
                 let at = PortRef { node, port };
-                let Some(peer) = self.fabric.peer(at).filter(|_| is_active(self.fabric, at)) else { continue };
+                let Some(peer) = self.fabric.peer(at).filter(|_| is_active(self.fabric, at)) else {
+                    continue;
+                };
                 if !self.fabric.node(peer.node).is_switch() {
                     continue;
                 }
@@ -174,7 +186,9 @@ fn is_active(fabric: &Fabric, at: PortRef) -> bool {
 }
 
 fn permutations(writes: &[Write]) -> Vec<Vec<Write>> {
-    let Some((&first, rest)) = writes.split_first() else { return vec![Vec::new()] };
+    let Some((&first, rest)) = writes.split_first() else {
+        return vec![Vec::new()];
+    };
     let mut all = Vec::new();
     for shorter in permutations(rest) {
         for place in 0..=shorter.len() {
