@@ -9,6 +9,7 @@ use selvedge_plan::{ServiceLevels, SlToVl, Tables};
 use selvedge_types::{Idx, Lid, PortNum, Sl, Vl};
 
 use super::net::{Net, Owner, Way};
+use super::trial::Entry;
 use super::turns::Turn;
 use crate::finding::Traffic;
 use crate::subject::Subject;
@@ -63,7 +64,7 @@ impl<'a> LaneRules<'a> {
 }
 
 /// What changes for one LID: (step, switch, entry) by step, then switch. Step 0 is the start and writes nothing.
-pub type Writes = [(u32, u32, u8)];
+pub type Writes = [Entry];
 
 /// A turn, whose traffic makes it, and when it exists.
 #[derive(Clone, Copy, Debug)]

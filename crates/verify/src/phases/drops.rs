@@ -1,10 +1,11 @@
 //! Pairs that lose packets while a transition is under way.
 
-use super::net::{Net, Owner, Way};
-use super::trial::{LidPlan, Trial};
-use crate::finding::Sources;
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::{Idx, Lid};
+
+use super::net::{Net, Owner, Way};
+use super::trial::{Entry, LidPlan, Trial};
+use crate::finding::Sources;
 
 /// What a step costs, in pairs of a source and a LID.
 #[derive(Clone, Debug, Default)]
@@ -16,9 +17,6 @@ pub struct Drops {
     /// LIDs of the live pairs, with the first switch whose sources are hit.
     pub examples: Vec<(Lid, u32)>,
 }
-
-/// (step, switch, entry)
-type Entry = (u32, u32, u8);
 
 /// What all steps cost, the start first, and the pairs that have a way before and none after.
 pub fn drops(trial: &Trial<'_>, examples_max: usize) -> (Vec<Drops>, Sources) {

@@ -15,6 +15,9 @@ use super::{PhaseOptions, Proposal, Write};
 use crate::finding::{Place, Severity, Traffic};
 use crate::subject::Subject;
 
+/// A written entry of some LID: (step, switch, egress port).
+pub type Entry = (u32, u32, u8);
+
 /// One LID and what happens to it.
 #[derive(Clone, Debug)]
 pub struct LidPlan {
@@ -23,7 +26,7 @@ pub struct LidPlan {
     /// Whose it is.
     pub owner: Owner,
     /// Entries by (step, switch).
-    pub writes: Vec<(u32, u32, u8)>,
+    pub writes: Vec<Entry>,
 }
 
 /// Turns of the LIDs that change, by first step and the step that ends them.
@@ -200,7 +203,7 @@ fn rules<'a>(subject: Subject<'a>, proposal: &Proposal<'a>) -> LaneRules<'a> {
 fn sorted(
     subject: Subject<'_>,
     proposal: &Proposal<'_>,
-) -> Result<BTreeMap<Lid, Vec<(u32, u32, u8)>>, Vec<PhaseFinding>> {
+) -> Result<BTreeMap<Lid, Vec<Entry>>, Vec<PhaseFinding>> {
     let mut all: Vec<(Lid, u32, u32, u8)> = Vec::new();
     let mut found = Vec::new();
     let mut refuse = |step: u32, fault| {
@@ -237,7 +240,7 @@ fn sorted(
     if !found.is_empty() {
         return Err(found);
     }
-    let mut by_lid: BTreeMap<Lid, Vec<(u32, u32, u8)>> = BTreeMap::new();
+    let mut by_lid: BTreeMap<Lid, Vec<Entry>> = BTreeMap::new();
     for same in all.chunk_by(|a, b| a.0 == b.0) {
         let lid = same[0].0;
         let mut now: BTreeMap<u32, u8> = BTreeMap::new();
