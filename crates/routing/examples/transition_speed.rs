@@ -76,32 +76,59 @@ fn measure(spec: &str, mut fabric: Fabric) {
                 Ok(proof) => {
                     let f = &proof.figures;
                     let waits = (&f.waits, &f.waits_spare);
-                    format!("proved, {} LIDs, {} entries, ghosts {}, waits {waits:?}", f.lids, f.entries, f.ghosts_max)
+                    format!(
+                        "proved, {} LIDs, {} entries, ghosts {}, waits {waits:?}",
+                        f.lids, f.entries, f.ghosts_max
+                    )
                 }
                 Err(refusal) => refusal.to_string(),
             };
         }
         println!("{spec}: {what} {:?}: {said}", best.unwrap_or_default());
     };
-    let at_once = |writes: Vec<Write>| PhaseStep { wait_before_ns: 0, writes };
+    let at_once = |writes: Vec<Write>| PhaseStep {
+        wait_before_ns: 0,
+        writes,
+    };
     for (name, nth) in [("first cable", 0), ("last cable", usize::MAX)] {
         let mut damaged = fabric.clone();
-        let cables: Vec<_> = damaged.links().filter(|link| between_switches(&fabric, link.a)).collect();
+        let cables: Vec<_> = damaged
+            .links()
+            .filter(|link| between_switches(&fabric, link.a))
+            .collect();
         let cable = cables[nth.min(cables.len() - 1)];
         for at in [cable.a, cable.b] {
             set(&mut damaged, at, PortState::Down);
         }
-        let Ok(repaired) = route(&damaged, Engine::FatTree) else { continue };
-        let subject = Subject { fabric: &damaged, ..in_force };
+        let Ok(repaired) = route(&damaged, Engine::FatTree) else {
+            continue;
+        };
+        let subject = Subject {
+            fabric: &damaged,
+            ..in_force
+        };
         let writes = differences(&lids, &tables, &repaired);
         let ends = [cable.a.node, cable.b.node].map(|node| fabric.switch_index(node));
         let (last, first): (Vec<Write>, Vec<Write>) = writes.iter().partition(|w| ends.contains(&Some(w.switch)));
-        try_it(&format!("{name} at once"), subject, Some(&standing), vec![at_once(writes)]);
-        try_it(&format!("{name} in two"), subject, Some(&standing), vec![at_once(first), at_once(last)]);
+        try_it(
+            &format!("{name} at once"),
+            subject,
+            Some(&standing),
+            vec![at_once(writes)],
+        );
+        try_it(
+            &format!("{name} in two"),
+            subject,
+            Some(&standing),
+            vec![at_once(first), at_once(last)],
+        );
     }
     let writes = differences(&lids, &tables, &updn);
     let dropped = writes.iter().map(|&w| Write { egress: 255, ..w }).collect();
-    let after = PhaseStep { wait_before_ns: 1, writes: writes.clone() };
+    let after = PhaseStep {
+        wait_before_ns: 1,
+        writes: writes.clone(),
+    };
     try_it("updn at once", in_force, None, vec![at_once(writes)]);
     try_it("updn, drop first, wait", in_force, None, vec![at_once(dropped), after]);
 }

@@ -25,6 +25,7 @@
 //! table look-ups; `cargo run --release -p selvedge-verify --example judge_speed` says what that takes.
 
 mod cdg;
+pub mod disjoint;
 mod figures;
 mod finding;
 mod ground;

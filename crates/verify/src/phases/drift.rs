@@ -45,6 +45,13 @@ impl<'a> LaneRules<'a> {
         levels
     }
 
+    /// The lane of a level on every hop, if that is one.
+    fn only(&self, sl: Sl) -> Option<u8> {
+        let [map] = self.maps[..] else { return None };
+        let vl = map.default[usize::from(sl.get())];
+        (map.exceptions.is_empty() && vl != Vl::MANAGEMENT).then(|| vl.get())
+    }
+
     /// Lanes a hop may get; a lane that packets are dropped on is none.
     #[inline]
     fn for_each_lane(&self, switch: usize, ingress: u8, egress: u8, sl: Sl, mut f: impl FnMut(u8)) {
@@ -89,18 +96,21 @@ pub struct Drift<'a> {
     column: Vec<u8>,
     /// What the step writes; the same where it writes nothing.
     written: Vec<u8>,
-    /// Lanes of each channel on which packets may be, by sender.
-    lanes: [Vec<u16>; 2],
+    /// Lanes of each channel on which packets may be: hosts' in the lower half, switches' in the upper.
+    lanes: Vec<u32>,
     /// The channel from which each was entered first, by sender.
     before: [Vec<u32>; 2],
     reached: Vec<u32>,
     /// Channels to go on from: channel, lane, senders.
     open: Vec<(u32, u8, u8)>,
-    /// Where the owner's host hangs, if it is one.
+    /// The owner and the switch it hangs on, if it is a host.
+    owner_host: Option<u32>,
     owner_leaf: Option<u32>,
     owner_switch: Option<u32>,
     to_host: bool,
     sl: Sl,
+    /// The lane everywhere, if there is only one.
+    only: Option<u8>,
     span: (u32, u32),
     /// What was found.
     pub made: Vec<Made>,
@@ -116,14 +126,16 @@ impl<'a> Drift<'a> {
             rules,
             column: vec![0; net.switches],
             written: vec![0; net.switches],
-            lanes: [vec![0; channels], vec![0; channels]],
+            lanes: vec![0; channels],
             before: [vec![SOURCE; channels], vec![SOURCE; channels]],
             reached: Vec::new(),
             open: Vec::new(),
+            owner_host: None,
             owner_leaf: None,
             owner_switch: None,
             to_host: false,
             sl: Sl::default(),
+            only: None,
             span: (0, 0),
             made: Vec::new(),
         }
@@ -132,13 +144,17 @@ impl<'a> Drift<'a> {
     /// Follows a LID through all steps; `waits[k]`: all packets have drained before step k.
     pub fn follow(&mut self, lid: Lid, owner: Owner, writes: &Writes, waits: &[bool]) {
         self.made.clear();
-        (self.owner_leaf, self.owner_switch, self.to_host) = match owner {
-            Owner::Host(_, leaf) => (Some(leaf), None, true),
-            Owner::Switch(switch) => (None, Some(switch), false),
-            Owner::Nobody => (None, None, true),
+        let switch;
+        (self.owner_host, self.owner_leaf, switch) = match owner {
+            Owner::Host(host, leaf) => (Some(host), Some(leaf), None),
+            Owner::Switch(switch) => (None, None, Some(switch)),
+            Owner::Nobody => (None, None, None),
         };
+        self.owner_switch = switch;
+        self.to_host = switch.is_none();
         for sl in self.rules.levels_to(lid) {
             self.sl = sl;
+            self.only = self.rules.only(sl);
             self.load(lid);
             self.through(writes, waits);
         }
@@ -177,10 +193,7 @@ impl<'a> Drift<'a> {
 
     fn clear(&mut self) {
         for channel in self.reached.drain(..) {
-            for sender in [HOSTS, SWITCHES] {
-                self.lanes[sender][channel as usize] = 0;
-                self.before[sender][channel as usize] = SOURCE;
-            }
+            self.lanes[channel as usize] = 0;
         }
     }
 
@@ -206,11 +219,13 @@ impl<'a> Drift<'a> {
             self.send(switch, entry);
             let net = self.net;
             for &channel in net.entering(switch) {
-                let on = |sender: usize| self.lanes[sender][channel as usize];
-                let (hosts, switches) = (on(HOSTS), on(SWITCHES));
-                for vl in (0..16).filter(|vl| (hosts | switches) >> vl & 1 == 1) {
-                    let senders = (hosts >> vl & 1) | (switches >> vl & 1) << 1;
-                    self.turn(channel, vl, senders as u8, entry);
+                let lanes = self.lanes[channel as usize];
+                let mut any = (lanes | lanes >> 16) & 0xffff;
+                while any != 0 {
+                    let vl = any.trailing_zeros();
+                    any &= any - 1;
+                    let senders = (lanes >> vl & 1) | (lanes >> (vl + 16) & 1) << 1;
+                    self.turn(channel, vl as u8, senders as u8, entry);
                 }
             }
         }
@@ -244,44 +259,50 @@ impl<'a> Drift<'a> {
         let (net, rules, sl) = (self.net, self.rules, self.sl);
         let is_owner = |place: Option<u32>| place == Some(switch as u32);
         let hosts = net.hosts_of(switch);
-        let senders = hosts.len() - usize::from(is_owner(self.owner_leaf));
-        if senders > 0 {
-            // Where the owner is one of several, its port may have a table of its own; it never sends to itself, but
-            // a table for one port of a leaf is too rare to look for.
-            let alike = rules.maps.iter().all(|map| map.exceptions.is_empty());
-            for host in hosts.iter().take(if alike { 1 } else { hosts.len() }) {
+        let has_host = hosts.len() > usize::from(is_owner(self.owner_leaf));
+        let has_own = !is_owner(self.owner_switch);
+        if let Some(vl) = self.only {
+            let senders = u8::from(has_host) << HOSTS | u8::from(has_own) << SWITCHES;
+            self.reach(SOURCE, channel, vl, senders);
+            return;
+        }
+        if has_host {
+            let others = (net.first_host(switch)..).zip(hosts);
+            let owner = self.owner_host;
+            for (_, host) in others.filter(|(number, _)| owner != Some(*number)) {
                 rules.for_each_lane(switch, host.port, entry, sl, |vl| {
-                    self.reach(SOURCE, channel, vl, 1 << HOSTS)
+                    self.reach(SOURCE, channel, vl, 1 << HOSTS);
                 });
             }
         }
-        if !is_owner(self.owner_switch) {
+        if has_own {
             rules.for_each_lane(switch, 0, entry, sl, |vl| {
-                self.reach(SOURCE, channel, vl, 1 << SWITCHES)
+                self.reach(SOURCE, channel, vl, 1 << SWITCHES);
             });
         }
     }
 
+    #[inline]
     fn reach(&mut self, from: u32, channel: u32, vl: u8, senders: u8) {
         let at = channel as usize;
-        let mut new = 0;
-        for sender in [HOSTS, SWITCHES] {
-            let is_new = senders >> sender & 1 == 1 && self.lanes[sender][at] >> vl & 1 == 0;
-            if !is_new {
-                continue;
-            }
-            if self.lanes[HOSTS][at] | self.lanes[SWITCHES][at] == 0 {
-                self.reached.push(channel);
-            }
-            if self.lanes[sender][at] == 0 {
+        let senders = u32::from(senders);
+        let asked = ((senders & 1) | (senders & 2) << 15) << vl;
+        let known = self.lanes[at];
+        let new = asked & !known;
+        if new == 0 {
+            return;
+        }
+        if known == 0 {
+            self.reached.push(channel);
+        }
+        for (sender, half) in [(HOSTS, 0xffff), (SWITCHES, 0xffff_0000)] {
+            if new & half != 0 && known & half == 0 {
                 self.before[sender][at] = from;
             }
-            self.lanes[sender][at] |= 1 << vl;
-            new |= 1 << sender;
         }
-        if new != 0 {
-            self.open.push((channel, vl, new));
-        }
+        self.lanes[at] = known | new;
+        let new = (new >> vl & 1) | (new >> (vl + 16) & 1) << 1;
+        self.open.push((channel, vl, new as u8));
     }
 
     fn spread(&mut self) {
@@ -307,6 +328,22 @@ impl<'a> Drift<'a> {
             (_, false) => Traffic::Switches,
         };
         let (rules, sl, (since, until)) = (self.rules, self.sl, self.span);
+        if let Some(to_vl) = self.only {
+            let turn = Turn {
+                from,
+                to,
+                from_vl,
+                to_vl,
+            };
+            self.made.push(Made {
+                turn,
+                traffic,
+                since,
+                until,
+            });
+            self.reach(from, to, to_vl, senders);
+            return;
+        }
         rules.for_each_lane(held.dst as usize, held.into, entry, sl, |to_vl| {
             let turn = Turn {
                 from,

@@ -33,7 +33,7 @@
 
 mod drift;
 mod drops;
-mod net;
+pub(crate) mod net;
 mod report;
 mod standing;
 mod trial;
@@ -54,7 +54,7 @@ pub use standing::Standing;
 
 use crate::finding::{Place, Severity, Traffic};
 use crate::subject::Subject;
-use trial::{Bad, Trial};
+use trial::{Bad, Segments, Trial};
 use witness::Finder;
 
 /// One forwarding entry to be written.
@@ -179,13 +179,14 @@ pub fn prove<'a>(
 ) -> Result<TransitionProof, Box<TransitionRefusal>> {
     let trial = Trial::new(in_force, standing, proposal, options).map_err(refusal)?;
     let (waits, short) = declared(proposal, options);
-    let bad = trial.audit(&waits, Traffic::Switches);
+    let segments = trial.segments(&waits);
+    let bad = trial.audit_segments(&segments, &waits, Traffic::Switches);
     let findings = findings(&trial, &waits, &bad, options);
     if findings.first().is_some_and(|first| first.severity == Severity::Error) {
         return Err(refusal(findings));
     }
     Ok(TransitionProof {
-        figures: figures(&trial, (&waits, short), proposal, options),
+        figures: figures(&trial, &segments, (&waits, short), proposal, options),
         warnings: findings,
     })
 }
@@ -291,17 +292,17 @@ fn findings(trial: &Trial<'_>, waits: &[bool], bad: &[Bad], options: &PhaseOptio
 
 fn figures(
     trial: &Trial<'_>,
+    segments: &Segments,
     (waits, waits_short): (&[bool], Vec<u32>),
     proposal: &Proposal<'_>,
     options: &PhaseOptions,
 ) -> TransitionFigures {
     let place = |switch: u32| Place::node(trial.subject.fabric, trial.subject.fabric.switches()[SwitchIdx(switch)]);
-    let segments = trial.segments(waits);
     // With a wait before every step there are no ghosts.
     let fresh = (trial.steps > 2).then(|| trial.segments(&vec![true; trial.steps as usize]));
     let (drops, lost) = drops::drops(trial, options.listed_max);
     let step = |(number, drops): (u32, drops::Drops)| {
-        let turns = trial.mixed(&segments, number, Traffic::Switches).len();
+        let turns = trial.mixed(segments, number, Traffic::Switches).len();
         let fresh = fresh
             .as_ref()
             .map(|fresh| trial.mixed(fresh, number, Traffic::Switches).len());

@@ -190,6 +190,11 @@ impl Net {
         &self.entering[self.first_in[switch] as usize..self.first_in[switch + 1] as usize]
     }
 
+    /// Number of a switch's first host.
+    pub fn first_host(&self, switch: usize) -> u32 {
+        self.first_host[switch]
+    }
+
     /// Hosts of a switch.
     pub fn hosts_of(&self, switch: usize) -> &[Host] {
         &self.hosts[self.first_host[switch] as usize..self.first_host[switch + 1] as usize]

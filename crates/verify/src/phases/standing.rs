@@ -131,20 +131,22 @@ impl Standing {
     /// The turns without those of some LIDs, which must have the entries they were counted with.
     pub(super) fn without(&self, subject: Subject<'_>, lids: &[Lid]) -> ByTraffic {
         let rules = LaneRules::of(subject);
-        let mut gone: Vec<(usize, (usize, usize))> = Vec::new();
+        let mut left = self.sets.clone();
+        // Memory that is not touched costs nothing.
+        let mut gone: [Vec<Vec<u32>>; 3] = core::array::from_fn(|_| vec![Vec::new(); LANES * LANES]);
         let tables = (subject.fabric, subject.lids, subject.tables);
         follow_all(&self.net, tables, &rules, lids, |made| {
-            gone.push((made.traffic as usize, self.layout.bit(made.turn)));
-        });
-        gone.sort_unstable();
-        let mut left = self.sets.clone();
-        for same in gone.chunk_by(|a, b| a == b) {
-            let (traffic, (pair, bit)) = same[0];
-            let counted = self.counts[traffic][pair].get(bit).copied().unwrap_or(0);
-            if counted as usize <= same.len() {
+            let traffic = made.traffic as usize;
+            let (pair, bit) = self.layout.bit(made.turn);
+            let gone = &mut gone[traffic][pair];
+            if gone.is_empty() {
+                *gone = vec![0; self.layout.words() * 64];
+            }
+            gone[bit] += 1;
+            if self.counts[traffic][pair].get(bit) == Some(&gone[bit]) {
                 left[traffic].clear((pair, bit));
             }
-        }
+        });
         left
     }
 }

@@ -154,13 +154,17 @@ impl<'a> Trial<'a> {
     ///
     /// Turns only come until a wait, so where the last step before it has no cycle none has.
     pub fn audit(&self, waits: &[bool], upto: Traffic) -> Vec<Bad> {
-        let segments = self.segments(waits);
+        self.audit_segments(&self.segments(waits), waits, upto)
+    }
+
+    /// The same with the segments of these waits.
+    pub fn audit_segments(&self, segments: &Segments, waits: &[bool], upto: Traffic) -> Vec<Bad> {
         let mut found = Vec::new();
         let mut first = 0;
         while first < self.steps {
             let next = (first + 1..self.steps).find(|&step| waits[step as usize]);
             let end = next.unwrap_or(self.steps);
-            self.audit_window(&segments, (first, end), upto, &mut found);
+            self.audit_window(segments, (first, end), upto, &mut found);
             first = end;
         }
         found
@@ -200,10 +204,7 @@ fn rules<'a>(subject: Subject<'a>, proposal: &Proposal<'a>) -> LaneRules<'a> {
 }
 
 /// Writes by LID, then step, then switch; those that change nothing left out.
-fn sorted(
-    subject: Subject<'_>,
-    proposal: &Proposal<'_>,
-) -> Result<BTreeMap<Lid, Vec<Entry>>, Vec<PhaseFinding>> {
+fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<Lid, Vec<Entry>>, Vec<PhaseFinding>> {
     let mut all: Vec<(Lid, u32, u32, u8)> = Vec::new();
     let mut found = Vec::new();
     let mut refuse = |step: u32, fault| {
