@@ -12,7 +12,7 @@ use selvedge_sim::{Par, Seed};
 use selvedge_topology::Spec;
 use selvedge_types::{Lid, LidRange, PortState};
 use selvedge_verify::Subject;
-use selvedge_verify::phases::{Links, PhaseOptions, PhaseStep, Proposal, Standing, Write, prove};
+use selvedge_verify::phases::{Links, PhaseOptions, PhaseStep, Proposal, StandingTurns, Write, prove};
 
 fn main() {
     let mut specs: Vec<String> = std::env::args().skip(1).collect();
@@ -53,14 +53,14 @@ fn measure(spec: &str, mut fabric: Fabric) {
     let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
     let in_force = Subject::tables(&fabric, &lids, &tables, &levels, &lanes);
     let start = Instant::now();
-    let standing = Standing::new(in_force, Links::Trained, Par::Sequential);
+    let standing = StandingTurns::new(in_force, Links::Trained, Par::Sequential);
     println!("{spec}: standing {:?}, {} turns", start.elapsed(), standing.turns());
     let options = PhaseOptions {
         links: Links::Trained,
         drain_ns: Some(1),
         ..PhaseOptions::default()
     };
-    let try_it = |what: &str, subject: Subject<'_>, standing: Option<&Standing>, steps: Vec<PhaseStep>| {
+    let try_it = |what: &str, subject: Subject<'_>, standing: Option<&StandingTurns>, steps: Vec<PhaseStep>| {
         let proposal = Proposal {
             steps,
             ..Proposal::default()

@@ -11,7 +11,7 @@ use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_types::{Lid, PortNum, Sl, Vl};
 use selvedge_verify::phases::{
-    Links, PhaseFault, PhaseFinding, PhaseOptions, PhaseStep, Proposal, Standing, Write, needs_wait, prove,
+    Links, PhaseFault, PhaseFinding, PhaseOptions, PhaseStep, Proposal, StandingTurns, Write, needs_wait, prove,
 };
 use selvedge_verify::{Severity, Sources, Subject, Traffic};
 
@@ -376,8 +376,8 @@ fn standing_graphs_change_nothing() {
         let mut rng = Seed(32).nth(number).rng();
         let case = random_case(&mut rng);
         let plain = prove(case.subject(), None, &case.proposal(), &options());
-        let standing = Standing::new(case.subject(), Links::Active, Par::Sequential);
-        assert!(standing == Standing::new(case.subject(), Links::Active, Par::Rayon));
+        let standing = StandingTurns::new(case.subject(), Links::Active, Par::Sequential);
+        assert!(standing == StandingTurns::new(case.subject(), Links::Active, Par::Rayon));
         assert_eq!(
             prove(case.subject(), Some(&standing), &case.proposal(), &options()),
             plain,
@@ -406,7 +406,7 @@ fn standing_graphs_change_nothing() {
         };
         let mut moved = standing.clone();
         moved.replace(case.subject(), after, &lids);
-        let built = Standing::new(after, Links::Active, Par::Sequential);
+        let built = StandingTurns::new(after, Links::Active, Par::Sequential);
         let none = Proposal::default();
         assert_eq!(
             prove(after, Some(&moved), &none, &options()),

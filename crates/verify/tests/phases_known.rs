@@ -8,8 +8,8 @@ use selvedge_plan::{Installed, Lids, ServiceLevels, SlToVl, Tables, changes};
 use selvedge_sim::Par;
 use selvedge_types::{Lid, PortState, Sl};
 use selvedge_verify::phases::{
-    Era, Links, PhaseFault, PhaseOptions, PhaseStep, Proposal, Standing, TransitionProof, TransitionRefusal, Write,
-    drain_bound_ns, needs_wait, prove,
+    Era, Links, PhaseFault, PhaseOptions, PhaseStep, Proposal, StandingTurns, TransitionProof, TransitionRefusal,
+    Write, drain_bound_ns, needs_wait, prove,
 };
 use selvedge_verify::{Severity, Sources, Subject, Traffic};
 
@@ -373,7 +373,7 @@ fn dead_links_carry_nothing() {
     };
     let whole = Bench::new(build(false), support::minhop);
     assert!(whole.prove(Vec::new()).is_err());
-    let standing = Standing::new(whole.subject(), Links::Active, Par::Sequential);
+    let standing = StandingTurns::new(whole.subject(), Links::Active, Par::Sequential);
     let damaged = Bench {
         fabric: build(true),
         ..whole

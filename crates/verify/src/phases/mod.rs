@@ -29,7 +29,7 @@
 //!
 //! # Cost
 //! The LIDs that change are followed once per wait, and once per step where they are written; the graph of all turns
-//! is sorted once per wait. With a [`Standing`] graph no other LID is looked at.
+//! is sorted once per wait. With a [`StandingTurns`] graph no other LID is looked at.
 
 mod drift;
 mod drops;
@@ -50,7 +50,7 @@ pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
     TransitionRefusal,
 };
-pub use standing::Standing;
+pub use standing::StandingTurns;
 
 use crate::finding::{Place, Severity, Traffic};
 use crate::subject::Subject;
@@ -173,7 +173,7 @@ fn strict(options: &PhaseOptions) -> Traffic {
 /// A refusal, if some step can deadlock or make packets go round, or does not say what it writes.
 pub fn prove<'a>(
     in_force: Subject<'a>,
-    standing: Option<&Standing>,
+    standing: Option<&StandingTurns>,
     proposal: &Proposal<'a>,
     options: &PhaseOptions,
 ) -> Result<TransitionProof, Box<TransitionRefusal>> {
@@ -198,7 +198,7 @@ pub fn prove<'a>(
 /// A refusal, if some step cannot be proved even after a wait.
 pub fn needs_wait<'a>(
     in_force: Subject<'a>,
-    standing: Option<&Standing>,
+    standing: Option<&StandingTurns>,
     proposal: &Proposal<'a>,
     options: &PhaseOptions,
 ) -> Result<Vec<u32>, Box<TransitionRefusal>> {

@@ -27,14 +27,14 @@ pub const CHUNKS: usize = 8;
 /// fabric that is cabled anew needs a new one. Memory: four bytes per turn that the switches could make (ingress
 /// cable, egress cable) and pair of lanes in use.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct StandingTurns {
     pub(super) net: Net,
     layout: Layout,
     counts: [Vec<Vec<u32>>; 3],
     pub(super) sets: ByTraffic,
 }
 
-impl Standing {
+impl StandingTurns {
     /// Follows all LIDs of a subject.
     #[must_use]
     pub fn new(subject: Subject<'_>, links: Links, par: Par) -> Self {
@@ -176,7 +176,7 @@ pub fn chunks(lids: usize, par: Par) -> (usize, usize) {
     (length, lids.div_ceil(length))
 }
 
-impl PartialEq for Standing {
+impl PartialEq for StandingTurns {
     /// Two are equal if they count the same turns on the same cables.
     fn eq(&self, other: &Self) -> bool {
         self.net.is_cabled_like(&other.net) && self.counts == other.counts

@@ -9,7 +9,7 @@ use selvedge_types::{Idx, Lid};
 use super::drift::{Drift, LaneRules};
 use super::net::{Net, Owner};
 use super::report::{PhaseFault, PhaseFinding};
-use super::standing::{ByTraffic, Standing, TRAFFIC, chunks, follow_all};
+use super::standing::{ByTraffic, StandingTurns, TRAFFIC, chunks, follow_all};
 use super::turns::{Layout, TurnGraph, TurnSet, Vertex};
 use super::{PhaseOptions, Proposal, Write};
 use crate::finding::{Place, Severity, Traffic};
@@ -69,7 +69,7 @@ impl<'a> Trial<'a> {
     /// Reads a proposal. What it says must make sense: every write somewhere, none twice.
     pub fn new(
         subject: Subject<'a>,
-        standing: Option<&Standing>,
+        standing: Option<&StandingTurns>,
         proposal: &Proposal<'a>,
         options: &PhaseOptions,
     ) -> Result<Self, Vec<PhaseFinding>> {
@@ -264,7 +264,7 @@ fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<Lid,
 
 /// LIDs that are to be followed anew although none of their entries changes: other lanes, or links that went down
 /// since the standing turns were counted.
-fn touched(subject: Subject<'_>, net: &Net, rules: &LaneRules<'_>, standing: Option<&Standing>) -> BTreeSet<Lid> {
+fn touched(subject: Subject<'_>, net: &Net, rules: &LaneRules<'_>, standing: Option<&StandingTurns>) -> BTreeSet<Lid> {
     let all = || subject.lids.by_lid().map(|(lid, _)| lid);
     if rules.maps.len() > 1 {
         return all().collect();
