@@ -352,20 +352,14 @@ mod tests {
             let mut rng = Seed(40).nth(case).rng();
             let count = 1 + rng.below(11) as usize;
             let density = rng.below(11);
-            let mut clashes = vec![vec![false; count]; count];
-            for a in 0..count {
-                for b in a + 1..count {
-                    let clash = rng.below(10) < density;
-                    clashes[a][b] = clash;
-                    clashes[b][a] = clash;
-                }
-            }
+            let drawn: Vec<bool> = (0..count * count).map(|_| rng.below(10) < density).collect();
+            let clashes = |a: usize, b: usize| a != b && drawn[a.min(b) * count + a.max(b)];
             let fits = |set: u32| {
                 let has = |way: usize| set >> way & 1 == 1;
-                (0..count).all(|a| (0..count).all(|b| !(has(a) && has(b) && clashes[a][b])))
+                (0..count).all(|a| (0..count).all(|b| !(has(a) && has(b) && clashes(a, b))))
             };
             let best = (0..1_u32 << count).filter(|&set| fits(set)).map(u32::count_ones).max();
-            let (found, is_exact) = largest(count, |a, b| clashes[a][b]);
+            let (found, is_exact) = largest(count, clashes);
             assert_eq!(Some(found.len() as u32), best, "case {case}");
             assert!(is_exact && fits(found.iter().fold(0, |set, way| set | 1 << way)));
         }

@@ -6,12 +6,13 @@ mod timeline;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
 use selvedge_sim::{Par, Rng, Seed};
-use selvedge_types::{Lid, PortNum, Sl, Vl};
+use selvedge_types::{Lid, PortNum, PortState, Sl, Vl};
 use selvedge_verify::phases::{
     Links, PhaseFault, PhaseFinding, PhaseOptions, PhaseStep, Proposal, StandingTurns, Write, needs_wait, prove,
+    prove_quickly,
 };
 use selvedge_verify::{Severity, Sources, Subject, Traffic};
 
@@ -415,6 +416,45 @@ fn standing_graphs_change_nothing() {
         assert_eq!(moved.turns(), built.turns(), "case {number}");
     }
     assert!(proved > 500, "{proved}");
+}
+
+/// A cable between switches goes down.
+fn lose_a_link(fabric: &mut Fabric, which: usize) {
+    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
+    let links = fabric.links().filter(|link| is_switch(link.a) && is_switch(link.b));
+    let links: Vec<_> = links.collect();
+    if links.is_empty() {
+        return;
+    }
+    let link = links[which % links.len()];
+    for at in [link.a, link.b] {
+        let port = fabric.port(at).unwrap().clone();
+        let state = PortState::Down;
+        fabric.set_port(at, LinkState { state, ..port.link }, port.settings);
+    }
+}
+
+/// What is proved quickly is safe whatever the waits, and most of what is safe without waits is proved quickly.
+#[test]
+fn quick_proofs_hold() {
+    let (mut quick, mut safe) = (0, 0);
+    for number in 0..20_000 {
+        let mut case = random_case(&mut Seed(34).nth(number).rng());
+        case.levels[1] = case.levels[0].clone();
+        case.maps = [0, 1].map(|_| SlToVl::modulo(1 + (number % 2) as u8));
+        case.steps.iter_mut().for_each(|step| step.0 = false);
+        let standing = StandingTurns::new(case.subject(), Links::Active, Par::Sequential);
+        if number % 3 == 0 {
+            lose_a_link(&mut case.fabric, number as usize / 3);
+        }
+        let is_quick = prove_quickly(case.subject(), &standing, &case.proposal(), &options()).is_some();
+        let is_safe = found(&case).is_empty();
+        assert!(is_safe || !is_quick, "case {number}");
+        quick += u32::from(is_quick);
+        safe += u32::from(is_safe);
+    }
+    println!("{quick} quickly, {safe} safe");
+    assert!(safe > 8_000 && quick * 10 > safe * 9, "{quick} of {safe}");
 }
 
 /// Pairs that may lose packets: those that do with some of the step's entries written and some not.

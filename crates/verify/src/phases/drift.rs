@@ -46,7 +46,7 @@ impl<'a> LaneRules<'a> {
     }
 
     /// The lane of a level on every hop, if that is one.
-    fn only(&self, sl: Sl) -> Option<u8> {
+    pub fn only(&self, sl: Sl) -> Option<u8> {
         let [map] = self.maps[..] else { return None };
         let vl = map.default[usize::from(sl.get())];
         (map.exceptions.is_empty() && vl != Vl::MANAGEMENT).then(|| vl.get())

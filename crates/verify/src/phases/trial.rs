@@ -191,7 +191,7 @@ impl<'a> Trial<'a> {
 }
 
 /// Lanes before, and after if they differ.
-fn rules<'a>(subject: Subject<'a>, proposal: &Proposal<'a>) -> LaneRules<'a> {
+pub fn rules<'a>(subject: Subject<'a>, proposal: &Proposal<'a>) -> LaneRules<'a> {
     let mut rules = LaneRules::of(subject);
     let new_levels = proposal
         .service_levels
@@ -204,7 +204,7 @@ fn rules<'a>(subject: Subject<'a>, proposal: &Proposal<'a>) -> LaneRules<'a> {
 }
 
 /// Writes by LID, then step, then switch; those that change nothing left out.
-fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<Lid, Vec<Entry>>, Vec<PhaseFinding>> {
+pub fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<Lid, Vec<Entry>>, Vec<PhaseFinding>> {
     let mut all: Vec<(Lid, u32, u32, u8)> = Vec::new();
     let mut found = Vec::new();
     let mut refuse = |step: u32, fault| {

@@ -86,6 +86,20 @@ impl TurnSet {
         }
     }
 
+    /// Takes out every turn from or to a channel.
+    pub fn remove_channel(&mut self, layout: &Layout, net: &Net, channel: u32) {
+        let rows = layout.rows[channel as usize] as usize..layout.rows[channel as usize + 1] as usize;
+        let switch = net.channels[channel as usize].src as usize;
+        let base = net.first_out(switch);
+        for pair in self.pairs.iter_mut().filter(|pair| !pair.is_empty()) {
+            pair[rows.clone()].fill(0);
+            for &before in net.entering(switch) {
+                let bit = layout.rows[before as usize] as usize * 64 + (channel - base) as usize;
+                pair[bit / 64] &= !(1 << (bit % 64));
+            }
+        }
+    }
+
     fn pair(&mut self, pair: usize, words: usize) -> &mut Vec<u64> {
         if self.pairs.is_empty() {
             self.pairs = vec![Vec::new(); LANES * LANES];

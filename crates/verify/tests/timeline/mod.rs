@@ -25,6 +25,8 @@ pub struct Case<'a> {
 /// An egress port on a lane.
 type Held = (PortRef, u8);
 type Turns = BTreeSet<(Held, Held)>;
+/// One LID at a moment: the step, whether packets have drained before, and all entries.
+type Column = (usize, bool, Vec<u8>);
 /// One moment: the step, true if packets have drained before, and the entries that differ from the start.
 type Moment = (usize, bool, BTreeMap<(SwitchIdx, Lid), u8>);
 
@@ -32,7 +34,7 @@ impl Case<'_> {
     /// For each step, the start first, the smallest traffic that can deadlock in it.
     pub fn verdicts(&self) -> Vec<Option<Traffic>> {
         let mut worst = vec![None; self.steps.len() + 1];
-        let mut known: BTreeMap<(Lid, Vec<(usize, bool, Vec<u8>)>), Vec<[Turns; 3]>> = BTreeMap::new();
+        let mut known: BTreeMap<(Lid, Vec<Column>), Vec<[Turns; 3]>> = BTreeMap::new();
         let mut seen = BTreeSet::new();
         for moments in self.orders() {
             let mut sum: Vec<[Turns; 3]> = vec![<[Turns; 3]>::default(); worst.len()];
