@@ -84,7 +84,10 @@ fn tops(fabric: &Fabric) -> Vec<Guid> {
     let level = |name: &str| name.split("-L").nth(1).and_then(|rest| rest[..1].parse::<u32>().ok());
     let nodes = || fabric.switches().iter().map(|&n| fabric.node(n));
     let top = nodes().filter_map(|n| level(&n.description)).max();
-    nodes().filter(|n| level(&n.description) == top).map(|n| n.guid).collect()
+    nodes()
+        .filter(|n| level(&n.description) == top)
+        .map(|n| n.guid)
+        .collect()
 }
 
 fn contenders(fabric: &Fabric) -> Vec<Contender> {
@@ -142,7 +145,11 @@ fn compare(spec: &str, fabric: &Fabric, seen: &mut Seen) {
                 let ebb = bandwidth(fabric, &lids, &routed.tables);
                 seen.0.entry(name).or_default().push((load, ebb));
                 let bad = if verdict.is_ok() { "" } else { " REFUSED BY THE JUDGE" };
-                let lanes = if routed.lanes > 1 { format!(" {} lanes", routed.lanes) } else { String::new() };
+                let lanes = if routed.lanes > 1 {
+                    format!(" {} lanes", routed.lanes)
+                } else {
+                    String::new()
+                };
                 format!("{load} {ebb:.3} {time:.0?}{lanes}{bad}")
             }
         };
@@ -171,7 +178,11 @@ fn bound(fabric: &Fabric) -> u64 {
 /// Effective bisection bandwidth: every host sends to one other, drawn anew for each pairing.
 fn bandwidth(fabric: &Fabric, lids: &Lids, tables: &Tables) -> f64 {
     let is_host = |at: PortRef| fabric.switch_index(at.node).is_none();
-    let mut hosts: Vec<(PortRef, Lid)> = lids.iter().filter(|(at, _)| is_host(*at)).map(|(at, r)| (at, r.base)).collect();
+    let mut hosts: Vec<(PortRef, Lid)> = lids
+        .iter()
+        .filter(|(at, _)| is_host(*at))
+        .map(|(at, r)| (at, r.base))
+        .collect();
     let mut rng = Seed(77).rng();
     let (mut sum, mut count) = (0.0, 0);
     let mut used = vec![0_u32; fabric.switches().len() * 256];

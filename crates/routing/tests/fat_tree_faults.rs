@@ -200,11 +200,15 @@ fn of_parallel_links_only_the_lost_ones_destinations_move() {
         let whole = make(spec);
         let lids = common::number(&whole, 0);
         let (before, _) = route(spec, &whole, &lids, &Options::default());
-        let links: Vec<_> = whole.links().filter(|l| !is_host(&whole, l.a) && !is_host(&whole, l.b)).collect();
+        let links: Vec<_> = whole
+            .links()
+            .filter(|l| !is_host(&whole, l.a) && !is_host(&whole, l.b))
+            .collect();
         for lost in (0..links.len()).step_by(step) {
             let what = format!("{spec} without link {lost}");
             let damaged = common::without(&whole, |l| l == lost);
-            let ends = [links[lost].a, links[lost].b].map(|end| (whole.switch_index(end.node).unwrap(), end.port.get()));
+            let ends =
+                [links[lost].a, links[lost].b].map(|end| (whole.switch_index(end.node).unwrap(), end.port.get()));
             for options in [Options::default(), with_nominal(&whole), with_previous(&before.tables)] {
                 let (after, _) = route(&what, &damaged, &lids, &options);
                 for (s, lid) in moved(&whole, &lids, &before.tables, &after.tables) {
@@ -219,7 +223,11 @@ fn of_parallel_links_only_the_lost_ones_destinations_move() {
 
 #[test]
 fn a_second_fault_moves_nothing_back_and_repair_moves_all_back() {
-    for (spec, first, second) in [("karytree:k=4,n=3", 3, 90), ("karytree:k=6,n=2", 1, 20), ("sx6536", 4, 77)] {
+    for (spec, first, second) in [
+        ("karytree:k=4,n=3", 3, 90),
+        ("karytree:k=6,n=2", 1, 20),
+        ("sx6536", 4, 77),
+    ] {
         let whole = make(spec);
         let lids = common::number(&whole, 0);
         let (before, _) = route(spec, &whole, &lids, &Options::default());
@@ -249,7 +257,12 @@ fn a_second_fault_moves_nothing_back_and_repair_moves_all_back() {
 
 #[test]
 fn a_fabric_is_taken_over_without_moving_an_entry() {
-    for spec in ["karytree:k=4,n=3", "sx6536", "mport:m=8,n=3", "karytree:k=6,n=2,guids=shuffled"] {
+    for spec in [
+        "karytree:k=4,n=3",
+        "sx6536",
+        "mport:m=8,n=3",
+        "karytree:k=6,n=2,guids=shuffled",
+    ] {
         let whole = make(spec);
         let lids = common::number(&whole, 0);
         for engine in [Engine::Ftree, Engine::UpDn] {
@@ -305,18 +318,38 @@ fn what_a_link_carried_is_spread_over_all_other_positions() {
     let tree = FatTree::detect(&whole, &FatTreeOptions::default(), Par::Sequential).unwrap();
     let (before, _) = route("whole", &whole, &lids, &Options::default());
     // A spine loses its link to a leaf: every other leaf sends that spine's host of the leaf over another spine.
-    let lost = whole.links().find(|l| !is_host(&whole, l.a) && !is_host(&whole, l.b)).unwrap();
+    let lost = whole
+        .links()
+        .find(|l| !is_host(&whole, l.a) && !is_host(&whole, l.b))
+        .unwrap();
     let [a, b] = [lost.a, lost.b].map(|end| whole.switch_index(end.node).unwrap());
     let level = Truth::new(&whole).level;
-    let (leaf, spine) = if level[a.0 as usize] < level[b.0 as usize] { (a, b) } else { (b, a) };
+    let (leaf, spine) = if level[a.0 as usize] < level[b.0 as usize] {
+        (a, b)
+    } else {
+        (b, a)
+    };
     let damaged = common::without(&whole, |l| l == 0);
     let (after, _) = route("damaged", &damaged, &lids, &Options::default());
-    let hosts = lids.by_lid().filter(|(_, o)| is_host(&whole, *o) && common::switch_of(&whole, *o) == Some(leaf));
-    let (victim, _) = hosts.filter(|(lid, _)| before.tables.get(spine, *lid) != NO_PATH).find(|(lid, _)| {
-        let walk = |from| common::walk(&whole, &lids, &before.tables, from, *lid).unwrap();
-        before.tables.switch_indices().any(|s| s != leaf && level[s.0 as usize] == 1 && walk(s).contains(&spine))
-    }).unwrap();
-    let leaves = || before.tables.switch_indices().filter(|&s| s != leaf && level[s.0 as usize] == 1);
+    let hosts = lids
+        .by_lid()
+        .filter(|(_, o)| is_host(&whole, *o) && common::switch_of(&whole, *o) == Some(leaf));
+    let (victim, _) = hosts
+        .filter(|(lid, _)| before.tables.get(spine, *lid) != NO_PATH)
+        .find(|(lid, _)| {
+            let walk = |from| common::walk(&whole, &lids, &before.tables, from, *lid).unwrap();
+            before
+                .tables
+                .switch_indices()
+                .any(|s| s != leaf && level[s.0 as usize] == 1 && walk(s).contains(&spine))
+        })
+        .unwrap();
+    let leaves = || {
+        before
+            .tables
+            .switch_indices()
+            .filter(|&s| s != leaf && level[s.0 as usize] == 1)
+    };
     let ways: BTreeSet<u8> = leaves().map(|s| after.tables.get(s, victim)).collect();
     assert_eq!(ways.len(), 5, "five other leaves, five other spines: {ways:?}");
     // Known before, for each switch: its own link to that spine being gone.
@@ -335,7 +368,10 @@ fn spreading_anew_is_never_worse_and_reaches_the_bound() {
         let truth = Truth::new(fabric);
         let hosts = |s: usize| {
             let ports = fabric.node(fabric.switches()[SwitchIdx(s as u32)]).external_ports();
-            ports.filter_map(|(_, p)| p.peer).filter(|p| is_host(fabric, *p)).count() as u64
+            ports
+                .filter_map(|(_, p)| p.peer)
+                .filter(|p| is_host(fabric, *p))
+                .count() as u64
         };
         let all: u64 = (0..truth.near.len()).map(hosts).sum();
         let of = |s: usize| hosts(s) * (all - hosts(s)).div_ceil(truth.near[s].len().max(1) as u64);
@@ -359,11 +395,16 @@ fn spreading_anew_is_never_worse_and_reaches_the_bound() {
             let (_, before) = route(&what, &fabric, &lids, &Options::default());
             let (spread, after) = route(&what, &fabric, &lids, &full());
             assert!(after.load.max <= before.load.max, "{what}");
-            assert!((after.load.mean - before.load.mean).abs() < 0.01, "{what}: no way is longer");
+            assert!(
+                (after.load.mean - before.load.mean).abs() < 0.01,
+                "{what}: no way is longer"
+            );
             if spec.contains("n=2,rem") {
                 assert_eq!(after.load.max, bound(&fabric), "{what}");
             }
-            let again = Engine::FatTree.route(&fabric, &lids, &full(), Seed(9), Par::Rayon).unwrap();
+            let again = Engine::FatTree
+                .route(&fabric, &lids, &full(), Seed(9), Par::Rayon)
+                .unwrap();
             assert_eq!(again.tables, spread.tables, "{what}: the same on any number of threads");
             // What was spread stays where it is.
             let (kept, _) = route(&what, &fabric, &lids, &with_previous(&spread.tables));
@@ -442,7 +483,10 @@ fn lanes_share_every_link_evenly_and_leave_the_tables_alone() {
         let lids = common::number(&fabric, 0);
         let (one, _) = route(spec, &fabric, &lids, &Options::default());
         for lanes in [2, 4] {
-            let options = Options { lanes, ..Options::default() };
+            let options = Options {
+                lanes,
+                ..Options::default()
+            };
             let (more, _) = route(spec, &fabric, &lids, &options);
             assert_eq!((more.lanes, &more.tables), (lanes, &one.tables), "{spec}");
             // Destinations by link upwards from a leaf and lane.
@@ -452,14 +496,19 @@ fn lanes_share_every_link_evenly_and_leave_the_tables_alone() {
                 for s in (0..truth.level.len()).filter(|&s| truth.level[s] == 1) {
                     let egress = more.tables.get(SwitchIdx(s as u32), lid);
                     if truth.near[s].contains_key(&egress) {
-                        let share = shares.entry((s as u32, egress)).or_insert_with(|| vec![0; usize::from(lanes)]);
+                        let share = shares
+                            .entry((s as u32, egress))
+                            .or_insert_with(|| vec![0; usize::from(lanes)]);
                         share[usize::from(more.service_levels.to(lid).get())] += 1;
                     }
                 }
             }
             for (link, share) in shares {
                 let (least, most) = (share.iter().min().unwrap(), share.iter().max().unwrap());
-                assert!(most - least <= 2 + most / 8, "{spec}, {lanes} lanes: {link:?} {share:?}");
+                assert!(
+                    most - least <= 2 + most / 8,
+                    "{spec}, {lanes} lanes: {link:?} {share:?}"
+                );
             }
         }
     }
@@ -491,5 +540,12 @@ fn io_nodes_are_spread_on_their_own() {
         used.len()
     };
     assert_eq!(tops(&Options::default()), 6, "without the list");
-    assert_eq!(tops(&Options { hosts, ..Options::default() }), 36, "all tops");
+    assert_eq!(
+        tops(&Options {
+            hosts,
+            ..Options::default()
+        }),
+        36,
+        "all tops"
+    );
 }

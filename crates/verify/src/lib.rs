@@ -28,6 +28,7 @@
 mod by_port;
 mod cdg;
 mod cycle;
+pub mod disjoint;
 mod figures;
 mod finding;
 mod ground;
@@ -35,6 +36,7 @@ mod judged;
 mod kind;
 mod lids;
 mod parts;
+pub mod phases;
 mod quick;
 mod reach;
 mod settings;

@@ -164,7 +164,12 @@ impl Leads {
         self.once.fill(0);
         self.more.fill(0);
         for (_, slot) in live() {
-            for ((once, more), &set) in self.once.iter_mut().zip(&mut self.more).zip(sets.row(slot.peer as usize)) {
+            for ((once, more), &set) in self
+                .once
+                .iter_mut()
+                .zip(&mut self.more)
+                .zip(sets.row(slot.peer as usize))
+            {
                 *more |= *once & set;
                 *once |= set;
             }

@@ -212,7 +212,9 @@ impl<'a> Spread<'a> {
             let s = leaf as usize;
             let Some(&hosts) = self.hosts.get(s) else { return 0 };
             let links = self.rule.net.links.get(s).iter();
-            let links = links.filter(|k| k.alive && !self.rule.shape.stray[k.peer as usize]).count();
+            let links = links
+                .filter(|k| k.alive && !self.rule.shape.stray[k.peer as usize])
+                .count();
             u64::from(hosts) * (all - u64::from(hosts)).div_ceil(links.max(1) as u64)
         };
         self.rule.shape.leaves.iter().map(of_leaf).max().unwrap_or(0)
