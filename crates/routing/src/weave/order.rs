@@ -35,6 +35,9 @@ pub(super) struct Order {
     place: Vec<u32>,
     /// Trees that take each turn, one more for turns of the base; [`BLOCKED`] if it cannot be added now.
     count: Vec<u32>,
+    /// Turns in the graph out of each channel, and into it: a bit for each channel of the switch between.
+    onward: Bits,
+    back: Bits,
     blocked: Vec<u32>,
     /// The channel towards the root by which the spanning tree leaves each switch.
     pub parent: Vec<u32>,
@@ -80,6 +83,14 @@ impl Order {
             (0..u32::try_from(channels).unwrap_or(NONE)).partition(|&c| leads_up(c as usize));
         up.sort_unstable_by_key(|&c| (core::cmp::Reverse(key(net.src[c as usize])), c));
         down.sort_unstable_by_key(|&c| (key(net.src[c as usize]), c));
+        let (mut onward, mut back) = (Bits::new(net), Bits::new(net));
+        for from in 0..channels {
+            let there = net.out(net.dst[from] as usize);
+            for (i, to) in there.clone().enumerate().filter(|&(i, _)| count[net.turn_first[from] as usize + i] > 0) {
+                onward.set(from, i);
+                back.set(to, net.rev[from] as usize - there.start);
+            }
+        }
         let mut place = vec![0; channels];
         for (at, c) in (0_u32..).zip(up.into_iter().chain(down)) {
             place[c as usize] = at;
@@ -92,6 +103,8 @@ impl Order {
                 (channels / reach as usize).clamp(VISITS_MIN, VISITS_MAX)
             },
             place,
+            onward,
+            back,
             count,
             blocked: Vec::new(),
             parent,
@@ -122,7 +135,7 @@ impl Order {
                 return false;
             }
         }
-        self.count[turn] += 1;
+        self.count_up(net, from, to, turn);
         true
     }
 
@@ -131,12 +144,28 @@ impl Order {
         if !self.agrees(from, to) {
             self.reorder(net, from, to, usize::MAX);
         }
-        self.count[net.turn(from, to)] += 1;
+        self.count_up(net, from, to, net.turn(from, to));
     }
 
     /// Counts the turn once less.
     pub fn remove(&mut self, net: &Net, from: u32, to: u32) {
-        self.count[net.turn(from, to)] -= 1;
+        let turn = net.turn(from, to);
+        self.count[turn] -= 1;
+        if self.count[turn] & !BLOCKED == 0 {
+            let there = net.first[net.dst[from as usize] as usize];
+            self.onward.clear(from as usize, (to - there) as usize);
+            self.back.clear(to as usize, (net.rev[from as usize] - there) as usize);
+        }
+    }
+
+    #[inline]
+    fn count_up(&mut self, net: &Net, from: u32, to: u32, turn: usize) {
+        if self.count[turn] & !BLOCKED == 0 {
+            let there = net.first[net.dst[from as usize] as usize];
+            self.onward.set(from as usize, (to - there) as usize);
+            self.back.set(to as usize, (net.rev[from as usize] - there) as usize);
+        }
+        self.count[turn] += 1;
     }
 
     /// Must follow removals: what closed a cycle may be legal now.
@@ -180,18 +209,18 @@ impl Order {
         let mut head = 0;
         while let Some(&at) = found.get(head) {
             head += 1;
-            let there = net.dst[at as usize] as usize;
-            let turns = &self.count[net.turns(at as usize)];
-            for (next, count) in net.out(there).zip(turns) {
-                let place = self.place[next];
-                if count & !BLOCKED == 0 || place > high || self.seen[next] == self.stamp {
+            let there = net.first[net.dst[at as usize] as usize];
+            for i in self.onward.of(at as usize) {
+                let next = there + i;
+                let place = self.place[next as usize];
+                if place > high || self.seen[next as usize] == self.stamp {
                     continue;
                 }
                 if place == high || found.len() > most {
                     return false;
                 }
-                self.seen[next] = self.stamp;
-                found.push(next as u32);
+                self.seen[next as usize] = self.stamp;
+                found.push(next);
             }
         }
         true
@@ -205,15 +234,10 @@ impl Order {
         let mut head = 0;
         while let Some(&at) = found.get(head) {
             head += 1;
-            let there = net.out(net.src[at as usize] as usize);
-            let turn = at as usize - there.start;
-            for out in there {
-                let before = net.rev[out];
-                let place = self.place[before as usize];
-                if place < low || self.seen[before as usize] == self.stamp {
-                    continue;
-                }
-                if self.count[net.turn_first[before as usize] as usize + turn] & !BLOCKED == 0 {
+            let there = net.first[net.src[at as usize] as usize];
+            for i in self.back.of(at as usize) {
+                let before = net.rev[(there + i) as usize];
+                if self.place[before as usize] < low || self.seen[before as usize] == self.stamp {
                     continue;
                 }
                 if found.len() > most {
@@ -229,5 +253,65 @@ impl Order {
     /// Which base it has.
     pub const fn base(&self) -> Base {
         self.base
+    }
+}
+
+/// For each channel, some of the channels of a switch at one of its ends: as many bits as the largest switch has.
+#[derive(Clone, Debug)]
+struct Bits {
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Bits {
+    fn new(net: &Net) -> Self {
+        let widest = (0..net.switches).map(|s| net.out(s).len()).max().unwrap_or(0);
+        let words = widest.div_ceil(64).max(1);
+        Self {
+            words,
+            bits: vec![0; words * net.channels()],
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, channel: usize, i: usize) {
+        self.bits[channel * self.words + i / 64] |= 1 << (i % 64);
+    }
+
+    #[inline]
+    fn clear(&mut self, channel: usize, i: usize) {
+        self.bits[channel * self.words + i / 64] &= !(1 << (i % 64));
+    }
+
+    /// The positions of a channel's bits, ascending.
+    #[inline]
+    fn of(&self, channel: usize) -> Ones<'_> {
+        let (&now, rest) = self.bits[channel * self.words..(channel + 1) * self.words]
+            .split_first()
+            .unwrap_or((&0, &[]));
+        Ones { now, first: 0, rest }
+    }
+}
+
+/// Positions of the bits that are set.
+struct Ones<'a> {
+    now: u64,
+    first: u32,
+    rest: &'a [u64],
+}
+
+impl Iterator for Ones<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        while self.now == 0 {
+            let (&now, rest) = self.rest.split_first()?;
+            (self.now, self.rest) = (now, rest);
+            self.first += u64::BITS;
+        }
+        let i = self.now.trailing_zeros();
+        self.now &= self.now - 1;
+        Some(self.first + i)
     }
 }
