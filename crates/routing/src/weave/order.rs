@@ -184,8 +184,10 @@ impl Order {
         self.stamp += 1;
         let mut ahead = core::mem::take(&mut self.ahead);
         let mut behind = core::mem::take(&mut self.behind);
-        let legal = self.search_ahead(net, (to, high), most, &mut ahead)
-            && self.search_behind(net, (from, low), most, &mut behind);
+        // Backwards first: there are few trees on the way to a switch and many on the way from it (measured: 8 channels
+        // against 140), and either search finds the cycle.
+        let legal = self.search_behind(net, (from, low), most, &mut behind)
+            && self.search_ahead(net, (to, high), most, &mut ahead);
         if legal {
             ahead.sort_unstable_by_key(|&c| self.place[c as usize]);
             behind.sort_unstable_by_key(|&c| self.place[c as usize]);
@@ -226,7 +228,8 @@ impl Order {
         true
     }
 
-    /// Channels that `start` depends on, down to place `low`; false if there are too many.
+    /// Channels that depend on reaching `start`, down to place `low`; false if the channel there is one of them, or if
+    /// there are too many.
     fn search_behind(&mut self, net: &Net, (start, low): (u32, u32), most: usize, found: &mut Vec<u32>) -> bool {
         found.clear();
         found.push(start);
@@ -237,10 +240,11 @@ impl Order {
             let there = net.first[net.src[at as usize] as usize];
             for i in self.back.of(at as usize) {
                 let before = net.rev[(there + i) as usize];
-                if self.place[before as usize] < low || self.seen[before as usize] == self.stamp {
+                let place = self.place[before as usize];
+                if place < low || self.seen[before as usize] == self.stamp {
                     continue;
                 }
-                if found.len() > most {
+                if place == low || found.len() > most {
                     return false;
                 }
                 self.seen[before as usize] = self.stamp;
