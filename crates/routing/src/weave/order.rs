@@ -33,6 +33,8 @@ pub(super) struct Order {
     visits_max: usize,
     /// The place of each channel: every turn in the graph goes to a higher place.
     place: Vec<u32>,
+    /// The channel at each place.
+    at: Vec<u32>,
     /// Trees that take each turn, one more for turns of the base; [`BLOCKED`] if it cannot be added now.
     count: Vec<u32>,
     /// Turns in the graph out of each channel, and into it: a bit for each channel of the switch between.
@@ -43,9 +45,7 @@ pub(super) struct Order {
     pub parent: Vec<u32>,
     seen: Vec<u32>,
     stamp: u32,
-    ahead: Vec<u32>,
     behind: Vec<u32>,
-    pool: Vec<u32>,
 }
 
 impl Order {
@@ -92,8 +92,9 @@ impl Order {
             }
         }
         let mut place = vec![0; channels];
-        for (at, c) in (0_u32..).zip(up.into_iter().chain(down)) {
-            place[c as usize] = at;
+        up.append(&mut down);
+        for (i, &c) in (0_u32..).zip(&up) {
+            place[c as usize] = i;
         }
         Self {
             base,
@@ -103,6 +104,7 @@ impl Order {
                 (channels / reach as usize).clamp(VISITS_MIN, VISITS_MAX)
             },
             place,
+            at: up,
             onward,
             back,
             count,
@@ -110,9 +112,7 @@ impl Order {
             parent,
             seen: vec![0; channels],
             stamp: 0,
-            ahead: Vec::new(),
             behind: Vec::new(),
-            pool: Vec::new(),
         }
     }
 
@@ -182,50 +182,32 @@ impl Order {
         }
         let (low, high) = (self.place[to as usize], self.place[from as usize]);
         self.stamp += 1;
-        let mut ahead = core::mem::take(&mut self.ahead);
         let mut behind = core::mem::take(&mut self.behind);
-        // Backwards first: there are few trees on the way to a switch and many on the way from it (measured: 8 channels
-        // against 140), and either search finds the cycle.
-        let legal = self.search_behind(net, (from, low), most, &mut behind)
-            && self.search_ahead(net, (to, high), most, &mut ahead);
+        let legal = self.search_behind(net, (from, low), most, &mut behind);
         if legal {
-            ahead.sort_unstable_by_key(|&c| self.place[c as usize]);
-            behind.sort_unstable_by_key(|&c| self.place[c as usize]);
-            self.pool.clear();
-            self.pool
-                .extend(behind.iter().chain(&ahead).map(|&c| self.place[c as usize]));
-            self.pool.sort_unstable();
-            for (&c, &place) in behind.iter().chain(&ahead).zip(&self.pool) {
-                self.place[c as usize] = place;
-            }
+            self.move_before(low, high, &mut behind);
         }
-        (self.ahead, self.behind) = (ahead, behind);
+        self.behind = behind;
         legal
     }
 
-    /// Channels that depend on `start` up to place `high`; false if the channel there is one of them.
-    fn search_ahead(&mut self, net: &Net, (start, high): (u32, u32), most: usize, found: &mut Vec<u32>) -> bool {
-        found.clear();
-        found.push(start);
-        self.seen[start as usize] = self.stamp;
-        let mut head = 0;
-        while let Some(&at) = found.get(head) {
-            head += 1;
-            let there = net.first[net.dst[at as usize] as usize];
-            for i in self.onward.of(at as usize) {
-                let next = there + i;
-                let place = self.place[next as usize];
-                if place > high || self.seen[next as usize] == self.stamp {
-                    continue;
-                }
-                if place == high || found.len() > most {
-                    return false;
-                }
-                self.seen[next as usize] = self.stamp;
-                found.push(next);
+    /// Moves channels that were just found between two places before the first of these; the others make room.
+    fn move_before(&mut self, low: u32, high: u32, found: &mut [u32]) {
+        found.sort_unstable_by_key(|&c| self.place[c as usize]);
+        let mut room = 0;
+        for place in (low as usize..=high as usize).rev() {
+            let c = self.at[place];
+            if self.seen[c as usize] == self.stamp {
+                room += 1;
+            } else {
+                self.at[place + room] = c;
+                self.place[c as usize] = (place + room) as u32;
             }
         }
-        true
+        for (place, &c) in (low..).zip(&*found) {
+            self.at[place as usize] = c;
+            self.place[c as usize] = place;
+        }
     }
 
     /// Channels that depend on reaching `start`, down to place `low`; false if the channel there is one of them, or if
