@@ -16,6 +16,7 @@ mod cluster;
 mod loom;
 mod net;
 mod order;
+mod queue;
 mod search;
 
 use std::collections::BTreeMap;

@@ -180,6 +180,12 @@ impl Order {
         if most == 0 {
             return false;
         }
+        let env = |n: &str| std::env::var(n).ok().and_then(|v| v.parse::<usize>().ok());
+        static LB: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+        static LW: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+        let most = LB.get_or_init(|| env("LB")).unwrap_or(most);
+        let lw = LW.get_or_init(|| env("LW")).unwrap_or(1 << 30);
+        if (self.place[from as usize] - self.place[to as usize]) as usize > lw * self.place.len() / 100 {return false;}
         let (low, high) = (self.place[to as usize], self.place[from as usize]);
         self.stamp += 1;
         let mut behind = core::mem::take(&mut self.behind);
