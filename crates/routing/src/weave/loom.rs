@@ -19,8 +19,8 @@ pub(super) struct Variant {
     pub base: Base,
     /// What a hop weighs, in loads of an ideal channel: much looks for few hops first, little for low loads first.
     pub hop: u32,
-    /// One in how many channels a search for a cycle may visit.
-    pub reach: u32,
+    /// How far back in the order a turn may lead, in percent.
+    pub window: u32,
     /// Which of the tops of the base.
     pub top: usize,
 }
@@ -85,7 +85,7 @@ impl<'a> Loom<'a> {
     pub fn new(work: &'a Work<'a>, variant: Variant) -> Self {
         let net = work.net;
         let of_lane = work.tops[variant.top].iter();
-        let orders = of_lane.map(|position| Order::new(net, variant.base, variant.reach, position));
+        let orders = of_lane.map(|position| Order::new(net, variant.base, variant.window, position));
         let gain = |&price: &u32| f64::from(price) * f64::from(ONE) / work.ideal as f64;
         Self {
             work,

@@ -176,26 +176,18 @@ impl Plan {
             }
         };
         let mut variants = Vec::new();
-        let mut add = |base, hop, reach, top| {
-            let variant = Variant { base, hop, reach, top };
+        let mut add = |base, hop, window, top| {
+            let variant = Variant { base, hop, window, top };
             variants.push(variant);
         };
         if has_levels {
             // The levels come after the tops that were looked for.
-            add(Base::Fixed, 16, 1, tops);
+            add(Base::Fixed, 16, 0, tops);
         }
         if !has_levels || effort == Effort::Best {
-            let reach = if lanes == 1 { 4 } else { 3 };
+            let reach = if lanes == 1 { 60 } else { 70 };
             let base = if steps > LARGE_STEPS { Base::Fixed } else { Base::Tree };
             (0..tops).for_each(|top| add(base, 4, reach, top));
-        }
-        if effort == Effort::Best {
-            if steps <= LARGE_STEPS {
-                add(Base::Full, 4, 1, 0);
-            }
-            // One lane takes a third of the time of eight: room to look further.
-            let more = if lanes == 1 { tops / 2 } else { 0 };
-            (0..more).for_each(|top| add(Base::Tree, 4, 2, top));
         }
         Self {
             variants,
