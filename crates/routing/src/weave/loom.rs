@@ -133,7 +133,11 @@ impl<'a> Loom<'a> {
     /// One round over some errands: each is taken out and routed again around the busy channels, and the new tree is
     /// kept if it is no worse. Returns how many were changed.
     pub fn improve(&mut self, errands: core::ops::Range<usize>, steepness: u32) -> usize {
-        self.orders.iter_mut().for_each(Order::unblock);
+        for order in &mut self.orders {
+            order.unblock();
+            // The ways that matter are taken now.
+            order.open();
+        }
         let mut changed = 0;
         let mut peak = 0;
         for e in errands {

@@ -238,8 +238,11 @@ impl Order {
         true
     }
 
-    pub fn set_window(&mut self, window: u32) {
-        self.window = (self.place.len() as u64 * u64::from(window) / 100) as u32;
+    /// From now on a turn may lead back as far as it likes.
+    pub fn open(&mut self) {
+        if self.base != Base::Fixed {
+            self.window = u32::MAX;
+        }
     }
 
     /// Which base it has.
