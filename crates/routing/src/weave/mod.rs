@@ -145,6 +145,10 @@ const BEST_STEPS: usize = 9_000_000;
 /// Steps from which a variant does not search for turns beyond its base: in a large fabric searches take most of the
 /// time, and what they add early stands in the way of what comes late.
 const LARGE_STEPS: usize = 20_000_000;
+/// How far back a turn may lead at first, in percent of the order, where it is by line and by rings: the best first
+/// (measured).
+const LINE: [u32; 2] = [0, 10];
+const RINGS: [u32; 3] = [60, 50, 70];
 /// More variants than these are not worth their time even in a small fabric.
 const VARIANTS_MAX: usize = 48;
 /// Rounds of improvement of the best variants: first towards equal loads, then against the highest alone. After these
@@ -155,8 +159,8 @@ const ROUNDS: [u32; 3] = [2, 3, 4];
 #[derive(Debug)]
 struct Plan {
     variants: Vec<Variant>,
-    /// Tops that are looked for in each lane.
-    tops: usize,
+    /// Tops that are looked for in each lane, by line and by rings.
+    tops: [usize; 2],
     /// How many of the variants take part in each round of improvement, the best first.
     finalists: Vec<usize>,
     /// Errands that carry the load which is judged: the first LIDs of hosts.
@@ -165,8 +169,6 @@ struct Plan {
 
 impl Plan {
     fn new(effort: Effort, net: &Net, first: usize, lanes: u8, has_levels: bool) -> Self {
-        /// Shares of the order that are tried, for one lane and for several: the best first (measured).
-        const WINDOWS: [[u32; 3]; 2] = [[50, 60, 70], [60, 50, 70]];
         // Lanes have searches of their own for cycles: eight take half as long again as one.
         let steps = (first * net.channels()).max(1) * (16 + usize::from(lanes.min(8))) / 16;
         let budget = match effort {
@@ -174,19 +176,27 @@ impl Plan {
             Effort::Best => BEST_STEPS,
         };
         let count = (budget / steps).clamp(1, VARIANTS_MAX);
-        let windows = WINDOWS[usize::from(lanes > 1)];
         let base = if steps > LARGE_STEPS { Base::Fixed } else { Base::Tree };
-        let tops = count.div_ceil(windows.len());
+        let by_layout = match lanes {
+            0..=4 => [count - count / 4, count / 4],
+            // A lane with few destinations has room for most turns that they want, and those lead to its top.
+            _ => [count / 2, count - count / 2],
+        };
+        let tops = [by_layout[0].div_ceil(LINE.len()), by_layout[1].div_ceil(RINGS.len())];
         let mut variants = Vec::new();
         if has_levels {
             // The levels come after the tops that were looked for.
-            let (base, hop, window, top) = (Base::Fixed, 16, 0, tops);
+            let (base, hop, window, top) = (Base::Fixed, 16, 0, tops[0] + tops[1]);
             variants.push(Variant { base, hop, window, top });
         }
         if !has_levels || effort == Effort::Best {
-            let all = (0..tops).flat_map(|top| windows.map(|window| (top, window)));
-            let hop = 4;
-            variants.extend(all.take(count).map(|(top, window)| Variant { base, hop, window, top }));
+            let mut add = |top: usize, windows: &[u32], count: usize| {
+                let all = (0..count).map(|i| (top + i / windows.len(), windows[i % windows.len()]));
+                let hop = 4;
+                variants.extend(all.map(|(top, window)| Variant { base, hop, window, top }));
+            };
+            add(0, &LINE, by_layout[0]);
+            add(tops[0], &RINGS, by_layout[1]);
         }
         let finalists = match effort {
             Effort::Fast => vec![1],

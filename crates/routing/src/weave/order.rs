@@ -12,9 +12,7 @@ use super::net::{NONE, Net};
 pub(super) enum Base {
     /// Turns between channels of one spanning tree.
     Tree,
-    /// Turns between any channels.
-    Full,
-    /// Turns between any channels, and none is added that would need a search: on a tree there is nothing to find.
+    /// Turns between any channels. They leave no room for any other.
     Fixed,
 }
 
@@ -53,10 +51,8 @@ impl Order {
     /// `position` is the place of each switch from top to bottom; all but the top of each part must have a neighbour
     /// above.
     ///
-    /// A turn may lead back by at most `window` percent of the order. Without a limit the first trees take turns from
-    /// down to up far below the top, and these stand in the way of many that matter more, near the top, where ways
-    /// meet. On one lane half to two thirds are best, on eight 80 % (measured: three times less load on the busiest
-    /// channel of 256 switches than without a limit).
+    /// A turn may lead back by at most `window` percent of the order at first. Without a limit the first trees take
+    /// turns from down to up wherever they like, and these stand in the way of many that matter more (measured).
     pub fn new(net: &Net, base: Base, window: u32, position: &[u32]) -> Self {
         let key = |s: u32| position[s as usize];
         let mut parent = vec![NONE; net.switches];
@@ -72,7 +68,7 @@ impl Order {
             let number = u32::try_from(c).unwrap_or(NONE);
             parent[net.src[c] as usize] == number || parent[net.dst[c] as usize] == net.rev[c]
         };
-        let in_base = |c: usize| base != Base::Tree || in_tree(c);
+        let in_base = |c: usize| base == Base::Fixed || in_tree(c);
         let mut count = vec![0; net.turn_first[channels] as usize];
         for from in (0..channels).filter(|&c| in_base(c)) {
             for (to, count) in net.out(net.dst[from] as usize).zip(&mut count[net.turns(from)]) {

@@ -47,7 +47,7 @@ impl Search {
         self.start(goal);
         match order.base() {
             Base::Tree => self.along_tree(net, order),
-            Base::Fixed | Base::Full => {
+            Base::Fixed => {
                 self.climb(net, order, weight, goal);
                 self.grow(net, order, weight, want, false);
             }
