@@ -17,6 +17,7 @@ mod loom;
 mod net;
 mod order;
 mod queue;
+mod repair;
 mod search;
 
 use std::collections::BTreeMap;
@@ -67,6 +68,27 @@ pub struct WeaveOptions {
     /// The lane of each destination switch in force, by GUID: kept where it is still a lane, so that hosts need not
     /// ask for their paths again. Default: none.
     pub previous_lanes: Option<Arc<BTreeMap<Guid, u8>>>,
+    /// The service levels in force. Together with [`Options::previous`](crate::Options::previous) and as many lanes
+    /// they are repaired: only what has lost its way is routed again, and every LID keeps its service level. Where that
+    /// cannot be done, everything is routed and the lanes are kept. Default: none.
+    pub previous_levels: Option<Arc<ServiceLevels>>,
+}
+
+/// The lane of each destination switch, by GUID, as service levels in force say: for
+/// [`WeaveOptions::previous_lanes`].
+#[must_use]
+pub fn lanes_in_force(fabric: &Fabric, lids: &Lids, levels: &ServiceLevels) -> BTreeMap<Guid, u8> {
+    let mut lanes = BTreeMap::new();
+    for (at, range) in lids.iter() {
+        let peer = || fabric.peer(at).map(|peer| peer.node);
+        let home = fabric
+            .switch_index(at.node)
+            .or_else(|| peer().and_then(|node| fabric.switch_index(node)));
+        if let Some(home) = home {
+            lanes.entry(fabric.switch(home).guid).or_insert(levels.to(range.base).get());
+        }
+    }
+    lanes
 }
 
 /// What `weave` made.
@@ -78,6 +100,8 @@ pub(crate) struct Woven {
     pub service_levels: ServiceLevels,
     /// Lanes in use.
     pub lanes: u8,
+    /// LIDs that were routed again, and entries that changed, where tables in force were repaired.
+    pub repaired: Option<(usize, usize)>,
 }
 
 /// What is to be routed.
@@ -91,6 +115,8 @@ pub(crate) struct Input<'a> {
     pub lids: &'a Lids,
     /// End ports.
     pub destinations: &'a Destinations,
+    /// The tables in force, of as many switches.
+    pub previous: Option<&'a Tables>,
 }
 
 /// Routes a fabric on up to `lanes` lanes.
@@ -99,7 +125,13 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
     let goals = &goals(input.destinations);
     let net = Net::new(fabric, input.graph, goals);
     let lanes = lanes_to_use(fabric, lids, lanes, notes);
-    let lane = cluster::lanes(&net, fabric, lanes, options.previous_lanes.as_deref());
+    if let Some(woven) = repaired(input, &net, goals, lanes, options) {
+        return woven;
+    }
+    let kept = options.previous_levels.as_deref();
+    let kept = kept.map(|levels| lanes_in_force(fabric, lids, levels));
+    let kept = options.previous_lanes.as_deref().or(kept.as_ref());
+    let lane = cluster::lanes(&net, fabric, lanes, kept);
     let errands = net::errands(goals, &lane, lanes);
     let levels = levels(input, par);
     let is_first = |e: &&Errand| e.offset == 0 && goals[e.goal as usize].egress != 0;
@@ -135,7 +167,24 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
         tables,
         service_levels,
         lanes,
+        repaired: None,
     }
+}
+
+/// Repairs what is in force, if that is known and enough.
+fn repaired(input: &Input<'_>, net: &Net, goals: &[Goal], lanes: u8, options: &WeaveOptions) -> Option<Woven> {
+    let in_force = repair::InForce {
+        tables: input.previous?,
+        levels: options.previous_levels.as_deref()?,
+        lanes,
+    };
+    let mended = repair::mend(net, goals, input.lids.top(), in_force)?;
+    Some(Woven {
+        tables: mended.tables,
+        service_levels: mended.levels,
+        lanes,
+        repaired: Some((mended.extended + mended.rerouted, mended.entries)),
+    })
 }
 
 /// Steps (first LIDs of hosts × channels) that a fast routing spends on variants: about 20 ms.

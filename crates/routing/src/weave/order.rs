@@ -27,6 +27,8 @@ pub(super) struct Order {
     base: Base,
     /// How far back a turn may lead, in places: see [`Order::new`].
     window: u32,
+    /// Most channels that one search may visit before the turn is given up as if it closed a cycle.
+    visits_max: usize,
     /// The place of each channel: every turn in the graph goes to a higher place.
     place: Vec<u32>,
     /// The channel at each place.
@@ -81,14 +83,7 @@ impl Order {
             (0..u32::try_from(channels).unwrap_or(NONE)).partition(|&c| leads_up(c as usize));
         up.sort_unstable_by_key(|&c| (core::cmp::Reverse(key(net.src[c as usize])), c));
         down.sort_unstable_by_key(|&c| (key(net.src[c as usize]), c));
-        let (mut onward, mut back) = (Bits::new(net), Bits::new(net));
-        for from in 0..channels {
-            let there = net.out(net.dst[from] as usize);
-            for (i, to) in there.clone().enumerate().filter(|&(i, _)| count[net.turn_first[from] as usize + i] > 0) {
-                onward.set(from, i);
-                back.set(to, net.rev[from] as usize - there.start);
-            }
-        }
+        let (onward, back) = Bits::of_turns(net, &count);
         let mut place = vec![0; channels];
         up.append(&mut down);
         for (i, &c) in (0_u32..).zip(&up) {
@@ -101,6 +96,7 @@ impl Order {
             } else {
                 (channels as u64 * u64::from(window) / 100) as u32
             },
+            visits_max: VISITS_MAX,
             place,
             at: up,
             onward,
@@ -109,6 +105,61 @@ impl Order {
             blocked: Vec::new(),
             parent,
             seen: vec![0; channels],
+            stamp: 0,
+            behind: Vec::new(),
+        }
+    }
+
+    /// The graph of turns, each counted so many times; `None` if it has a cycle.
+    pub fn of_turns(net: &Net, count: Vec<u32>) -> Option<Self> {
+        let (onward, back) = Bits::of_turns(net, &count);
+        let channels = net.channels();
+        let mut waits_for: Vec<usize> = (0..channels).map(|c| back.of(c).count()).collect();
+        let mut at: Vec<u32> = (0..channels as u32).filter(|&c| waits_for[c as usize] == 0).collect();
+        let mut place = vec![0; channels];
+        let mut head = 0;
+        while let Some(&c) = at.get(head) {
+            place[c as usize] = head as u32;
+            head += 1;
+            let there = net.first[net.dst[c as usize] as usize];
+            for next in onward.of(c as usize).map(|i| there + i) {
+                waits_for[next as usize] -= 1;
+                if waits_for[next as usize] == 0 {
+                    at.push(next);
+                }
+            }
+        }
+        (at.len() == channels).then_some(Self {
+            base: Base::Tree,
+            window: u32::MAX,
+            visits_max: usize::MAX,
+            place,
+            at,
+            count,
+            onward,
+            back,
+            blocked: Vec::new(),
+            parent: Vec::new(),
+            seen: vec![0; channels],
+            stamp: 0,
+            behind: Vec::new(),
+        })
+    }
+
+    /// Takes no memory, and is good for nothing.
+    pub const fn nothing() -> Self {
+        Self {
+            base: Base::Tree,
+            window: 0,
+            visits_max: 0,
+            place: Vec::new(),
+            at: Vec::new(),
+            count: Vec::new(),
+            onward: Bits::NOTHING,
+            back: Bits::NOTHING,
+            blocked: Vec::new(),
+            parent: Vec::new(),
+            seen: Vec::new(),
             stamp: 0,
             behind: Vec::new(),
         }
@@ -127,7 +178,7 @@ impl Order {
             if self.count[turn] & BLOCKED != 0 {
                 return false;
             }
-            if !self.reorder(net, from, to, self.window, VISITS_MAX) {
+            if !self.reorder(net, from, to, self.window, self.visits_max) {
                 self.count[turn] |= BLOCKED;
                 self.blocked.push(u32::try_from(turn).unwrap_or(NONE));
                 return false;
@@ -255,6 +306,24 @@ struct Bits {
 }
 
 impl Bits {
+    const NOTHING: Self = Self {
+        words: 0,
+        bits: Vec::new(),
+    };
+
+    /// Turns that are counted: out of each channel, and into it.
+    fn of_turns(net: &Net, count: &[u32]) -> (Self, Self) {
+        let (mut onward, mut back) = (Self::new(net), Self::new(net));
+        for from in 0..net.channels() {
+            let there = net.out(net.dst[from] as usize);
+            for (i, to) in there.clone().enumerate().filter(|&(i, _)| count[net.turn_first[from] as usize + i] > 0) {
+                onward.set(from, i);
+                back.set(to, net.rev[from] as usize - there.start);
+            }
+        }
+        (onward, back)
+    }
+
     fn new(net: &Net) -> Self {
         let widest = (0..net.switches).map(|s| net.out(s).len()).max().unwrap_or(0);
         let words = widest.div_ceil(64).max(1);

@@ -67,6 +67,40 @@ impl Search {
         false
     }
 
+    /// Keeps what a tree has of settled switches (each after the one it sends to, with their next hops) and finds a way
+    /// for the others; if it fails nothing has changed.
+    pub fn resume(
+        &mut self,
+        net: &Net,
+        order: &mut Order,
+        weight: &[u32],
+        (settled, next): (&[u32], &[u32]),
+        want: usize,
+    ) -> bool {
+        self.start(settled[0]);
+        for &u in &settled[1..] {
+            let channel = next[u as usize];
+            // Costs add up to less than a fabric has switches times the most a channel weighs.
+            let cost = self.cost[net.dst[channel as usize] as usize] + weight[channel as usize];
+            self.settle(u, channel, cost);
+        }
+        for &u in settled {
+            self.offer_all(net, order, weight, u, self.cost[u as usize], false);
+        }
+        self.grow(net, order, weight, want, false);
+        if self.settled.len() == want {
+            return true;
+        }
+        for &u in &self.settled[settled.len()..] {
+            let from = self.next[u as usize];
+            let to = self.next[net.dst[from as usize] as usize];
+            if to != NONE {
+                order.remove(net, from, to);
+            }
+        }
+        false
+    }
+
     /// Every turn of the tree.
     pub fn for_turns(&self, net: &Net, mut f: impl FnMut(u32, u32)) {
         for &u in &self.settled[1..] {
