@@ -37,6 +37,7 @@ use crate::updn::{self, Ranking};
 use loom::{Loom, Score, Variant, Work};
 use net::{Errand, Goal, NONE, Net};
 use order::Base;
+use repair::InForce;
 
 /// How long to look for a better routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,8 +101,6 @@ pub(crate) struct Woven {
     pub service_levels: ServiceLevels,
     /// Lanes in use.
     pub lanes: u8,
-    /// LIDs that were routed again, and entries that changed, where tables in force were repaired.
-    pub repaired: Option<(usize, usize)>,
 }
 
 /// What is to be routed.
@@ -125,7 +124,7 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
     let goals = &goals(input.destinations);
     let net = Net::new(fabric, input.graph, goals);
     let lanes = lanes_to_use(fabric, lids, lanes, notes);
-    if let Some(woven) = repaired(input, &net, goals, lanes, options) {
+    if let Some(woven) = repaired(input, &net, goals, (lanes, options), notes) {
         return woven;
     }
     let kept = options.previous_levels.as_deref();
@@ -167,23 +166,33 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
         tables,
         service_levels,
         lanes,
-        repaired: None,
     }
 }
 
 /// Repairs what is in force, if that is known and enough.
-fn repaired(input: &Input<'_>, net: &Net, goals: &[Goal], lanes: u8, options: &WeaveOptions) -> Option<Woven> {
-    let in_force = repair::InForce {
+fn repaired(
+    input: &Input<'_>,
+    net: &Net,
+    goals: &[Goal],
+    (lanes, options): (u8, &WeaveOptions),
+    notes: &mut Vec<Note>,
+) -> Option<Woven> {
+    let in_force = InForce {
         tables: input.previous?,
         levels: options.previous_levels.as_deref()?,
         lanes,
     };
-    let mended = repair::mend(net, goals, input.lids.top(), in_force)?;
+    let mended = repair::mend(net, goals, input.lids.top(), in_force);
+    notes.push(mended.as_ref().map_or(Note::NotRepaired, |mended| Note::Repaired {
+        extended: mended.extended,
+        rerouted: mended.rerouted,
+        entries: mended.entries,
+    }));
+    let mended = mended?;
     Some(Woven {
         tables: mended.tables,
         service_levels: mended.levels,
         lanes,
-        repaired: Some((mended.extended + mended.rerouted, mended.entries)),
     })
 }
 
