@@ -191,6 +191,7 @@ impl Job<'_> {
             graph: &self.graph,
             lids: self.lids,
             destinations: &self.destinations,
+            previous: self.options.previous.as_deref(),
         };
         let (lanes, options) = (self.options.lanes, &self.options.weave);
         let woven = weave::weave(&input, lanes, options, self.par, &mut self.notes);

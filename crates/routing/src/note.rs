@@ -122,6 +122,17 @@ pub enum Note {
         /// What the poorest link has; so many are used.
         have: u8,
     },
+    /// SLV-ROUTE-0122: tables in force were repaired.
+    Repaired {
+        /// LIDs of which only the entries without a way were routed again.
+        extended: usize,
+        /// LIDs that had to be routed again as a whole: their entries may not be sent in any order.
+        rerouted: usize,
+        /// Entries that changed.
+        entries: usize,
+    },
+    /// SLV-ROUTE-0123: tables in force could not be repaired; everything was routed again, on the same lanes.
+    NotRepaired,
 }
 
 impl Note {
@@ -143,6 +154,8 @@ impl Note {
             Self::Tree { .. } => "SLV-ROUTE-0116",
             Self::LevelLinks { .. } => "SLV-ROUTE-0117",
             Self::FewerLanes { .. } => "SLV-ROUTE-0121",
+            Self::Repaired { .. } => "SLV-ROUTE-0122",
+            Self::NotRepaired => "SLV-ROUTE-0123",
         }
     }
 }
@@ -216,6 +229,19 @@ impl fmt::Display for Note {
                     "{wanted} lanes were asked for, some link has {have}; {have} are used"
                 )
             }
+            Self::Repaired {
+                extended,
+                rerouted,
+                entries,
+            } => write!(
+                f,
+                "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had \
+                 lost its own, {rerouted} were routed again as a whole"
+            ),
+            Self::NotRepaired => f.write_str(
+                "tables in force could not be repaired without a deadlock; everything was routed again, and \
+                 destinations stay on their lanes",
+            ),
         }
     }
 }
