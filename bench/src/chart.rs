@@ -13,19 +13,33 @@ const ROW: u32 = 30;
 const FRAME: u32 = 80;
 /// Room for the names of the bars.
 const NAMES: u32 = 190;
-const OURS: RGBColor = RGBColor(0x1b, 0x7f, 0x79);
-const PEERS: RGBColor = RGBColor(0xb0, 0xb7, 0xbf);
+/// Colour of what is ours.
+pub const OURS: RGBColor = RGBColor(0x1b, 0x7f, 0x79);
+/// Colour of what is a peer's.
+pub const PEERS: RGBColor = RGBColor(0xb0, 0xb7, 0xbf);
 
-struct Bar {
-    name: String,
-    spread: Spread,
-    color: RGBColor,
+/// One bar.
+pub struct Bar {
+    /// Beside it.
+    pub name: String,
+    /// Where it ends.
+    pub middle: f64,
+    /// Its range.
+    pub spread: Spread,
+    /// What it is filled with.
+    pub color: RGBColor,
+}
+
+/// Height of a panel with so many bars.
+#[must_use]
+pub const fn panel_height(bars: usize) -> u32 {
+    FRAME + ROW * bars as u32
 }
 
 /// The chart as SVG.
 pub fn svg(results: &[FabricResult]) -> Result<String, BenchError> {
     let panels: Vec<(String, Vec<Bar>)> = results.iter().map(|result| (title(result), bars(result))).collect();
-    let heights: Vec<u32> = panels.iter().map(|(_, bars)| FRAME + ROW * bars.len() as u32).collect();
+    let heights: Vec<u32> = panels.iter().map(|(_, bars)| panel_height(bars.len())).collect();
     let mut text = String::new();
     {
         let size = (WIDTH, heights.iter().sum());
@@ -34,7 +48,7 @@ pub fn svg(results: &[FabricResult]) -> Result<String, BenchError> {
         let mut top = 0;
         for ((title, bars), height) in panels.iter().zip(heights) {
             let panel = root.clone().shrink((0, top), (WIDTH, height));
-            draw(&panel, title, bars)?;
+            bar_panel(&panel, title, bars, 3)?;
             top += height;
         }
         root.present().map_err(failed)?;
@@ -54,7 +68,12 @@ fn bars(result: &FabricResult) -> Vec<Bar> {
     let mut bars = Vec::new();
     let mut add = |name: String, color, seconds: Vec<f64>| {
         if let Some(spread) = Spread::of(seconds) {
-            bars.push(Bar { name, spread, color });
+            bars.push(Bar {
+                name,
+                middle: spread.median,
+                spread,
+                color,
+            });
         }
     };
     add(
@@ -70,10 +89,12 @@ fn bars(result: &FabricResult) -> Vec<Bar> {
     bars
 }
 
-fn draw<DB: DrawingBackend>(
+/// Bars with their range on one panel; figures with so many digits.
+pub fn bar_panel<DB: DrawingBackend>(
     panel: &DrawingArea<DB, plotters::coord::Shift>,
     title: &str,
     bars: &[Bar],
+    digits: usize,
 ) -> Result<(), BenchError> {
     let longest = bars.iter().map(|bar| bar.spread.max).fold(0.0, f64::max);
     let rows = bars.len() as f64;
@@ -92,9 +113,9 @@ fn draw<DB: DrawingBackend>(
     mesh.draw().map_err(failed)?;
     for (row, bar) in bars.iter().enumerate() {
         let (middle, spread) = (row as f64 + 0.5, bar.spread);
-        let body = [(0.0, middle - 0.32), (spread.median, middle + 0.32)];
+        let body = [(0.0, middle - 0.32), (bar.middle, middle + 0.32)];
         let range = vec![(spread.min, middle), (spread.max, middle)];
-        let figure = format!("{:.3}", spread.median);
+        let figure = format!("{:.digits$}", bar.middle);
         let parts = chart.draw_series([Rectangle::new(body, bar.color.filled())]);
         parts.map_err(failed)?;
         chart
@@ -113,7 +134,8 @@ fn draw<DB: DrawingBackend>(
     Ok(())
 }
 
-fn failed(error: impl std::fmt::Display) -> BenchError {
+/// Wraps what the drawing library says.
+pub fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::Chart {
         cause: error.to_string(),
     }

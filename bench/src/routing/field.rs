@@ -1,0 +1,243 @@
+//! Who routes what.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use selvedge_fabric::Fabric;
+use selvedge_topology::{LinkRemoval, Options, Recipe, Shape, Spec};
+use selvedge_types::Guid;
+
+use crate::error::BenchError;
+
+/// Intact trees: 324, 324 and 1,728 hosts.
+const TREES: [&str; 3] = ["sx6536", "karytree:k=18,n=2", "karytree:k=12,n=3"];
+/// Random graphs, one for each seed.
+const RANDOM: [&str; 2] = [
+    "random:switches=128,degree=4,hosts=2",
+    "random:switches=256,degree=4,hosts=2",
+];
+/// Shares of links that trees lose, by seed.
+const LOST: [&str; 2] = ["1%", "3%"];
+
+/// The fabrics of a quick run.
+pub const QUICK: [&str; 3] = [
+    "random:switches=16,degree=4,hosts=2,seed=21",
+    "karytree:k=4,n=2",
+    "karytree:k=4,n=2,remove-links=1,seed=21",
+];
+
+/// The fabrics of a full run; those that chance makes stand for one of each seed.
+#[must_use]
+pub fn default_fabrics() -> Vec<String> {
+    let random = RANDOM.iter().map(|spec| (*spec).to_owned());
+    let damaged = TREES
+        .iter()
+        .flat_map(|tree| LOST.iter().map(|share| add(tree, &format!("remove-links={share}"))));
+    random
+        .chain(TREES.iter().map(|spec| (*spec).to_owned()))
+        .chain(damaged)
+        .collect()
+}
+
+/// One specification for each seed, if chance has a part in it and it names no seed.
+#[must_use]
+pub fn seeded(spec: &str, seeds: impl Iterator<Item = u64>) -> Vec<String> {
+    let by_chance = spec.starts_with("random") || spec.contains("remove-links=");
+    if by_chance && !spec.contains("seed=") {
+        seeds.map(|seed| add(spec, &format!("seed={seed}"))).collect()
+    } else {
+        vec![spec.to_owned()]
+    }
+}
+
+fn add(spec: &str, key: &str) -> String {
+    format!("{spec}{}{key}", if spec.contains(':') { ',' } else { ':' })
+}
+
+/// What a fabric is an example of: all that differ only in their seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The specification without its seed.
+    pub name: String,
+    /// What engines can do with it.
+    pub kind: FamilyKind,
+}
+
+/// What engines can do with a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FamilyKind {
+    /// A fat tree with all of its links.
+    Tree,
+    /// One that lost some.
+    DamagedTree,
+    /// Anything else.
+    Other,
+}
+
+/// The family of a generated fabric, and the fabric with all of its links.
+pub fn family(spec: &str) -> Result<(Family, Fabric), BenchError> {
+    let Spec::Generated(recipe) = spec.parse()? else {
+        return Err(BenchError::NoCase {
+            spec: spec.to_owned(),
+            problem: "it is a file",
+        });
+    };
+    let is_whole = matches!(
+        recipe.options.removal,
+        LinkRemoval::Count(0) | LinkRemoval::PerMillion(0)
+    );
+    let kind = match (&recipe.shape, is_whole) {
+        (Shape::Tree(_), true) => FamilyKind::Tree,
+        (Shape::Tree(_), false) => FamilyKind::DamagedTree,
+        _ => FamilyKind::Other,
+    };
+    let intact = Recipe {
+        options: Options {
+            removal: LinkRemoval::Count(0),
+            ..recipe.options
+        },
+        ..recipe
+    };
+    let keys = spec
+        .split_once(':')
+        .map_or(Vec::new(), |(_, keys)| keys.split(',').collect());
+    let head = spec.split(':').next().unwrap_or(spec);
+    let name = keys
+        .iter()
+        .filter(|key| !key.starts_with("seed="))
+        .fold(head.to_owned(), |name, key| add(&name, key));
+    Ok((Family { name, kind }, intact.fabric()?))
+}
+
+/// Switches to name as roots: those farthest from all hosts, or, where every switch has hosts, the one in the middle.
+#[must_use]
+pub fn roots(fabric: &Fabric) -> Vec<Guid> {
+    let switches: Vec<_> = fabric.switches().iter().copied().collect();
+    let has_hosts = |node| {
+        let peers = fabric.node(node).external_ports().filter_map(|(_, port)| port.peer);
+        peers.into_iter().any(|peer| !fabric.node(peer.node).is_switch())
+    };
+    let (leaves, others): (Vec<_>, Vec<_>) = switches.iter().copied().partition(|&node| has_hosts(node));
+    let guid = |node| fabric.node(node).guid;
+    if others.is_empty() {
+        let middle = leaves
+            .iter()
+            .min_by_key(|&&node| (far(fabric, &[node]).iter().flatten().sum::<usize>(), guid(node)));
+        return middle.into_iter().map(|&node| guid(node)).collect();
+    }
+    let away = far(fabric, &leaves);
+    let most = others.iter().filter_map(|node| away[node.0 as usize]).max();
+    others
+        .into_iter()
+        .filter(|node| away[node.0 as usize] == most)
+        .map(guid)
+        .collect()
+}
+
+/// Links between switches from the nearest of `starts` to each node.
+fn far(fabric: &Fabric, starts: &[selvedge_fabric::NodeIdx]) -> Vec<Option<usize>> {
+    let mut found = vec![None; fabric.nodes().len()];
+    let mut queue: VecDeque<_> = starts.iter().copied().collect();
+    starts.iter().for_each(|node| found[node.0 as usize] = Some(0));
+    while let Some(node) = queue.pop_front() {
+        let next = found[node.0 as usize].map(|hops| hops + 1);
+        for peer in fabric.node(node).external_ports().filter_map(|(_, port)| port.peer) {
+            if fabric.node(peer.node).is_switch() && found[peer.node.0 as usize].is_none() {
+                found[peer.node.0 as usize] = next;
+                queue.push_back(peer.node);
+            }
+        }
+    }
+    found
+}
+
+/// Whose engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Maker {
+    /// Ours.
+    Selvedge,
+    /// OpenSM.
+    OpenSm,
+}
+
+/// An engine and what it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Contestant {
+    /// Whose.
+    pub maker: Maker,
+    /// Its name.
+    pub engine: &'static str,
+    /// The roots are named.
+    pub rooted: bool,
+    /// Data lanes it may use.
+    pub lanes: u8,
+}
+
+impl fmt::Display for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Selvedge => "selvedge",
+            Self::OpenSm => "OpenSM",
+        })
+    }
+}
+
+impl Contestant {
+    /// The engine, and whether roots are named.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}{}", self.engine, if self.rooted { " with roots" } else { "" })
+    }
+}
+
+impl fmt::Display for Contestant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}, lanes {}", self.maker, self.name(), self.lanes)
+    }
+}
+
+/// Who routes the fabrics of a family. A quick run leaves out what is only more of the same.
+#[must_use]
+pub fn contestants(family: &Family, quick: bool) -> Vec<Contestant> {
+    let is_tree = family.kind != FamilyKind::Other;
+    let mut all = Vec::new();
+    let mut add = |maker, engine, rooted, lanes| {
+        all.push(Contestant {
+            maker,
+            engine,
+            rooted,
+            lanes,
+        });
+    };
+    let weave_lanes: &[u8] = match (is_tree, quick) {
+        (true, _) => &[1],
+        (false, true) => &[1, 8],
+        (false, false) => &[1, 2, 4, 8],
+    };
+    if is_tree {
+        add(Maker::Selvedge, "fat-tree", false, 1);
+        add(Maker::Selvedge, "ftree", false, 1);
+        add(Maker::Selvedge, "ftree", true, 1);
+    }
+    weave_lanes
+        .iter()
+        .for_each(|&lanes| add(Maker::Selvedge, "weave", false, lanes));
+    add(Maker::Selvedge, "updn", false, 1);
+    add(Maker::Selvedge, "updn", true, 1);
+    add(Maker::Selvedge, "sssp", false, 1);
+    add(Maker::Selvedge, "dfsssp", false, 8);
+    add(Maker::OpenSm, "minhop", false, 1);
+    add(Maker::OpenSm, "updn", false, 1);
+    add(Maker::OpenSm, "updn", true, 1);
+    add(Maker::OpenSm, "ftree", false, 1);
+    if is_tree {
+        add(Maker::OpenSm, "ftree", true, 1);
+    }
+    weave_lanes
+        .iter()
+        .for_each(|&lanes| add(Maker::OpenSm, "nue", false, lanes));
+    add(Maker::OpenSm, "sssp", false, 1);
+    add(Maker::OpenSm, "dfsssp", false, 8);
+    add(Maker::OpenSm, "lash", false, 8);
+    all
+}
