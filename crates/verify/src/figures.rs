@@ -80,7 +80,7 @@ pub struct LaneFigures {
 }
 
 impl Load {
-    fn of(loads: impl ExactSizeIterator<Item = u64>) -> Self {
+    pub(crate) fn of(loads: impl ExactSizeIterator<Item = u64>) -> Self {
         let count = loads.len();
         if count == 0 {
             return Self::default();

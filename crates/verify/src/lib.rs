@@ -25,6 +25,7 @@
 //! table look-ups; `cargo run --release -p selvedge-verify --example judge_speed` says what that takes.
 
 mod cdg;
+mod contention;
 mod figures;
 mod finding;
 mod ground;
@@ -42,6 +43,7 @@ mod transition;
 mod verdict;
 mod witness;
 
+pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
 pub use judged::{JudgeOptions, Judged, Refusal, judge};
