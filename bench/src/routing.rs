@@ -17,7 +17,7 @@ use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
 use selvedge_routing::{Effort, Engine};
 use selvedge_sim::Par;
 use selvedge_types::{Guid, PortNum, Vl};
-use selvedge_verify::{Figures, JudgeOptions, Kind, Subject, verify};
+use selvedge_verify::{Contention, ContentionOptions, Figures, JudgeOptions, Kind, Subject, contention, verify};
 
 use crate::case::Case;
 use crate::error::BenchError;
@@ -71,6 +71,16 @@ pub struct Quality {
     pub sd_load: f64,
     /// Mean links between switches on a path.
     pub mean_hops: f64,
+    /// Effective bisection bandwidth: mean share of a link that a flow of a random pairing gets.
+    pub ebb: f64,
+    /// Half of its 95 % confidence interval.
+    pub ebb_half: f64,
+    /// Most flows on a link while host i sends to host i + k, over all k.
+    pub shift_max: u64,
+    /// Mean of the same over all k.
+    pub shift_mean: f64,
+    /// Destinations that nue could only route over its escape tree, by its log.
+    pub escapes: Option<usize>,
     /// Ordered pairs of hosts whose packets do not arrive.
     pub unreachable: u64,
     /// Lanes that carry traffic of hosts, as far as known.
@@ -90,7 +100,7 @@ pub fn measure(spec: &str, quick: bool, bar: &ProgressBar) -> Result<Vec<Row>, B
     let roots = roots(&intact);
     let intact = Arc::new(intact);
     let mut rows = Vec::new();
-    for contestant in contestants(&family, quick) {
+    for contestant in contestants(&family, case.fabric.switches().len(), quick) {
         bar.set_message(format!("{spec}: {contestant}"));
         let roots = if contestant.rooted { roots.clone() } else { Vec::new() };
         let _quiet = HeavyLock::acquire()?;
@@ -165,6 +175,7 @@ fn theirs(case: &Case, contestant: &Contestant, roots: Vec<Guid>) -> Result<Outc
     };
     let judged = Judged::of(fabric, lids, tables, (by_destination, &SlToVl::modulo(LANES)));
     let mut quality = judged.quality(routes.compute_ms);
+    quality.escapes = routes.escapes;
     match &routes.levels {
         Levels::PerDestination(_) => {}
         Levels::PerPair(paths) => {
@@ -194,6 +205,7 @@ fn of_hosts(fabric: &Fabric, lids: &Lids) -> Lids {
 /// The judge's figures and whether there are circles.
 struct Judged {
     figures: Figures,
+    contention: Contention,
     /// None in traffic from host to host.
     hosts_free: bool,
     /// None in that and in traffic between hosts and the agents of switches.
@@ -209,6 +221,10 @@ impl Judged {
         };
         let judge = |lids: &Lids| verify(Subject::tables(fabric, lids, tables, levels, lanes), &options);
         let verdict = judge(lids);
+        let sharing = ContentionOptions {
+            par: Par::Rayon,
+            ..ContentionOptions::default()
+        };
         let agents_free = [Kind::HostCycle, Kind::AgentCycle]
             .iter()
             .all(|&kind| verdict.count_of(kind) == 0);
@@ -217,17 +233,23 @@ impl Judged {
             hosts_free: agents_free || judge(&of_hosts(fabric, lids)).count_of(Kind::HostCycle) == 0,
             agents_free,
             figures: verdict.figures,
+            contention: contention(Subject::tables(fabric, lids, tables, levels, lanes), &sharing),
         }
     }
 
     fn quality(&self, compute_ms: Option<f64>) -> Quality {
-        let figures = &self.figures;
+        let (figures, bisection, shift) = (&self.figures, &self.contention.bisection, &self.contention.shift);
         let carries = |lane: &&selvedge_verify::LaneFigures| lane.load.max > 0 && lane.vl < Vl::MANAGEMENT.get();
         Quality {
             max_load: figures.load.max,
             mean_load: figures.load.mean,
             sd_load: figures.load.sd,
             mean_hops: figures.hops_mean,
+            ebb: bisection.mean,
+            ebb_half: (bisection.high - bisection.low) / 2.0,
+            shift_max: shift.max,
+            shift_mean: shift.mean,
+            escapes: None,
             unreachable: figures.host_pairs - figures.host_pairs_reached,
             lanes_used: u8::try_from(figures.lanes.iter().filter(carries).count()).ok(),
             hosts_free: Some(self.hosts_free),

@@ -16,8 +16,10 @@ const RANDOM: [&str; 2] = [
     "random:switches=128,degree=4,hosts=2",
     "random:switches=256,degree=4,hosts=2",
 ];
-/// Shares of links that trees lose, by seed.
-const LOST: [&str; 2] = ["1%", "3%"];
+/// Links that trees lose, by seed.
+const LOST: [&str; 3] = ["1", "1%", "3%"];
+/// Most switches of fabrics that lash routes: its time grows with their fourth power or so, 20 to 50 s at 432.
+const LASH_MAX: usize = 300;
 
 /// The fabrics of a quick run.
 pub const QUICK: [&str; 3] = [
@@ -196,9 +198,9 @@ impl fmt::Display for Contestant {
     }
 }
 
-/// Who routes the fabrics of a family. A quick run leaves out what is only more of the same.
+/// Who routes a fabric of so many switches. A quick run leaves out what is only more of the same.
 #[must_use]
-pub fn contestants(family: &Family, quick: bool) -> Vec<Contestant> {
+pub fn contestants(family: &Family, switches: usize, quick: bool) -> Vec<Contestant> {
     let is_tree = family.kind != FamilyKind::Other;
     let mut all = Vec::new();
     let mut add = |maker, engine, rooted, lanes| {
@@ -238,6 +240,8 @@ pub fn contestants(family: &Family, quick: bool) -> Vec<Contestant> {
         .for_each(|&lanes| add(Maker::OpenSm, "nue", false, lanes));
     add(Maker::OpenSm, "sssp", false, 1);
     add(Maker::OpenSm, "dfsssp", false, 8);
-    add(Maker::OpenSm, "lash", false, 8);
+    if switches <= LASH_MAX {
+        add(Maker::OpenSm, "lash", false, 8);
+    }
     all
 }

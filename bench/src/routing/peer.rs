@@ -58,6 +58,8 @@ pub struct Routes {
     pub tables: Tables,
     /// Service levels of paths.
     pub levels: Levels,
+    /// Destinations that nue gave up on and routed over its escape tree, for nue.
+    pub escapes: Option<usize>,
     /// From "building routing" to "tables configured" in its log, in milliseconds.
     pub compute_ms: Option<f64>,
 }
@@ -108,6 +110,7 @@ pub fn run(case: &Case, request: &Request) -> Result<Answer, BenchError> {
         lids: read.lids,
         tables: read.tables,
         levels,
+        escapes: (request.engine == "nue").then(|| escapes(&log)),
         compute_ms: compute_ms(&log),
     })))
 }
@@ -207,6 +210,17 @@ fn first_error(log: &str) -> String {
     let errors = log.lines().filter_map(|line| line.split_once("] 0x01 -> "));
     let mut errors = errors.map(|(_, text)| text.trim().to_owned());
     errors.next().unwrap_or_else(|| "no reason given".to_owned())
+}
+
+/// Destinations on nue's escape tree in the last routing.
+fn escapes(log: &str) -> usize {
+    let lines = log
+        .lines()
+        .rev()
+        .take_while(|line| !line.contains("building routing with"));
+    lines
+        .filter(|line| line.contains("fallback to escape paths for destination"))
+        .count()
 }
 
 /// From the last line that a routing begins to the last that tables are configured.

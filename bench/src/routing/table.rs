@@ -1,5 +1,6 @@
 //! Rows of routing quality as tables.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::field::{Contestant, FamilyKind, Maker};
@@ -7,8 +8,9 @@ use super::{Outcome, Quality, Row};
 use crate::stats::Spread;
 
 /// Head of [`csv`].
-const HEAD: &str = "fabric,switches,hosts,maker,engine,roots,lanes,lanes_used,max_load,mean_load,sd_load,mean_hops,\
-                    unreachable_pairs,hosts_deadlock_free,agents_deadlock_free,compute_ms,outcome,why\n";
+const HEAD: &str = "fabric,switches,hosts,maker,engine,roots,lanes,lanes_used,max_load,mean_load,sd_load,mean_hops,ebb,\
+                    ebb_half,shift_max,shift_mean,escapes,unreachable_pairs,hosts_deadlock_free,\
+                    agents_deadlock_free,compute_ms,outcome,why\n";
 
 /// One line per row; what is not known is empty.
 #[must_use]
@@ -28,12 +30,17 @@ pub fn csv(rows: &[Row]) -> String {
         let _ = match &row.outcome {
             Outcome::Routed(q) => writeln!(
                 text,
-                "{head},{},{},{:.3},{:.3},{:.4},{},{},{},{},routed,",
+                "{head},{},{},{:.3},{:.3},{:.4},{:.5},{:.5},{},{:.3},{},{},{},{},{},routed,",
                 or_empty(q.lanes_used),
                 q.max_load,
                 q.mean_load,
                 q.sd_load,
                 q.mean_hops,
+                q.ebb,
+                q.ebb_half,
+                q.shift_max,
+                q.shift_mean,
+                or_empty(q.escapes),
                 q.unreachable,
                 or_empty(q.hosts_free),
                 or_empty(q.agents_free),
@@ -45,7 +52,7 @@ pub fn csv(rows: &[Row]) -> String {
                     .map_or("refused".to_owned(), |to| format!("fell back to {to}"));
                 writeln!(
                     text,
-                    "{head},,,,,,,,,,{what},\"{}\"",
+                    "{head},,,,,,,,,,,,,,,{what},\"{}\"",
                     why.replace('"', "'").replace('\n', "; ")
                 )
             }
@@ -111,48 +118,61 @@ fn engines(family: &str, rows: &[&Row]) -> String {
     };
     let mut text = format!(
         "\n### `{family}`\n\n{} switches, {} hosts.\n\n\
-         | engine | lanes | of which used | fabrics | max load, host pairs | sd of load | mean hops | pairs lost | \
-         deadlock-free | compute, ms |\n|---|---|---|---|---|---|---|---|---|---|\n",
+         | engine | lanes | of which used | fabrics | max load, host pairs | sd of load | mean hops | eBB | worst shift | \
+         pairs lost | deadlock-free | compute, ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         first.switches, first.hosts
     );
     for contestant in all_contestants(rows) {
-        let name = format!("{} {}", contestant.maker, contestant.name());
-        let lanes = contestant.lanes;
-        let found = qualities(rows, contestant);
-        let declined = rows
-            .iter()
-            .filter(|row| row.contestant == contestant)
-            .filter_map(|row| match &row.outcome {
-                Outcome::Declined { instead, why } => Some(
-                    instead
-                        .clone()
-                        .map_or_else(|| brief(why), |to| format!("fell back to {to}")),
-                ),
-                Outcome::Routed(_) => None,
-            });
-        let declined: Vec<String> = declined.collect();
-        let load = Spread::of(found.clone().map(|q| q.max_load as f64));
-        if let Some(load) = load {
-            let spread = |value: fn(&Quality) -> f64| Spread::of(found.clone().map(value));
-            let of = |value: fn(&Quality) -> f64, digits| spread(value).map_or_else(String::new, |s| mean(&s, digits));
-            let _ = writeln!(
-                text,
-                "| {name} | {lanes} | {} | {} | {} | {} | {} | {} | {} | {} |",
-                lanes_used(found.clone()),
-                load.count,
-                mean(&load, 0),
-                of(|q| q.sd_load, 1),
-                of(|q| q.mean_hops, 3),
-                found.clone().map(|q| q.unreachable).sum::<u64>(),
-                freedom(found.clone()),
-                Spread::of(found.clone().filter_map(|q| q.compute_ms)).map_or_else(String::new, |s| format!("{s:.1}")),
-            );
-        }
-        if let Some(why) = declined.first() {
-            let _ = writeln!(text, "| {name} | {lanes} | – | {} | {why} | | | | | |", declined.len());
+        text += &routed(rows, contestant);
+        let declined = rows.iter().filter(|row| row.contestant == contestant);
+        let declined = declined.filter_map(|row| match &row.outcome {
+            Outcome::Declined { instead, why } => Some(
+                instead
+                    .as_ref()
+                    .map_or_else(|| brief(why), |to| format!("fell back to {to}")),
+            ),
+            Outcome::Routed(_) => None,
+        });
+        let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+        declined.for_each(|why| *reasons.entry(why).or_default() += 1);
+        for (why, count) in reasons {
+            let (maker, name, lanes) = (contestant.maker, contestant.name(), contestant.lanes);
+            let _ = writeln!(text, "| {maker} {name} | {lanes} | – | {count} | {why} | | | | | | | |");
         }
     }
     text
+}
+
+/// The line of the fabrics that a contestant routed, if any.
+fn routed(rows: &[&Row], contestant: Contestant) -> String {
+    let found = qualities(rows, contestant);
+    let count = found.clone().count();
+    if count == 0 {
+        return String::new();
+    }
+    let of = |value: fn(&Quality) -> Option<f64>, digits| {
+        Spread::of(found.clone().filter_map(value)).map_or_else(String::new, |spread| mean(&spread, digits))
+    };
+    let escapes = of(|q| q.escapes.filter(|&count| count > 0).map(|count| count as f64), 0);
+    let escapes = match escapes.as_str() {
+        "" => String::new(),
+        count => format!("; destinations on its escape tree: {count}"),
+    };
+    format!(
+        "| {} {}{escapes} | {} | {} | {count} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
+        contestant.maker,
+        contestant.name(),
+        contestant.lanes,
+        lanes_used(found.clone()),
+        of(|q| Some(q.max_load as f64), 0),
+        of(|q| Some(q.sd_load), 1),
+        of(|q| Some(q.mean_hops), 3),
+        of(|q| Some(q.ebb), 3),
+        of(|q| Some(q.shift_max as f64), 0),
+        found.clone().map(|q| q.unreachable).sum::<u64>(),
+        freedom(found.clone()),
+        of(|q| q.compute_ms, 1),
+    )
 }
 
 /// The first words of a reason, for a cell.
@@ -218,41 +238,52 @@ fn duels(rows: &[&Row], engine: &str, others: &[&str]) -> String {
         let rivals = all.iter().filter(|c| {
             c.maker == Maker::OpenSm && others.contains(&c.engine) && (engine != "weave" || c.lanes == our.lanes)
         });
-        for rival in rivals {
-            let load = |spec: &str, who: Contestant| {
-                let of_it: Vec<&Row> = rows.iter().filter(|row| row.spec == spec).copied().collect();
-                qualities(&of_it, who).next().map(|q| q.max_load)
-            };
-            let mut specs: Vec<&str> = rows.iter().map(|row| row.spec.as_str()).collect();
-            specs.dedup();
-            let both = specs
-                .iter()
-                .filter_map(|spec| Some((load(spec, *our)?, load(spec, *rival)?)));
-            let both: Vec<(u64, u64)> = both.collect();
-            let Some(ratio) = Spread::of(both.iter().map(|&(a, b)| a as f64 / b as f64)) else {
-                continue;
-            };
-            let worse = both.iter().filter(|(a, b)| a > b).count();
-            let (ours_sum, theirs_sum) = both.iter().fold((0, 0), |(x, y), (a, b)| (x + a, y + b));
-            let _ = writeln!(
-                lines,
-                "| {}, lanes {} | {}, lanes {} | {} | {:.3} | {} | {} |",
-                our.name(),
-                our.lanes,
-                rival.name(),
-                rival.lanes,
-                both.len(),
-                ours_sum as f64 / theirs_sum as f64,
-                mean(&ratio, 3),
-                worse
-            );
-        }
+        rivals.for_each(|rival| lines += &duel(rows, *our, *rival));
     }
     if lines.is_empty() {
         return lines;
     }
     format!(
-        "\n| ours | OpenSM's | fabrics that both routed | mean max load, ours ÷ theirs | ratio by fabric | fabrics where \
-         ours is higher |\n|---|---|---|---|---|---|\n{lines}"
+        "\n| ours | OpenSM's | fabrics that both routed | mean max load, ours ÷ theirs | by fabric | ours is higher on | \
+         mean eBB, ours ÷ theirs | ours is lower, beyond both intervals, on |\n|---|---|---|---|---|---|---|---|\n{lines}"
+    )
+}
+
+fn duel(rows: &[&Row], our: Contestant, rival: Contestant) -> String {
+    let quality = |spec: &str, who: Contestant| {
+        let mut of_it = rows.iter().filter(|row| row.spec == spec && row.contestant == who);
+        of_it.find_map(|row| match &row.outcome {
+            Outcome::Routed(quality) => Some(*quality),
+            Outcome::Declined { .. } => None,
+        })
+    };
+    let mut specs: Vec<&str> = rows.iter().map(|row| row.spec.as_str()).collect();
+    specs.dedup();
+    let both = specs
+        .iter()
+        .filter_map(|spec| Some((quality(spec, our)?, quality(spec, rival)?)));
+    let both: Vec<(Quality, Quality)> = both.collect();
+    let Some(ratio) = Spread::of(both.iter().map(|(a, b)| a.max_load as f64 / b.max_load as f64)) else {
+        return String::new();
+    };
+    let higher = both.iter().filter(|(a, b)| a.max_load > b.max_load).count();
+    let lower = both
+        .iter()
+        .filter(|(a, b)| a.ebb + a.ebb_half < b.ebb - b.ebb_half)
+        .count();
+    let sum = |value: fn(&Quality) -> f64, of: fn(&(Quality, Quality)) -> &Quality| {
+        both.iter().map(|pair| value(of(pair))).sum::<f64>()
+    };
+    let share = |value: fn(&Quality) -> f64| sum(value, |pair| &pair.0) / sum(value, |pair| &pair.1);
+    format!(
+        "| {}, lanes {} | {}, lanes {} | {} | {:.3} | {} | {higher} | {:.3} | {lower} |\n",
+        our.name(),
+        our.lanes,
+        rival.name(),
+        rival.lanes,
+        both.len(),
+        share(|q| q.max_load as f64),
+        mean(&ratio, 3),
+        share(|q| q.ebb),
     )
 }
