@@ -61,6 +61,8 @@ enum Command {
     Emulator,
     /// Quality of routing: our engines and OpenSM's on the same fabrics, both by the same judge.
     Routing,
+    /// How long our routing and judging take, one thread unless said; on a quiet machine only.
+    RoutingSpeed,
 }
 
 #[derive(Debug, Args)]
@@ -74,6 +76,9 @@ struct Options {
     /// Routing: seeds of fabrics that chance makes.
     #[arg(long, global = true, value_name = "FIRST-LAST", default_value = "21-30", value_parser = seeds)]
     seeds: RangeInclusive<u64>,
+    /// Routing: only what has this in its name, as selvedge, nue or "ftree with roots"; may be repeated.
+    #[arg(long, global = true, value_name = "TEXT")]
+    only: Vec<String>,
     /// Bring-up: OpenSM's routing engines.
     #[arg(long, global = true, value_delimiter = ',', default_value = "minhop,updn,ftree")]
     engines: Vec<String>,
@@ -162,6 +167,11 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
         Some(Command::Routing) => routings(options, &mut results)?,
+        Some(Command::RoutingSpeed) => {
+            let bar = progress(0);
+            results.speed = routing::speed::measure(options.quick, options.repeats(), &bar)?;
+            bar.finish_and_clear();
+        }
         None => {
             bringups(options, &mut results)?;
             emulators(options, &mut results)?;
@@ -237,7 +247,9 @@ fn routings(options: &Options, results: &mut Results) -> Result<(), BenchError> 
     let specs = options.routing_fabrics();
     let bar = progress(0);
     for spec in &specs {
-        results.routing.extend(routing::measure(spec, options.quick, &bar)?);
+        results
+            .routing
+            .extend(routing::measure(spec, options.quick, &options.only, &bar)?);
     }
     bar.finish_and_clear();
     Ok(())

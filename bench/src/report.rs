@@ -26,6 +26,8 @@ pub struct Results {
     pub emulator: Vec<(String, emulator::Run)>,
     /// Quality of routing, by fabric and engine.
     pub routing: Vec<routing::Row>,
+    /// Times of routing and judging.
+    pub speed: Vec<routing::speed::Work>,
 }
 
 impl Results {
@@ -40,7 +42,11 @@ impl Results {
     /// What belongs behind the machine in the name of a folder; empty for the bring-up.
     #[must_use]
     pub fn part(&self) -> &'static str {
-        if self.routing.is_empty() { "" } else { "-routing" }
+        match (self.routing.is_empty(), self.speed.is_empty()) {
+            (false, _) => "-routing",
+            (true, false) => "-routing-speed",
+            (true, true) => "",
+        }
     }
 
     /// Tables for people, in Markdown.
@@ -59,6 +65,9 @@ impl Results {
         }
         if !self.routing.is_empty() {
             text += &routing::summary(&self.routing);
+        }
+        if !self.speed.is_empty() {
+            text += &routing::speed::summary(&self.speed);
         }
         text
     }
@@ -161,6 +170,9 @@ impl Results {
         if !self.routing.is_empty() {
             write("routing.csv", routing::csv(&self.routing))?;
             write("routing.svg", routing::svg(&self.routing)?)?;
+        }
+        if !self.speed.is_empty() {
+            write("routing-speed.csv", routing::speed::csv(&self.speed))?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ mod own;
 mod pairs;
 mod peer;
 mod picture;
+pub mod speed;
 mod table;
 
 use std::sync::Arc;
@@ -93,14 +94,16 @@ pub struct Quality {
     pub compute_ms: Option<f64>,
 }
 
-/// Measures all contestants on the fabric that `spec` generates.
-pub fn measure(spec: &str, quick: bool, bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
+/// Measures all contestants on the fabric that `spec` generates; with `only`, those that have one of it in their name.
+pub fn measure(spec: &str, quick: bool, only: &[String], bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
     let (family, intact) = field::family(spec)?;
     let case = Case::new(spec)?;
     let roots = roots(&intact);
     let intact = Arc::new(intact);
     let mut rows = Vec::new();
-    for contestant in contestants(&family, case.fabric.switches().len(), quick) {
+    let all = contestants(&family, case.fabric.switches().len(), quick);
+    let is_wanted = |who: &Contestant| only.is_empty() || only.iter().any(|text| who.to_string().contains(text));
+    for contestant in all.into_iter().filter(is_wanted) {
         bar.set_message(format!("{spec}: {contestant}"));
         let roots = if contestant.rooted { roots.clone() } else { Vec::new() };
         let _quiet = HeavyLock::acquire()?;

@@ -245,3 +245,55 @@ pub fn contestants(family: &Family, switches: usize, quick: bool) -> Vec<Contest
     }
     all
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds() {
+        let check = |spec: &str, want: &[&str]| assert_eq!(seeded(spec, 21..=22), want, "{spec}");
+        check("sx6536", &["sx6536"]);
+        let lost = ["sx6536:remove-links=1%,seed=21", "sx6536:remove-links=1%,seed=22"];
+        check("sx6536:remove-links=1%", &lost);
+        check("sx6536:remove-links=1%,seed=4", &["sx6536:remove-links=1%,seed=4"]);
+        let random = ["random:switches=8,seed=21", "random:switches=8,seed=22"];
+        check("random:switches=8", &random);
+    }
+
+    #[test]
+    fn families() {
+        let check = |spec: &str, name: &str, kind: FamilyKind, links: usize| {
+            let (family, intact) = family(spec).unwrap();
+            assert_eq!((family.name.as_str(), family.kind), (name, kind), "{spec}");
+            assert_eq!(intact.links().count(), links, "{spec}");
+        };
+        check("sx6536", "sx6536", FamilyKind::Tree, 324 + 324);
+        let name = "sx6536:remove-links=1%";
+        check(
+            "sx6536:seed=5,remove-links=1%",
+            name,
+            FamilyKind::DamagedTree,
+            324 + 324,
+        );
+        let random = "random:switches=8,degree=3,hosts=1";
+        check(
+            "random:switches=8,degree=3,hosts=1,seed=2",
+            random,
+            FamilyKind::Other,
+            12 + 8,
+        );
+    }
+
+    #[test]
+    fn roots_are_the_top_or_the_middle() {
+        let check = |spec: &str, count: usize| {
+            let (_, intact) = family(spec).unwrap();
+            assert_eq!(roots(&intact).len(), count, "{spec}");
+        };
+        check("sx6536", 9);
+        check("karytree:k=4,n=3", 16);
+        check("karytree:k=4,n=3,remove-links=3", 16);
+        check("random:switches=16,degree=4,hosts=2", 1);
+    }
+}

@@ -93,3 +93,67 @@ fn level(answer: &Mad) -> Option<Sl> {
     }
     Sl::new(answer.as_bytes()[at::SL] & 0xF)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    use selvedge_types::{Guid, PortNum};
+    use selvedge_wire::{LocalPort, PortError};
+
+    /// A manager that gives SL = DLID modulo 8, has no path to LID 5, and hands every third request back first.
+    #[derive(Default)]
+    struct Manager {
+        waiting: VecDeque<Datagram>,
+        seen: u64,
+    }
+
+    impl MadPort for Manager {
+        fn local(&self) -> LocalPort {
+            LocalPort {
+                node_guid: Guid::NONE,
+                port_guid: Guid::NONE,
+                port: PortNum::MANAGEMENT,
+            }
+        }
+
+        fn send(&mut self, datagram: &Datagram, _: Duration) -> Result<(), PortError> {
+            assert_eq!((datagram.address.lid, datagram.address.qp), (Lid(9), 1));
+            self.waiting.push_back(*datagram);
+            Ok(())
+        }
+
+        fn receive(&mut self, _: Duration) -> Result<Option<Arrival>, PortError> {
+            let Some(mut datagram) = self.waiting.pop_front() else {
+                return Ok(None);
+            };
+            self.seen += 1;
+            if self.seen.is_multiple_of(3) {
+                return Ok(Some(Arrival::Returned(datagram)));
+            }
+            datagram.mad.set_method(Method::GetResp);
+            let to = datagram.mad.as_bytes()[at::DLID.end - 1];
+            // A traffic class of QoS stands beside the SL.
+            datagram.mad.as_bytes_mut()[at::SL] = 0xA0 | to % 8;
+            if to == 5 {
+                datagram.mad.set_status(Status(0x0300));
+            }
+            Ok(Some(Arrival::Received(datagram)))
+        }
+
+        fn set_is_sm(&mut self, _: bool) -> Result<(), PortError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_pair_is_answered_in_its_place() {
+        let pairs: Vec<(Lid, Lid)> = (1..=60).map(|to| (Lid(1), Lid(to))).collect();
+        let found = ask(&mut Manager::default(), Lid(9), &pairs).unwrap();
+        for (&(_, to), sl) in pairs.iter().zip(&found) {
+            let want = (to != Lid(5)).then(|| (to.0 % 8) as u8);
+            assert_eq!(sl.map(|sl| sl.get()), want, "{to}");
+        }
+    }
+}

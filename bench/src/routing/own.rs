@@ -25,6 +25,18 @@ pub struct Request {
 }
 
 impl Request {
+    /// An engine told nothing: one lane, fast.
+    #[must_use]
+    pub const fn plain(engine: Engine) -> Self {
+        Self {
+            engine,
+            roots: Vec::new(),
+            lanes: 1,
+            effort: Effort::Fast,
+            nominal: None,
+        }
+    }
+
     /// As the engine takes it.
     #[must_use]
     pub fn options(&self) -> Options {
