@@ -114,8 +114,7 @@ impl InputArgs {
                 roots,
                 ..FtreeOptions::default()
             },
-            lanes: self.vls.unwrap_or(defaults.lanes),
-            lanes_max: self.vls.unwrap_or(defaults.lanes_max),
+            lanes: self.vls,
             weave: WeaveOptions {
                 effort: self.effort.parse()?,
                 ..WeaveOptions::default()

@@ -83,7 +83,7 @@ fn row(spec: &str, fabric: &Fabric, lanes: u8, effort: &str, par: Par) {
         ..WeaveOptions::default()
     };
     let options = Options {
-        lanes,
+        lanes: Some(lanes),
         weave,
         ..Options::default()
     };

@@ -6,6 +6,8 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::Lids;
 use selvedge_types::{Guid, Lid};
 
+use crate::auto::{Reason, Topology};
+use crate::engine::Engine;
 use crate::fat_tree::TreeShape;
 use crate::graph::Graph;
 
@@ -122,6 +124,23 @@ pub enum Note {
         /// What the poorest link has; so many are used.
         have: u8,
     },
+    /// SLV-ROUTE-0131: what the largest part of the fabric looks like to `auto`.
+    Recognised {
+        /// What it looks like.
+        topology: Topology,
+    },
+    /// SLV-ROUTE-0132: the engine that `auto` took.
+    Chosen {
+        /// Why; it names the engine.
+        reason: Reason,
+    },
+    /// SLV-ROUTE-0133: an engine refused the fabric, and the next of the list was tried.
+    Refused {
+        /// The engine.
+        engine: Engine,
+        /// What it said.
+        why: String,
+    },
 }
 
 impl Note {
@@ -143,6 +162,9 @@ impl Note {
             Self::Tree { .. } => "SLV-ROUTE-0116",
             Self::LevelLinks { .. } => "SLV-ROUTE-0117",
             Self::FewerLanes { .. } => "SLV-ROUTE-0121",
+            Self::Recognised { .. } => "SLV-ROUTE-0131",
+            Self::Chosen { .. } => "SLV-ROUTE-0132",
+            Self::Refused { .. } => "SLV-ROUTE-0133",
         }
     }
 }
@@ -216,6 +238,9 @@ impl fmt::Display for Note {
                     "{wanted} lanes were asked for, some link has {have}; {have} are used"
                 )
             }
+            Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
+            Self::Chosen { reason } => write!(f, "auto takes {}; {reason}", reason.engine().name()),
+            Self::Refused { engine, why } => write!(f, "{} refused: {why}", engine.name()),
         }
     }
 }
