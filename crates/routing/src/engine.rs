@@ -194,6 +194,11 @@ impl Job<'_> {
         }
         let mut tables = Tables::new(self.graph.switches(), self.lids.top());
         tree.fill(self.lids, &mut tables, self.par)?;
+        match (self.options.rebalance, self.options.previous.as_deref()) {
+            (Rebalance::Full, _) => tree.spread(self.lids, &mut tables)?,
+            (Rebalance::Minimal, Some(previous)) => tree.keep(self.lids, previous, &mut tables)?,
+            (Rebalance::Minimal, None) => {}
+        }
         Ok(tables)
     }
 
@@ -283,6 +288,8 @@ pub struct Options {
     /// does when a switch is new or a port was reset. Of minhop, updn, dnup and file with hop counts; the others
     /// balance the fabric as a whole, and always afresh.
     pub previous: Option<Arc<Tables>>,
+    /// Whether load may be spread anew. Default: minimal. Of `fat-tree` only.
+    pub rebalance: Rebalance,
     /// Count routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false: switches
     /// receive next to no traffic. Of the same engines.
     pub count_switches: bool,
@@ -312,6 +319,16 @@ pub struct Options {
     pub listed: Option<Arc<Listed>>,
     /// Of `weave` only.
     pub weave: WeaveOptions,
+}
+
+/// What a change of the fabric may move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rebalance {
+    /// Only what must change: entries that led over what is gone.
+    #[default]
+    Minimal,
+    /// As much as makes the fullest links less full; `previous` does not count.
+    Full,
 }
 
 /// Hosts by what they are for.

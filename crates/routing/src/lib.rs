@@ -45,7 +45,7 @@ mod updn;
 mod weave;
 
 pub use auto::{Grid, Irregular, Reason, Side, Topology};
-pub use engine::{DFSSSP_LANES, Engine, EngineError, HostLists, Options, Routed, WEAVE_LANES};
+pub use engine::{DFSSSP_LANES, Engine, EngineError, HostLists, Options, Rebalance, Routed, WEAVE_LANES};
 pub use fat_tree::{FatTree, FatTreeOptions, NotATree, TreeShape};
 pub use ftree::{FtreeOptions, NoFatTree};
 pub use listed::{LidMatrix, Listed};

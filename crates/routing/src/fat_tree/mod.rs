@@ -13,12 +13,14 @@ mod bits;
 mod check;
 mod error;
 mod fill;
+mod keep;
 mod levels;
 mod net;
 mod pieces;
 mod rows;
 mod rule;
 mod shape;
+mod spread;
 mod targets;
 
 use std::fmt;
