@@ -15,14 +15,14 @@ use indicatif::ProgressBar;
 use selvedge_conformance::{HeavyLock, LabError};
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
-use selvedge_routing::{Effort, Engine};
+use selvedge_routing::{Effort, Engine, Rebalance};
 use selvedge_sim::Par;
 use selvedge_types::{Guid, PortNum, Vl};
 use selvedge_verify::{Contention, ContentionOptions, Figures, JudgeOptions, Kind, Subject, contention, verify};
 
 use crate::case::Case;
 use crate::error::BenchError;
-pub use field::{Contestant, Family, Maker, QUICK, contestants, default_fabrics, roots, seeded};
+pub use field::{Contestant, Family, Maker, QUICK, Told, contestants, default_fabrics, roots, seeded};
 use peer::{Answer, Levels};
 pub use picture::svg;
 pub use table::{csv, summary};
@@ -105,7 +105,11 @@ pub fn measure(spec: &str, quick: bool, only: &[String], bar: &ProgressBar) -> R
     let is_wanted = |who: &Contestant| only.is_empty() || only.iter().any(|text| who.to_string().contains(text));
     for contestant in all.into_iter().filter(is_wanted) {
         bar.set_message(format!("{spec}: {contestant}"));
-        let roots = if contestant.rooted { roots.clone() } else { Vec::new() };
+        let roots = if contestant.told == Told::Roots {
+            roots.clone()
+        } else {
+            Vec::new()
+        };
         let _quiet = HeavyLock::acquire()?;
         let outcome = match contestant.maker {
             Maker::Selvedge => ours(&case, &contestant, roots, &intact),
@@ -140,14 +144,27 @@ fn ours(case: &Case, contestant: &Contestant, roots: Vec<Guid>, intact: &Arc<Fab
         Ok(engine) => engine,
         Err(error) => return declined(error.to_string()),
     };
-    let request = own::Request {
-        engine,
+    let lids = own::number(&case.fabric);
+    let plain = own::Request {
         roots,
         lanes: contestant.lanes,
         effort: Effort::Best,
         nominal: Some(Arc::clone(intact)),
+        ..own::Request::plain(engine)
     };
-    let lids = own::number(&case.fabric);
+    // What the switches held before links were lost, so that as few entries as possible move.
+    let before =
+        (engine == Engine::FatTree && contestant.told == Told::Nothing).then(|| own::run(intact, &lids, &plain));
+    let previous = before.and_then(Result::ok).map(|(routed, _)| Arc::new(routed.tables));
+    let request = own::Request {
+        previous,
+        rebalance: if contestant.told == Told::Rebalance {
+            Rebalance::Full
+        } else {
+            Rebalance::Minimal
+        },
+        ..plain
+    };
     let (routed, ms) = match own::run(&case.fabric, &lids, &request) {
         Ok(done) => done,
         Err(why) => return declined(why),

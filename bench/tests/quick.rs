@@ -86,12 +86,12 @@ fn routing_is_judged_alike_and_what_opensm_falls_back_from_has_no_figures() {
     }
     let rows = rows(&folder.0.join("routing.csv"));
     // Cells of the only row with these in its first columns.
-    let check = |fabric: &str, maker: &str, engine: &str, (roots, lanes): (&str, &str), want: &[(&str, &str)]| {
+    let check = |fabric: &str, maker: &str, engine: &str, (told, lanes): (&str, &str), want: &[(&str, &str)]| {
         let key = [
             ("fabric", fabric),
             ("maker", maker),
             ("engine", engine),
-            ("roots", roots),
+            ("told", told),
             ("lanes", lanes),
         ];
         let found: Vec<_> = rows
@@ -112,31 +112,37 @@ fn routing_is_judged_alike_and_what_opensm_falls_back_from_has_no_figures() {
         ("unreachable_pairs", "0"),
         ("hosts_deadlock_free", "true"),
     ];
-    check(tree, "selvedge", "fat-tree", ("false", "1"), &best);
-    check(tree, "OpenSM", "ftree", ("false", "1"), &best);
-    check(tree, "OpenSM", "ftree", ("true", "1"), &best);
+    check(tree, "selvedge", "fat-tree", ("nothing", "1"), &best);
+    check(tree, "OpenSM", "ftree", ("nothing", "1"), &best);
+    check(tree, "OpenSM", "ftree", ("roots", "1"), &best);
     // Silent fall-backs: only the log tells.
     let fell_back = [("outcome", "fell back to minhop"), ("max_load", "")];
-    check(random, "OpenSM", "updn", ("false", "1"), &fell_back);
-    check(damaged, "OpenSM", "ftree", ("false", "1"), &fell_back);
-    check(damaged, "OpenSM", "ftree", ("true", "1"), &[("outcome", "routed")]);
+    check(random, "OpenSM", "updn", ("nothing", "1"), &fell_back);
+    check(damaged, "OpenSM", "ftree", ("nothing", "1"), &fell_back);
+    check(damaged, "OpenSM", "ftree", ("roots", "1"), &[("outcome", "routed")]);
     // Lanes as path records tell them: nue uses all it may, dfsssp fills spare ones.
     let free = ("hosts_deadlock_free", "true");
-    check(random, "OpenSM", "nue", ("false", "8"), &[("lanes_used", "8"), free]);
-    check(random, "OpenSM", "nue", ("false", "1"), &[("lanes_used", "1"), free]);
-    check(random, "OpenSM", "dfsssp", ("false", "8"), &[("lanes_used", "8"), free]);
+    check(random, "OpenSM", "nue", ("nothing", "8"), &[("lanes_used", "8"), free]);
+    check(random, "OpenSM", "nue", ("nothing", "1"), &[("lanes_used", "1"), free]);
+    check(
+        random,
+        "OpenSM",
+        "dfsssp",
+        ("nothing", "8"),
+        &[("lanes_used", "8"), free],
+    );
     check(
         random,
         "OpenSM",
         "sssp",
-        ("false", "1"),
+        ("nothing", "1"),
         &[("hosts_deadlock_free", "false")],
     );
     check(
         random,
         "selvedge",
         "weave",
-        ("false", "1"),
+        ("nothing", "1"),
         &[free, ("agents_deadlock_free", "true")],
     );
 }

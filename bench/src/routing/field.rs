@@ -162,6 +162,17 @@ pub enum Maker {
     OpenSm,
 }
 
+/// What an engine is told beside the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// Its roots.
+    Roots,
+    /// That it may move any entry, not only those that led over what is gone.
+    Rebalance,
+}
+
 /// An engine and what it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Contestant {
@@ -169,10 +180,20 @@ pub struct Contestant {
     pub maker: Maker,
     /// Its name.
     pub engine: &'static str,
-    /// The roots are named.
-    pub rooted: bool,
+    /// What it is told.
+    pub told: Told,
     /// Data lanes it may use.
     pub lanes: u8,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "nothing",
+            Self::Roots => "roots",
+            Self::Rebalance => "rebalance",
+        })
+    }
 }
 
 impl fmt::Display for Maker {
@@ -185,10 +206,15 @@ impl fmt::Display for Maker {
 }
 
 impl Contestant {
-    /// The engine, and whether roots are named.
+    /// The engine and what it is told.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{}{}", self.engine, if self.rooted { " with roots" } else { "" })
+        let told = match self.told {
+            Told::Nothing => "",
+            Told::Roots => " with roots",
+            Told::Rebalance => " rebalanced",
+        };
+        format!("{}{told}", self.engine)
     }
 }
 
@@ -203,11 +229,11 @@ impl fmt::Display for Contestant {
 pub fn contestants(family: &Family, switches: usize, quick: bool) -> Vec<Contestant> {
     let is_tree = family.kind != FamilyKind::Other;
     let mut all = Vec::new();
-    let mut add = |maker, engine, rooted, lanes| {
+    let mut add = |maker, engine, told, lanes| {
         all.push(Contestant {
             maker,
             engine,
-            rooted,
+            told,
             lanes,
         });
     };
@@ -217,31 +243,34 @@ pub fn contestants(family: &Family, switches: usize, quick: bool) -> Vec<Contest
         (false, false) => &[1, 2, 4, 8],
     };
     if is_tree {
-        add(Maker::Selvedge, "fat-tree", false, 1);
-        add(Maker::Selvedge, "ftree", false, 1);
-        add(Maker::Selvedge, "ftree", true, 1);
+        add(Maker::Selvedge, "fat-tree", Told::Nothing, 1);
+        if family.kind == FamilyKind::DamagedTree {
+            add(Maker::Selvedge, "fat-tree", Told::Rebalance, 1);
+        }
+        add(Maker::Selvedge, "ftree", Told::Nothing, 1);
+        add(Maker::Selvedge, "ftree", Told::Roots, 1);
     }
     weave_lanes
         .iter()
-        .for_each(|&lanes| add(Maker::Selvedge, "weave", false, lanes));
-    add(Maker::Selvedge, "updn", false, 1);
-    add(Maker::Selvedge, "updn", true, 1);
-    add(Maker::Selvedge, "sssp", false, 1);
-    add(Maker::Selvedge, "dfsssp", false, 8);
-    add(Maker::OpenSm, "minhop", false, 1);
-    add(Maker::OpenSm, "updn", false, 1);
-    add(Maker::OpenSm, "updn", true, 1);
-    add(Maker::OpenSm, "ftree", false, 1);
+        .for_each(|&lanes| add(Maker::Selvedge, "weave", Told::Nothing, lanes));
+    add(Maker::Selvedge, "updn", Told::Nothing, 1);
+    add(Maker::Selvedge, "updn", Told::Roots, 1);
+    add(Maker::Selvedge, "sssp", Told::Nothing, 1);
+    add(Maker::Selvedge, "dfsssp", Told::Nothing, 8);
+    add(Maker::OpenSm, "minhop", Told::Nothing, 1);
+    add(Maker::OpenSm, "updn", Told::Nothing, 1);
+    add(Maker::OpenSm, "updn", Told::Roots, 1);
+    add(Maker::OpenSm, "ftree", Told::Nothing, 1);
     if is_tree {
-        add(Maker::OpenSm, "ftree", true, 1);
+        add(Maker::OpenSm, "ftree", Told::Roots, 1);
     }
     weave_lanes
         .iter()
-        .for_each(|&lanes| add(Maker::OpenSm, "nue", false, lanes));
-    add(Maker::OpenSm, "sssp", false, 1);
-    add(Maker::OpenSm, "dfsssp", false, 8);
+        .for_each(|&lanes| add(Maker::OpenSm, "nue", Told::Nothing, lanes));
+    add(Maker::OpenSm, "sssp", Told::Nothing, 1);
+    add(Maker::OpenSm, "dfsssp", Told::Nothing, 8);
     if switches <= LASH_MAX {
-        add(Maker::OpenSm, "lash", false, 8);
+        add(Maker::OpenSm, "lash", Told::Nothing, 8);
     }
     all
 }

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use selvedge_fabric::Fabric;
-use selvedge_plan::Lids;
-use selvedge_routing::{Effort, Engine, FatTreeOptions, FtreeOptions, Options, Routed, UpDnOptions, WeaveOptions};
+use selvedge_plan::{Lids, Tables};
+use selvedge_routing::{
+    Effort, Engine, FatTreeOptions, FtreeOptions, Options, Rebalance, Routed, UpDnOptions, WeaveOptions,
+};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid, LidRange, PortNum};
 
@@ -22,6 +24,10 @@ pub struct Request {
     pub effort: Effort,
     /// The fabric as it was before it lost links.
     pub nominal: Option<Arc<Fabric>>,
+    /// The tables in force.
+    pub previous: Option<Arc<Tables>>,
+    /// Whether fat-tree may spread load anew.
+    pub rebalance: Rebalance,
 }
 
 impl Request {
@@ -34,6 +40,8 @@ impl Request {
             lanes: 1,
             effort: Effort::Fast,
             nominal: None,
+            previous: None,
+            rebalance: Rebalance::Minimal,
         }
     }
 
@@ -54,8 +62,9 @@ impl Request {
                 roots: roots(),
                 ..FtreeOptions::default()
             },
-            lanes: self.lanes,
-            lanes_max: self.lanes,
+            lanes: Some(self.lanes),
+            rebalance: self.rebalance,
+            previous: self.previous.clone(),
             weave: WeaveOptions {
                 effort: self.effort,
                 ..WeaveOptions::default()

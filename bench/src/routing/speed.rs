@@ -10,7 +10,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
 use selvedge_routing::{Effort, Engine, FatTree, FatTreeOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_verify::{JudgeOptions, Subject, verify};
+use selvedge_verify::{JudgeOptions, Senders, Subject, verify};
 
 use super::peer::{self, Answer};
 use super::{field, own};
@@ -29,6 +29,7 @@ const ENOUGH_MS: f64 = 1_000.0;
 struct TreeTask {
     spec: &'static str,
     fill_ms: Option<f64>,
+    judge_hosts_ms: Option<f64>,
     judge_ms: Option<f64>,
     /// Whether OpenSM routes it too: ibsim is slow with tens of thousands of hosts.
     has_peer: bool,
@@ -38,12 +39,14 @@ const TREES: [TreeTask; 2] = [
     TreeTask {
         spec: "karytree:k=18,n=3",
         fill_ms: Some(0.6),
+        judge_hosts_ms: Some(25.0),
         judge_ms: Some(75.0),
         has_peer: true,
     },
     TreeTask {
         spec: "mport:m=48,n=3",
         fill_ms: Some(10.0),
+        judge_hosts_ms: Some(400.0),
         judge_ms: Some(1_200.0),
         has_peer: false,
     },
@@ -51,6 +54,7 @@ const TREES: [TreeTask; 2] = [
 const QUICK_TREES: [TreeTask; 1] = [TreeTask {
     spec: "karytree:k=4,n=3",
     fill_ms: None,
+    judge_hosts_ms: None,
     judge_ms: None,
     has_peer: true,
 }];
@@ -166,15 +170,20 @@ fn tree(task: &TreeTask, repeats: usize, bar: &ProgressBar, works: &mut Vec<Work
         times(repeats, || drop(cold())),
     ));
     let mut max_load = 0;
-    let judged = times(repeats, || {
-        max_load = load(&fabric, &lids, &tables, &ServiceLevels::default(), 1)
-    });
+    let mut judged = |senders| {
+        let one = ServiceLevels::default();
+        times(repeats, || {
+            max_load = load((&fabric, &lids, &tables), (&one, 1), senders)
+        })
+    };
+    let (hosts, all) = (judged(Senders::Hosts), judged(Senders::All));
     works[fill].max_load = Some(max_load);
+    works.push(work("judge: packets of hosts", THREADS, task.judge_hosts_ms, hosts));
     works.push(work(
         "judge: packets of hosts and switches",
         THREADS,
         task.judge_ms,
-        judged,
+        all,
     ));
     if task.has_peer {
         peers(task.spec, "ftree", 1, repeats, bar, works)?;
@@ -215,11 +224,9 @@ fn weave(task: &WeaveTask, repeats: usize, bar: &ProgressBar, works: &mut Vec<Wo
                 runs_ms,
                 target_ms,
                 max_load: Some(load(
-                    &fabric,
-                    &lids,
-                    &routed.tables,
-                    &routed.service_levels,
-                    routed.lanes,
+                    (&fabric, &lids, &routed.tables),
+                    (&routed.service_levels, routed.lanes),
+                    Senders::Hosts,
                 )),
                 peak_bytes,
             });
@@ -254,7 +261,11 @@ fn peers(
                 runs_ms.extend(routes.compute_ms);
                 // One lane is enough for a load; which one a packet takes does not change it.
                 let one = ServiceLevels::default();
-                max_load = Some(load(&case.fabric, &routes.lids, &routes.tables, &one, 1));
+                max_load = Some(load(
+                    (&case.fabric, &routes.lids, &routes.tables),
+                    (&one, 1),
+                    Senders::Hosts,
+                ));
             }
             Answer::FellBack { .. } => return Ok(()),
         }
@@ -272,9 +283,14 @@ fn peers(
 }
 
 /// The judge, on [`THREADS`] threads.
-fn load(fabric: &Fabric, lids: &Lids, tables: &Tables, levels: &ServiceLevels, lanes: u8) -> u64 {
+fn load(
+    (fabric, lids, tables): (&Fabric, &Lids, &Tables),
+    (levels, lanes): (&ServiceLevels, u8),
+    senders: Senders,
+) -> u64 {
     let options = JudgeOptions {
         par: Par::Rayon,
+        senders,
         findings_max: 1,
         ..JudgeOptions::default()
     };

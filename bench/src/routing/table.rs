@@ -8,7 +8,7 @@ use super::{Outcome, Quality, Row};
 use crate::stats::Spread;
 
 /// Head of [`csv`].
-const HEAD: &str = "fabric,switches,hosts,maker,engine,roots,lanes,lanes_used,max_load,mean_load,sd_load,mean_hops,ebb,\
+const HEAD: &str = "fabric,switches,hosts,maker,engine,told,lanes,lanes_used,max_load,mean_load,sd_load,mean_hops,ebb,\
                     ebb_half,shift_max,shift_mean,escapes,unreachable_pairs,hosts_deadlock_free,\
                     agents_deadlock_free,compute_ms,outcome,why\n";
 
@@ -20,11 +20,11 @@ pub fn csv(rows: &[Row]) -> String {
         let Contestant {
             maker,
             engine,
-            rooted,
+            told,
             lanes,
         } = row.contestant;
         let head = format!(
-            "\"{}\",{},{},{maker},{engine},{rooted},{lanes}",
+            "\"{}\",{},{},{maker},{engine},{told},{lanes}",
             row.spec, row.switches, row.hosts
         );
         let _ = match &row.outcome {

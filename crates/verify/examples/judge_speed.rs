@@ -1,6 +1,9 @@
-//! How long the judge takes for a k-ary 3-tree with closed-form tables: `judge_speed [K]`, default 18 (5,832 hosts).
+//! How long the judge takes: `judge_speed [SHAPE] [RUNS]`, SHAPE `karytree` (`karytree:k=18,n=3`, 5,832 hosts, the
+//! default), `mport` (`mport:m=48,n=3`, 27,648 hosts) or a number K (a K-ary 3-tree); RUNS of each row, default 9.
 //!
-//! The tables are made here, by digits of the destination (D-mod-K), so that no routing engine is involved.
+//! Each row: wall time (median, least, most) and processor time of all threads (least). Set `RAYON_NUM_THREADS=2` for
+//! the figures of the issue. The tables are made here, by digits of the destination (D-mod-K), so that no routing
+//! engine is involved.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,18 +13,20 @@ use selvedge_fabric::{
 };
 use selvedge_plan::{EngineName, Generation, Installed, Lids, Plan, ServiceLevels, SlToVl, Tables, changes};
 use selvedge_sim::Par;
-use selvedge_types::{Guid, Lid, LidRange, Mtu, NodeKind, PhysState, PortNum, PortState, Rate};
-use selvedge_verify::{JudgeOptions, Subject, judge, verify};
+use selvedge_types::{Guid, Lid, LidRange, Mtu, NodeKind, PhysState, PortNum, PortState, Rate, Sl};
+use selvedge_verify::{JudgeOptions, Senders, Subject, judge, verify};
 
-/// A k-ary 3-tree: switch `(level, a, b)`; leaf `(0, a, b)` is below `(1, a, j)` for all j, that is below `(2, i, j)`
-/// for all i. Ports 1 to k go down, k + 1 to 2k up.
+/// A tree of three levels: switch `(level, a, b)`; leaf `(0, a, b)` is below `(1, a, j)` for all j, that is below
+/// `(2, i, j)` for all i. Below the top, ports 1 to k go down, k + 1 to 2k up; a switch of the top has one port down
+/// to each pod `a`. With k pods a k-ary 3-tree, with 2k pods an m-port 3-tree of m = 2k.
 struct Tree {
     k: usize,
+    pods: usize,
 }
 
 impl Tree {
     fn switch(&self, level: usize, a: usize, b: usize) -> usize {
-        (level * self.k + a) * self.k + b
+        (level * self.pods + a) * self.k + b
     }
 
     fn fabric(&self) -> Fabric {
@@ -40,14 +45,14 @@ impl Tree {
             builder.add(node)
         };
         let mut switches: Vec<NodeKey> = Vec::new();
-        for number in 0..3 * k * k {
-            let name = format!("S{}-{}", number / (k * k), number % (k * k));
+        for number in 0..self.switches() {
+            let name = format!("S{}-{}", number / (self.pods * k), number % (self.pods * k));
             switches.push(add(&mut builder, NodeKind::Switch, 1 + number, 2 * k, name));
         }
         let link = |builder: &mut FabricBuilder, a: (NodeKey, usize), b: (NodeKey, usize)| {
             builder.link((a.0, port(a.1)), (b.0, port(b.1))).expect("free ports");
         };
-        for a in 0..k {
+        for a in 0..self.pods {
             for b in 0..k {
                 for n in 0..k {
                     let host = self.host(a, b, n);
@@ -63,13 +68,21 @@ impl Tree {
         builder.finish().expect("a tree")
     }
 
+    fn switches(&self) -> usize {
+        (2 * self.pods + self.k) * self.k
+    }
+
+    fn hosts(&self) -> usize {
+        self.pods * self.k * self.k
+    }
+
     fn host(&self, a: usize, b: usize, n: usize) -> usize {
         (a * self.k + b) * self.k + n
     }
 
     /// LIDs of hosts first, in their order, then of switches.
     fn lids(&self, fabric: &Fabric) -> Lids {
-        let hosts = self.k.pow(3);
+        let hosts = self.hosts();
         let mut lids = Lids::new();
         for (at, _) in fabric.end_ports() {
             let guid = fabric.node(at.node).guid.0 as usize;
@@ -87,18 +100,20 @@ impl Tree {
     fn tables(&self, fabric: &Fabric, lids: &Lids) -> Tables {
         let k = self.k;
         let mut tables = Tables::new(fabric.switches().len(), lids.top());
-        for level in 0..3 {
-            for (a, b) in (0..k * k).map(|i| (i / k, i % k)) {
-                let at = SwitchIdx(self.switch(level, a, b) as u32);
-                for host in 0..k * k * k {
-                    let (to_a, to_b, n) = (host / (k * k), host / k % k, host % k);
-                    tables.set(at, Lid(1 + host as u16), self.to_host((level, a, b), (to_a, to_b, n)));
-                }
-                for to in 0..3 * k * k {
-                    let (to_level, to_a, to_b) = (to / (k * k), to / k % k, to % k);
-                    let lid = Lid((k * k * k + 1 + to) as u16);
-                    tables.set(at, lid, self.to_switch((level, a, b), (to_level, to_a, to_b)));
-                }
+        let places = |number: usize| {
+            let level = (number / (self.pods * k)).min(2);
+            let rest = number - level * self.pods * k;
+            (level, rest / k, rest % k)
+        };
+        for at in 0..self.switches() {
+            let (here, switch) = (places(at), SwitchIdx(at as u32));
+            for host in 0..self.hosts() {
+                let (to_a, to_b, n) = (host / (k * k), host / k % k, host % k);
+                tables.set(switch, Lid(1 + host as u16), self.to_host(here, (to_a, to_b, n)));
+            }
+            for to in 0..self.switches() {
+                let lid = Lid((self.hosts() + 1 + to) as u16);
+                tables.set(switch, lid, self.to_switch(here, places(to)));
             }
         }
         tables
@@ -170,59 +185,97 @@ fn port(n: usize) -> PortNum {
     PortNum::new(n as u8).expect("at most 254 ports")
 }
 
+/// Time on a processor of all threads, in seconds, as the kernel counts it.
+fn processor_time() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let of = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split(' ').next()?.parse::<f64>().ok()
+    };
+    tasks.filter_map(of).sum::<f64>() / 1e9
+}
+
+/// Runs `work` several times and prints a row.
+fn row(name: &str, runs: usize, mut work: impl FnMut()) {
+    let mut rows: Vec<(f64, f64)> = (0..runs.max(1))
+        .map(|_| {
+            let (start, used) = (Instant::now(), processor_time());
+            work();
+            (start.elapsed().as_secs_f64() * 1e3, (processor_time() - used) * 1e3)
+        })
+        .collect();
+    let used = rows.iter().map(|row| row.1).fold(f64::MAX, f64::min);
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (least, median, most) = (rows[0].0, rows[rows.len() / 2].0, rows[rows.len() - 1].0);
+    println!("{name:40} {median:8.2} ms ({least:.2}-{most:.2}), processor {used:.2} ms");
+}
+
 fn main() {
-    let k: usize = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(18);
-    let tree = Tree { k };
+    let arguments: Vec<String> = std::env::args().collect();
+    let shape = arguments.get(1).map_or("karytree", String::as_str);
+    let runs: usize = arguments.get(2).and_then(|text| text.parse().ok()).unwrap_or(9);
+    let tree = match shape {
+        "karytree" => Tree { k: 18, pods: 18 },
+        "mport" => Tree { k: 24, pods: 48 },
+        other => {
+            let k = other.parse().expect("a number");
+            Tree { k, pods: k }
+        }
+    };
     let fabric = tree.fabric();
     let lids = tree.lids(&fabric);
     let tables = tree.tables(&fabric, &lids);
-    let down = fabric.switches().len();
-    assert!(
-        fabric
-            .peer(PortRef {
-                node: fabric.switches()[SwitchIdx(0)],
-                port: port(1)
-            })
-            .is_some()
-    );
-    println!("{} hosts, {down} switches, {} LIDs", fabric.host_count(), lids.len());
+    let (hosts, switches) = (fabric.host_count(), fabric.switches().len());
+    println!("{hosts} hosts, {switches} switches, {} LIDs", lids.len());
     let levels = ServiceLevels::default();
-    for lanes in [1, 8] {
+    let spread = (0..=lids.top().0).map(|lid| Sl::new((lid % 8) as u8).expect("below 16"));
+    let spread = ServiceLevels::PerDestination(spread.collect());
+    for (lanes, levels) in [(1, &levels), (8, &spread)] {
         let map = SlToVl::modulo(lanes);
-        for par in [Par::Sequential, Par::Rayon] {
+        for (par, sources) in [
+            (Par::Sequential, Senders::Hosts),
+            (Par::Rayon, Senders::Hosts),
+            (Par::Sequential, Senders::All),
+            (Par::Rayon, Senders::All),
+        ] {
             let options = JudgeOptions {
                 par,
+                senders: sources,
                 ..JudgeOptions::default()
             };
-            let subject = Subject::tables(&fabric, &lids, &tables, &levels, &map);
-            let mut seconds: Vec<f64> = (0..5)
-                .map(|_| {
-                    let start = Instant::now();
-                    let verdict = verify(subject, &options);
-                    assert!(verdict.is_ok(), "{:?}", verdict.findings.first());
-                    start.elapsed().as_secs_f64()
-                })
-                .collect();
-            seconds.sort_by(f64::total_cmp);
-            println!(
-                "{lanes} lanes, {par:?}: {:.3} s ({:.3}-{:.3})",
-                seconds[2], seconds[0], seconds[4]
-            );
+            let subject = Subject::tables(&fabric, &lids, &tables, levels, &map);
+            row(&format!("{lanes} lanes, {par:?}, {sources:?}"), runs, || {
+                let verdict = verify(subject, &options);
+                assert!(verdict.is_ok(), "{:?}", verdict.findings.first());
+            });
         }
     }
-    let plan = plan(&fabric, &lids, &tables);
+    whole(&fabric, &lids, &tables, runs);
+    figures(Subject::tables(&fabric, &lids, &tables, &levels, &SlToVl::default()));
+}
+
+/// The judgement of a bring-up: plan, settings, and every Set.
+fn whole(fabric: &Fabric, lids: &Lids, tables: &Tables, runs: usize) {
+    let plan = plan(fabric, lids, tables);
     let installed = Installed::unknown(fabric.switches().len());
-    let set = changes(&fabric, &installed, &plan);
-    let count = set.count().total();
-    let start = Instant::now();
-    let judged = judge(&fabric, &installed, &plan, set, &JudgeOptions::default());
-    assert!(judged.is_ok(), "{:?}", judged.err());
-    println!("judged with {count} Sets: {:.3} s", start.elapsed().as_secs_f64());
-    let map = SlToVl::default();
-    let verdict = verify(
-        Subject::tables(&fabric, &lids, &tables, &levels, &map),
-        &JudgeOptions::default(),
-    );
+    let set = changes(fabric, &installed, &plan);
+    println!("a bring-up of {} Sets", set.count().total());
+    for par in [Par::Sequential, Par::Rayon] {
+        let mut sets: Vec<_> = (0..runs.max(1)).map(|_| set.clone()).collect();
+        let mut judged = Vec::new();
+        let options = JudgeOptions {
+            par,
+            ..JudgeOptions::default()
+        };
+        row(&format!("judge, {par:?}"), runs, || {
+            let verdict = judge(fabric, &installed, &plan, sets.pop().unwrap_or_default(), &options);
+            judged.push(verdict.expect("a good plan"));
+        });
+    }
+}
+
+fn figures(subject: Subject<'_>) {
+    let verdict = verify(subject, &JudgeOptions::default());
     let figures = &verdict.figures;
     println!("host pairs {} of {}", figures.host_pairs_reached, figures.host_pairs);
     println!("hops: mean {:.3}, max {}", figures.hops_mean, figures.hops_max);

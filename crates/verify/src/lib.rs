@@ -24,8 +24,10 @@
 //! O(switches) per destination and O(channels + dependencies) at the end: 972 switches with 6,804 LIDs are 6.6 million
 //! table look-ups; `cargo run --release -p selvedge-verify --example judge_speed` says what that takes.
 
+mod by_port;
 mod cdg;
 mod contention;
+mod cycle;
 mod figures;
 mod finding;
 mod ground;
@@ -33,6 +35,7 @@ mod judged;
 mod kind;
 mod lids;
 mod parts;
+mod quick;
 mod reach;
 mod settings;
 mod sl_vl;
@@ -46,7 +49,7 @@ mod witness;
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
-pub use judged::{JudgeOptions, Judged, Refusal, judge};
+pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge};
 pub use kind::{Kind, UnknownKind};
 pub use subject::Subject;
 pub use verdict::{Total, Verdict, verify};

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cdg::{DependencyGraph, first_cycle};
+use crate::cdg::DependencyGraph;
+use crate::cycle::first_cycle;
 use crate::figures::{Figures, figures};
 use crate::finding::{Fault, Finding, Place, Severity, Traffic};
 use crate::ground::{Ground, Way};
-use crate::judged::JudgeOptions;
+use crate::judged::{JudgeOptions, Senders};
 use crate::kind::Kind;
 use crate::reach::follow;
 use crate::sl_vl::{LaneMap, level};
@@ -73,7 +74,7 @@ impl Verdict {
 #[must_use]
 pub fn verify(subject: Subject<'_>, options: &JudgeOptions) -> Verdict {
     let mut docket = Docket::new(options);
-    let figures = docket.try_subject(subject);
+    let figures = docket.try_subject(subject, options.senders);
     docket.verdict(figures)
 }
 
@@ -113,7 +114,7 @@ impl<'a> Docket<'a> {
     }
 
     /// Judges a subject and gives the figures.
-    pub fn try_subject(&mut self, subject: Subject<'_>) -> Figures {
+    pub fn try_subject(&mut self, subject: Subject<'_>, senders: Senders) -> Figures {
         let (tables, fabric) = (subject.tables.switches() as u64, subject.fabric.switches().len() as u64);
         if tables != fabric {
             self.add(Finding::new(Severity::Error, Fault::TableShape { tables, fabric }));
@@ -132,7 +133,7 @@ impl<'a> Docket<'a> {
             ground: &ground,
             lanes: &lanes,
         };
-        let tally = follow(&ground, &lanes, self.options.kept(), self.options.par);
+        let tally = follow(&ground, &lanes, senders, self.options);
         self.add_losses(finder, &tally.losses);
         if let Some((traffic, cycle)) = first_cycle(&ground, &tally.dependencies) {
             let graph = DependencyGraph::new(&ground, &tally.dependencies, traffic);
