@@ -283,6 +283,8 @@ pub struct Options {
     /// does when a switch is new or a port was reset. Of minhop, updn, dnup and file with hop counts; the others
     /// balance the fabric as a whole, and always afresh.
     pub previous: Option<Arc<Tables>>,
+    /// Whether load may be spread anew. Default: minimal. Of `fat-tree` only.
+    pub rebalance: Rebalance,
     /// Count routes to switches when spreading load (OpenSM's `port_profile_switch_nodes`). Default false: switches
     /// receive next to no traffic. Of the same engines.
     pub count_switches: bool,
@@ -312,6 +314,16 @@ pub struct Options {
     pub listed: Option<Arc<Listed>>,
     /// Of `weave` only.
     pub weave: WeaveOptions,
+}
+
+/// What a change of the fabric may move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Rebalance {
+    /// Only what must change: entries that led over what is gone.
+    #[default]
+    Minimal,
+    /// As much as makes the fullest links less full; `previous` does not count.
+    Full,
 }
 
 /// Hosts by what they are for.
@@ -403,9 +415,6 @@ pub enum EngineError {
         /// Lanes it may use.
         most: u8,
     },
-    /// SLV-ROUTE-0010: a list of engines without one.
-    #[error("SLV-ROUTE-0010: no engine is named; name at least one, as auto")]
-    NoEngine,
     /// SLV-ROUTE-0007: `file` without a file.
     #[error("SLV-ROUTE-0007: engine file needs tables to load; name a file with tables or hop counts")]
     NothingListed,
