@@ -420,9 +420,6 @@ pub enum EngineError {
         /// Lanes it may use.
         most: u8,
     },
-    /// SLV-ROUTE-0010: a list of engines without one.
-    #[error("SLV-ROUTE-0010: no engine is named; name at least one, as auto")]
-    NoEngine,
     /// SLV-ROUTE-0007: `file` without a file.
     #[error("SLV-ROUTE-0007: engine file needs tables to load; name a file with tables or hop counts")]
     NothingListed,

@@ -8,7 +8,7 @@
 //! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table
 //! entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup) is only a rule
 //! that fills `paths`. `ftree`, `sssp` and `weave` look at the whole fabric for each destination and write tables
-//! themselves; `fat_tree` needs no paths, it knows a formula. `auto` chooses among them, `order` tries a list.
+//! themselves; `fat_tree` needs no paths, it knows a formula. `auto` chooses among them.
 //!
 //! ```
 //! use selvedge_fabric::Fabric;
@@ -36,7 +36,6 @@ mod lanes;
 mod listed;
 mod minhop;
 mod note;
-mod order;
 mod paths;
 mod ports;
 mod previous;
@@ -50,7 +49,6 @@ pub use fat_tree::{FatTree, FatTreeOptions, NotATree, TreeShape};
 pub use ftree::{FtreeOptions, NoFatTree};
 pub use listed::{LidMatrix, Listed};
 pub use note::{Note, RootSource};
-pub use order::route_in_order;
 pub use ports::{HopWeight, PortOrder};
 pub use previous::carry_over;
 pub use updn::UpDnOptions;

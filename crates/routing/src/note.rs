@@ -134,11 +134,11 @@ pub enum Note {
         /// Why; it names the engine.
         reason: Reason,
     },
-    /// SLV-ROUTE-0133: an engine refused the fabric, and the next of the list was tried.
+    /// SLV-ROUTE-0133: an engine of a list refused the fabric, or the judge its tables, and the next was tried.
     Refused {
         /// The engine.
         engine: Engine,
-        /// What it said.
+        /// What it, or the judge, said.
         why: String,
     },
 }
@@ -240,7 +240,7 @@ impl fmt::Display for Note {
             }
             Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
             Self::Chosen { reason } => write!(f, "auto takes {}; {reason}", reason.engine().name()),
-            Self::Refused { engine, why } => write!(f, "{} refused: {why}", engine.name()),
+            Self::Refused { engine, why } => write!(f, "{} is not taken: {why}", engine.name()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What `auto` sees in a fabric and takes for it; lists of engines.
+//! What `auto` sees in a fabric and takes for it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are test code")]
 
@@ -6,7 +6,7 @@ mod common;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::SlToVl;
-use selvedge_routing::{Engine, EngineError, Note, Options, Routed, Topology, route_in_order};
+use selvedge_routing::{Engine, Note, Options, Routed, Topology};
 use selvedge_sim::{Par, Seed};
 use selvedge_topology::Spec;
 use selvedge_verify::{JudgeOptions, Subject, verify};
@@ -160,35 +160,4 @@ fn lanes_are_passed_on() {
         ..Options::default()
     };
     assert_eq!(route("torus:5x5,hosts=1", &options).lanes, 4);
-}
-
-#[test]
-fn lists_are_tried_in_order() {
-    let check = |spec: &str, list: &[Engine], want: Result<(&str, &[&str]), EngineError>| {
-        let fabric = fabric(spec);
-        let lids = common::number(&fabric, 0);
-        let routed = route_in_order(list, &fabric, &lids, &Options::default(), Seed(1), Par::Sequential);
-        let seen = routed.map(|routed| {
-            let refused = routed.notes.iter().filter_map(|note| match note {
-                Note::Refused { engine, .. } => Some(engine.name()),
-                _ => None,
-            });
-            (routed.engine.0.clone(), refused.collect::<Vec<_>>())
-        });
-        assert_eq!(
-            seen,
-            want.map(|(engine, refused)| (engine.to_owned(), refused.to_vec())),
-            "{spec}"
-        );
-    };
-    let (tree, ring) = ("karytree:k=3,n=2", "ring:switches=5,hosts=1");
-    check(tree, &[Engine::FatTree, Engine::Weave], Ok(("fat-tree", &[])));
-    check(ring, &[Engine::FatTree, Engine::Weave], Ok(("weave", &["fat-tree"])));
-    check(
-        ring,
-        &[Engine::FatTree, Engine::File, Engine::UpDn],
-        Ok(("updn", &["fat-tree", "file"])),
-    );
-    check(ring, &[Engine::FatTree, Engine::File], Err(EngineError::NothingListed));
-    check(ring, &[], Err(EngineError::NoEngine));
 }

@@ -59,7 +59,7 @@ impl Irregular {
 impl fmt::Display for Topology {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tree(shape) => write!(f, "{shape}"),
+            Self::Tree(shape) => write!(f, "fat tree of {} levels with {} leaves", shape.levels, shape.leaves),
             Self::Grid(grid) => write!(f, "{grid}"),
             Self::Irregular(of) => write!(
                 f,
