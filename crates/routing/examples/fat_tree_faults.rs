@@ -121,7 +121,7 @@ fn compare(spec: &str, fabric: &Fabric, seen: &mut Seen) {
             return;
         }
     }
-    let mut line = spec.to_owned();
+    let mut line = format!("{spec} (bound {})", bound(fabric));
     for (name, engine, options) in contenders(fabric) {
         let start = Instant::now();
         let routed = engine.route(fabric, &lids, &options, Seed(0), Par::Rayon);
@@ -149,6 +149,23 @@ fn compare(spec: &str, fabric: &Fabric, seen: &mut Seen) {
         line = format!("{line}; {name} {said}");
     }
     println!("{line}");
+}
+
+/// What no routing can beat: hosts of a leaf × hosts elsewhere ÷ links that the leaf has left, whole destinations.
+fn bound(fabric: &Fabric) -> u64 {
+    let near = |node, is_switch: bool| {
+        let ports = fabric.node(node).external_ports();
+        ports
+            .filter_map(|(_, p)| p.peer)
+            .filter(|p| fabric.switch_index(p.node).is_some() == is_switch)
+            .count() as u64
+    };
+    let all: u64 = fabric.switches().iter().map(|&n| near(n, false)).sum();
+    let of = |&n: &selvedge_fabric::NodeIdx| {
+        let (hosts, links) = (near(n, false), near(n, true).max(1));
+        (all - hosts).div_ceil(links) * hosts
+    };
+    fabric.switches().iter().map(of).max().unwrap_or(0)
 }
 
 /// Effective bisection bandwidth: every host sends to one other, drawn anew for each pairing.

@@ -54,7 +54,7 @@ impl FatTree {
     /// Whether an entry of switch `s` still leads to a destination; `behind` says what other switches have.
     fn is_right(&self, s: usize, target: Target, egress: u8, behind: impl Fn(u32) -> u8) -> bool {
         let rule = &self.rule;
-        let Some(to) = self.switch_of(target).filter(|&to| to != s && !rule.stranded[to]) else {
+        let Some(to) = self.switch_of(target).filter(|&to| to != s) else {
             return false;
         };
         let Some(link) = self.link_at(s, egress) else {

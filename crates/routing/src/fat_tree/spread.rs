@@ -200,16 +200,18 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// What a link of the whole tree carries; there is no point in going below.
+    /// What some link must carry: hosts of a leaf × destinations elsewhere, shared by the links that the leaf has left.
+    /// Channels that carry no more stay as they are, so that no more is moved than serves the fullest.
     fn floor(&self) -> u64 {
         let all: u64 = self.hosts.iter().map(|&h| u64::from(h)).sum();
-        let of_leaf = |&&leaf: &&u32| {
-            let slots = self.rule.shape.up.get(leaf as usize);
-            let links: usize = slots.iter().map(|slot| self.rule.shape.ports(slot).len()).sum();
-            let hosts = u64::from(self.hosts.get(leaf as usize).copied().unwrap_or(0));
-            (hosts * all.saturating_sub(hosts)).div_ceil(links.max(1) as u64)
+        let of_leaf = |&leaf: &u32| {
+            let s = leaf as usize;
+            let Some(&hosts) = self.hosts.get(s) else { return 0 };
+            let links = self.rule.net.links.get(s).iter();
+            let links = links.filter(|k| k.alive && !self.rule.shape.stray[k.peer as usize]).count();
+            u64::from(hosts) * (all - u64::from(hosts)).div_ceil(links.max(1) as u64)
         };
-        self.rule.shape.leaves.iter().map(|leaf| of_leaf(&leaf)).max().unwrap_or(0)
+        self.rule.shape.leaves.iter().map(of_leaf).max().unwrap_or(0)
     }
 
     /// The step that relieves a channel and fills others least.
@@ -219,10 +221,6 @@ impl<'a> Spread<'a> {
         let mut best: Option<Step> = None;
         for d in 0..self.layer.to.len() {
             if self.layer.next[d * real + from] != egress || self.channel(d, from) != Some(channel) {
-                continue;
-            }
-            let to = self.layer.to[d] as usize;
-            if self.rule.stranded[to] {
                 continue;
             }
             self.follow(d, channel);
@@ -295,7 +293,9 @@ impl<'a> Spread<'a> {
         let before = self.way(step.destination, step.switch, None);
         self.layer.next[step.destination * self.hosts.len() + step.switch] = step.egress;
         let after = self.way(step.destination, step.switch, None);
-        before.iter().for_each(|&c| self.load[c] -= step.flow);
+        before
+            .iter()
+            .for_each(|&c| self.load[c] = self.load[c].saturating_sub(step.flow));
         after.iter().for_each(|&c| self.load[c] += step.flow);
         before.iter().chain(after.iter()).copied().collect()
     }
