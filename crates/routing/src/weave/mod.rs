@@ -16,6 +16,7 @@ mod cluster;
 mod loom;
 mod net;
 mod order;
+mod queue;
 mod search;
 
 use std::collections::BTreeMap;
@@ -137,18 +138,18 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
     }
 }
 
-/// Steps (first LIDs of hosts × channels) up to which a fast routing is improved and has a choice of tops: what takes a
-/// tenth of a second or less.
-const FAST_STEPS: usize = 600_000;
-/// Steps that the best routing spends on variants, and as many on improvement: about half a second.
-const BEST_STEPS: usize = 12_000_000;
+/// Steps (first LIDs of hosts × channels) that a fast routing spends on variants: about 20 ms.
+const FAST_STEPS: usize = 1_100_000;
+/// Steps that the best routing spends on variants, and half as many on improvement: about 0.3 s.
+const BEST_STEPS: usize = 9_000_000;
 /// Steps from which a variant does not search for turns beyond its base: in a large fabric searches take most of the
 /// time, and what they add early stands in the way of what comes late.
 const LARGE_STEPS: usize = 20_000_000;
-/// More tops than these are too far from the centre to be any good.
-const TOPS_MAX: usize = 8;
-/// After so many rounds nothing moves any more (measured).
-const ROUNDS_MAX: usize = 6;
+/// More variants than these are not worth their time even in a small fabric.
+const VARIANTS_MAX: usize = 48;
+/// Rounds of improvement of the best variants: first towards equal loads, then against the highest alone. After these
+/// nothing moves any more (measured).
+const ROUNDS: [u32; 3] = [2, 3, 4];
 
 /// What is to be tried.
 #[derive(Debug)]
@@ -156,51 +157,45 @@ struct Plan {
     variants: Vec<Variant>,
     /// Tops that are looked for in each lane.
     tops: usize,
-    /// Variants that are improved.
-    finalists: usize,
-    /// Most rounds of improvement.
-    rounds: usize,
+    /// How many of the variants take part in each round of improvement, the best first.
+    finalists: Vec<usize>,
     /// Errands that carry the load which is judged: the first LIDs of hosts.
     first: usize,
 }
 
 impl Plan {
     fn new(effort: Effort, net: &Net, first: usize, lanes: u8, has_levels: bool) -> Self {
-        let steps = (first * net.channels()).max(1);
-        let (tops, finalists, rounds) = match effort {
-            Effort::Fast => ((FAST_STEPS / steps).clamp(1, 4), 1, usize::from(steps < 2 * FAST_STEPS)),
-            Effort::Best => {
-                let rounds = (BEST_STEPS / steps).clamp(1, ROUNDS_MAX);
-                ((BEST_STEPS / steps).clamp(1, TOPS_MAX), 2, rounds)
-            }
+        /// Shares of the order that are tried, for one lane and for several: the best first (measured).
+        const WINDOWS: [[u32; 3]; 2] = [[50, 60, 70], [60, 50, 70]];
+        // Lanes have searches of their own for cycles: eight take half as long again as one.
+        let steps = (first * net.channels()).max(1) * (16 + usize::from(lanes.min(8))) / 16;
+        let budget = match effort {
+            Effort::Fast => FAST_STEPS,
+            Effort::Best => BEST_STEPS,
         };
+        let count = (budget / steps).clamp(1, VARIANTS_MAX);
+        let windows = WINDOWS[usize::from(lanes > 1)];
+        let base = if steps > LARGE_STEPS { Base::Fixed } else { Base::Tree };
+        let tops = count.div_ceil(windows.len());
         let mut variants = Vec::new();
-        let mut add = |base, hop, reach, top| {
-            let variant = Variant { base, hop, reach, top };
-            variants.push(variant);
-        };
         if has_levels {
             // The levels come after the tops that were looked for.
-            add(Base::Fixed, 16, 1, tops);
+            let (base, hop, window, top) = (Base::Fixed, 16, 0, tops);
+            variants.push(Variant { base, hop, window, top });
         }
         if !has_levels || effort == Effort::Best {
-            let reach = if lanes == 1 { 4 } else { 3 };
-            let base = if steps > LARGE_STEPS { Base::Fixed } else { Base::Tree };
-            (0..tops).for_each(|top| add(base, 4, reach, top));
+            let all = (0..tops).flat_map(|top| windows.map(|window| (top, window)));
+            let hop = 4;
+            variants.extend(all.take(count).map(|(top, window)| Variant { base, hop, window, top }));
         }
-        if effort == Effort::Best {
-            if steps <= LARGE_STEPS {
-                add(Base::Full, 4, 1, 0);
-            }
-            // One lane takes a third of the time of eight: room to look further.
-            let more = if lanes == 1 { tops / 2 } else { 0 };
-            (0..more).for_each(|top| add(Base::Tree, 4, 2, top));
-        }
+        let finalists = match effort {
+            Effort::Fast => vec![1],
+            Effort::Best => vec![count.div_ceil(5).max(2), count.div_ceil(10), 1],
+        };
         Self {
             variants,
             tops,
             finalists,
-            rounds,
             first,
         }
     }
@@ -225,19 +220,14 @@ fn make<'a>(work: &'a Work<'a>, plan: &Plan, par: Par) -> Loom<'a> {
         (loom.score(), i, loom)
     });
     looms.sort_by_key(|&(score, i, _)| (score, i));
-    looms.truncate(plan.finalists);
-    par.for_each_mut(&mut looms, |_, (score, _, loom)| {
-        for round in 0..plan.rounds {
-            // First towards equal loads, then more and more against the highest alone.
-            loom.improve(0..plan.first, [2, 3, 4][round.min(2)]);
-            let before = core::mem::replace(score, loom.score());
-            // Less than one part in 128 better: it has settled.
-            if round > 1 && score.max + score.max / 128 >= before.max {
-                break;
-            }
-        }
-    });
-    looms.sort_by_key(|&(score, i, _)| (score, i));
+    for (&finalists, steepness) in plan.finalists.iter().zip(ROUNDS) {
+        looms.truncate(finalists);
+        par.for_each_mut(&mut looms, |_, (score, _, loom)| {
+            loom.improve(0..plan.first, steepness);
+            *score = loom.score();
+        });
+        looms.sort_by_key(|&(score, i, _)| (score, i));
+    }
     let mut loom = looms.swap_remove(0).2;
     finish(work, plan, &mut loom);
     loom
