@@ -114,15 +114,14 @@ pub fn measure(spec: &str, quick: bool, only: &[String], bar: &ProgressBar) -> R
         let outcome = match contestant.maker {
             Maker::Selvedge => ours(&case, &contestant, roots, &intact),
             Maker::OpenSm => match theirs(&case, &contestant, roots) {
-                // One engine that crashes or never ends does not spoil the others' rows; a peer that is not there does.
-                Err(
-                    error @ (BenchError::NotUp { .. }
-                    | BenchError::Lab(LabError::TimedOut { .. } | LabError::Failed { .. })),
-                ) => Outcome::Declined {
+                // A peer that is not there, or no room on the disk, spoils every row; an engine that crashes or never
+                // ends only its own.
+                Err(error @ BenchError::Lab(LabError::MissingPeer { .. } | LabError::Io { .. })) => return Err(error),
+                Err(error) => Outcome::Declined {
                     instead: None,
                     why: error.to_string(),
                 },
-                outcome => outcome?,
+                Ok(outcome) => outcome,
             },
         };
         rows.push(Row {
