@@ -48,7 +48,12 @@ pub fn svg(results: &[FabricResult]) -> Result<String, BenchError> {
         let mut top = 0;
         for ((title, bars), height) in panels.iter().zip(heights) {
             let panel = root.clone().shrink((0, top), (WIDTH, height));
-            bar_panel(&panel, title, bars, 3)?;
+            let title = Title {
+                text: title,
+                digits: 3,
+                cut: f64::INFINITY,
+            };
+            bar_panel(&panel, &title, bars)?;
             top += height;
         }
         root.present().map_err(failed)?;
@@ -89,17 +94,27 @@ fn bars(result: &FabricResult) -> Vec<Bar> {
     bars
 }
 
-/// Bars with their range on one panel; figures with so many digits.
+/// What a panel of bars says beside them.
+pub struct Title<'a> {
+    /// Above them.
+    pub text: &'a str,
+    /// Decimal digits of figures.
+    pub digits: usize,
+    /// Bars longer than this are cut, as their figures say.
+    pub cut: f64,
+}
+
+/// Bars with their range on one panel.
 pub fn bar_panel<DB: DrawingBackend>(
     panel: &DrawingArea<DB, plotters::coord::Shift>,
-    title: &str,
+    title: &Title<'_>,
     bars: &[Bar],
-    digits: usize,
 ) -> Result<(), BenchError> {
-    let longest = bars.iter().map(|bar| bar.spread.max).fold(0.0, f64::max);
+    let digits = title.digits;
+    let longest = bars.iter().map(|bar| bar.spread.max).fold(0.0, f64::max).min(title.cut);
     let rows = bars.len() as f64;
     let mut chart = ChartBuilder::on(panel)
-        .caption(title, ("sans-serif", 16))
+        .caption(title.text, ("sans-serif", 16))
         .margin(10)
         .x_label_area_size(24)
         .y_label_area_size(NAMES)
@@ -113,15 +128,16 @@ pub fn bar_panel<DB: DrawingBackend>(
     mesh.draw().map_err(failed)?;
     for (row, bar) in bars.iter().enumerate() {
         let (middle, spread) = (row as f64 + 0.5, bar.spread);
-        let body = [(0.0, middle - 0.32), (bar.middle, middle + 0.32)];
-        let range = vec![(spread.min, middle), (spread.max, middle)];
-        let figure = format!("{:.digits$}", bar.middle);
+        let body = [(0.0, middle - 0.32), (bar.middle.min(longest), middle + 0.32)];
+        let range = vec![(spread.min.min(longest), middle), (spread.max.min(longest), middle)];
+        let cut = if bar.middle > longest { ", cut" } else { "" };
+        let figure = format!("{:.digits$}{cut}", bar.middle);
         let parts = chart.draw_series([Rectangle::new(body, bar.color.filled())]);
         parts.map_err(failed)?;
         chart
             .draw_series([PathElement::new(range, BLACK.stroke_width(2))])
             .map_err(failed)?;
-        let beside = (spread.max + longest * 0.01, middle - 0.2);
+        let beside = (spread.max.min(longest) + longest * 0.01, middle - 0.2);
         chart
             .draw_series([Text::new(figure, beside, ("sans-serif", 13))])
             .map_err(failed)?;

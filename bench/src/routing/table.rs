@@ -47,9 +47,7 @@ pub fn csv(rows: &[Row]) -> String {
                 or_empty(q.compute_ms.map(|ms| format!("{ms:.3}"))),
             ),
             Outcome::Declined { instead, why } => {
-                let what = instead
-                    .as_ref()
-                    .map_or("refused".to_owned(), |to| format!("fell back to {to}"));
+                let what = declined_word(maker, instead.as_ref());
                 writeln!(
                     text,
                     "{head},,,,,,,,,,,,,,,{what},\"{}\"",
@@ -126,12 +124,12 @@ fn engines(family: &str, rows: &[&Row]) -> String {
         text += &routed(rows, contestant);
         let declined = rows.iter().filter(|row| row.contestant == contestant);
         let declined = declined.filter_map(|row| match &row.outcome {
-            Outcome::Declined { instead, why } => Some(
-                instead
-                    .as_ref()
-                    .map_or_else(|| brief(why), |to| format!("fell back to {to}")),
-            ),
+            Outcome::Declined { instead, why } => Some((instead, why)),
             Outcome::Routed(_) => None,
+        });
+        let declined = declined.map(|(instead, why)| match instead {
+            Some(_) => declined_word(contestant.maker, instead.as_ref()),
+            None => format!("{} ({})", declined_word(contestant.maker, None), code(why)),
         });
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         declined.for_each(|why| *reasons.entry(why).or_default() += 1);
@@ -175,10 +173,19 @@ fn routed(rows: &[&Row], contestant: Contestant) -> String {
     )
 }
 
-/// The first words of a reason, for a cell.
-fn brief(why: &str) -> String {
-    let code = why.split(':').next().unwrap_or_default();
-    format!("refused ({code})")
+/// What became of a fabric that a contestant did not route.
+fn declined_word(maker: Maker, instead: Option<&String>) -> String {
+    match (maker, instead) {
+        (_, Some(to)) => format!("fell back to {to}"),
+        (Maker::Selvedge, None) => "refused".to_owned(),
+        // OpenSM refuses nothing.
+        (Maker::OpenSm, None) => "failed".to_owned(),
+    }
+}
+
+/// The code of an error of ours.
+fn code(why: &str) -> &str {
+    why.split(':').next().unwrap_or_default()
 }
 
 fn mean(spread: &Spread, digits: usize) -> String {
