@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use selvedge_mad::AgentId;
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
 use selvedge_wire::{
     Attribute, AttributeId, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo,
@@ -22,8 +23,6 @@ pub enum Ask {
     Node {
         /// The port from which the way goes on.
         from: Option<(usize, PortNum)>,
-        /// The way.
-        route: DirectedRoute,
     },
     /// NodeDescription of a node.
     Description(usize),
@@ -38,8 +37,8 @@ pub enum Ask {
 /// A request to make: to which agent, what.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// The agent: a found node, or one per unknown peer.
-    pub agent: u32,
+    /// The agent: a found node, or unknown.
+    pub agent: AgentId,
     /// What to remember.
     pub ask: Ask,
     /// The attribute.
@@ -49,9 +48,6 @@ pub struct Request {
     /// The way.
     pub route: DirectedRoute,
 }
-
-/// Agents nobody knows yet are numbered from here.
-const UNKNOWN_AGENTS: u32 = 1 << 31;
 
 /// A walk in progress.
 #[derive(Debug)]
@@ -63,7 +59,6 @@ pub struct Discovery {
     by_guid: BTreeMap<Guid, usize>,
     /// GUIDs that were reported as duplicate.
     told: BTreeSet<Guid>,
-    probes: u32,
     /// Answers so far.
     pub answers: u64,
 }
@@ -76,14 +71,13 @@ impl Discovery {
             links: BTreeMap::new(),
             by_guid: BTreeMap::new(),
             told: BTreeSet::new(),
-            probes: 0,
             answers: 0,
         }
     }
 
     /// The first request.
     pub fn begin(&mut self, out: &mut Vec<Request>) {
-        self.probe(None, DirectedRoute::LOCAL, out);
+        Self::probe(None, DirectedRoute::LOCAL, out);
     }
 
     /// The manager's own port, once found.
@@ -93,12 +87,10 @@ impl Discovery {
             .and_then(|f| PortNum::of_node(f.info.local_port, f.info.port_count))
     }
 
-    fn probe(&mut self, from: Option<(usize, PortNum)>, route: DirectedRoute, out: &mut Vec<Request>) {
-        self.probes += 1;
-        let agent = UNKNOWN_AGENTS | self.probes;
+    fn probe(from: Option<(usize, PortNum)>, route: DirectedRoute, out: &mut Vec<Request>) {
         out.push(Request {
-            agent,
-            ask: Ask::Node { from, route },
+            agent: AgentId::UNKNOWN,
+            ask: Ask::Node { from },
             attribute: NodeInfo::ID,
             modifier: 0,
             route,
@@ -112,9 +104,9 @@ impl Discovery {
             Ask::Switch(_) => (SwitchInfo::ID, found.route),
             Ask::Port(_, port) => (PortInfo::ID, found.ports[port.index()].route.unwrap_or(found.route)),
             Ask::PKeys(_, port) => (PKeyTable::ID, found.ports[port.index()].route.unwrap_or(found.route)),
-            Ask::Node { route, .. } => (NodeInfo::ID, route),
+            Ask::Node { .. } => (NodeInfo::ID, found.route),
         };
-        let agent = u32::try_from(node).unwrap_or(UNKNOWN_AGENTS);
+        let agent = u32::try_from(node).map_or(AgentId::UNKNOWN, AgentId);
         out.push(Request {
             agent,
             ask,
@@ -128,18 +120,19 @@ impl Discovery {
     pub fn answered(
         &mut self,
         ask: Ask,
+        route: &DirectedRoute,
         mad: &Mad,
         out: &mut Vec<Request>,
         events: &mut Vec<Event>,
     ) -> Result<(), DecodeError> {
         self.answers += 1;
         if mad.status().0 != 0 {
-            self.failed(ask, events);
+            self.failed(ask, route, events);
             return Ok(());
         }
         let data = mad.smp_data();
         match ask {
-            Ask::Node { from, route } => self.node(from, route, &NodeInfo::parse(data)?, out, events),
+            Ask::Node { from } => self.node(from, *route, &NodeInfo::parse(data)?, out, events),
             Ask::Description(node) => {
                 self.found[node].description = NodeDescription::parse(data)?.text().into_owned();
             }
@@ -155,12 +148,11 @@ impl Discovery {
     }
 
     /// Nobody answered, or with an error.
-    pub fn failed(&mut self, ask: Ask, events: &mut Vec<Event>) {
+    pub fn failed(&mut self, ask: Ask, route: &DirectedRoute, events: &mut Vec<Event>) {
         let what = match ask {
-            Ask::Node { from: None, .. } => "the local node".to_owned(),
+            Ask::Node { from: None } => "the local node".to_owned(),
             Ask::Node {
                 from: Some((node, port)),
-                route,
             } => {
                 self.found[node].ports[port.index()].trouble = Some(PortReason::PeerSilent);
                 format!("the node behind {}[{port}], route {route}", self.name(node))
@@ -313,7 +305,7 @@ impl Discovery {
         }
         slot.probed = true;
         match found.route.then(port) {
-            Some(route) => self.probe(Some((node, port)), route, out),
+            Some(route) => Self::probe(Some((node, port)), route, out),
             // 63 hops are the most a directed route can have: what lies behind cannot be asked.
             None => slot.trouble = Some(PortReason::PeerSilent),
         }

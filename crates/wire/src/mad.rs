@@ -481,6 +481,16 @@ impl Mad {
         }
     }
 
+    /// True if both go the same way: equal initial paths, as many hops of them as each says it has.
+    #[must_use]
+    pub fn same_route(&self, other: &Self) -> bool {
+        let path = |mad: &Self| {
+            let hops = usize::from(mad.hop_count()).min(DirectedRoute::MAX_HOPS);
+            field::INITIAL_PATH.start + 1..=field::INITIAL_PATH.start + hops
+        };
+        self.hop_count() == other.hop_count() && self.0[path(self)] == other.0[path(other)]
+    }
+
     /// The route of a directed-route SMP.
     pub fn route(&self) -> Result<DirectedRoute, DecodeError> {
         let hops = self.hop_count();

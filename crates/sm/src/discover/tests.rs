@@ -93,7 +93,13 @@ fn walk(nodes: &[Made]) -> (Discovery, Vec<Event>) {
     while let Some(request) = queue.pop_front() {
         let mut more = Vec::new();
         discovery
-            .answered(request.ask, &answer(nodes, &request), &mut more, &mut events)
+            .answered(
+                request.ask,
+                &request.route,
+                &answer(nodes, &request),
+                &mut more,
+                &mut events,
+            )
             .unwrap();
         queue.extend(more);
     }

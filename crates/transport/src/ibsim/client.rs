@@ -12,7 +12,8 @@ use selvedge_wire::{
     Address, Arrival, Attribute, AttributeId, Datagram, DirectedRoute, LocalPort, Mad, MadPort, Method, PortError,
 };
 
-use super::protocol::{CONTROL_LEN, Connect, Control, End, Kind, PACKET_LEN, Packet};
+use super::batch::{Inbox, Outbox};
+use super::protocol::{self, CONTROL_LEN, Connect, Control, End, Kind, Packet};
 use super::socket::{self, is_dead, is_full};
 use crate::outstanding::Outstanding;
 use crate::poll::PollSet;
@@ -38,6 +39,7 @@ const ADVICE_NODE: &str = "name a node as the server's net file does, or none; i
 /// A port of a fabric behind a server of the ibsim protocol.
 ///
 /// Requests are handed back after their time-out, as the kernel's umad layer does; answers that come later are dropped.
+/// What is sent leaves with the next [`MadPort::receive`] or [`MadPort::flush`], or when a batch is full.
 pub struct IbsimPort {
     control: UnixDatagram,
     data: UnixDatagram,
@@ -46,6 +48,8 @@ pub struct IbsimPort {
     local: LocalPort,
     is_sm: bool,
     outstanding: Outstanding<Datagram>,
+    inbox: Inbox,
+    outbox: Outbox,
     /// Arrivals read while `send` waited for room.
     early: VecDeque<Arrival>,
     poll_set: PollSet,
@@ -89,6 +93,8 @@ impl IbsimPort {
             },
             is_sm: false,
             outstanding: Outstanding::default(),
+            inbox: Inbox::new(),
+            outbox: Outbox::new(),
             early: VecDeque::new(),
             poll_set: PollSet::default(),
         };
@@ -133,30 +139,27 @@ impl IbsimPort {
 
     /// One packet from the server, if there is one.
     fn read(&mut self) -> Result<Option<Arrival>, PortError> {
-        let mut bytes = [0; PACKET_LEN + 1];
         loop {
-            let length = match self.data.recv(&mut bytes) {
-                Ok(length) => length,
+            let packet = match self.inbox.next(&self.data) {
+                Ok(bytes) => Packet::parse(bytes).ok(),
                 Err(error) if is_full(&error) => return Ok(None),
                 Err(error) => return Err(gone("receiving", &error)),
             };
             // Bytes that are no packet, and answers that nobody waits for any more, are dropped.
-            let arrival = Packet::parse(&bytes[..length])
-                .ok()
-                .and_then(|packet| self.sort(packet));
+            let arrival = packet.and_then(|packet| self.sort(&packet));
             if arrival.is_some() {
                 return Ok(arrival);
             }
         }
     }
 
-    /// Sends a packet, waiting for room. Meanwhile arrivals are read: a server that cannot get rid of its answers may
+    /// Sends what waits, waiting for room. Meanwhile arrivals are read: a server that cannot get rid of its answers may
     /// stop reading requests (ibsim does), and both would wait for each other.
-    fn transmit(&mut self, bytes: &[u8; PACKET_LEN]) -> Result<(), PortError> {
+    fn transmit(&mut self) -> Result<(), PortError> {
         let mut deadline = None;
         loop {
-            match self.data.send(bytes) {
-                Ok(_) => return Ok(()),
+            match self.outbox.flush(&self.data) {
+                Ok(()) => return Ok(()),
                 Err(error) if is_full(&error) => {}
                 Err(error) => return Err(gone("sending", &error)),
             }
@@ -165,6 +168,15 @@ impl IbsimPort {
             if left.is_zero() {
                 return Err(PortError::Full);
             }
+            let mut read = false;
+            while self.early.len() < EARLY_MAX {
+                let Some(arrival) = self.read()? else { break };
+                self.early.push_back(arrival);
+                read = true;
+            }
+            if read {
+                continue;
+            }
             self.poll_set.clear();
             if self.early.len() < EARLY_MAX {
                 self.poll_set.readable_or_writable(self.data.as_raw_fd());
@@ -172,30 +184,26 @@ impl IbsimPort {
                 self.poll_set.writable(self.data.as_raw_fd());
             }
             self.poll_set.wait(left).map_err(|error| gone("sending", &error))?;
-            while self.early.len() < EARLY_MAX {
-                let Some(arrival) = self.read()? else { break };
-                self.early.push_back(arrival);
-            }
         }
     }
 
-    fn sort(&mut self, packet: Packet) -> Option<Arrival> {
-        let mut mad = packet.mad;
-        let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
+    fn sort(&mut self, packet: &Packet) -> Option<Arrival> {
+        let own = packet.mad.transaction().0 & OWN_TRANSACTION_BITS;
+        let datagram = |end: End, transaction: u64| {
+            let (address, mut mad) = (Address::from(end), packet.mad);
+            mad.set_transaction(TransactionId(transaction));
+            Datagram { address, mad }
+        };
         if packet.status != 0 {
-            mad.set_transaction(TransactionId(own));
             let known = self.outstanding.take(own);
-            let address = Address::from(packet.to);
-            return Some(Arrival::Returned(known.unwrap_or(Datagram { address, mad })));
+            return Some(Arrival::Returned(known.unwrap_or_else(|| datagram(packet.to, own))));
         }
-        if mad.method().is_response() {
-            mad.set_transaction(TransactionId(own));
-            self.outstanding.take(own)?;
-        }
-        Some(Arrival::Received(Datagram {
-            address: Address::from(packet.from),
-            mad,
-        }))
+        let transaction = if packet.mad.method().is_response() {
+            self.outstanding.remove(own).then_some(own)?
+        } else {
+            packet.mad.transaction().0
+        };
+        Some(Arrival::Received(datagram(packet.from, transaction)))
     }
 
     fn expire(&mut self) -> Option<Arrival> {
@@ -209,30 +217,26 @@ impl MadPort for IbsimPort {
     }
 
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError> {
-        let mut mad = datagram.mad;
-        if !is_answer(&mad) {
-            let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
-            mad.set_transaction(TransactionId(own));
-        }
+        let room = match self.outbox.room() {
+            Some(room) => room,
+            None => {
+                self.transmit()?;
+                self.outbox.room().ok_or(PortError::Full)?
+            }
+        };
+        let mad = &datagram.mad;
+        let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
+        let transaction = if is_answer(mad) { mad.transaction().0 } else { own };
         let to = End::from(datagram.address);
         // A source LID of 0 means "my own"; directed routes start and end with the permissive LID.
         let lid = if to.lid == Lid::PERMISSIVE { to.lid } else { Lid::NONE };
         let from = End { lid, qp: to.qp };
-        let bytes = Packet {
-            to,
-            from,
-            status: 0,
-            mad,
-        }
-        .emit();
-        self.transmit(&bytes)?;
-        if wants_answer(&mad) && !timeout.is_zero() {
-            let request = Datagram {
-                address: datagram.address,
-                mad,
-            };
-            self.outstanding
-                .insert(mad.transaction().0, Instant::now() + timeout, request);
+        protocol::emit(room, (to, from), 0, mad);
+        protocol::set_transaction(room, transaction);
+        if wants_answer(mad) && !timeout.is_zero() {
+            let deadline = Instant::now() + timeout;
+            let request = self.outstanding.insert(transaction, deadline, *datagram);
+            request.mad.set_transaction(TransactionId(transaction));
         }
         Ok(())
     }
@@ -241,11 +245,22 @@ impl MadPort for IbsimPort {
         if let Some(arrival) = self.early.pop_front() {
             return Ok(Some(arrival));
         }
-        let end = Instant::now() + wait;
-        loop {
-            if let Some(arrival) = self.read()? {
+        // Whatever is read already was sent before what waits now; looking at it first costs nothing.
+        if self.inbox.is_empty() && !self.outbox.is_empty() {
+            match self.transmit() {
+                // Nobody takes it for now; what arrives may change that.
+                Ok(()) | Err(PortError::Full) => {}
+                Err(error) => return Err(error),
+            }
+            if let Some(arrival) = self.early.pop_front() {
                 return Ok(Some(arrival));
             }
+        }
+        if let Some(arrival) = self.read()? {
+            return Ok(Some(arrival));
+        }
+        let end = Instant::now() + wait;
+        loop {
             if let Some(arrival) = self.expire() {
                 return Ok(Some(arrival));
             }
@@ -258,7 +273,14 @@ impl MadPort for IbsimPort {
             self.poll_set.readable(self.data.as_raw_fd());
             let waited = self.poll_set.wait(due.saturating_duration_since(now));
             waited.map_err(|error| gone("receiving", &error))?;
+            if let Some(arrival) = self.read()? {
+                return Ok(Some(arrival));
+            }
         }
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        self.transmit()
     }
 
     fn set_is_sm(&mut self, is_sm: bool) -> Result<(), PortError> {
@@ -280,6 +302,7 @@ impl MadPort for IbsimPort {
 
 impl Drop for IbsimPort {
     fn drop(&mut self) {
+        let _ = self.outbox.flush(&self.data);
         // Nobody waits for these answers.
         let say = |kind, data: &[u8]| drop(self.control.send(&Control::new(kind, self.slot, data).emit()));
         if self.is_sm {
