@@ -85,7 +85,7 @@ struct Options {
     /// Bring-up: OpenSM's windows (max_wire_smps): 4 is its default, 32 is ours.
     #[arg(long, global = true, value_delimiter = ',', default_value = "4,32")]
     windows: Vec<usize>,
-    /// For tests: small fabrics, one repeat, one OpenSM variant, short blasts; nothing is stored unless --out says where.
+    /// For tests: small fabrics, one repeat, one OpenSM variant, short blasts; stores only where --out says.
     #[arg(long, global = true)]
     quick: bool,
     /// Folder for the results; default: a new one below bench/runs.

@@ -135,7 +135,7 @@ mod tests {
             datagram.mad.set_method(Method::GetResp);
             let to = datagram.mad.as_bytes()[at::DLID.end - 1];
             // A traffic class of QoS stands beside the SL.
-            datagram.mad.as_bytes_mut()[at::SL] = 0xA0 | to % 8;
+            datagram.mad.as_bytes_mut()[at::SL] = 0xA0 | (to % 8);
             if to == 5 {
                 datagram.mad.set_status(Status(0x0300));
             }
@@ -152,7 +152,7 @@ mod tests {
         let pairs: Vec<(Lid, Lid)> = (1..=60).map(|to| (Lid(1), Lid(to))).collect();
         let found = ask(&mut Manager::default(), Lid(9), &pairs).unwrap();
         for (&(_, to), sl) in pairs.iter().zip(&found) {
-            let want = (to != Lid(5)).then(|| (to.0 % 8) as u8);
+            let want = (to != Lid(5)).then_some((to.0 % 8) as u8);
             assert_eq!(sl.map(|sl| sl.get()), want, "{to}");
         }
     }

@@ -116,8 +116,8 @@ fn engines(family: &str, rows: &[&Row]) -> String {
     };
     let mut text = format!(
         "\n### `{family}`\n\n{} switches, {} hosts.\n\n\
-         | engine | lanes | of which used | fabrics | max load, host pairs | sd of load | mean hops | eBB | worst shift | \
-         pairs lost | deadlock-free | compute, ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         | engine | lanes | of which used | fabrics | max load, host pairs | sd of load | mean hops | eBB | \
+         worst shift | pairs lost | deadlock-free | compute, ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
         first.switches, first.hosts
     );
     for contestant in all_contestants(rows) {
@@ -189,7 +189,8 @@ fn code(why: &str) -> &str {
 }
 
 fn mean(spread: &Spread, digits: usize) -> String {
-    if spread.max - spread.min < f64::EPSILON {
+    let are_equal = spread.min.total_cmp(&spread.max).is_eq();
+    if are_equal {
         return format!("{:.digits$}", spread.mean);
     }
     format!(
@@ -251,8 +252,9 @@ fn duels(rows: &[&Row], engine: &str, others: &[&str]) -> String {
         return lines;
     }
     format!(
-        "\n| ours | OpenSM's | fabrics that both routed | mean max load, ours ÷ theirs | by fabric | ours is higher on | \
-         mean eBB, ours ÷ theirs | ours is lower, beyond both intervals, on |\n|---|---|---|---|---|---|---|---|\n{lines}"
+        "\n| ours | OpenSM's | fabrics that both routed | mean max load, ours ÷ theirs | by fabric | \
+         ours is higher on | mean eBB, ours ÷ theirs | ours is lower, beyond both intervals, on |\n\
+         |---|---|---|---|---|---|---|---|\n{lines}"
     )
 }
 
