@@ -296,3 +296,88 @@ fn duel(rows: &[&Row], our: Contestant, rival: Contestant) -> String {
         share(|q| q.ebb),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::field::{Family, Told};
+
+    const FAMILY: &str = "random:switches=8,degree=3,hosts=1";
+
+    fn row(seed: u32, maker: Maker, engine: &'static str, outcome: Outcome) -> Row {
+        Row {
+            spec: format!("{FAMILY},seed={seed}"),
+            family: Family {
+                name: FAMILY.to_owned(),
+                kind: FamilyKind::Other,
+            },
+            switches: 8,
+            hosts: 8,
+            contestant: Contestant {
+                maker,
+                engine,
+                told: Told::Nothing,
+                lanes: 1,
+            },
+            outcome,
+        }
+    }
+
+    fn loaded(max_load: u64, ebb: f64) -> Outcome {
+        Outcome::Routed(Quality {
+            max_load,
+            mean_load: 5.0,
+            sd_load: 1.0,
+            mean_hops: 1.5,
+            ebb,
+            ebb_half: 0.01,
+            shift_max: 3,
+            shift_mean: 2.0,
+            escapes: None,
+            unreachable: 0,
+            lanes_used: Some(1),
+            hosts_free: Some(true),
+            agents_free: Some(max_load < 20),
+            compute_ms: Some(1.0),
+        })
+    }
+
+    fn rows() -> Vec<Row> {
+        let fell_back = Outcome::Declined {
+            instead: Some("minhop".to_owned()),
+            why: "no \"root\"\nfound".to_owned(),
+        };
+        vec![
+            row(1, Maker::Selvedge, "weave", loaded(10, 0.70)),
+            row(1, Maker::OpenSm, "nue", loaded(20, 0.75)),
+            row(1, Maker::OpenSm, "updn", fell_back),
+            row(2, Maker::Selvedge, "weave", loaded(16, 0.70)),
+            row(2, Maker::OpenSm, "nue", loaded(12, 0.71)),
+        ]
+    }
+
+    #[test]
+    fn tables_say_who_wins_and_who_fell_back() {
+        let text = summary(&rows());
+        let check = |want: &str| assert!(text.contains(want), "{want} in\n{text}");
+        check("| selvedge weave | 1 | 1 | 2 | 13 (10–16) | 1.0 | 1.500 | 0.700 | 3 | 0 | yes | 1.0 |");
+        check(
+            "| OpenSM nue | 1 | 1 | 2 | 16 (12–20) | 1.0 | 1.500 | 0.730 (0.710–0.750) | 3 | 0 | hosts yes, agents 1 of 2 |",
+        );
+        check("| OpenSM updn | 1 | – | 1 | fell back to minhop |");
+        check("| weave, lanes 1 | nue, lanes 1 | 2 | 0.812 | 0.917 (0.500–1.333) | 1 | 0.959 | 1 |");
+    }
+
+    #[test]
+    fn every_line_has_every_column() {
+        let text = csv(&rows());
+        let columns = HEAD.matches(',').count();
+        for line in text.lines() {
+            // The fabric is quoted and has two commas of its own, and one before the seed.
+            let own = if line.starts_with('"') { 3 } else { 0 };
+            assert_eq!(line.matches(',').count() - own, columns, "{line}");
+        }
+        assert_eq!(text.lines().count(), 6);
+        assert!(text.contains(",fell back to minhop,\"no 'root'; found\"\n"), "{text}");
+    }
+}
