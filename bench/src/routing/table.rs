@@ -361,9 +361,11 @@ mod tests {
         let text = summary(&rows());
         let check = |want: &str| assert!(text.contains(want), "{want} in\n{text}");
         check("| selvedge weave | 1 | 1 | 2 | 13 (10–16) | 1.0 | 1.500 | 0.700 | 3 | 0 | yes | 1.0 |");
-        check(
-            "| OpenSM nue | 1 | 1 | 2 | 16 (12–20) | 1.0 | 1.500 | 0.730 (0.710–0.750) | 3 | 0 | hosts yes, agents 1 of 2 |",
-        );
+        let agents = "hosts yes, agents 1 of 2";
+        let ebb = "0.730 (0.710–0.750)";
+        check(&format!(
+            "| OpenSM nue | 1 | 1 | 2 | 16 (12–20) | 1.0 | 1.500 | {ebb} | 3 | 0 | {agents} |"
+        ));
         check("| OpenSM updn | 1 | – | 1 | fell back to minhop |");
         check("| weave, lanes 1 | nue, lanes 1 | 2 | 0.812 | 0.917 (0.500–1.333) | 1 | 0.959 | 1 |");
     }
