@@ -8,6 +8,7 @@ mod peer;
 mod picture;
 pub mod speed;
 mod table;
+mod targets;
 
 use std::sync::Arc;
 

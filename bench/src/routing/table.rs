@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::field::{Contestant, FamilyKind, Maker};
+use super::targets::targets;
 use super::{Outcome, Quality, Row};
 use crate::stats::Spread;
 
@@ -67,6 +68,7 @@ fn or_empty(value: Option<impl ToString>) -> String {
 #[must_use]
 pub fn summary(rows: &[Row]) -> String {
     let mut text = String::from("\n## Routing quality\n\nMean (minimum–maximum) over the fabrics of a family.\n");
+    text += &targets(rows);
     for family in families(rows) {
         let of_it: Vec<&Row> = rows.iter().filter(|row| row.family.name == family).collect();
         text += &engines(&family, &of_it);
@@ -108,6 +110,15 @@ pub fn qualities<'a>(rows: &'a [&'a Row], contestant: Contestant) -> impl Iterat
             Outcome::Routed(quality) => Some(quality),
             Outcome::Declined { .. } => None,
         })
+}
+
+/// Judged tables of one contestant on one fabric.
+pub fn quality(rows: &[&Row], spec: &str, who: Contestant) -> Option<Quality> {
+    let mut of_it = rows.iter().filter(|row| row.spec == spec && row.contestant == who);
+    of_it.find_map(|row| match &row.outcome {
+        Outcome::Routed(quality) => Some(*quality),
+        Outcome::Declined { .. } => None,
+    })
 }
 
 fn engines(family: &str, rows: &[&Row]) -> String {
@@ -259,18 +270,11 @@ fn duels(rows: &[&Row], engine: &str, others: &[&str]) -> String {
 }
 
 fn duel(rows: &[&Row], our: Contestant, rival: Contestant) -> String {
-    let quality = |spec: &str, who: Contestant| {
-        let mut of_it = rows.iter().filter(|row| row.spec == spec && row.contestant == who);
-        of_it.find_map(|row| match &row.outcome {
-            Outcome::Routed(quality) => Some(*quality),
-            Outcome::Declined { .. } => None,
-        })
-    };
     let mut specs: Vec<&str> = rows.iter().map(|row| row.spec.as_str()).collect();
     specs.dedup();
     let both = specs
         .iter()
-        .filter_map(|spec| Some((quality(spec, our)?, quality(spec, rival)?)));
+        .filter_map(|spec| Some((quality(rows, spec, our)?, quality(rows, spec, rival)?)));
     let both: Vec<(Quality, Quality)> = both.collect();
     let Some(ratio) = Spread::of(both.iter().map(|(a, b)| a.max_load as f64 / b.max_load as f64)) else {
         return String::new();
@@ -367,6 +371,8 @@ mod tests {
             "| OpenSM nue | 1 | 1 | 2 | 16 (12–20) | 1.0 | 1.500 | {ebb} | 3 | 0 | {agents} |"
         ));
         check("| OpenSM updn | 1 | – | 1 | fell back to minhop |");
+        check("| weave's mean max load below nue's, lanes 1 | 13 against 16 | met |");
+        check("| weave with one lane routes all, proved | 2 of 2 | met |");
         check("| weave, lanes 1 | nue, lanes 1 | 2 | 0.812 | 0.917 (0.500–1.333) | 1 | 0.959 | 1 |");
     }
 
