@@ -12,6 +12,7 @@ mod fault;
 mod finding;
 mod inventory;
 mod plan;
+mod routing;
 mod status;
 
 pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
@@ -25,4 +26,5 @@ pub use inventory::{
     nodes, ports,
 };
 pub use plan::{Changes, Plan, Reroute};
+pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};

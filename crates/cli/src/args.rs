@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
-use crate::{config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify};
+use crate::{compare, config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify};
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
 #[derive(Debug, Parser)]
@@ -23,6 +23,7 @@ enum Command {
     Reload(status::ReloadArgs),
     Topology(topology::TopologyArgs),
     Route(Box<route::RouteArgs>),
+    Compare(Box<compare::CompareArgs>),
     Verify(verify::VerifyArgs),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
@@ -42,6 +43,7 @@ impl Cli {
             Command::Status(args) => args.json(),
             Command::Topology(args) => args.json(),
             Command::Route(args) => args.json(),
+            Command::Compare(args) => args.json(),
             Command::Verify(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
@@ -64,6 +66,7 @@ impl Cli {
             Command::Reload(args) => status::reload(args),
             Command::Topology(args) => topology::run(args),
             Command::Route(args) => route::run(args),
+            Command::Compare(args) => compare::run(args),
             Command::Verify(args) => verify::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),

@@ -79,6 +79,12 @@ pub enum CliError {
         /// GUID at the start of the line.
         switch: selvedge_types::Guid,
     },
+    /// SLV-CLI-0010: a chart that cannot be drawn.
+    #[error("SLV-CLI-0010: the chart cannot be drawn: {cause}; leave --svg out")]
+    Chart {
+        /// What the plotting library said.
+        cause: String,
+    },
     /// A kind of finding.
     #[error("{cause}{meant}")]
     UnknownKind {

@@ -1,6 +1,8 @@
 //! The one binary `selvedge`: parses, calls, prints. What it does is done elsewhere.
 
 mod args;
+mod compare;
+mod compare_chart;
 mod config;
 mod decode;
 mod demo;
@@ -9,6 +11,7 @@ mod exit;
 mod fault;
 mod load;
 mod manage;
+mod measure;
 mod out;
 mod progress;
 mod replay;

@@ -150,8 +150,13 @@ impl Grid {
         self.rows.push(cells.into());
     }
 
+    /// Adds the rows of another table with the same columns.
+    pub fn append(&mut self, mut more: Self) {
+        self.rows.append(&mut more.rows);
+    }
+
     /// As RFC 4180 has it.
-    fn csv(&self) -> String {
+    pub fn csv(&self) -> String {
         let quoted = |cell: &str| {
             if cell.contains(['"', ',', '\n', '\r']) {
                 format!("\"{}\"", cell.replace('"', "\"\""))

@@ -28,6 +28,16 @@ pub fn bar() -> ProgressBar {
     bar
 }
 
+/// What is being done, on standard error, while it takes longer than a moment; invisible if that is no terminal.
+pub fn spinner() -> ProgressBar {
+    let bar = bar();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}
+
 /// Draws what a manager does until it ends, or until `done`, asked as often as is drawn, says so.
 pub fn follow(bar: &ProgressBar, running: &Running, mut done: impl FnMut(&Manager) -> bool) {
     let mut steps = 0_u32;

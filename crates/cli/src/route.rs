@@ -2,27 +2,27 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use selvedge_api::Routing;
 use selvedge_config::{read_guid_numbers, read_guids};
 use selvedge_daemon::{Names, findings};
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Policy, SlToVl};
+use selvedge_plan::Policy;
 use selvedge_routing::{
-    Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Options, PortOrder, UpDnOptions,
-    WeaveOptions,
+    Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Options, PortOrder,
+    Rebalance, UpDnOptions,
 };
-use selvedge_sim::{Par, Seed};
 use selvedge_topology::{read_lfts, read_lid_matrix};
 use selvedge_types::{Guid, Lmc};
-use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
+use selvedge_verify::Verdict;
 
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
-use crate::out::{Format, Out, count};
-use crate::tables;
+use crate::measure::{Asked, MeasureArgs, Measured};
+use crate::out::{Format, Grid, Out, count};
 use crate::tables_io::{OutputArgs, Results, known_lids, lids};
+use crate::{progress, tables};
 
 /// Route a fabric offline, judge the tables, print the figures; exit code 1 if the judge finds errors.
 #[derive(Args, Debug)]
@@ -30,17 +30,27 @@ pub struct RouteArgs {
     /// The fabric: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC")]
     fabric: String,
-    /// Routing engine
-    #[arg(long, value_name = "NAME", default_value = "updn")]
-    engine: String,
+    /// Routing engines in order of preference: the next is tried where one refuses, or the judge refuses its tables
+    #[arg(long, value_name = "NAME", default_value = "auto", value_delimiter = ',')]
+    engine: Vec<String>,
     #[command(flatten)]
     inputs: InputArgs,
+    #[command(flatten)]
+    how: HowArgs,
+    /// Most data lanes to use (weave, default 1; dfsssp, default 8); the other engines need one
+    #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
+    vls: Option<u8>,
     /// LIDs per end port, as a power of two
     #[arg(long, value_name = "0-7", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
     /// LIDs to keep (guid2lid)
     #[arg(long, value_name = "FILE")]
     lids: Option<PathBuf>,
+    /// Route so many times more, and take the median time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    repeat: u32,
+    #[command(flatten)]
+    measure: MeasureArgs,
     #[command(flatten)]
     outputs: OutputArgs,
     #[command(flatten)]
@@ -49,9 +59,62 @@ pub struct RouteArgs {
     format: Format,
 }
 
+/// How engines work that can work in several ways.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct HowArgs {
+    /// How long weave looks for a better routing
+    #[arg(long, value_enum, value_name = "EFFORT", default_value_t = EffortArg::Fast)]
+    pub effort: EffortArg,
+    /// What fat-tree may move where links are missing
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = RebalanceArg::Minimal)]
+    pub rebalance: RebalanceArg,
+}
+
+/// [`Effort`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum EffortArg {
+    /// For a fabric that is waiting
+    Fast,
+    /// About ten times as long
+    Best,
+}
+
+impl EffortArg {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fast => "fast",
+            Self::Best => "best",
+        }
+    }
+}
+
+/// [`Rebalance`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum RebalanceArg {
+    /// Only what led over what is missing
+    Minimal,
+    /// Whatever makes the fullest links less full
+    Full,
+}
+
+impl HowArgs {
+    /// Puts them into an engine's options.
+    pub fn apply(self, options: &mut Options) {
+        options.weave.effort = match self.effort {
+            EffortArg::Fast => Effort::Fast,
+            EffortArg::Best => Effort::Best,
+        };
+        options.rebalance = match self.rebalance {
+            RebalanceArg::Minimal => Rebalance::Minimal,
+            RebalanceArg::Full => Rebalance::Full,
+        };
+    }
+}
+
 /// Files that engines go by, as OpenSM reads them.
 #[derive(Args, Debug)]
-struct InputArgs {
+pub struct InputArgs {
     /// GUIDs of roots, one a line (fat-tree, updn, ftree)
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
@@ -76,20 +139,14 @@ struct InputArgs {
     /// Hop counts to choose from, as in opensm-lid-matrix.dump (file)
     #[arg(long, value_name = "FILE")]
     hops: Option<PathBuf>,
-    /// Most data lanes to use (weave, default 1; dfsssp, default 8); the other engines need one
-    #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
-    vls: Option<u8>,
-    /// How long weave looks for a better routing: fast or best
-    #[arg(long, value_name = "EFFORT", default_value = "fast")]
-    effort: String,
 }
 
 impl InputArgs {
-    fn options(&self, fabric: &Fabric) -> Result<Options, CliError> {
+    /// The options they make.
+    pub fn options(&self, fabric: &Fabric) -> Result<Options, CliError> {
         let guids = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(Vec::new()), read_guids);
         let numbers = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(Vec::new()), read_guid_numbers);
         let roots = guids(&self.roots)?;
-        let defaults = Options::default();
         let orders = numbers(&self.port_order)?.into_iter();
         Ok(Options {
             guid_order: guids(&self.guid_order)?,
@@ -114,14 +171,8 @@ impl InputArgs {
                 roots,
                 ..FtreeOptions::default()
             },
-            lanes: self.vls.unwrap_or(defaults.lanes),
-            lanes_max: self.vls.unwrap_or(defaults.lanes_max),
-            weave: WeaveOptions {
-                effort: self.effort.parse()?,
-                ..WeaveOptions::default()
-            },
             listed: self.listed(fabric)?.map(Arc::new),
-            ..defaults
+            ..Options::default()
         })
     }
 
@@ -151,7 +202,7 @@ fn weights(path: &Path) -> Result<Vec<HopWeight>, CliError> {
 
 /// Runs the command.
 pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
-    let engine: Engine = args.engine.parse()?;
+    let engines: Vec<Engine> = args.engine.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     args.outputs.check()?;
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     let policy = Policy {
@@ -159,50 +210,85 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
         ..Policy::default()
     };
     let lids = lids(&fabric, &policy, &known_lids(args.lids.as_ref())?)?;
-    let options = args.inputs.options(&fabric)?;
-    let start = Instant::now();
-    let routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Rayon)?;
-    let compute_ms = start.elapsed().as_secs_f64() * 1e3;
-    for note in &routed.notes {
+    let mut options = args.inputs.options(&fabric)?;
+    options.lanes = args.vls;
+    args.how.apply(&mut options);
+    let asked = Asked {
+        fabric: &fabric,
+        lids: &lids,
+        options: &options,
+        repeats: args.repeat,
+    };
+    let bar = progress::spinner();
+    let measured = args.measure.start()?.first_of(&engines, asked, &bar)?;
+    bar.finish_and_clear();
+    for note in &measured.routed.notes {
         eprintln!("note: {note}");
     }
-    let sl_to_vl = SlToVl::modulo(routed.lanes);
-    let subject = Subject::tables(&fabric, &lids, &routed.tables, &routed.service_levels, &sl_to_vl);
-    let judge = JudgeOptions {
-        par: Par::Rayon,
-        ..JudgeOptions::default()
-    };
-    let verdict = verify(subject, &judge);
     let written = args.outputs.write(Results {
         fabric: &fabric,
         lids: &lids,
-        tables: &routed.tables,
-        service_levels: &routed.service_levels,
-        sl_to_vl: &sl_to_vl,
+        tables: &measured.routed.tables,
+        service_levels: &measured.routed.service_levels,
+        sl_to_vl: &measured.sl_to_vl,
     });
-    let exit = print(&verdict, Some(compute_ms), args.format)?;
+    let exit = args.show(&engines, &measured)?;
     written.map(|()| exit)
 }
 
 impl RouteArgs {
+    fn show(&self, engines: &[Engine], measured: &Measured) -> Result<Exit, CliError> {
+        if !self.format.json {
+            let more = tables::routing(measured);
+            return print(&measured.verdict, Some(&more), self.format);
+        }
+        let found = findings(&measured.verdict, &Names::default());
+        let exit = if found.ok { Exit::Good } else { Exit::NotGood };
+        let mut out = Out::new(self.format);
+        out.document(Routing {
+            fabric: self.fabric.clone(),
+            engine: measured.routed.engine.0.clone(),
+            engines: engines.iter().map(|engine| engine.name().to_owned()).collect(),
+            vls: self.vls,
+            effort: self.how.effort.name().to_owned(),
+            lmc: self.lmc,
+            ok: found.ok,
+            quality: measured.quality(),
+            cost: measured.cost.clone(),
+            contention: measured
+                .contention
+                .as_ref()
+                .map(|c| serde_json::to_value(c).unwrap_or_default()),
+            notes: measured.routed.notes.iter().map(ToString::to_string).collect(),
+            errors: found.errors,
+            warnings: found.warnings,
+            infos: found.infos,
+            figures: found.figures,
+            findings: found.findings,
+        })?;
+        out.flush()?;
+        Ok(exit)
+    }
+
     /// The format of errors.
     pub const fn json(&self) -> bool {
         self.format.json
     }
 }
 
-/// Prints figures and findings, and how long the engine took if one was asked.
-pub fn print(verdict: &Verdict, compute_ms: Option<f64>, format: Format) -> Result<Exit, CliError> {
-    let mut found = findings(verdict, &Names::default());
+/// Prints figures and findings, and between them what else is known of a routing.
+pub fn print(verdict: &Verdict, more: Option<&Grid>, format: Format) -> Result<Exit, CliError> {
+    let found = findings(verdict, &Names::default());
     let exit = if found.ok { Exit::Good } else { Exit::NotGood };
     let mut out = Out::new(format);
     if format.json {
-        if let (Some(ms), Some(figures)) = (compute_ms, found.figures.as_object_mut()) {
-            figures.insert("compute_ms".to_owned(), ms.into());
-        }
         out.document(found)?;
     } else {
-        out.grid(&tables::figures(&verdict.figures))?;
+        let mut figures = tables::figures(&verdict.figures);
+        if let Some(more) = more {
+            figures.append(more.clone());
+        }
+        out.grid(&figures)?;
         if !found.findings.is_empty() {
             out.line("")?;
             out.grid(&tables::findings(&found))?;

@@ -5,6 +5,7 @@ use selvedge_daemon::utc_text;
 use selvedge_types::NodeKind;
 use selvedge_verify::Figures;
 
+use crate::measure::Measured;
 use crate::out::{Grid, thousands};
 
 /// Nodes, one a row.
@@ -158,6 +159,65 @@ pub fn figures(figures: &Figures) -> Grid {
             &format!("lane {}", lane.vl),
             format!("{channels} channels, {dependencies} dependencies"),
         );
+    }
+    grid
+}
+
+/// What `route` knows beside the judge's figures.
+pub fn routing(measured: &Measured) -> Grid {
+    let mut grid = Grid::new(&["figure", "value"]);
+    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
+    let quality = measured.quality();
+    let word = if quality.deadlock_free { "yes" } else { "no" };
+    row("free of deadlocks", word.to_owned());
+    if let Some(found) = &measured.contention {
+        let (shift, bisection, stretch) = (found.shift, found.bisection, found.stretch);
+        row(
+            "host pairs per cable, mean and most",
+            format!("{:.1}, {}", found.cables.mean, thousands(found.cables.max)),
+        );
+        let all = if shift.tried == shift.shifts {
+            format!("all {}", thousands(shift.shifts))
+        } else {
+            format!("{} of {}", thousands(shift.tried), thousands(shift.shifts))
+        };
+        row(
+            &format!("most flows on a link in {all} shifts, mean and most"),
+            format!("{:.2}, {}", shift.mean, thousands(shift.max)),
+        );
+        row(
+            &format!(
+                "effective bisection bandwidth, {} pairings",
+                thousands(bisection.pairings)
+            ),
+            format!(
+                "{:.4}, 95 % in {:.4} to {:.4}",
+                bisection.mean, bisection.low, bisection.high
+            ),
+        );
+        row(
+            "links over fewest links, mean and most",
+            format!("{:.3}, {:.2}", stretch.mean, stretch.max),
+        );
+    }
+    row("engine", measured.routed.engine.0.clone());
+    let cost = &measured.cost;
+    let times = match cost.repeats {
+        0 => "first run".to_owned(),
+        runs => format!("median of {runs}"),
+    };
+    row(&format!("time to route, {times}"), format!("{:.3} ms", cost.compute_ms));
+    if let Some(detect) = cost.detect_ms {
+        row("time to detect the tree", format!("{detect:.3} ms"));
+    }
+    row(
+        "time of the first run, with everything",
+        format!("{:.3} ms", cost.cold_ms),
+    );
+    row("time to judge", format!("{:.3} ms", cost.verify_ms));
+    row("threads", cost.threads.to_string());
+    if let Some(bytes) = cost.peak_rss_bytes {
+        row("highest memory", format!("{:.1} MB", bytes as f64 / 1e6));
     }
     grid
 }

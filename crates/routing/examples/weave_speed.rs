@@ -147,7 +147,7 @@ fn row(fabric: &Fabric, engine: Engine, lanes: u8, effort: &str, par: Par) -> Op
         ..WeaveOptions::default()
     };
     let options = Options {
-        lanes,
+        lanes: Some(lanes),
         weave,
         ..Options::default()
     };

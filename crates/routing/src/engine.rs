@@ -19,12 +19,14 @@ use crate::paths::Paths;
 use crate::ports::{self, HopWeight, PortOrder};
 use crate::updn::{self, UpDnOptions};
 use crate::weave::{self, WeaveOptions};
-use crate::{dnup, minhop, note, sssp};
+use crate::{auto, dnup, minhop, note, sssp};
 
 /// A routing engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Engine {
+    /// Looks at the fabric, takes `fat-tree` or `weave`, and says why.
+    Auto,
     /// Fat trees in closed form: each downward link of a full tree carries one destination. Refuses what is no tree.
     FatTree,
     /// Shortest paths, spread over the ports of each switch. Not deadlock-free where the fabric has rings.
@@ -47,7 +49,8 @@ pub enum Engine {
 
 impl Engine {
     /// Every engine there is, in the order in which they are listed to people.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
+        Self::Auto,
         Self::FatTree,
         Self::MinHop,
         Self::UpDn,
@@ -63,6 +66,7 @@ impl Engine {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::FatTree => "fat-tree",
             Self::MinHop => "minhop",
             Self::UpDn => "updn",
@@ -114,7 +118,7 @@ impl Engine {
             tables,
             service_levels,
             lanes,
-            engine: EngineName(self.name().to_owned()),
+            engine: EngineName(job.engine.name().to_owned()),
             notes: job.notes,
         })
     }
@@ -137,6 +141,7 @@ impl Job<'_> {
         let (fabric, lids, options) = (self.fabric, self.lids, self.options);
         let one_lane = |tables| Ok((tables, ServiceLevels::default(), 1));
         let paths = match self.engine {
+            Engine::Auto => return self.choose(),
             Engine::MinHop => self.shortest(),
             Engine::UpDn => updn::paths(fabric, &self.graph, &options.updn, self.par, &mut self.notes),
             Engine::DnUp => dnup::paths(fabric, &self.graph, self.par).ok_or(EngineError::NoHosts)?,
@@ -161,6 +166,23 @@ impl Job<'_> {
         one_lane(self.balanced(&paths))
     }
 
+    /// Tries `fat-tree`, takes it or `weave`, and notes what the fabric looks like and why.
+    fn choose(&mut self) -> Result<(Tables, ServiceLevels, u8), EngineError> {
+        let first = self.notes.len();
+        self.engine = Engine::FatTree;
+        let mut routed = self.run();
+        let topology = auto::recognise(&self.graph, &self.notes[first..]);
+        let reason = auto::reason(&routed, &self.notes[first..]);
+        self.engine = reason.engine();
+        if self.engine != Engine::FatTree {
+            self.notes.truncate(first);
+            routed = self.run();
+        }
+        let notes = [Note::Recognised { topology }, Note::Chosen { reason }];
+        self.notes.splice(first..first, notes);
+        routed
+    }
+
     /// Detects the tree and writes its tables.
     fn fat_tree(&mut self) -> Result<(Tables, ServiceLevels, u8), EngineError> {
         let mut options = self.options.fat_tree.clone();
@@ -181,7 +203,12 @@ impl Job<'_> {
             (Rebalance::Minimal, Some(previous)) => tree.keep(self.lids, previous, &mut tables)?,
             (Rebalance::Minimal, None) => {}
         }
-        let lanes = weave::lanes_to_use(self.fabric, self.lids, self.options.lanes, &mut self.notes);
+        let lanes = weave::lanes_to_use(
+            self.fabric,
+            self.lids,
+            self.options.lanes.unwrap_or(WEAVE_LANES),
+            &mut self.notes,
+        );
         Ok((tables, tree.service_levels(self.lids, lanes)?, lanes))
     }
 
@@ -193,7 +220,7 @@ impl Job<'_> {
             destinations: &self.destinations,
             previous: self.options.previous.as_deref(),
         };
-        let (lanes, options) = (self.options.lanes, &self.options.weave);
+        let (lanes, options) = (self.options.lanes.unwrap_or(WEAVE_LANES), &self.options.weave);
         let woven = weave::weave(&input, lanes, options, self.par, &mut self.notes);
         (woven.tables, woven.service_levels, woven.lanes)
     }
@@ -222,7 +249,7 @@ impl Job<'_> {
     }
 
     fn spread_on_lanes(&self) -> Result<(Tables, ServiceLevels, u8), EngineError> {
-        let most = self.options.lanes_max;
+        let most = self.options.lanes.unwrap_or(DFSSSP_LANES);
         let hosts = (&self.options.hosts, most);
         let routed = sssp::route_on_lanes(self.fabric, &self.graph, self.lids, &self.destinations, hosts);
         let (tables, lane_of, lanes) = routed.ok_or(EngineError::TooFewLanes { most })?;
@@ -259,8 +286,13 @@ impl TryFrom<&EngineName> for Engine {
     }
 }
 
+/// Data lanes of `weave` unless told otherwise.
+pub const WEAVE_LANES: u8 = 1;
+/// Data lanes of `dfsssp` unless told otherwise.
+pub const DFSSSP_LANES: u8 = 8;
+
 /// How to route. The default is what a fabric without a configuration gets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The tables in force, with this fabric's switch indices ([`carry_over`](crate::carry_over)): an entry that is
     /// still one of the best is kept, so a change moves only what it must. `None` (default): balance afresh, as OpenSM
@@ -288,36 +320,16 @@ pub struct Options {
     pub updn: UpDnOptions,
     /// Of `ftree` only.
     pub ftree: FtreeOptions,
-    /// Of `dfsssp` only: data lanes it may use, 1–15. Default 8: what most hardware has. If they do not suffice it
-    /// refuses.
-    pub lanes_max: u8,
+    /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): of each what suits it.
+    /// - `weave`, `fat-tree`: [`WEAVE_LANES`], since hosts must be able to ask for a service level to profit from more; never more
+    ///   than the poorest link has.
+    /// - `dfsssp`: [`DFSSSP_LANES`], what most hardware has; it uses no more than it needs, and refuses if they do not
+    ///   suffice.
+    pub lanes: Option<u8>,
     /// Of `file` only: what was read.
     pub listed: Option<Arc<Listed>>,
-    /// Of `weave` and `fat-tree`: data lanes that may be used, 1–15. Default 1. Never more than the poorest link has.
-    pub lanes: u8,
     /// Of `weave` only.
     pub weave: WeaveOptions,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            previous: None,
-            rebalance: Rebalance::default(),
-            count_switches: false,
-            guid_order: Vec::new(),
-            port_order: Vec::new(),
-            hop_weights: Vec::new(),
-            hosts: HostLists::default(),
-            fat_tree: FatTreeOptions::default(),
-            updn: UpDnOptions::default(),
-            ftree: FtreeOptions::default(),
-            lanes_max: 8,
-            listed: None,
-            lanes: 1,
-            weave: WeaveOptions::default(),
-        }
-    }
 }
 
 /// What a change of the fabric may move.
@@ -462,12 +474,12 @@ mod tests {
         check(
             "UpDown",
             "SLV-ROUTE-0001: there is no routing engine 'UpDown' (did you mean 'updn'?); known engines: \
-             fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
+             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
         );
         check(
             "random",
             "SLV-ROUTE-0001: there is no routing engine 'random'; known engines: \
-             fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
+             auto, fat-tree, minhop, updn, weave, dnup, ftree, sssp, dfsssp, file",
         );
     }
 }

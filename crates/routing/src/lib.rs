@@ -8,7 +8,7 @@
 //! `paths` is what an engine decides (which hops are allowed towards which switch); `balance` turns that into table
 //! entries, spreading destinations over equal hops. So an engine of this family (minhop, updn, dnup) is only a rule
 //! that fills `paths`. `ftree`, `sssp` and `weave` look at the whole fabric for each destination and write tables
-//! themselves; `fat_tree` needs no paths, it knows a formula.
+//! themselves; `fat_tree` needs no paths, it knows a formula. `auto` chooses among them.
 //!
 //! ```
 //! use selvedge_fabric::Fabric;
@@ -24,6 +24,7 @@
 //! # Ok(()) }
 //! ```
 
+mod auto;
 mod balance;
 mod destinations;
 mod dnup;
@@ -42,7 +43,8 @@ mod sssp;
 mod updn;
 mod weave;
 
-pub use engine::{Engine, EngineError, HostLists, Options, Rebalance, Routed};
+pub use auto::{Grid, Irregular, Reason, Side, Topology};
+pub use engine::{DFSSSP_LANES, Engine, EngineError, HostLists, Options, Rebalance, Routed, WEAVE_LANES};
 pub use fat_tree::{FatTree, FatTreeOptions, NotATree, TreeShape};
 pub use ftree::{FtreeOptions, NoFatTree};
 pub use listed::{LidMatrix, Listed};

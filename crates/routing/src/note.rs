@@ -6,6 +6,8 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::Lids;
 use selvedge_types::{Guid, Lid};
 
+use crate::auto::{Reason, Topology};
+use crate::engine::Engine;
 use crate::fat_tree::TreeShape;
 use crate::graph::Graph;
 
@@ -133,6 +135,23 @@ pub enum Note {
     },
     /// SLV-ROUTE-0123: tables in force could not be repaired; everything was routed again, on the same lanes.
     NotRepaired,
+    /// SLV-ROUTE-0131: what the largest part of the fabric looks like to `auto`.
+    Recognised {
+        /// What it looks like.
+        topology: Topology,
+    },
+    /// SLV-ROUTE-0132: the engine that `auto` took.
+    Chosen {
+        /// Why; it names the engine.
+        reason: Reason,
+    },
+    /// SLV-ROUTE-0133: an engine of a list refused the fabric, or the judge its tables, and the next was tried.
+    Refused {
+        /// The engine.
+        engine: Engine,
+        /// What it, or the judge, said.
+        why: String,
+    },
 }
 
 impl Note {
@@ -156,6 +175,9 @@ impl Note {
             Self::FewerLanes { .. } => "SLV-ROUTE-0121",
             Self::Repaired { .. } => "SLV-ROUTE-0122",
             Self::NotRepaired => "SLV-ROUTE-0123",
+            Self::Recognised { .. } => "SLV-ROUTE-0131",
+            Self::Chosen { .. } => "SLV-ROUTE-0132",
+            Self::Refused { .. } => "SLV-ROUTE-0133",
         }
     }
 }
@@ -242,6 +264,9 @@ impl fmt::Display for Note {
                 "tables in force could not be repaired without a deadlock; everything was routed again, and \
                  destinations stay on their lanes",
             ),
+            Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
+            Self::Chosen { reason } => write!(f, "auto takes {}; {reason}", reason.engine().name()),
+            Self::Refused { engine, why } => write!(f, "{} is not taken: {why}", engine.name()),
         }
     }
 }

@@ -484,7 +484,7 @@ fn lanes_share_every_link_evenly_and_leave_the_tables_alone() {
         let (one, _) = route(spec, &fabric, &lids, &Options::default());
         for lanes in [2, 4] {
             let options = Options {
-                lanes,
+                lanes: Some(lanes),
                 ..Options::default()
             };
             let (more, _) = route(spec, &fabric, &lids, &options);

@@ -103,9 +103,9 @@ random-24-lmc2: sssp 86, dfsssp 86 on 3 lanes; OpenSM 86 on 4
 #[test]
 fn too_few_lanes_are_refused() {
     let (fabric, lids) = common::discover(include_str!("fixtures/ring-7.net"));
-    let route = |lanes_max| {
+    let route = |lanes| {
         let options = Options {
-            lanes_max,
+            lanes: Some(lanes),
             ..Options::default()
         };
         Engine::Dfsssp.route(&fabric, &lids, &options, Seed(0), Par::Sequential)

@@ -27,8 +27,7 @@ const ROUTE_ANY: [Engine; 4] = [Engine::MinHop, Engine::UpDn, Engine::Sssp, Engi
 
 fn route(engine: Engine, fabric: &Fabric, lids: &Lids, lanes: u8) -> Result<Routed, EngineError> {
     let options = Options {
-        lanes,
-        lanes_max: lanes,
+        lanes: Some(lanes),
         ..Options::default()
     };
     engine.route(fabric, lids, &options, Seed(0), Par::Sequential)

@@ -404,7 +404,7 @@ fn engines_refuse_or_route() {
                 let options = Options {
                     ftree: FtreeOptions { roots, connect_roots },
                     guid_order: guids.clone(),
-                    lanes_max: 1 + u8::from(connect_roots),
+                    lanes: Some(1 + u8::from(connect_roots)),
                     ..Options::default()
                 };
                 let routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Sequential);

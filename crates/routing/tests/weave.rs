@@ -24,7 +24,7 @@ fn options(lanes: u8, effort: Effort) -> Options {
         ..WeaveOptions::default()
     };
     Options {
-        lanes,
+        lanes: Some(lanes),
         weave,
         ..Options::default()
     }

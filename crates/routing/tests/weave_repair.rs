@@ -23,7 +23,7 @@ fn generated(spec: &str) -> Fabric {
 
 fn route(fabric: &Fabric, lids: &Lids, lanes: u8) -> Routed {
     let options = Options {
-        lanes,
+        lanes: Some(lanes),
         ..Options::default()
     };
     Engine::Weave
@@ -34,7 +34,7 @@ fn route(fabric: &Fabric, lids: &Lids, lanes: u8) -> Routed {
 /// Routes a fabric that was `old` before, with what was in force then.
 fn repair(old: &Fabric, before: &Routed, fabric: &Fabric, lids: &Lids) -> Routed {
     let options = Options {
-        lanes: before.lanes,
+        lanes: Some(before.lanes),
         previous: Some(Arc::new(carry_over(old, &before.tables, fabric))),
         weave: WeaveOptions {
             previous_levels: Some(Arc::new(before.service_levels.clone())),
@@ -90,7 +90,9 @@ fn check(name: &str, whole: &Fabric, lmc: u8, lanes: u8, lost: impl Fn(usize) ->
     let after = repair(whole, &before, &fabric, &lids);
     assert_judged(name, &fabric, &lids, &after);
     let all = || (1..=lids.top().0).map(Lid);
-    let unaffected: Vec<Lid> = all().filter(|&lid| is_unaffected(&fabric, &lids, &before.tables, lid)).collect();
+    let unaffected: Vec<Lid> = all()
+        .filter(|&lid| is_unaffected(&fabric, &lids, &before.tables, lid))
+        .collect();
     if unaffected.len() == all().filter(|&lid| lids.owner(lid).is_some()).count() {
         return None;
     }
@@ -145,7 +147,10 @@ fn nothing_changes_where_nothing_was_lost() {
         let before = route(&fabric, &lids, 4);
         let after = repair(&fabric, &before, &fabric, &lids);
         assert_eq!(repaired(&after), Some((0, 0, 0)), "{spec}");
-        assert!(after.tables == before.tables && after.service_levels == before.service_levels, "{spec}");
+        assert!(
+            after.tables == before.tables && after.service_levels == before.service_levels,
+            "{spec}"
+        );
     }
 }
 
@@ -219,6 +224,9 @@ fn lanes_in_force_are_those_of_the_switches() {
     assert_eq!(lanes.len(), 16);
     for (at, range) in lids.iter() {
         let home = common::switch_of(&fabric, at).unwrap();
-        assert_eq!(lanes[&fabric.switch(home).guid], routed.service_levels.to(range.base).get());
+        assert_eq!(
+            lanes[&fabric.switch(home).guid],
+            routed.service_levels.to(range.base).get()
+        );
     }
 }

@@ -185,8 +185,7 @@ impl Job {
                 roots: roots(),
                 ..FtreeOptions::default()
             },
-            lanes: 1,
-            lanes_max: 1,
+            lanes: Some(1),
             ..Options::default()
         }
     }

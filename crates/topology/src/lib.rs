@@ -5,7 +5,7 @@
 //!   own parser reads both; what real clusters print is taken with [`Warning`]s, what contradicts itself is refused.
 //! - [`read_lfts`], [`write_lfts`]: forwarding tables as OpenSM dumps them and as `ibroute` and `dump_fts` print them;
 //!   [`read_guid2lid`], [`write_guid2lid`], [`write_service_levels`], [`write_sl_to_vl`]: what belongs to them.
-//! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture.
+//! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture. [`without_links`]: a fabric after cables were lost.
 //!
 //! Bytes and text come in, values and text go out: nothing here opens a file.
 //!
@@ -26,6 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod damage;
 mod dot;
 mod dump;
 mod generate;
@@ -34,6 +35,7 @@ mod spec;
 mod summary;
 mod text;
 
+pub use damage::without_links;
 pub use dot::{DotHosts, write_dot};
 pub use dump::{
     DumpError, DumpWarning, Forwarding, LftStyle, lids_of, read_guid2lid, read_lfts, read_lid_matrix, seen_lids,

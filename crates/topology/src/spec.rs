@@ -409,7 +409,7 @@ fn parse_vector(text: &str) -> Option<Vec<u32>> {
 }
 
 /// `12` or `1%` or `0.25%`.
-fn parse_removal(text: &str) -> Option<LinkRemoval> {
+pub(crate) fn parse_removal(text: &str) -> Option<LinkRemoval> {
     let Some(percent) = text.strip_suffix('%') else {
         return text.parse().ok().map(LinkRemoval::Count);
     };

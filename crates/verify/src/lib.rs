@@ -27,6 +27,7 @@
 
 mod by_port;
 mod cdg;
+mod contention;
 mod cycle;
 pub mod disjoint;
 mod figures;
@@ -49,6 +50,7 @@ mod transition;
 mod verdict;
 mod witness;
 
+pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge};

@@ -145,7 +145,9 @@ impl<'a> Loom<'a> {
             // All weights stand against the peak: they are set again when it has moved.
             if now > peak || now < peak - peak / 64 {
                 peak = now;
-                self.weight = (0..self.load.len()).map(|c| self.steep_weight(c, peak, steepness)).collect();
+                self.weight = (0..self.load.len())
+                    .map(|c| self.steep_weight(c, peak, steepness))
+                    .collect();
             }
             changed += usize::from(self.improve_one(e, peak, steepness));
         }

@@ -86,7 +86,9 @@ pub fn lanes_in_force(fabric: &Fabric, lids: &Lids, levels: &ServiceLevels) -> B
             .switch_index(at.node)
             .or_else(|| peer().and_then(|node| fabric.switch_index(node)));
         if let Some(home) = home {
-            lanes.entry(fabric.switch(home).guid).or_insert(levels.to(range.base).get());
+            lanes
+                .entry(fabric.switch(home).guid)
+                .or_insert(levels.to(range.base).get());
         }
     }
     lanes

@@ -316,7 +316,11 @@ impl Bits {
         let (mut onward, mut back) = (Self::new(net), Self::new(net));
         for from in 0..net.channels() {
             let there = net.out(net.dst[from] as usize);
-            for (i, to) in there.clone().enumerate().filter(|&(i, _)| count[net.turn_first[from] as usize + i] > 0) {
+            for (i, to) in there
+                .clone()
+                .enumerate()
+                .filter(|&(i, _)| count[net.turn_first[from] as usize + i] > 0)
+            {
                 onward.set(from, i);
                 back.set(to, net.rev[from] as usize - there.start);
             }

@@ -269,7 +269,8 @@ impl<'a> Mender<'a> {
     }
 
     fn weight_of(&self, c: usize) -> u32 {
-        HOP.saturating_add((self.load[c] as f64 * self.gain[c]) as u32).min(WEIGHT_MAX)
+        HOP.saturating_add((self.load[c] as f64 * self.gain[c]) as u32)
+            .min(WEIGHT_MAX)
     }
 
     /// Gives all switches a way to one LID again.
@@ -302,7 +303,9 @@ impl<'a> Mender<'a> {
         let mut order = core::mem::replace(&mut self.orders[usize::from(job.lane)], Order::nothing());
         self.for_turns(|from, to| order.remove(self.net, from, to));
         order.unblock();
-        let is_found = self.search.attempt(self.net, &mut order, &self.weight, job.goal.at, want);
+        let is_found = self
+            .search
+            .attempt(self.net, &mut order, &self.weight, job.goal.at, want);
         self.orders[usize::from(job.lane)] = order;
         is_found.then_some(())
     }
@@ -336,7 +339,12 @@ impl<'a> Mender<'a> {
     fn clear_unowned(&mut self, jobs: &[Job]) {
         let mut is_owned = vec![false; self.out.tables.top().index() + 1];
         jobs.iter().for_each(|job| is_owned[job.lid.index()] = true);
-        for lid in (0..).map(Lid).zip(is_owned).filter(|&(_, owned)| !owned).map(|(lid, _)| lid) {
+        for lid in (0..)
+            .map(Lid)
+            .zip(is_owned)
+            .filter(|&(_, owned)| !owned)
+            .map(|(lid, _)| lid)
+        {
             for s in 0..self.net.switches as u32 {
                 self.set(s, lid, NO_PATH);
             }

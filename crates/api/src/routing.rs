@@ -1,0 +1,199 @@
+//! What offline routing answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{Body, Finding};
+
+/// One routing of one fabric: figures, times, findings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Routing {
+    /// The fabric as it was named.
+    pub fabric: String,
+    /// The engine that made the tables; of `auto`, the one it took.
+    pub engine: String,
+    /// The engines that were asked for, in order.
+    pub engines: Vec<String>,
+    /// Most data lanes it might use; absent: what suits the engine.
+    pub vls: Option<u8>,
+    /// How long it might look, of `weave`.
+    pub effort: String,
+    /// LIDs per end port, as a power of two.
+    pub lmc: u8,
+    /// True if the judge has no error.
+    pub ok: bool,
+    /// The judge's figures in short.
+    #[serde(flatten)]
+    pub quality: Quality,
+    /// How long it took.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// How traffic would share the links; absent if it was not asked for.
+    pub contention: Option<Value>,
+    /// What engines said, with codes.
+    pub notes: Vec<String>,
+    /// Errors.
+    pub errors: u64,
+    /// Warnings.
+    pub warnings: u64,
+    /// Notes of the judge.
+    pub infos: u64,
+    /// All figures of the judge.
+    pub figures: Value,
+    /// The judge's findings; of a kind with very many only the first are listed.
+    pub findings: Vec<Finding>,
+}
+
+impl Body for Routing {
+    const SCHEMA: &'static str = "selvedge.route";
+}
+
+/// The judge's figures in short. Loads are host pairs (from CA to CA, base LIDs) per directed link between switches.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Quality {
+    /// Pairs on the busiest link: the edge forwarding index.
+    pub max_load: u64,
+    /// Mean over all links.
+    pub mean_load: f64,
+    /// Standard deviation over all links.
+    pub sd_load: f64,
+    /// Mean links between switches on the way of a pair that is not on one switch.
+    pub mean_hops: f64,
+    /// Most links between switches on a way.
+    pub max_hops: u64,
+    /// Lanes that carry pairs.
+    pub lanes_used: u8,
+    /// True if no lane's channel dependencies close a circle, in traffic from or to hosts.
+    pub deadlock_free: bool,
+    /// Host pairs with links between them whose packets do not arrive.
+    pub unreachable_pairs: u64,
+    /// Dependencies between channels, all lanes together, in traffic of hosts.
+    pub dependencies: u64,
+    /// Channels with a dependency, all lanes together.
+    pub dependency_channels: u64,
+    /// Most flows on a link of any shift permutation; absent if not asked for.
+    pub shift_max: Option<u64>,
+    /// Mean over shift permutations of the most flows on a link.
+    pub shift_mean: Option<f64>,
+    /// Effective bisection bandwidth, 0 to 1.
+    pub ebb: Option<f64>,
+    /// Lower end of its 95 % confidence interval.
+    pub ebb_low: Option<f64>,
+    /// Upper end.
+    pub ebb_high: Option<f64>,
+    /// Mean over pairs of links on the way over fewest links.
+    pub stretch_mean: Option<f64>,
+    /// The largest such ratio.
+    pub stretch_max: Option<f64>,
+}
+
+/// How long a routing took, and how much memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Threads it might use.
+    pub threads: u64,
+    /// Warm runs after the first; 0: `compute_ms` is that of the first.
+    pub repeats: u32,
+    /// Median of the warm runs: from the immutable fabric to finished tables. Of `fat-tree` without detection, into
+    /// memory in place.
+    pub compute_ms: f64,
+    /// Median time to detect the tree, of `fat-tree`.
+    pub detect_ms: Option<f64>,
+    /// The first run, everything included.
+    pub cold_ms: f64,
+    /// The judge: proof and figures of reachability, load, lanes.
+    pub verify_ms: f64,
+    /// Shifts, pairings, stretch; absent if not asked for.
+    pub contention_ms: Option<f64>,
+    /// Highest resident memory of the process when tables were finished; absent where the system does not tell.
+    pub compute_peak_rss_bytes: Option<u64>,
+    /// Highest resident memory of the process, judging included.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// Several engines on one fabric, whole and damaged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The fabric as it was named.
+    pub fabric: String,
+    /// Switches.
+    pub switches: u64,
+    /// Host ports.
+    pub host_ports: u64,
+    /// Links between switches.
+    pub switch_links: u64,
+    /// True if every table was judged good.
+    pub ok: bool,
+    /// A row for each engine, number of lanes and level of faults.
+    pub rows: Vec<ComparisonRow>,
+    /// Every run.
+    pub runs: Vec<ComparisonRun>,
+}
+
+impl Body for Comparison {
+    const SCHEMA: &'static str = "selvedge.comparison";
+}
+
+/// What one engine makes of one level of faults. Means are over the runs that were not refused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ComparisonRow {
+    /// The engine.
+    pub engine: String,
+    /// Lanes allowed; absent: what suits the engine.
+    pub vls: Option<u8>,
+    /// Level of faults as it was given.
+    pub faults: String,
+    /// Runs.
+    pub runs: u64,
+    /// Runs that the engine refused.
+    pub refused: u64,
+    /// Runs whose lanes are free of deadlocks.
+    pub deadlock_free: u64,
+    /// Runs without an error of the judge.
+    pub good: u64,
+    /// Mean of the busiest link's host pairs.
+    pub max_load: f64,
+    /// The same of the worst run.
+    pub max_load_worst: u64,
+    /// Mean host pairs per directed link.
+    pub mean_load: f64,
+    /// Mean effective bisection bandwidth.
+    pub ebb: Option<f64>,
+    /// The same of the worst run.
+    pub ebb_worst: Option<f64>,
+    /// Mean of the most flows on a link of any shift.
+    pub shift_max: Option<f64>,
+    /// Mean links between switches of a host pair.
+    pub mean_hops: f64,
+    /// Most lanes used.
+    pub lanes_used: u8,
+    /// Host pairs that do not reach each other, over all runs.
+    pub unreachable_pairs: u64,
+    /// Median of the engine's time.
+    pub compute_ms: f64,
+}
+
+/// One run of a comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ComparisonRun {
+    /// The engine that was asked for.
+    pub engine: String,
+    /// Lanes allowed; absent: what suits the engine.
+    pub vls: Option<u8>,
+    /// Level of faults as it was given.
+    pub faults: String,
+    /// Links between switches that are lost.
+    pub links_lost: u64,
+    /// What the lost links were drawn by.
+    pub seed: u64,
+    /// Why the engine made no tables; absent: it did.
+    pub refused: Option<String>,
+    /// True if the judge has no error.
+    pub ok: bool,
+    /// Figures; of a refusal all 0.
+    #[serde(flatten)]
+    pub quality: Quality,
+    /// Times; of a refusal all 0.
+    #[serde(flatten)]
+    pub cost: Cost,
+}

@@ -1,0 +1,285 @@
+//! A comparison as bars: a panel per figure, a group of bars per level of faults, a colour per engine.
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use selvedge_api::{Comparison, ComparisonRun};
+
+use crate::compare::label;
+use crate::exit::CliError;
+
+const WIDTH: u32 = 1_120;
+const HEAD: u32 = 58;
+/// Height of a line of the legend.
+const LEGEND_ROW: u32 = 22;
+/// Room for an entry of the legend.
+const LEGEND_ENTRY: u32 = 180;
+const PANEL: (u32, u32) = (WIDTH / 2, 300);
+/// Left and right of a group of bars, as a share of its room.
+const GAP: f64 = 0.12;
+const FONT: &str = "sans-serif";
+/// Colours that people with any colour vision tell apart. Source: Okabe and Ito 2008.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(213, 94, 0),
+    RGBColor(120, 120, 120),
+    RGBColor(200, 190, 40),
+];
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// One panel.
+struct Panel {
+    title: &'static str,
+    /// Powers of ten up the axis.
+    log: bool,
+    value: fn(&ComparisonRun) -> Option<f64>,
+}
+
+const PANELS: [Panel; 4] = [
+    Panel {
+        title: "Busiest link (host pairs); lower is better",
+        log: false,
+        value: |run| Some(run.quality.max_load as f64),
+    },
+    Panel {
+        title: "Effective bisection bandwidth (share of a link per flow); higher is better",
+        log: false,
+        value: |run| run.quality.ebb,
+    },
+    Panel {
+        title: "Mean way of a host pair (links between switches)",
+        log: false,
+        value: |run| Some(run.quality.mean_hops),
+    },
+    Panel {
+        title: "Time to route (ms, powers of ten)",
+        log: true,
+        value: |run| Some(run.cost.compute_ms),
+    },
+];
+
+/// Engines with their lanes in order, and levels of faults in order.
+struct Axes {
+    series: Vec<(String, Option<u8>)>,
+    levels: Vec<String>,
+}
+
+/// The charts as SVG.
+pub fn svg(of: &Comparison) -> Result<String, CliError> {
+    let mut axes = Axes {
+        series: Vec::new(),
+        levels: Vec::new(),
+    };
+    for row in &of.rows {
+        let series = (row.engine.clone(), row.vls);
+        if !axes.series.contains(&series) {
+            axes.series.push(series);
+        }
+        if !axes.levels.contains(&row.faults) {
+            axes.levels.push(row.faults.clone());
+        }
+    }
+    let columns = ((WIDTH - 40) / LEGEND_ENTRY) as usize;
+    let legend = LEGEND_ROW * axes.series.len().div_ceil(columns) as u32;
+    let mut text = String::new();
+    {
+        let size = (WIDTH, HEAD + legend + 10 + 2 * PANEL.1);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        head(&root, of)?;
+        for (i, (engine, vls)) in axes.series.iter().enumerate() {
+            let at = (
+                20 + LEGEND_ENTRY * (i % columns) as u32,
+                HEAD + LEGEND_ROW * (i / columns) as u32,
+            );
+            entry(
+                &root,
+                (at.0 as i32, at.1 as i32),
+                COLOURS[i % COLOURS.len()],
+                &label(engine, *vls),
+            )?;
+        }
+        for (i, panel) in PANELS.iter().enumerate() {
+            let at = (PANEL.0 * (i as u32 % 2), HEAD + legend + 10 + PANEL.1 * (i as u32 / 2));
+            draw(&root.clone().shrink(at, PANEL), panel, &axes, &of.runs)?;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+fn head(root: &Area<'_>, of: &Comparison) -> Result<(), CliError> {
+    let title = format!(
+        "{}: {} switches, {} host ports, {} links between switches",
+        of.fabric, of.switches, of.host_ports, of.switch_links
+    );
+    let seeds: std::collections::BTreeSet<u64> = of.runs.iter().map(|run| run.seed).collect();
+    let below = format!(
+        "bars: mean of {} draws of lost links, lines: best and worst draw; pale: not all tables free of deadlocks; \
+         x: refused",
+        seeds.len()
+    );
+    let style = (FONT, 18).into_text_style(root);
+    root.draw_text(&title, &style, (20, 10)).map_err(failed)?;
+    let grey = BLACK.mix(0.7);
+    let style = (FONT, 12).into_text_style(root).color(&grey);
+    root.draw_text(&below, &style, (20, 34)).map_err(failed)
+}
+
+fn entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &str) -> Result<(), CliError> {
+    root.draw(&Rectangle::new([(x, y + 2), (x + 14, y + 14)], colour.filled()))
+        .map_err(failed)?;
+    let style = (FONT, 14).into_text_style(root);
+    root.draw_text(name, &style, (x + 20, y + 1)).map_err(failed)
+}
+
+/// Mean, least, most of a figure, and whether all tables were free of deadlocks.
+struct Bar {
+    mean: f64,
+    min: f64,
+    max: f64,
+    sound: bool,
+}
+
+fn bar(runs: &[ComparisonRun], value: fn(&ComparisonRun) -> Option<f64>) -> Option<Bar> {
+    let all: Vec<(f64, bool)> = runs
+        .iter()
+        .filter(|run| run.refused.is_none())
+        .filter_map(|run| Some((value(run)?, run.quality.deadlock_free)))
+        .collect();
+    let values = || all.iter().map(|(value, _)| *value);
+    (!all.is_empty()).then(|| Bar {
+        mean: values().sum::<f64>() / all.len() as f64,
+        min: values().fold(f64::INFINITY, f64::min),
+        max: values().fold(0.0, f64::max),
+        sound: all.iter().all(|(_, sound)| *sound),
+    })
+}
+
+fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> Result<(), CliError> {
+    let groups: Vec<Vec<Option<Bar>>> = axes
+        .levels
+        .iter()
+        .map(|level| {
+            let of = |(engine, vls): &(String, Option<u8>)| {
+                let is = |run: &&ComparisonRun| run.faults == *level && run.engine == *engine && run.vls == *vls;
+                bar(&runs.iter().filter(is).cloned().collect::<Vec<_>>(), panel.value)
+            };
+            axes.series.iter().map(of).collect()
+        })
+        .collect();
+    let all = || groups.iter().flatten().flatten();
+    let (low, high) = range(panel.log, all());
+    let height = |value: f64| if panel.log { value.max(1e-9).log10() } else { value };
+    let mut chart = ChartBuilder::on(area)
+        .caption(panel.title, (FONT, 14))
+        .margin(12)
+        .x_label_area_size(34)
+        .y_label_area_size(62)
+        .build_cartesian_2d(0.0..axes.levels.len() as f64, low..high)
+        .map_err(failed)?;
+    let mark = |y: &f64| if panel.log { power(*y) } else { number(*y, high) };
+    let marks = if panel.log {
+        (high - low).round() as usize + 1
+    } else {
+        6
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .x_labels(0)
+        .y_labels(marks)
+        .y_label_formatter(&mark)
+        .label_style((FONT, 12))
+        .light_line_style(WHITE)
+        .bold_line_style(BLACK.mix(0.15))
+        .draw()
+        .map_err(failed)?;
+    let width = (1.0 - 2.0 * GAP) / axes.series.len() as f64;
+    for (g, group) in groups.iter().enumerate() {
+        for (i, bar) in group.iter().enumerate() {
+            let left = g as f64 + GAP + i as f64 * width;
+            let colour = COLOURS[i % COLOURS.len()];
+            let Some(bar) = bar else {
+                let (x, y) = chart.backend_coord(&(left + width / 2.0, low));
+                let (base_x, base_y) = area.get_base_pixel();
+                let style = (FONT, 14).into_text_style(area).color(&colour);
+                area.draw_text("x", &style, (x - base_x - 3, y - base_y - 15))
+                    .map_err(failed)?;
+                continue;
+            };
+            let fill = colour.mix(if bar.sound { 1.0 } else { 0.35 });
+            let body = [(left + 0.06 * width, low), (left + 0.94 * width, height(bar.mean))];
+            chart
+                .draw_series([Rectangle::new(body, fill.filled())])
+                .map_err(failed)?;
+            if bar.max > bar.min {
+                let middle = left + width / 2.0;
+                let line = vec![(middle, height(bar.min)), (middle, height(bar.max))];
+                chart
+                    .draw_series([PathElement::new(line, BLACK.stroke_width(1))])
+                    .map_err(failed)?;
+            }
+        }
+        let (x, y) = chart.backend_coord(&(g as f64 + 0.5, low));
+        let (base_x, base_y) = area.get_base_pixel();
+        let name = match &axes.levels[g][..] {
+            "0" => "whole".to_owned(),
+            share if share.ends_with('%') => format!("{share} of links lost"),
+            count => format!("{count} links lost"),
+        };
+        let anchor = plotters::style::text_anchor::Pos::new(
+            plotters::style::text_anchor::HPos::Center,
+            plotters::style::text_anchor::VPos::Top,
+        );
+        let style = (FONT, 13).into_text_style(area).pos(anchor);
+        area.draw_text(&name, &style, (x - base_x, y - base_y + 8))
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The axis from bottom to top, in its own scale.
+fn range<'a>(log: bool, bars: impl Iterator<Item = &'a Bar>) -> (f64, f64) {
+    let (min, max) = bars.fold((f64::INFINITY, 0.0), |(min, max): (f64, f64), bar| {
+        (min.min(bar.min), max.max(bar.max))
+    });
+    if max <= 0.0 {
+        return (0.0, 1.0);
+    }
+    if !log {
+        return (0.0, max * 1.05);
+    }
+    let low = min.max(1e-9).log10().floor();
+    (low, max.log10().ceil().max(low + 1.0))
+}
+
+fn power(exponent: f64) -> String {
+    let value = 10_f64.powf(exponent.round());
+    if value < 1.0 {
+        format!("{value}")
+    } else {
+        crate::out::thousands(value as u64)
+    }
+}
+
+/// As many digits as an axis up to `high` needs.
+fn number(value: f64, high: f64) -> String {
+    if high >= 20.0 {
+        crate::out::thousands(value.round() as u64)
+    } else if high >= 2.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> CliError {
+    CliError::Chart {
+        cause: error.to_string(),
+    }
+}

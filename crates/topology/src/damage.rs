@@ -1,0 +1,92 @@
+//! Fabrics that have lost cables.
+
+use selvedge_fabric::{BuildError, Fabric, FabricBuilder, LinkState, NodeKey};
+use selvedge_sim::Seed;
+
+use crate::generate::LinkRemoval;
+use crate::spec::parse_removal;
+
+impl LinkRemoval {
+    /// `12` cables, or a share as `1%` or `0.25%`; `None` if the text is neither.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        parse_removal(text)
+    }
+
+    /// Cables to take away of so many: at most all.
+    #[must_use]
+    pub fn of(self, cables: usize) -> usize {
+        let wanted = match self {
+            Self::Count(count) => count as usize,
+            Self::PerMillion(share) => {
+                let exact = cables as u64 * u64::from(share);
+                usize::try_from((exact + 500_000) / 1_000_000).unwrap_or(usize::MAX)
+            }
+        };
+        wanted.min(cables)
+    }
+}
+
+/// The same fabric without some of the trained cables between its switches, drawn by `seed`. With one seed more cables
+/// are those of fewer, and others. What is left may be in pieces.
+pub fn without_links(fabric: &Fabric, removal: LinkRemoval, seed: Seed) -> Result<Fabric, BuildError> {
+    let is_between = |at: &selvedge_fabric::Link| {
+        fabric.link_is_up(at.a) && [at.a, at.b].iter().all(|end| fabric.node(end.node).is_switch())
+    };
+    let mut between: Vec<_> = fabric.links().filter(is_between).collect();
+    seed.child("lost-links").rng().shuffle(&mut between);
+    between.truncate(removal.of(between.len()));
+    between.sort_unstable();
+    let mut builder = FabricBuilder::new();
+    let keys: Vec<NodeKey> = fabric.nodes().iter().map(|node| builder.add(node.clone())).collect();
+    let key = |end: selvedge_fabric::PortRef| (keys[end.node.0 as usize], end.port);
+    for link in fabric.links() {
+        if between.binary_search(&link).is_err() {
+            builder.link(key(link.a), key(link.b))?;
+            continue;
+        }
+        for (node, port) in [key(link.a), key(link.b)] {
+            if let Some(port) = builder.node_mut(node).port_mut(port) {
+                port.link = LinkState::default();
+            }
+        }
+    }
+    builder.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Spec, Summary};
+
+    fn fabric(spec: &str) -> Fabric {
+        let Ok(Spec::Generated(recipe)) = spec.parse() else {
+            panic!("{spec} is no generator");
+        };
+        recipe.fabric().unwrap()
+    }
+
+    #[test]
+    fn cables_are_lost_and_nothing_else() {
+        let whole = fabric("sx6536");
+        let check = |removal: &str, want: usize| {
+            let removal = LinkRemoval::parse(removal).unwrap();
+            let less = without_links(&whole, removal, Seed(3)).unwrap();
+            let (before, after) = (Summary::of(&whole), Summary::of(&less));
+            assert_eq!(before.switch_links - after.switch_links, want);
+            assert_eq!((after.switches, after.hosts), (before.switches, before.hosts));
+            let up = less.links().filter(|link| less.link_is_up(link.a)).count();
+            assert_eq!(up + want, whole.links().count());
+            less
+        };
+        assert_eq!(check("0", 0), whole);
+        let (few, more) = (check("1%", 3), check("3%", 10));
+        assert!(
+            more.links().all(|link| few.peer(link.a) == Some(link.b)),
+            "the lost ones are lost again"
+        );
+        check("100%", 324);
+        check("1000", 324);
+        assert_ne!(few, without_links(&whole, LinkRemoval::Count(3), Seed(4)).unwrap());
+    }
+}

@@ -1,0 +1,96 @@
+//! Next hops towards every host as one array, ready to be followed.
+
+use selvedge_sim::Par;
+
+use crate::ground::{Ground, Way};
+
+/// No next hop: the packet does not arrive this way.
+const LOST: u32 = u32::MAX;
+/// The packet leaves the switch to its host.
+const ARRIVED: u32 = u32::MAX - 1;
+
+/// Where the hosts are and how packets get to them.
+#[derive(Debug)]
+pub struct Routes {
+    /// Number of switches.
+    pub switches: usize,
+    /// Number of directed links between switches.
+    pub channels: usize,
+    /// The switch at the end of each.
+    pub to: Vec<u32>,
+    /// The switch of each host.
+    pub at: Vec<u32>,
+    /// Hosts of each part of the fabric, in order.
+    pub parts: Vec<Vec<u32>>,
+    /// Runs of hosts on one switch: of each switch with hosts its number, its first host and how many there are.
+    pub leaves: Vec<Leaf>,
+    /// Channel, `ARRIVED` or `LOST`, by host, then switch.
+    next: Vec<u32>,
+}
+
+/// A switch with hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf {
+    /// Its number.
+    pub switch: u32,
+    /// Its hosts.
+    pub hosts: u32,
+}
+
+impl Routes {
+    /// Reads the tables once: four bytes per host and switch.
+    pub fn new(ground: &Ground<'_>, par: Par) -> Self {
+        let switches = ground.switches;
+        let mut next = vec![LOST; ground.hosts.len() * switches];
+        let mut rows: Vec<&mut [u32]> = next.chunks_mut(switches.max(1)).collect();
+        par.for_each_mut(&mut rows, |host, row| towards(ground, host, row));
+        let mut parts = vec![Vec::new(); ground.parts];
+        for (i, host) in (0_u32..).zip(&ground.hosts) {
+            parts[ground.part[host.switch as usize] as usize].push(i);
+        }
+        let leaves = (0_u32..).zip(&ground.host_count).filter(|(_, hosts)| **hosts > 0);
+        Self {
+            switches,
+            channels: ground.channels.len(),
+            to: ground.channels.iter().map(|c| c.dst).collect(),
+            at: ground.hosts.iter().map(|h| h.switch).collect(),
+            parts,
+            leaves: leaves.map(|(switch, &hosts)| Leaf { switch, hosts }).collect(),
+            next,
+        }
+    }
+
+    /// Appends the channels from a switch to a host; false, and nothing is appended, if packets do not arrive.
+    pub fn follow(&self, from: u32, host: u32, way: &mut Vec<u32>) -> bool {
+        let row = &self.next[host as usize * self.switches..][..self.switches];
+        let (start, mut at) = (way.len(), from);
+        loop {
+            match row[at as usize] {
+                ARRIVED => return true,
+                // A way longer than there are switches is a circle.
+                channel if channel != LOST && way.len() - start < self.switches => {
+                    way.push(channel);
+                    at = self.to[channel as usize];
+                }
+                _ => {
+                    way.truncate(start);
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+/// Next hops of all switches towards a host; a host without a LID gets none.
+fn towards(ground: &Ground<'_>, host: usize, row: &mut [u32]) {
+    let Some(lid) = ground.subject.lids.base(ground.hosts[host].at) else {
+        return;
+    };
+    for (switch, next) in row.iter_mut().enumerate() {
+        *next = match ground.route(switch, lid).1.way() {
+            Way::Channel(channel) => u32::try_from(channel).unwrap_or(LOST),
+            Way::Host(end) if end as usize == host => ARRIVED,
+            Way::Host(_) | Way::Own | Way::Dead(_) => LOST,
+        };
+    }
+}
