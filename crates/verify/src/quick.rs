@@ -320,12 +320,14 @@ impl<'w> Worker<'w> {
         found.delivered += hosts + if more.is_some() { switches } else { 0 };
         let words = self.ways.words;
         let more = more.map_or(&mut [][..], |more| more);
-        for step in self.order.iter().rev() {
-            let (cell, next) = (step.cell as usize, usize::from(step.next));
-            let pairs = self.sums[usize::from(step.at)];
-            self.sums[next] += pairs;
-            sum.loads[cell] += pairs & loads_of;
-            let out = usize::from(self.egress[next]);
+        let (sums, egress) = (&mut self.sums[..], &self.egress[..]);
+        let (loads, by_hosts) = (&mut sum.loads[..], &mut by_hosts[..]);
+        for &Step { cell, at, next } in self.order.iter().rev() {
+            let (cell, next) = (cell as usize, usize::from(next));
+            let pairs = sums[usize::from(at)];
+            sums[next] += pairs;
+            loads[cell] += pairs & loads_of;
+            let out = usize::from(egress[next]);
             let (word, bit) = (cell * words + out / 64, 1_u64 << (out % 64));
             by_hosts[word] |= if pairs > 0 { bit } else { 0 };
             if let Some(more) = more.get_mut(word) {
