@@ -3,6 +3,10 @@
 //! A vertex is a channel on a lane. Its dependencies are bits: one per (slot, egress port) of the switch that the
 //! channel enters. Three sets of bits tell hosts' traffic from that of agents and of switches among themselves.
 
+use std::ops::Range;
+
+use selvedge_sim::Par;
+
 use crate::finding::Traffic;
 use crate::ground::Ground;
 use crate::sl_vl::LaneMap;
@@ -110,6 +114,15 @@ impl<'a> DependencyGraph<'a> {
         self.dependencies.lanes * self.dependencies.channels
     }
 
+    /// Vertices in groups that no dependency leads out of: lanes, if a route stays on one.
+    pub fn parts_apart(self) -> Vec<Range<Vertex>> {
+        let d = self.dependencies;
+        let length = d.channels * if d.slots == 1 { 1 } else { d.lanes };
+        (0..self.vertices() / length.max(1))
+            .map(|part| part * length..(part + 1) * length)
+            .collect()
+    }
+
     /// Lane and channel of a vertex.
     pub const fn parts(self, vertex: Vertex) -> (usize, usize) {
         (vertex / self.dependencies.channels, vertex % self.dependencies.channels)
@@ -129,19 +142,27 @@ impl<'a> DependencyGraph<'a> {
     }
 
     /// Channels and dependencies of each lane; a dependency counts for the lane that is held.
-    pub fn sizes(self) -> Vec<(u64, u64)> {
-        let mut sizes = vec![(0, 0); self.dependencies.lanes];
-        let mut used = vec![false; self.vertices()];
-        for vertex in 0..self.vertices() {
-            let lane = self.parts(vertex).0;
+    pub fn sizes(self, par: Par) -> Vec<(u64, u64)> {
+        let parts = self.parts_apart();
+        let sizes = par.map(parts.len(), |part| self.sizes_of(parts[part].clone()));
+        // Groups have whole lanes, in order.
+        sizes.concat()
+    }
+
+    fn sizes_of(self, vertices: Range<Vertex>) -> Vec<(u64, u64)> {
+        let base = vertices.start;
+        let mut used = vec![false; vertices.len()];
+        let mut sizes = vec![(0, 0); vertices.len() / self.dependencies.channels.max(1)];
+        for vertex in vertices {
+            let lane = (vertex - base) / self.dependencies.channels;
             for next in self.next(vertex) {
-                used[vertex] = true;
-                used[next] = true;
+                used[vertex - base] = true;
+                used[next - base] = true;
                 sizes[lane].1 += 1;
             }
         }
         for (vertex, _) in used.iter().enumerate().filter(|(_, used)| **used) {
-            sizes[self.parts(vertex).0].0 += 1;
+            sizes[vertex / self.dependencies.channels].0 += 1;
         }
         sizes
     }

@@ -3,17 +3,25 @@
 //! Whether there is one is asked first, in a single pass over the dependencies; only then is a short one looked for,
 //! for people to read.
 
+use std::ops::Range;
+
+use selvedge_sim::Par;
+
 use crate::cdg::{Dependencies, DependencyGraph, Next, Vertex};
 use crate::finding::Traffic;
 use crate::ground::Ground;
 
 /// The first traffic with which a cycle appears, and a short one: a graph contains those of the traffic before, so
 /// once there is a cycle nothing more is learnt from later ones, and without one nothing from earlier ones.
-pub fn first_cycle(ground: &Ground<'_>, dependencies: &Dependencies) -> Option<(Traffic, Vec<Vertex>)> {
+pub fn first_cycle(ground: &Ground<'_>, dependencies: &Dependencies, par: Par) -> Option<(Traffic, Vec<Vertex>)> {
     let graph = |traffic| DependencyGraph::new(ground, dependencies, traffic);
     let cyclic = [Traffic::Switches, Traffic::Agents, Traffic::Hosts]
         .into_iter()
-        .take_while(|&traffic| is_cyclic(graph(traffic)));
+        .take_while(|&traffic| {
+            let parts = graph(traffic).parts_apart();
+            let cyclic = par.map(parts.len(), |part| is_cyclic(graph(traffic), parts[part].clone()));
+            cyclic.contains(&true)
+        });
     let first = cyclic.last()?;
     cycle(graph(first)).map(|cycle| (first, cycle))
 }
@@ -22,25 +30,26 @@ pub fn first_cycle(ground: &Ground<'_>, dependencies: &Dependencies) -> Option<(
 const ON_THE_WAY: u8 = 1;
 const FINISHED: u8 = 2;
 
-/// Depth first: each dependency is looked at once.
-fn is_cyclic(graph: DependencyGraph<'_>) -> bool {
-    let mut state = vec![0_u8; graph.vertices()];
+/// Depth first among some vertices that no dependency leads out of: each dependency is looked at once.
+fn is_cyclic(graph: DependencyGraph<'_>, vertices: Range<Vertex>) -> bool {
+    let mut state = vec![0_u8; vertices.len()];
+    let base = vertices.start;
     let mut path: Vec<(Vertex, Next<'_>)> = Vec::new();
-    for first in 0..graph.vertices() {
-        if state[first] != 0 {
+    for first in vertices {
+        if state[first - base] != 0 {
             continue;
         }
-        state[first] = ON_THE_WAY;
+        state[first - base] = ON_THE_WAY;
         path.push((first, graph.next(first)));
         while let Some((vertex, next)) = path.last_mut() {
-            match next.find(|&next| state[next] != FINISHED) {
-                Some(next) if state[next] == ON_THE_WAY => return true,
+            match next.find(|&next| state[next - base] != FINISHED) {
+                Some(next) if state[next - base] == ON_THE_WAY => return true,
                 Some(next) => {
-                    state[next] = ON_THE_WAY;
+                    state[next - base] = ON_THE_WAY;
                     path.push((next, graph.next(next)));
                 }
                 None => {
-                    state[*vertex] = FINISHED;
+                    state[*vertex - base] = FINISHED;
                     path.pop();
                 }
             }

@@ -1,8 +1,9 @@
 //! Figures of quality: the only ones shown to people.
 
+use selvedge_sim::Par;
 use serde::Serialize;
 
-use crate::cdg::{Dependencies, DependencyGraph};
+use crate::cdg::DependencyGraph;
 use crate::finding::Traffic;
 use crate::ground::Ground;
 use crate::tally::{Ends, Tally};
@@ -120,7 +121,7 @@ pub struct Measured {
 }
 
 /// Counts what the passes found.
-pub fn figures(ground: &Ground<'_>, tally: &Tally) -> Figures {
+pub fn figures(ground: &Ground<'_>, tally: &Tally, par: Par) -> Figures {
     let far: u64 = tally.hops.iter().skip(1).sum();
     let steps: u64 = tally.hops.iter().zip(0..).map(|(pairs, links)| pairs * links).sum();
     let channels = ground.channels.len();
@@ -134,7 +135,7 @@ pub fn figures(ground: &Ground<'_>, tally: &Tally) -> Figures {
         hops: Some(tally.hops.clone()),
         hops_mean: if far == 0 { 0.0 } else { steps as f64 / far as f64 },
         load: Load::of(total),
-        lanes: lanes(ground, &tally.dependencies, &tally.loads),
+        lanes: lanes(ground, tally, par),
     };
     assemble(ground, measured)
 }
@@ -185,14 +186,14 @@ pub fn assemble(ground: &Ground<'_>, measured: Measured) -> Figures {
     }
 }
 
-fn lanes(ground: &Ground<'_>, dependencies: &Dependencies, loads: &[u64]) -> Vec<LaneFigures> {
+fn lanes(ground: &Ground<'_>, tally: &Tally, par: Par) -> Vec<LaneFigures> {
     let channels = ground.channels.len();
-    let sizes = DependencyGraph::new(ground, dependencies, Traffic::Hosts).sizes();
+    let sizes = DependencyGraph::new(ground, &tally.dependencies, Traffic::Hosts).sizes(par);
     let all = (0_u8..).zip(sizes).map(|(vl, (used, dependencies))| {
         let lane = usize::from(vl);
         LaneFigures {
             vl,
-            load: Load::of(loads[lane * channels..(lane + 1) * channels].iter().copied()),
+            load: Load::of(tally.loads[lane * channels..(lane + 1) * channels].iter().copied()),
             channels: used,
             dependencies,
         }

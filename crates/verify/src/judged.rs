@@ -7,7 +7,8 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::Par;
 
-use crate::finding::Severity;
+use crate::figures::Figures;
+use crate::finding::{Finding, Severity};
 use crate::kind::Kind;
 use crate::subject::Subject;
 use crate::transition;
@@ -163,10 +164,25 @@ pub fn judge(
     changes: ChangeSet,
     options: &JudgeOptions,
 ) -> Result<Judged<ChangeSet>, Box<Refusal>> {
-    let mut docket = Docket::new(options);
-    let figures = docket.try_subject(Subject::plan(fabric, plan), Senders::All);
-    for finding in transition::findings(fabric, installed, plan, &changes) {
-        docket.add(finding);
+    /// What the judgement is made of; the parts know nothing of each other.
+    enum Part<'a> {
+        Plan(Docket<'a>, Figures),
+        Way(Vec<Finding>),
+    }
+    let parts = options.par.map(2, |part| match part {
+        0 => {
+            let mut docket = Docket::new(options);
+            let figures = docket.try_subject(Subject::plan(fabric, plan), Senders::All);
+            Part::Plan(docket, figures)
+        }
+        _ => Part::Way(transition::findings(fabric, installed, plan, &changes)),
+    });
+    let (mut docket, mut figures) = (Docket::new(options), Figures::default());
+    for part in parts {
+        match part {
+            Part::Plan(tried, measured) => (docket, figures) = (tried, measured),
+            Part::Way(findings) => findings.into_iter().for_each(|finding| docket.add(finding)),
+        }
     }
     sentence(docket.verdict(figures), changes)
 }

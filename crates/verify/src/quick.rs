@@ -40,6 +40,8 @@ pub struct Ways<'g> {
     onward: Vec<u64>,
     /// Switches where packets start.
     first: Vec<u16>,
+    /// Switches with hosts, and how many.
+    hosts: Vec<(u16, u32)>,
     /// LIDs above it are hidden from some switch.
     highest: Lid,
 }
@@ -97,6 +99,7 @@ impl<'g> Ways<'g> {
             next: vec![NOWHERE; ground.switches * cells],
             onward: vec![0; ground.switches * words],
             first: Vec::new(),
+            hosts: Vec::new(),
             highest: ground.lowest_top().min(ground.subject.tables.top()),
         };
         for channel in &ground.channels {
@@ -104,6 +107,8 @@ impl<'g> Ways<'g> {
             ways.next[src * cells + out] = narrow(channel.dst);
             ways.onward[src * words + out / 64] |= 1 << (out % 64);
         }
+        let counts = (0..).zip(ground.host_count.iter().copied());
+        ways.hosts = counts.filter(|&(_, own)| own > 0).collect();
         let starts = |&switch: &usize| senders == Senders::All || ground.host_count[switch] > 0;
         let first = (0..ground.switches).filter(starts);
         ways.first = first.map(|switch| narrow(switch as u32)).collect();
@@ -119,7 +124,11 @@ impl<'g> Ways<'g> {
 
     /// Follows destinations, those of one lane side by side.
     pub fn follow(&self, destinations: &[(usize, Destination)]) -> Found {
-        let mut found = Found::default();
+        // A way has fewer links than there are switches.
+        let mut found = Found {
+            hops: vec![0; self.ground.switches],
+            ..Found::default()
+        };
         let mut worker = Worker::new(self);
         for group in destinations.chunk_by(|a, b| a.0 == b.0) {
             let mut sum = self.empty(group[0].0);
@@ -136,6 +145,17 @@ impl<'g> Ways<'g> {
             found.lanes.push(sum);
         }
         found
+    }
+
+    /// The entry of a switch, noted, and where it leads; `None` if to no switch.
+    #[inline]
+    fn step(&self, rows: &[[u8; BLOCK_LIDS]], column: usize, at: u16, egress: &mut [u8]) -> Option<Step> {
+        let entry = rows[usize::from(at)][column];
+        let cell = usize::from(at) * self.cells + usize::from(entry).min(self.cells - 1);
+        let next = self.next[cell];
+        egress[usize::from(at)] = entry;
+        let cell = cell as u32;
+        (next != NOWHERE).then_some(Step { cell, at, next })
     }
 
     fn empty(&self, lane: usize) -> LaneSum {
@@ -229,46 +249,46 @@ impl<'w> Worker<'w> {
         let Some((end, port)) = self.end(to.owner).filter(|end| rows[end.0][column] == end.1) else {
             return false;
         };
-        let ways = self.ways;
-        self.path.clear();
         self.order.clear();
         self.distance.fill(UNSEEN);
         self.distance[end] = 0;
         self.egress[end] = port;
+        let (ways, distance, egress) = (self.ways, &mut self.distance[..], &mut self.egress[..]);
         for &first in &ways.first {
-            if self.distance[usize::from(first)] != UNSEEN {
+            if distance[usize::from(first)] != UNSEEN {
                 continue;
             }
-            let mut at = first;
-            let mut distance = loop {
-                let here = usize::from(at);
-                let entry = rows[here][column];
-                let cell = here * ways.cells + usize::from(entry).min(ways.cells - 1);
-                let next = ways.next[cell];
-                if next == NOWHERE {
-                    return false;
-                }
-                self.egress[here] = entry;
-                self.path.push(Step {
-                    cell: cell as u32,
-                    at,
-                    next,
-                });
-                let known = self.distance[usize::from(next)];
-                if known < OPEN {
-                    break known;
-                }
-                self.distance[here] = OPEN;
-                if self.distance[usize::from(next)] == OPEN {
-                    return false;
-                }
-                at = next;
+            let Some(mut step) = ways.step(rows, column, first, egress) else {
+                return false;
             };
-            while let Some(step) = self.path.pop() {
-                distance += 1;
-                self.distance[usize::from(step.at)] = distance;
+            // Most point at a switch that was met before.
+            let mut known = distance[usize::from(step.next)];
+            if known >= OPEN {
+                self.path.clear();
+                while known >= OPEN {
+                    distance[usize::from(step.at)] = OPEN;
+                    self.path.push(step);
+                    if distance[usize::from(step.next)] == OPEN {
+                        return false;
+                    }
+                    match ways.step(rows, column, step.next, egress) {
+                        Some(next) => step = next,
+                        None => return false,
+                    }
+                    known = distance[usize::from(step.next)];
+                }
+                distance[usize::from(step.at)] = known + 1;
                 self.order.push(step);
+                known += 1;
+                while let Some(earlier) = self.path.pop() {
+                    known += 1;
+                    distance[usize::from(earlier.at)] = known;
+                    self.order.push(earlier);
+                }
+                continue;
             }
+            distance[usize::from(step.at)] = known + 1;
+            self.order.push(step);
         }
         true
     }
@@ -300,12 +320,14 @@ impl<'w> Worker<'w> {
         found.delivered += hosts + if more.is_some() { switches } else { 0 };
         let words = self.ways.words;
         let more = more.map_or(&mut [][..], |more| more);
-        for step in self.order.iter().rev() {
-            let (cell, next) = (step.cell as usize, usize::from(step.next));
-            let pairs = self.sums[usize::from(step.at)];
-            self.sums[next] += pairs;
-            sum.loads[cell] += pairs & loads_of;
-            let out = usize::from(self.egress[next]);
+        let (sums, egress) = (&mut self.sums[..], &self.egress[..]);
+        let (loads, by_hosts) = (&mut sum.loads[..], &mut by_hosts[..]);
+        for &Step { cell, at, next } in self.order.iter().rev() {
+            let (cell, next) = (cell as usize, usize::from(next));
+            let pairs = sums[usize::from(at)];
+            sums[next] += pairs;
+            loads[cell] += pairs & loads_of;
+            let out = usize::from(egress[next]);
             let (word, bit) = (cell * words + out / 64, 1_u64 << (out % 64));
             by_hosts[word] |= if pairs > 0 { bit } else { 0 };
             if let Some(more) = more.get_mut(word) {
@@ -314,21 +336,13 @@ impl<'w> Worker<'w> {
         }
     }
 
-    fn count_hops(&self, hops: &mut Vec<u64>, to: Destination) {
-        let ground = self.ways.ground;
-        let mut add = |distance: u16, hosts: u32| {
-            let distance = usize::from(distance);
-            if hops.len() <= distance {
-                hops.resize(distance + 1, 0);
-            }
-            hops[distance] += u64::from(hosts);
-        };
-        if let Some((end, _)) = self.end(to.owner) {
-            add(0, ground.host_count[end] - 1);
+    fn count_hops(&self, hops: &mut [u64], to: Destination) {
+        for &(at, own) in &self.ways.hosts {
+            hops[usize::from(self.distance[usize::from(at)])] += u64::from(own);
         }
-        for step in &self.order {
-            let at = usize::from(step.at);
-            add(self.distance[at], ground.host_count[at]);
+        if matches!(to.owner, Owner::Host(_)) {
+            // It does not send to itself.
+            hops[0] -= 1;
         }
     }
 }

@@ -129,12 +129,12 @@ impl<'a> Docket<'a> {
         };
         let tally = follow(&ground, &lanes, senders, self.options);
         self.add_losses(finder, &tally.losses);
-        if let Some((traffic, cycle)) = first_cycle(&ground, &tally.dependencies) {
+        if let Some((traffic, cycle)) = first_cycle(&ground, &tally.dependencies, self.options.par) {
             let graph = DependencyGraph::new(&ground, &tally.dependencies, traffic);
             let cycle: Vec<_> = cycle.into_iter().map(|vertex| graph.parts(vertex)).collect();
             self.add_cycle(finder, traffic, &cycle);
         }
-        figures(&ground, &tally)
+        figures(&ground, &tally, self.options.par)
     }
 
     /// Findings that no packet shows: about parts, LIDs, settings.
