@@ -48,13 +48,11 @@ impl Finder<'_> {
         }
     }
 
-    /// The way of a packet from a switch on, to its end or until it has been `visits` times at a switch.
-    fn path(&self, switch: u32, ingress: u8, lid: Lid, visits: u8) -> Vec<Stop> {
-        let mut seen = vec![0; self.ground.switches];
-        let mut path = Vec::new();
-        let (mut switch, mut ingress) = (switch, ingress);
-        while seen[switch as usize] < visits {
-            seen[switch as usize] += 1;
+    /// Writes the way of a packet from a switch on, to its end or until it has been `visits` times at a switch. Ways
+    /// are short and looked for by the thousand, so nothing is allocated for each.
+    fn path(&self, (mut switch, mut ingress): (u32, u8), lid: Lid, visits: usize, path: &mut Vec<Stop>) {
+        path.clear();
+        while path.iter().filter(|stop| stop.switch == switch).count() < visits {
             let stop = self.stop(switch, ingress, lid);
             path.push(stop);
             let (Some(channel), true) = (stop.exit.as_channel(), stop.has_lane) else {
@@ -63,7 +61,6 @@ impl Finder<'_> {
             let channel = self.ground.channels[channel];
             (switch, ingress) = (channel.dst, channel.into);
         }
-        path
     }
 
     fn hop(&self, stop: Stop) -> Hop {
@@ -90,8 +87,15 @@ impl Finder<'_> {
     /// A packet that is lost this way.
     pub fn of_loss(&self, loss: &Loss) -> Witness {
         let owner = self.ground.subject.lids.owner(loss.lid);
-        for (source, switch, ingress) in self.sources().filter(|(source, ..)| Some(*source) != owner) {
-            let path = self.path(switch, ingress, loss.lid, 1);
+        let mut path = Vec::new();
+        let ends = match loss.what {
+            What::Dead(_) | What::Wrong(_) => self.ends(loss.lid),
+            What::Lane(_) | What::Loop { .. } | What::OwnLid => Vec::new(),
+        };
+        let may_be = |switch: u32| ends.get(switch as usize).is_none_or(|&end| end == loss.switch);
+        let others = self.sources().filter(|(source, ..)| Some(*source) != owner);
+        for (source, switch, ingress) in others.filter(|&(_, switch, _)| may_be(switch)) {
+            self.path((switch, ingress), loss.lid, 1, &mut path);
             if self.ends_like(&path, loss) {
                 return Witness::Path {
                     source: self.place(source),
@@ -101,6 +105,30 @@ impl Finder<'_> {
             }
         }
         Witness::Plain
+    }
+
+    /// The switch at which a packet to `lid` ends, by the switch at which it begins, as far as tables tell: most
+    /// sources need not be tried. Of a packet in a circle it is any of its switches.
+    fn ends(&self, lid: Lid) -> Vec<u32> {
+        const OPEN: u32 = u32::MAX;
+        let mut ends = vec![OPEN; self.ground.switches];
+        let mut way = Vec::new();
+        for start in 0..self.ground.switches {
+            let mut at = start;
+            way.clear();
+            while ends[at] == OPEN {
+                // Marked, so that a circle ends where it closes.
+                ends[at] = u32::try_from(at).unwrap_or(OPEN);
+                way.push(at);
+                let Some(channel) = self.ground.route(at, lid).1.as_channel() else {
+                    break;
+                };
+                at = self.ground.channels[channel].dst as usize;
+            }
+            let end = ends[at];
+            way.iter().for_each(|&switch| ends[switch] = end);
+        }
+        ends
     }
 
     fn ends_like(&self, path: &[Stop], loss: &Loss) -> bool {
@@ -137,6 +165,7 @@ impl Finder<'_> {
         let ((from_lane, from), (to_lane, to)) = (held, wanted);
         let (source_switch, switch) = (self.ground.channels[from].src, self.ground.channels[from].dst);
         let leads = |switch: u32, lid, channel| self.ground.route(switch as usize, lid).1.as_channel() == Some(channel);
+        let mut path = Vec::new();
         for (lid, at) in self.ground.subject.lids.by_lid() {
             if !leads(source_switch, lid, from) || !leads(switch, lid, to) {
                 continue;
@@ -153,7 +182,7 @@ impl Finder<'_> {
                     continue;
                 }
                 // A packet caught in a circle makes its last dependency when it comes round the second time.
-                let path = self.path(first, ingress, lid, 3);
+                self.path((first, ingress), lid, 3, &mut path);
                 let lane = |stop: &Stop| stop.vl.map(|vl| usize::from(vl.get()));
                 let makes = |held: &Stop, wanted: &Stop| {
                     held.switch == source_switch && lane(held) == Some(from_lane) && lane(wanted) == Some(to_lane)
