@@ -27,7 +27,7 @@ pub struct RunArgs {
     /// Discover, plan and judge, but send no Set and take no part in elections; implies --once
     #[arg(long)]
     dry_run: bool,
-    /// Routing engine; given several times: in order of preference (default: minhop, then updn)
+    /// Routing engine; given several times: in order of preference (default: auto, then updn)
     #[arg(long, value_name = "NAME")]
     engine: Vec<String>,
     /// GUIDs of roots for updn, one a line

@@ -13,7 +13,7 @@ pub struct EngineName(pub String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Routing engines in order of preference: the first whose plan the judge accepts is taken, and each refusal is
-    /// reported. Default: `minhop` (shortest paths; refused wherever its channel dependencies are cyclic), then `updn`.
+    /// reported. Default: `auto` (`fat-tree` where the fabric is one, else `weave`), then `updn`.
     pub engines: Vec<EngineName>,
     /// Roots for `updn`: switch GUIDs, or GUIDs of hosts whose switch is meant. Empty: found by the engine.
     pub roots: Vec<Guid>,
@@ -56,7 +56,7 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            engines: vec![EngineName("minhop".to_owned()), EngineName("updn".to_owned())],
+            engines: vec![EngineName("auto".to_owned()), EngineName("updn".to_owned())],
             roots: Vec::new(),
             lmc: Lmc::ZERO,
             known_lids: BTreeMap::new(),
