@@ -6,6 +6,7 @@ use selvedge_api::{Comparison, ComparisonRun};
 
 use crate::compare::label;
 use crate::exit::CliError;
+use crate::measure::median;
 
 const WIDTH: u32 = 1_120;
 const HEAD: u32 = 58;
@@ -56,7 +57,7 @@ const PANELS: [Panel; 4] = [
         value: |run| Some(run.quality.mean_hops),
     },
     Panel {
-        title: "Time to route (ms, powers of ten)",
+        title: "Time to route (ms, powers of ten; bars: median)",
         log: true,
         value: |run| Some(run.cost.compute_ms),
     },
@@ -96,12 +97,7 @@ pub fn svg(of: &Comparison) -> Result<String, CliError> {
                 20 + LEGEND_ENTRY * (i % columns) as u32,
                 HEAD + LEGEND_ROW * (i / columns) as u32,
             );
-            entry(
-                &root,
-                (at.0 as i32, at.1 as i32),
-                COLOURS[i % COLOURS.len()],
-                &label(engine, *vls),
-            )?;
+            entry(&root, (at.0 as i32, at.1 as i32), colour(i), &label(engine, *vls))?;
         }
         for (i, panel) in PANELS.iter().enumerate() {
             let at = (PANEL.0 * (i as u32 % 2), HEAD + legend + 10 + PANEL.1 * (i as u32 / 2));
@@ -119,8 +115,8 @@ fn head(root: &Area<'_>, of: &Comparison) -> Result<(), CliError> {
     );
     let seeds: std::collections::BTreeSet<u64> = of.runs.iter().map(|run| run.seed).collect();
     let below = format!(
-        "bars: mean of {} draws of lost links, lines: best and worst draw; pale: not all tables free of deadlocks; \
-         x: refused",
+        "bars: mean of {} draws of lost links, lines: best and worst draw; pale: some tables can deadlock or were \
+         refused; x: all were refused",
         seeds.len()
     );
     let style = (FONT, 18).into_text_style(root);
@@ -137,26 +133,29 @@ fn entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &str) -> R
     root.draw_text(name, &style, (x + 20, y + 1)).map_err(failed)
 }
 
-/// Mean, least, most of a figure, and whether all tables were free of deadlocks.
+/// Least, most and middle of a figure, and whether no table was refused and none can deadlock.
 struct Bar {
-    mean: f64,
+    middle: f64,
     min: f64,
     max: f64,
     sound: bool,
 }
 
-fn bar(runs: &[ComparisonRun], value: fn(&ComparisonRun) -> Option<f64>) -> Option<Bar> {
+fn bar(runs: &[&ComparisonRun], panel: &Panel) -> Option<Bar> {
     let all: Vec<(f64, bool)> = runs
         .iter()
         .filter(|run| run.refused.is_none())
-        .filter_map(|run| Some((value(run)?, run.quality.deadlock_free)))
+        .filter_map(|run| Some(((panel.value)(run)?, run.quality.deadlock_free)))
         .collect();
     let values = || all.iter().map(|(value, _)| *value);
     (!all.is_empty()).then(|| Bar {
-        mean: values().sum::<f64>() / all.len() as f64,
+        middle: match panel.log {
+            true => median(&mut values().collect::<Vec<_>>()),
+            false => values().sum::<f64>() / all.len() as f64,
+        },
         min: values().fold(f64::INFINITY, f64::min),
         max: values().fold(0.0, f64::max),
-        sound: all.iter().all(|(_, sound)| *sound),
+        sound: all.len() == runs.len() && all.iter().all(|(_, sound)| *sound),
     })
 }
 
@@ -167,7 +166,7 @@ fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> 
         .map(|level| {
             let of = |(engine, vls): &(String, Option<u8>)| {
                 let is = |run: &&ComparisonRun| run.faults == *level && run.engine == *engine && run.vls == *vls;
-                bar(&runs.iter().filter(is).cloned().collect::<Vec<_>>(), panel.value)
+                bar(&runs.iter().filter(is).collect::<Vec<_>>(), panel)
             };
             axes.series.iter().map(of).collect()
         })
@@ -203,17 +202,17 @@ fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> 
     for (g, group) in groups.iter().enumerate() {
         for (i, bar) in group.iter().enumerate() {
             let left = g as f64 + GAP + i as f64 * width;
-            let colour = COLOURS[i % COLOURS.len()];
+            let paint = colour(i);
             let Some(bar) = bar else {
                 let (x, y) = chart.backend_coord(&(left + width / 2.0, low));
                 let (base_x, base_y) = area.get_base_pixel();
-                let style = (FONT, 14).into_text_style(area).color(&colour);
+                let style = (FONT, 14).into_text_style(area).color(&paint);
                 area.draw_text("x", &style, (x - base_x - 3, y - base_y - 15))
                     .map_err(failed)?;
                 continue;
             };
-            let fill = colour.mix(if bar.sound { 1.0 } else { 0.35 });
-            let body = [(left + 0.06 * width, low), (left + 0.94 * width, height(bar.mean))];
+            let fill = paint.mix(if bar.sound { 1.0 } else { 0.35 });
+            let body = [(left + 0.06 * width, low), (left + 0.94 * width, height(bar.middle))];
             chart
                 .draw_series([Rectangle::new(body, fill.filled())])
                 .map_err(failed)?;
@@ -241,6 +240,14 @@ fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> 
             .map_err(failed)?;
     }
     Ok(())
+}
+
+/// The colour of a series; after the last one they come again, darker.
+fn colour(series: usize) -> RGBColor {
+    let RGBColor(r, g, b) = COLOURS[series % COLOURS.len()];
+    let rounds = (series / COLOURS.len()).min(2) as u32;
+    let darker = |part: u8| u8::try_from(u32::from(part) * (5 - 2 * rounds) / 5).unwrap_or(part);
+    RGBColor(darker(r), darker(g), darker(b))
 }
 
 /// The axis from bottom to top, in its own scale.
