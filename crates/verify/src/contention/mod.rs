@@ -32,8 +32,8 @@ pub struct ContentionOptions {
     pub par: Par,
     /// What pairings, and the sample of shifts if there is one, are drawn from. Default 1.
     pub seed: Seed,
-    /// Random pairings for the effective bisection bandwidth; 0: none. Default 1,000: the interval is then below one
-    /// percent of the mean.
+    /// Random pairings for the effective bisection bandwidth; 0: none. Default 1,000: half the interval is then about
+    /// 1.5 % of the mean with 16 hosts, 0.2 % with 300, 0.1 % with 6,000.
     pub pairings: u32,
     /// Host pairs to follow for the shifts. With more, only a sample of the shifts is tried: blocks of 32 neighbouring
     /// ones, drawn without repetition. Default 40 million: all shifts up to 6,324 hosts.
