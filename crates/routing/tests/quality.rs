@@ -24,8 +24,8 @@ something else. All figures are the judge's, and the same on any machine. No tim
 
 - **max, mean, sd**: host pairs per directed link between switches (the edge forwarding index).
 - **shift**: most flows on a link while host i sends to host i + k; most over all k, and mean.
-- **eBB**: effective bisection bandwidth over 1,000 random pairings, the share of a link that a flow gets; the 95 % interval
-  is no wider than 0.02.
+- **eBB**: effective bisection bandwidth over 1,000 random pairings, the share of a link that a flow gets; the 95 %
+  interval is no wider than 0.02.
 - **hops**: links between switches on the way of a host pair, mean; **stretch**: over the fewest possible.
 - **lanes**: that carry traffic, of those allowed (V). **refused**: the engine says that it cannot route this fabric.
 - **safe**: no lane can deadlock, in traffic from or to hosts. The manager sends no tables that are not.
@@ -139,7 +139,8 @@ fn quality_is_as_on_the_page() {
         };
         let _ = write!(
             page,
-            "\n## `{spec}`{damage}\n\n| engine | V | max | mean | sd | shift | mean | eBB | hops | stretch | lanes | safe |\n\
+            "\n## `{spec}`{damage}\n\n\
+             | engine | V | max | mean | sd | shift | mean | eBB | hops | stretch | lanes | safe |\n\
              |---|---|---|---|---|---|---|---|---|---|---|---|\n",
         );
         for engine in ENGINES {

@@ -9,7 +9,7 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes,
 };
-use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Options, UpDnOptions};
+use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, UpDnOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
@@ -135,7 +135,7 @@ impl Job {
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
         for engine in &self.policy.engines {
-            match self.attempt(engine, &lids, previous.clone(), par) {
+            match self.attempt(engine, (&lids, previous.clone()), par, &mut events) {
                 Ok(outcome) => {
                     let count = outcome.changes.value().count();
                     let (sets, lft_blocks) = (count.total(), count.lft_blocks);
@@ -185,15 +185,18 @@ impl Job {
     fn attempt(
         &self,
         name: &EngineName,
-        lids: &Lids,
-        previous: Option<Arc<Tables>>,
+        (lids, previous): (&Lids, Option<Arc<Tables>>),
         par: Par,
+        events: &mut Vec<Event>,
     ) -> Result<Outcome, String> {
         let fabric = &self.inventory.fabric;
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
         let routed = engine
             .route(fabric, lids, &self.options(previous), Seed(0), par)
             .map_err(|e| e.to_string())?;
+        let about_choice = |note: &&Note| matches!(note, Note::Recognised { .. } | Note::Chosen { .. });
+        let chosen = routed.notes.iter().filter(about_choice).map(ToString::to_string);
+        events.extend(chosen.map(|note| Event::EngineChosen { note }));
         let top = routed.tables.top();
         let port_plan = ports::plan_ports(fabric, &self.policy, lids, self.inventory.local, &self.declined);
         let plan = Plan {

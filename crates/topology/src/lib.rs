@@ -6,7 +6,8 @@
 //! - [`read_lfts`], [`write_lfts`]: forwarding tables as OpenSM dumps them and as `ibroute` and `dump_fts` print them;
 //!   [`read_guid2lid`], [`write_guid2lid`], [`read_service_levels`], [`write_service_levels`], [`read_sl_to_vl`],
 //!   [`write_sl_to_vl`]: what belongs to them.
-//! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture. [`without_links`]: a fabric after cables were lost.
+//! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture. [`without_links`]: a fabric that has lost
+//!   cables.
 //!
 //! Bytes and text come in, values and text go out: nothing here opens a file.
 //!

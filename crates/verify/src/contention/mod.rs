@@ -81,9 +81,9 @@ pub struct ShiftFigures {
     pub mean: f64,
 }
 
-/// Effective bisection bandwidth, after ORCS (Schneider, Hoefler, Lumsdaine 2009): the hosts of each part are split into
-/// two random halves and each of one half sends to one of the other. A flow gets 1 / (most flows on a link of its way),
-/// at most 1; a flow that does not arrive gets nothing.
+/// Effective bisection bandwidth, after ORCS (Schneider, Hoefler, Lumsdaine 2009): the hosts of each part are split
+/// into two random halves and each of one half sends to one of the other. A flow gets 1 / (most flows on a link of its
+/// way), at most 1; a flow that does not arrive gets nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Bisection {
     /// Pairings drawn.
