@@ -225,7 +225,7 @@ struct Paper<'a, 'b> {
 impl Paper<'_, '_> {
     fn bar(&mut self, (left, width): (f64, f64), bar: &Bar, paint: RGBColor, log: bool) -> Result<(), CliError> {
         let height = |value: f64| if log { value.max(1e-9).log10() } else { value };
-        let fill = paint.mix(if bar.sound { 1.0 } else { 0.35 });
+        let fill = if bar.sound { paint } else { pale(paint) };
         let body = [
             (left + 0.06 * width, self.low),
             (left + 0.94 * width, height(bar.middle)),
@@ -250,6 +250,12 @@ impl Paper<'_, '_> {
         let place = (x - base_x, y - base_y + down);
         self.area.draw_text(text, &style, place).map_err(failed)
     }
+}
+
+/// Two parts of white to one of colour.
+fn pale(RGBColor(r, g, b): RGBColor) -> RGBColor {
+    let paler = |part: u8| u8::try_from((u32::from(part) + 2 * 255) / 3).unwrap_or(part);
+    RGBColor(paler(r), paler(g), paler(b))
 }
 
 /// The colour of a series; after the last one they come again, darker.
