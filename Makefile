@@ -9,7 +9,7 @@ help:
 	@echo "make demo    bring 324 hosts up on the built-in emulator, judged, then cut a link"
 	@echo "make test    every test, the conformance tests against OpenSM, ibsim and infiniband-diags included"
 	@echo "make check   formatting, lints, tidy, documentation, licences"
-	@echo "make bench   bring-up times, ours and OpenSM's in one run (ARGS=... is passed on)"
+	@echo "make bench   bring-up times, ours and OpenSM's in one run (ARGS=routing: quality of routing)"
 	@echo "make setup   install the peers that tests and benchmarks need (apt-get), only what is missing"
 
 # The demo needs Rust and nothing else.

@@ -13,19 +13,33 @@ const ROW: u32 = 30;
 const FRAME: u32 = 80;
 /// Room for the names of the bars.
 const NAMES: u32 = 190;
-const OURS: RGBColor = RGBColor(0x1b, 0x7f, 0x79);
-const PEERS: RGBColor = RGBColor(0xb0, 0xb7, 0xbf);
+/// Colour of what is ours.
+pub const OURS: RGBColor = RGBColor(0x1b, 0x7f, 0x79);
+/// Colour of what is a peer's.
+pub const PEERS: RGBColor = RGBColor(0xb0, 0xb7, 0xbf);
 
-struct Bar {
-    name: String,
-    spread: Spread,
-    color: RGBColor,
+/// One bar.
+pub struct Bar {
+    /// Beside it.
+    pub name: String,
+    /// Where it ends.
+    pub middle: f64,
+    /// Its range.
+    pub spread: Spread,
+    /// What it is filled with.
+    pub color: RGBColor,
+}
+
+/// Height of a panel with so many bars.
+#[must_use]
+pub const fn panel_height(bars: usize) -> u32 {
+    FRAME + ROW * bars as u32
 }
 
 /// The chart as SVG.
 pub fn svg(results: &[FabricResult]) -> Result<String, BenchError> {
     let panels: Vec<(String, Vec<Bar>)> = results.iter().map(|result| (title(result), bars(result))).collect();
-    let heights: Vec<u32> = panels.iter().map(|(_, bars)| FRAME + ROW * bars.len() as u32).collect();
+    let heights: Vec<u32> = panels.iter().map(|(_, bars)| panel_height(bars.len())).collect();
     let mut text = String::new();
     {
         let size = (WIDTH, heights.iter().sum());
@@ -34,7 +48,12 @@ pub fn svg(results: &[FabricResult]) -> Result<String, BenchError> {
         let mut top = 0;
         for ((title, bars), height) in panels.iter().zip(heights) {
             let panel = root.clone().shrink((0, top), (WIDTH, height));
-            draw(&panel, title, bars)?;
+            let title = Title {
+                text: title,
+                digits: 3,
+                cut: f64::INFINITY,
+            };
+            bar_panel(&panel, &title, bars)?;
             top += height;
         }
         root.present().map_err(failed)?;
@@ -54,7 +73,12 @@ fn bars(result: &FabricResult) -> Vec<Bar> {
     let mut bars = Vec::new();
     let mut add = |name: String, color, seconds: Vec<f64>| {
         if let Some(spread) = Spread::of(seconds) {
-            bars.push(Bar { name, spread, color });
+            bars.push(Bar {
+                name,
+                middle: spread.median,
+                spread,
+                color,
+            });
         }
     };
     add(
@@ -70,15 +94,27 @@ fn bars(result: &FabricResult) -> Vec<Bar> {
     bars
 }
 
-fn draw<DB: DrawingBackend>(
+/// What a panel of bars says beside them.
+pub struct Title<'a> {
+    /// Above them.
+    pub text: &'a str,
+    /// Decimal digits of figures.
+    pub digits: usize,
+    /// Bars longer than this are cut, as their figures say.
+    pub cut: f64,
+}
+
+/// Bars with their range on one panel.
+pub fn bar_panel<DB: DrawingBackend>(
     panel: &DrawingArea<DB, plotters::coord::Shift>,
-    title: &str,
+    title: &Title<'_>,
     bars: &[Bar],
 ) -> Result<(), BenchError> {
-    let longest = bars.iter().map(|bar| bar.spread.max).fold(0.0, f64::max);
+    let digits = title.digits;
+    let longest = bars.iter().map(|bar| bar.spread.max).fold(0.0, f64::max).min(title.cut);
     let rows = bars.len() as f64;
     let mut chart = ChartBuilder::on(panel)
-        .caption(title, ("sans-serif", 16))
+        .caption(title.text, ("sans-serif", 16))
         .margin(10)
         .x_label_area_size(24)
         .y_label_area_size(NAMES)
@@ -92,15 +128,16 @@ fn draw<DB: DrawingBackend>(
     mesh.draw().map_err(failed)?;
     for (row, bar) in bars.iter().enumerate() {
         let (middle, spread) = (row as f64 + 0.5, bar.spread);
-        let body = [(0.0, middle - 0.32), (spread.median, middle + 0.32)];
-        let range = vec![(spread.min, middle), (spread.max, middle)];
-        let figure = format!("{:.3}", spread.median);
+        let body = [(0.0, middle - 0.32), (bar.middle.min(longest), middle + 0.32)];
+        let range = vec![(spread.min.min(longest), middle), (spread.max.min(longest), middle)];
+        let cut = if bar.middle > longest { ", cut" } else { "" };
+        let figure = format!("{:.digits$}{cut}", bar.middle);
         let parts = chart.draw_series([Rectangle::new(body, bar.color.filled())]);
         parts.map_err(failed)?;
         chart
             .draw_series([PathElement::new(range, BLACK.stroke_width(2))])
             .map_err(failed)?;
-        let beside = (spread.max + longest * 0.01, middle - 0.2);
+        let beside = (spread.max.min(longest) + longest * 0.01, middle - 0.2);
         chart
             .draw_series([Text::new(figure, beside, ("sans-serif", 13))])
             .map_err(failed)?;
@@ -113,7 +150,8 @@ fn draw<DB: DrawingBackend>(
     Ok(())
 }
 
-fn failed(error: impl std::fmt::Display) -> BenchError {
+/// Wraps what the drawing library says.
+pub fn failed(error: impl std::fmt::Display) -> BenchError {
     BenchError::Chart {
         cause: error.to_string(),
     }

@@ -60,6 +60,16 @@ pub enum BenchError {
         /// What was looked for.
         program: &'static str,
     },
+    /// SLV-BENCH-0008: an engine of ours refuses what it is timed on.
+    #[error("SLV-BENCH-0008: {engine} does not route {fabric}: {cause}; report it, there is nothing to time")]
+    NotRouted {
+        /// Which engine.
+        engine: String,
+        /// On what.
+        fabric: String,
+        /// Why.
+        cause: String,
+    },
     /// SLV-BENCH-0004: a result cannot be stored.
     #[error("SLV-BENCH-0004: {operation} {what}: {cause}; choose another folder with --out")]
     Store {

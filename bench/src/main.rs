@@ -13,8 +13,10 @@ mod machine;
 mod opensm;
 mod ours;
 mod report;
+mod routing;
 mod stats;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -57,6 +59,10 @@ enum Command {
     Formula,
     /// MADs a second of the built-in emulator, without faults and with all of them.
     Emulator,
+    /// Quality of routing: our engines and OpenSM's on the same fabrics, both by the same judge.
+    Routing,
+    /// How long our routing and judging take, one thread unless said; on a quiet machine only.
+    RoutingSpeed,
 }
 
 #[derive(Debug, Args)]
@@ -67,13 +73,19 @@ struct Options {
     /// Runs of each OpenSM variant on each fabric; ours runs once before each of them.
     #[arg(long, global = true, value_name = "N")]
     repeats: Option<usize>,
-    /// OpenSM's routing engines.
+    /// Routing: seeds of fabrics that chance makes.
+    #[arg(long, global = true, value_name = "FIRST-LAST", default_value = "21-30", value_parser = seeds)]
+    seeds: RangeInclusive<u64>,
+    /// Routing: only what has this in its name, as selvedge, nue or "ftree with roots"; may be repeated.
+    #[arg(long, global = true, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Bring-up: OpenSM's routing engines.
     #[arg(long, global = true, value_delimiter = ',', default_value = "minhop,updn,ftree")]
     engines: Vec<String>,
-    /// OpenSM's windows (max_wire_smps): 4 is its default, 32 is ours.
+    /// Bring-up: OpenSM's windows (max_wire_smps): 4 is its default, 32 is ours.
     #[arg(long, global = true, value_delimiter = ',', default_value = "4,32")]
     windows: Vec<usize>,
-    /// For tests: 324 hosts, one repeat, one OpenSM variant, short blasts; nothing is stored unless --out says where.
+    /// For tests: small fabrics, one repeat, one OpenSM variant, short blasts; stores only where --out says.
     #[arg(long, global = true)]
     quick: bool,
     /// Folder for the results; default: a new one below bench/runs.
@@ -118,6 +130,17 @@ impl Options {
         })
     }
 
+    /// Fabrics of the routing part.
+    fn routing_fabrics(&self) -> Vec<String> {
+        let specs = match (self.fabric.is_empty(), self.quick) {
+            (false, _) => self.fabric.clone(),
+            (true, true) => routing::QUICK.map(str::to_owned).to_vec(),
+            (true, false) => routing::default_fabrics(),
+        };
+        let each = |spec: &String| routing::seeded(spec, self.seeds.clone());
+        specs.iter().flat_map(each).collect()
+    }
+
     const fn blast_mads(&self) -> usize {
         if self.quick { ceiling::QUICK_MADS } else { ceiling::MADS }
     }
@@ -143,6 +166,12 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         Some(Command::Ceiling) => return ceilings(options),
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
+        Some(Command::Routing) => routings(options, &mut results)?,
+        Some(Command::RoutingSpeed) => {
+            let bar = progress(0);
+            results.speed = routing::speed::measure(options.quick, options.repeats(), &bar)?;
+            bar.finish_and_clear();
+        }
         None => {
             bringups(options, &mut results)?;
             emulators(options, &mut results)?;
@@ -160,7 +189,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
     let folder = match &options.out {
         Some(folder) => Some(folder.clone()),
         None if options.quick || options.no_store => None,
-        None => Some(report::free_folder(&runs, &how.date, &how.machine)),
+        None => Some(report::free_folder(&runs, &how.date, &how.machine, results.part())),
     };
     if let Some(folder) = folder {
         results.store(&folder, &how)?;
@@ -212,6 +241,27 @@ fn bringups(options: &Options, results: &mut Results) -> Result<(), BenchError> 
     }
     bar.finish_and_clear();
     Ok(())
+}
+
+fn routings(options: &Options, results: &mut Results) -> Result<(), BenchError> {
+    let specs = options.routing_fabrics();
+    let bar = progress(0);
+    for spec in &specs {
+        results
+            .routing
+            .extend(routing::measure(spec, options.quick, &options.only, &bar)?);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// `21-30`, or one number.
+fn seeds(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok(first..=last),
+        _ => Err("want two numbers, the lower first, as in 21-30".to_owned()),
+    }
 }
 
 fn emulators(options: &Options, results: &mut Results) -> Result<(), BenchError> {

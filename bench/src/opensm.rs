@@ -83,7 +83,7 @@ fn read_log(log: &str) -> Option<Read> {
 }
 
 /// Microseconds since midnight of a line that starts `Jul 14 20:58:06 123456 [`.
-fn stamp(line: &str) -> Option<u64> {
+pub fn stamp(line: &str) -> Option<u64> {
     let mut words = line.split_whitespace().skip(2);
     let mut clock = words.next()?.splitn(3, ':').map(|word| word.parse::<u64>().ok());
     let (hours, minutes, seconds) = (clock.next()??, clock.next()??, clock.next()??);

@@ -8,7 +8,7 @@ use crate::bringup::FabricResult;
 use crate::error::BenchError;
 use crate::machine::{Machine, first_line_of};
 use crate::stats::Spread;
-use crate::{chart, emulator};
+use crate::{chart, emulator, routing};
 
 /// MADs sent over the least number: at most this.
 pub const MADS_TARGET: f64 = 1.10;
@@ -24,6 +24,10 @@ pub struct Results {
     pub fabrics: Vec<FabricResult>,
     /// The emulator, by fabric.
     pub emulator: Vec<(String, emulator::Run)>,
+    /// Quality of routing, by fabric and engine.
+    pub routing: Vec<routing::Row>,
+    /// Times of routing and judging.
+    pub speed: Vec<routing::speed::Work>,
 }
 
 impl Results {
@@ -35,10 +39,20 @@ impl Results {
             .any(|result| result.mads_over_minimum() > MADS_TARGET)
     }
 
+    /// What belongs behind the machine in the name of a folder; empty for the bring-up.
+    #[must_use]
+    pub fn part(&self) -> &'static str {
+        match (self.routing.is_empty(), self.speed.is_empty()) {
+            (false, _) => "-routing",
+            (true, false) => "-routing-speed",
+            (true, true) => "",
+        }
+    }
+
     /// Tables for people, in Markdown.
     #[must_use]
     pub fn summary(&self) -> String {
-        let mut text = String::from("# Summary\n\nMedian (minimum–maximum) everywhere.\n");
+        let mut text = String::from("# Summary\n\nMedian (minimum–maximum) where nothing else is said.\n");
         if !self.fabrics.is_empty() {
             text += "\n## Bring-up, ours and OpenSM's\n";
             self.fabrics.iter().for_each(|result| text += &times(result));
@@ -48,6 +62,12 @@ impl Results {
         if !self.emulator.is_empty() {
             text += "\n## The emulator\n\n";
             text += &emulator_table(&self.emulator);
+        }
+        if !self.routing.is_empty() {
+            text += &routing::summary(&self.routing);
+        }
+        if !self.speed.is_empty() {
+            text += &routing::speed::summary(&self.speed);
         }
         text
     }
@@ -146,6 +166,13 @@ impl Results {
         }
         if !self.emulator.is_empty() {
             write("emulator.csv", self.emulator_csv())?;
+        }
+        if !self.routing.is_empty() {
+            write("routing.csv", routing::csv(&self.routing))?;
+            write("routing.svg", routing::svg(&self.routing)?)?;
+        }
+        if !self.speed.is_empty() {
+            write("routing-speed.csv", routing::speed::csv(&self.speed))?;
         }
         Ok(())
     }
@@ -289,7 +316,7 @@ impl How {
              | opensm | {} |\n\
              | load before and after (one-minute average) | {:.2}, {:.2} |\n\
              | took | {:.0} s |\n\n\
-             `summary.md` has the figures, `*.csv` every single measurement, `bringup.svg` the picture. What each \
+             `summary.md` has the figures, `*.csv` every single measurement, `*.svg` the picture. What each \
              figure means stands in `docs/benchmarks.md`. A simulator and a manager each take a whole core, so on a \
              machine with two cores a load well above 2 before the run means that somebody else was working too and \
              the times are longer than they need be.\n",
@@ -305,10 +332,10 @@ impl How {
     }
 }
 
-/// A folder below `runs` that does not exist yet: `<date>-<machine>`, with a number if that is taken.
+/// A folder below `runs` that does not exist yet: `<date>-<machine><part>`, with a number if that is taken.
 #[must_use]
-pub fn free_folder(runs: &Path, date: &str, machine: &Machine) -> PathBuf {
-    let name = format!("{date}-{}", machine.slug());
+pub fn free_folder(runs: &Path, date: &str, machine: &Machine, part: &str) -> PathBuf {
+    let name = format!("{date}-{}{part}", machine.slug());
     let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
     let mut folders = names.map(|name| runs.join(name));
     // The numbers never end, so there always is one.

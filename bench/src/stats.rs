@@ -11,6 +11,8 @@ pub struct Spread {
     pub min: f64,
     /// Largest sample.
     pub max: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
     /// Number of samples.
     pub count: usize,
 }
@@ -32,6 +34,7 @@ impl Spread {
             median,
             min,
             max,
+            mean: sorted.iter().sum::<f64>() / sorted.len() as f64,
             count: sorted.len(),
         })
     }

@@ -28,14 +28,15 @@ fn bench(words: &[&str], folder: &Folder) -> Output {
     command.args(words).arg("--out").arg(&folder.0).output().unwrap()
 }
 
-/// Rows of a CSV file by column name; only the first column is quoted.
+/// Rows of a CSV file by column name; only the first and the last columns may have commas.
 fn rows(file: &Path) -> Vec<BTreeMap<String, String>> {
     let text = fs::read_to_string(file).unwrap();
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap().split(',').collect();
     let row = |line: &str| {
         let (first, rest) = line.strip_prefix('"').unwrap().split_once("\",").unwrap();
-        let cells = std::iter::once(first).chain(rest.split(','));
+        let rest = rest.split(',').map(|cell| cell.trim_matches('"'));
+        let cells = std::iter::once(first).chain(rest);
         names
             .iter()
             .map(|name| (*name).to_owned())
@@ -75,6 +76,97 @@ fn a_quick_run_stores_its_figures_and_keeps_the_count() {
 }
 
 #[test]
+fn routing_is_judged_alike_and_what_opensm_falls_back_from_has_no_figures() {
+    let folder = Folder::new("routing");
+    let output = bench(&["routing", "--quick"], &folder);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    for name in ["README.md", "summary.md", "routing.svg"] {
+        assert!(fs::metadata(folder.0.join(name)).unwrap().len() > 100, "{name}");
+    }
+    let rows = rows(&folder.0.join("routing.csv"));
+    // Cells of the only row with these in its first columns.
+    let check = |fabric: &str, maker: &str, engine: &str, (told, lanes): (&str, &str), want: &[(&str, &str)]| {
+        let key = [
+            ("fabric", fabric),
+            ("maker", maker),
+            ("engine", engine),
+            ("told", told),
+            ("lanes", lanes),
+        ];
+        let found: Vec<_> = rows
+            .iter()
+            .filter(|row| key.iter().all(|(name, cell)| row[*name] == *cell))
+            .collect();
+        assert_eq!(found.len(), 1, "{key:?}: {said}");
+        for (name, cell) in want {
+            assert_eq!(found[0][*name], *cell, "{name} of {key:?}");
+        }
+    };
+    let (random, tree) = ("random:switches=16,degree=4,hosts=2,seed=21", "karytree:k=4,n=2");
+    let damaged = "karytree:k=4,n=2,remove-links=1,seed=21";
+    // As on a full tree anybody can compute: three other hosts' leaves of four send to each host through one link.
+    let best = [
+        ("outcome", "routed"),
+        ("max_load", "12"),
+        ("unreachable_pairs", "0"),
+        ("hosts_deadlock_free", "true"),
+    ];
+    check(tree, "selvedge", "fat-tree", ("nothing", "1"), &best);
+    check(tree, "OpenSM", "ftree", ("nothing", "1"), &best);
+    check(tree, "OpenSM", "ftree", ("roots", "1"), &best);
+    // Silent fall-backs: only the log tells.
+    let fell_back = [("outcome", "fell back to minhop"), ("max_load", "")];
+    check(random, "OpenSM", "updn", ("nothing", "1"), &fell_back);
+    check(damaged, "OpenSM", "ftree", ("nothing", "1"), &fell_back);
+    check(damaged, "OpenSM", "ftree", ("roots", "1"), &[("outcome", "routed")]);
+    // Lanes as path records tell them: nue uses all it may, dfsssp fills spare ones.
+    let free = ("hosts_deadlock_free", "true");
+    check(random, "OpenSM", "nue", ("nothing", "8"), &[("lanes_used", "8"), free]);
+    check(random, "OpenSM", "nue", ("nothing", "1"), &[("lanes_used", "1"), free]);
+    check(
+        random,
+        "OpenSM",
+        "dfsssp",
+        ("nothing", "8"),
+        &[("lanes_used", "8"), free],
+    );
+    check(
+        random,
+        "OpenSM",
+        "sssp",
+        ("nothing", "1"),
+        &[("hosts_deadlock_free", "false")],
+    );
+    check(
+        random,
+        "selvedge",
+        "weave",
+        ("nothing", "1"),
+        &[free, ("agents_deadlock_free", "true")],
+    );
+}
+
+#[test]
+fn a_quick_run_of_speed_stores_its_figures() {
+    let folder = Folder::new("speed");
+    let output = bench(&["routing-speed", "--quick"], &folder);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = rows(&folder.0.join("routing-speed.csv"));
+    let has = |what: &str| rows.iter().any(|row| row["what"].contains(what));
+    for what in [
+        "fat-tree: detection",
+        "mapped memory",
+        "judge",
+        "weave: best",
+        "OpenSM ftree",
+        "OpenSM nue",
+    ] {
+        assert!(has(what), "{what}");
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_said() {
     let check = |words: &[&str], code: i32, want: &str| {
         let output = bench(words, &Folder::new("wrong"));
@@ -86,5 +178,7 @@ fn what_cannot_be_measured_is_said() {
     };
     check(&["formula", "--fabric", "ring:switches=3,hosts=0"], 3, "SLV-BENCH-0001");
     check(&["formula", "--fabric", "karytree:k=2,m=3"], 3, "SLV-TOPOLOGY-0002");
+    check(&["routing", "--fabric", "./some.net"], 3, "SLV-BENCH-0001");
+    check(&["routing", "--seeds", "30-21"], 2, "21-30");
     check(&["no-such-command"], 2, "no-such-command");
 }

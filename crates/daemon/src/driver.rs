@@ -36,6 +36,8 @@ const WAIT_BUSY: Duration = Duration::from_micros(100);
 const WAIT_IDLE: Duration = Duration::from_millis(20);
 /// Wait before a port whose queue was full is tried again.
 const WAIT_FULL: Duration = Duration::from_micros(50);
+/// Arrivals taken before timers, jobs and commands are looked at again.
+const ARRIVALS_MAX: usize = 64;
 /// The view is shown at most so often while things change.
 const SHOW_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -94,18 +96,15 @@ impl Driver {
 
     /// Runs until told to stop, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
-        self.feed(Input::Start);
-        let result = self.turn_until_done();
+        let result = self.feed(Input::Start).and_then(|()| self.turn_until_done());
         // What is shown in the end is how things stood, not that somebody has stopped looking at them.
         self.show();
         let view = self.sm.view();
-        self.feed(Input::Command(Command::Stop));
-        // What stopping still has to send must not wait for anything.
-        while let Some((datagram, timeout)) = self.pending.pop_front() {
-            if self.port.send(&datagram, timeout).is_err() {
-                break;
-            }
-        }
+        // What stopping still has to send must not wait for anything; a port that does not work is known by now.
+        let stopped = self.feed(Input::Command(Command::Stop));
+        let _ = stopped
+            .and_then(|()| self.send_pending())
+            .and_then(|()| Ok(self.port.flush()?));
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
@@ -114,7 +113,7 @@ impl Driver {
 
     fn turn_until_done(&mut self) -> Result<(), DaemonError> {
         loop {
-            self.take_notes();
+            self.take_notes()?;
             if self.stopping {
                 return Ok(());
             }
@@ -133,69 +132,83 @@ impl Driver {
     fn turn(&mut self) -> Result<(), DaemonError> {
         let now = self.shared.clock.now();
         if self.sm.next_wake().is_some_and(|at| at <= now) {
-            self.feed(Input::Wake);
+            self.feed(Input::Wake)?;
         }
         if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
             self.show();
         }
         let mut wait = self.wait(now);
-        // A datagram is read before each one that is sent: whoever is at the other end may be blocked on us.
-        loop {
-            let arrival = self.port.receive(wait)?;
-            let idle = arrival.is_none();
-            match arrival {
-                Some(Arrival::Received(datagram)) => self.feed(Input::Received(datagram)),
-                Some(Arrival::Returned(datagram)) => self.feed(Input::Returned(datagram)),
-                None => {}
+        for _ in 0..ARRIVALS_MAX {
+            self.send_pending()?;
+            match self.port.receive(wait)? {
+                Some(Arrival::Received(datagram)) => self.feed(Input::Received(datagram))?,
+                Some(Arrival::Returned(datagram)) => self.feed(Input::Returned(datagram))?,
+                None => return Ok(()),
             }
-            let Some((datagram, timeout)) = self.pending.pop_front() else {
-                return Ok(());
-            };
-            match self.port.send(&datagram, timeout) {
-                Ok(()) => wait = Duration::ZERO,
-                Err(PortError::Full) => {
-                    self.pending.push_front((datagram, timeout));
-                    wait = WAIT_FULL;
-                }
+            wait = Duration::ZERO;
+        }
+        Ok(())
+    }
+
+    /// Sends what the port had no room for, as far as it has now.
+    fn send_pending(&mut self) -> Result<(), DaemonError> {
+        while let Some((datagram, timeout)) = self.pending.front() {
+            match self.port.send(datagram, *timeout) {
+                Ok(()) => drop(self.pending.pop_front()),
+                Err(PortError::Full) => break,
                 Err(error) => return Err(error.into()),
             }
-            if idle && self.pending.is_empty() {
-                return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Sends a datagram, behind those that wait.
+    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), DaemonError> {
+        if self.pending.is_empty() {
+            match self.port.send(datagram, timeout) {
+                Err(PortError::Full) => {}
+                result => return Ok(result?),
             }
         }
+        // The manager repeats what is lost; memory without end it could not give back.
+        if self.pending.len() < PENDING_MAX {
+            self.pending.push_back((*datagram, timeout));
+        }
+        Ok(())
     }
 
     fn wait(&self, now: Time) -> Duration {
         if !self.pending.is_empty() {
-            return Duration::ZERO;
+            return WAIT_FULL;
         }
         let longest = if self.busy > 0 { WAIT_BUSY } else { WAIT_IDLE };
         let due = self.sm.next_wake().map_or(longest, |at| at.since(now).min(longest));
         if self.changed { due.min(SHOW_INTERVAL) } else { due }
     }
 
-    fn take_notes(&mut self) {
+    fn take_notes(&mut self) -> Result<(), DaemonError> {
         while let Ok(note) = self.notes.try_recv() {
             match note {
                 Note::Computed { generation, result } => {
                     self.busy = self.busy.saturating_sub(1);
-                    self.feed(Input::Computed { generation, result });
+                    self.feed(Input::Computed { generation, result })?;
                 }
                 Note::Persisted { id, result } => {
                     self.busy = self.busy.saturating_sub(1);
                     if let Err(error) = result {
                         self.notice(&Notice::NotStored(error));
                     }
-                    self.feed(Input::Persisted { id });
+                    self.feed(Input::Persisted { id })?;
                 }
                 Note::Command(Command::Stop) => self.stopping = true,
-                Note::Command(command) => self.feed(Input::Command(command)),
+                Note::Command(command) => self.feed(Input::Command(command))?,
             }
         }
+        Ok(())
     }
 
     /// Hands an input in and carries out what comes of it.
-    fn feed(&mut self, input: Input) {
+    fn feed(&mut self, input: Input) -> Result<(), DaemonError> {
         let now = self.shared.clock.now();
         if let Some(recorder) = &mut self.recorder {
             recorder.input(now, &input);
@@ -210,20 +223,26 @@ impl Driver {
             // Who reads of an event must find the state it speaks of.
             self.show();
         }
-        for output in out.drain(..) {
-            self.carry_out(now, output);
-        }
-        self.out = out;
-    }
-
-    fn carry_out(&mut self, now: Time, output: Output) {
-        match output {
-            Output::Send { datagram, timeout } => {
-                // The manager repeats what is lost; memory without end it could not give back.
-                if self.pending.len() < PENDING_MAX {
-                    self.pending.push_back((datagram, timeout));
+        let sends_only = out.iter().all(|output| matches!(output, Output::Send { .. }));
+        if sends_only {
+            // Nearly always. By reference: a datagram is copied often enough on its way.
+            for output in &out {
+                if let Output::Send { datagram, timeout } = output {
+                    self.send(datagram, *timeout)?;
                 }
             }
+            out.clear();
+        }
+        for output in out.drain(..) {
+            self.carry_out(now, output)?;
+        }
+        self.out = out;
+        Ok(())
+    }
+
+    fn carry_out(&mut self, now: Time, output: Output) -> Result<(), DaemonError> {
+        match output {
+            Output::Send { datagram, timeout } => self.send(&datagram, timeout)?,
             Output::Compute(job) => {
                 self.busy += 1;
                 self.planner.hand(job);
@@ -251,6 +270,7 @@ impl Driver {
                 self.shared.event(now, severity, event.code(), text);
             }
         }
+        Ok(())
     }
 
     /// Says what a new plan changed.

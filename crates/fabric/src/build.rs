@@ -1,7 +1,5 @@
 //! Builds snapshots; refuses contradictions.
 
-use std::collections::BTreeMap;
-
 use selvedge_types::{Guid, PortNum};
 
 use crate::{Fabric, Node, NodeIdx, PortRef};
@@ -60,7 +58,8 @@ pub enum BuildError {
 #[derive(Clone, Debug, Default)]
 pub struct FabricBuilder {
     nodes: Vec<Node>,
-    links: BTreeMap<(NodeKey, PortNum), (NodeKey, PortNum)>,
+    /// The other end of every port's cable, by node and port number.
+    peers: Vec<Vec<Option<(NodeKey, PortNum)>>>,
 }
 
 impl FabricBuilder {
@@ -75,6 +74,7 @@ impl FabricBuilder {
         for port in &mut node.ports {
             port.peer = None;
         }
+        self.peers.push(vec![None; node.ports.len()]);
         self.nodes.push(node);
         NodeKey(self.nodes.len() - 1)
     }
@@ -98,7 +98,7 @@ impl FabricBuilder {
     /// The other end of a port's cable, if it has one.
     #[must_use]
     pub fn peer(&self, node: NodeKey, port: PortNum) -> Option<(NodeKey, PortNum)> {
-        self.links.get(&(node, port)).copied()
+        *self.peers.get(node.0)?.get(port.index())?
     }
 
     /// Cables two external ports. Saying the same cable twice, from either end, is no error.
@@ -119,7 +119,7 @@ impl FabricBuilder {
                     count,
                 });
             }
-            if let Some(&old) = self.links.get(&this).filter(|&&old| old != other) {
+            if let Some(old) = self.peer(this.0, this.1).filter(|&old| old != other) {
                 return Err(BuildError::Contradiction {
                     node: node.description.clone(),
                     port: this.1,
@@ -128,17 +128,20 @@ impl FabricBuilder {
                 });
             }
         }
-        self.links.insert(a, b);
-        self.links.insert(b, a);
+        for (this, other) in [(a, b), (b, a)] {
+            self.peers[this.0.0][this.1.index()] = Some(other);
+        }
         Ok(())
     }
 
     /// Removes the cable at a port; says whether there was one.
     pub fn unlink(&mut self, node: NodeKey, port: PortNum) -> bool {
-        match self.links.remove(&(node, port)) {
-            Some(other) => self.links.remove(&other).is_some(),
-            None => false,
-        }
+        let Some((peer, peer_port)) = self.peer(node, port) else {
+            return false;
+        };
+        self.peers[node.0][port.index()] = None;
+        self.peers[peer.0][peer_port.index()] = None;
+        true
     }
 
     /// Sorts by GUID and freezes.
@@ -159,15 +162,17 @@ impl FabricBuilder {
         for (new, &old) in order.iter().enumerate() {
             position[old] = u32::try_from(new).unwrap_or(u32::MAX);
         }
-        let mut slots: Vec<Option<Node>> = self.nodes.into_iter().map(Some).collect();
-        let mut nodes: Vec<Node> = order.iter().filter_map(|&i| slots[i].take()).collect();
-        for (&(node, port), &(peer, peer_port)) in &self.links {
-            let at = position[node.0] as usize;
-            nodes[at].ports[port.index()].peer = Some(PortRef {
-                node: NodeIdx(position[peer.0]),
-                port: peer_port,
-            });
+        let mut slots: Vec<Option<(Node, _)>> = self.nodes.into_iter().zip(self.peers).map(Some).collect();
+        let mut sorted: Vec<(Node, _)> = order.iter().filter_map(|&i| slots[i].take()).collect();
+        for (node, peers) in &mut sorted {
+            for (port, peer) in node.ports.iter_mut().zip(peers) {
+                port.peer = peer.map(|(peer, port)| PortRef {
+                    node: NodeIdx(position[peer.0]),
+                    port,
+                });
+            }
         }
+        let nodes = sorted.into_iter().map(|(node, _)| node).collect();
         Ok(Fabric::from_sorted(nodes))
     }
 

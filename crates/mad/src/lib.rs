@@ -20,14 +20,13 @@
 //! });
 //! let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
 //! let request = Datagram { address: Address::DIRECTED, mad };
-//! exchange.submit(AgentId(0), request, "who is there?");
-//! let sent = exchange.next_to_send(Time::ZERO).expect("the window is open");
-//! let mut answer = sent.datagram;
-//! answer.mad.set_method(Method::GetResp);
-//! let ended = exchange.received(&answer).expect("an answer to what was sent");
-//! assert_eq!(ended.token, "who is there?");
+//! exchange.submit(AgentId(0), "who is there?");
+//! let sent = exchange.next_to_send(Time::ZERO, |_, place| *place = request).expect("the window is open");
+//! let mut answer = sent.datagram.mad;
+//! answer.set_method(Method::GetResp);
+//! assert_eq!(exchange.received(&answer), Some("who is there?"));
 //! ```
 
 mod exchange;
 
-pub use exchange::{AgentId, Counters, Ended, Exchange, ExchangeConfig, Failure, Sent};
+pub use exchange::{AgentId, Counters, Exchange, ExchangeConfig, Sent};

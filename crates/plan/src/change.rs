@@ -15,7 +15,7 @@ pub enum Op {
         /// Block number.
         block: u16,
         /// Its entries.
-        data: Box<[u8; BLOCK_LIDS]>,
+        data: [u8; BLOCK_LIDS],
     },
     /// SwitchInfo.
     Switch {
@@ -225,7 +225,7 @@ fn lft_blocks(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Vec<Op> {
                 ops.push(Op::Lft {
                     node,
                     block,
-                    data: Box::new(*want),
+                    data: *want,
                 });
             }
         }

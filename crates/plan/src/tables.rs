@@ -74,6 +74,15 @@ impl Tables {
         &self.rows[self.row(switch, block)]
     }
 
+    /// One block of all switches, by switch.
+    ///
+    /// # Panics
+    /// If there is no such block.
+    #[must_use]
+    pub fn tile(&self, block: usize) -> &[[u8; BLOCK_LIDS]] {
+        &self.rows[block * self.switches..(block + 1) * self.switches]
+    }
+
     /// Changes one block of one switch.
     pub fn block_mut(&mut self, switch: SwitchIdx, block: usize) -> &mut [u8; BLOCK_LIDS] {
         let row = self.row(switch, block);

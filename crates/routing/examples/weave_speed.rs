@@ -1,8 +1,9 @@
 //! What `weave` makes of some fabrics, and how long it takes:
 //! `cargo run --release -p selvedge-routing --example weave_speed -- [SPEC…] [--vls 1,2,4,8] [--effort fast,best]
-//! [--threads 1|N]`.
+//! [--threads 1|N] [--seeds 21-30] [--engine weave|sssp|…] [--means]`.
 //!
-//! One row per fabric, lanes and effort: time, most memory so far, and the judge's figures.
+//! One row per fabric, lanes and effort: time, most memory so far, and the judge's figures. With `--seeds` each SPEC is
+//! routed with each of these seeds, and a row of means follows; `--means` prints those alone.
 
 use std::time::Instant;
 
@@ -18,12 +19,16 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let (mut specs, mut vls, mut efforts) = (Vec::new(), vec![1, 2, 4, 8], vec!["fast".to_owned(), "best".to_owned()]);
     let mut par = Par::Sequential;
+    let (mut seeds, mut engine, mut only_means) = (Vec::new(), Engine::Weave, false);
     while let Some(argument) = arguments.next() {
         let mut list = || arguments.next().unwrap_or_default();
         match argument.as_str() {
             "--vls" => vls = list().split(',').filter_map(|v| v.parse().ok()).collect(),
             "--effort" => efforts = list().split(',').map(str::to_owned).collect(),
             "--threads" => par = if list() == "1" { Par::Sequential } else { Par::Rayon },
+            "--seeds" => seeds = range(&list()),
+            "--engine" => engine = list().parse().unwrap_or(Engine::Weave),
+            "--means" => only_means = true,
             _ => specs.push(argument),
         }
     }
@@ -35,15 +40,77 @@ fn main() {
         "fabric"
     );
     for spec in &specs {
-        let Some(fabric) = fabric(spec) else {
-            eprintln!("{spec}: no such fabric");
-            continue;
+        let of_seed = seeds.iter().map(|seed| format!("{spec},seed={seed}"));
+        let all: Vec<String> = if seeds.is_empty() {
+            vec![spec.clone()]
+        } else {
+            of_seed.collect()
         };
+        let fabrics: Vec<(&String, Fabric)> = all.iter().filter_map(|spec| Some((spec, fabric(spec)?))).collect();
+        if fabrics.len() < all.len() {
+            eprintln!("{spec}: no such fabric");
+        }
         for &lanes in &vls {
             for effort in &efforts {
-                row(spec, &fabric, lanes, effort, par);
+                let rows = fabrics.iter().filter_map(|(name, fabric)| {
+                    let row = row(fabric, engine, lanes, effort, par)?;
+                    if !only_means {
+                        row.print(name, lanes, effort);
+                    }
+                    Some(row)
+                });
+                let rows: Vec<Row> = rows.collect();
+                if rows.len() > 1 {
+                    mean(&rows).print(&format!("mean of {}: {spec}", rows.len()), lanes, effort);
+                }
             }
         }
+    }
+}
+
+/// What is known of one routing.
+struct Row {
+    ms: f64,
+    cpu_ms: f64,
+    max_load: f64,
+    hops: f64,
+    lanes: u8,
+    errors: u64,
+}
+
+impl Row {
+    fn print(&self, name: &str, lanes: u8, effort: &str) {
+        println!(
+            "{name:44} {lanes} {effort:6} {:8.1} {:8.1} {:8} {:9.3} {:5} {:6} {:7}",
+            self.ms,
+            self.cpu_ms,
+            self.max_load,
+            self.hops,
+            self.lanes,
+            self.errors,
+            peak_rss_mb(),
+        );
+    }
+}
+
+fn mean(rows: &[Row]) -> Row {
+    let of = |f: fn(&Row) -> f64| rows.iter().map(f).sum::<f64>() / rows.len() as f64;
+    Row {
+        ms: of(|r| r.ms),
+        cpu_ms: of(|r| r.cpu_ms),
+        max_load: of(|r| r.max_load),
+        hops: of(|r| r.hops),
+        lanes: rows.iter().map(|r| r.lanes).max().unwrap_or(0),
+        errors: rows.iter().map(|r| r.errors).sum(),
+    }
+}
+
+/// `21-30`, or one number.
+fn range(text: &str) -> Vec<u64> {
+    let (from, to) = text.split_once('-').unwrap_or((text, text));
+    match (from.parse::<u64>(), to.parse::<u64>()) {
+        (Ok(from), Ok(to)) => (from..=to).collect(),
+        _ => Vec::new(),
     }
 }
 
@@ -73,13 +140,10 @@ fn number(fabric: &Fabric) -> Lids {
     lids
 }
 
-fn row(spec: &str, fabric: &Fabric, lanes: u8, effort: &str, par: Par) {
+fn row(fabric: &Fabric, engine: Engine, lanes: u8, effort: &str, par: Par) -> Option<Row> {
     let lids = number(fabric);
-    let Ok(level) = effort.parse::<Effort>() else {
-        return eprintln!("no effort {effort}");
-    };
     let weave = WeaveOptions {
-        effort: level,
+        effort: effort.parse::<Effort>().ok()?,
         ..WeaveOptions::default()
     };
     let options = Options {
@@ -88,9 +152,12 @@ fn row(spec: &str, fabric: &Fabric, lanes: u8, effort: &str, par: Par) {
         ..Options::default()
     };
     let (start, cpu) = (Instant::now(), cpu_ms());
-    let routed = match Engine::Weave.route(fabric, &lids, &options, Seed(0), par) {
+    let routed = match engine.route(fabric, &lids, &options, Seed(0), par) {
         Ok(routed) => routed,
-        Err(error) => return eprintln!("{error}"),
+        Err(error) => {
+            eprintln!("{error}");
+            return None;
+        }
     };
     let (took, cpu) = (start.elapsed(), cpu_ms() - cpu);
     let sl_to_vl = SlToVl::modulo(routed.lanes);
@@ -100,15 +167,14 @@ fn row(spec: &str, fabric: &Fabric, lanes: u8, effort: &str, par: Par) {
         ..JudgeOptions::default()
     };
     let verdict = verify(subject, &judge);
-    println!(
-        "{spec:44} {lanes} {effort:6} {:8.1} {cpu:8.1} {:8} {:9.3} {:5} {:6} {:7}",
-        took.as_secs_f64() * 1e3,
-        verdict.figures.load.max,
-        verdict.figures.hops_mean,
-        routed.lanes,
-        verdict.count(Severity::Error),
-        peak_rss_mb(),
-    );
+    Some(Row {
+        ms: took.as_secs_f64() * 1e3,
+        cpu_ms: cpu,
+        max_load: verdict.figures.load.max as f64,
+        hops: verdict.figures.hops_mean,
+        lanes: routed.lanes,
+        errors: verdict.count(Severity::Error),
+    })
 }
 
 /// Time this thread has had a processor: what counts on a machine that is busy with other things.

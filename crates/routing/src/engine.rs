@@ -152,7 +152,7 @@ impl Job<'_> {
                     Err(why) => Err(EngineError::NoFatTree { why }),
                 };
             }
-            Engine::FatTree => return one_lane(self.fat_tree()?),
+            Engine::FatTree => return self.fat_tree(),
             Engine::Sssp => return one_lane(self.spread()),
             Engine::Weave => return Ok(self.weave()),
             Engine::Dfsssp => return self.spread_on_lanes(),
@@ -184,8 +184,12 @@ impl Job<'_> {
     }
 
     /// Detects the tree and writes its tables.
-    fn fat_tree(&mut self) -> Result<Tables, EngineError> {
-        let tree = FatTree::detect(self.fabric, &self.options.fat_tree, self.par)?;
+    fn fat_tree(&mut self) -> Result<(Tables, ServiceLevels, u8), EngineError> {
+        let mut options = self.options.fat_tree.clone();
+        if options.hosts == HostLists::default() {
+            options.hosts.clone_from(&self.options.hosts);
+        }
+        let tree = FatTree::detect(self.fabric, &options, self.par)?;
         let shape = tree.shape();
         self.notes.push(Note::Tree { shape });
         if shape.level_links > 0 {
@@ -194,7 +198,18 @@ impl Job<'_> {
         }
         let mut tables = Tables::new(self.graph.switches(), self.lids.top());
         tree.fill(self.lids, &mut tables, self.par)?;
-        Ok(tables)
+        match (self.options.rebalance, self.options.previous.as_deref()) {
+            (Rebalance::Full, _) => tree.spread(self.lids, &mut tables)?,
+            (Rebalance::Minimal, Some(previous)) => tree.keep(self.lids, previous, &mut tables)?,
+            (Rebalance::Minimal, None) => {}
+        }
+        let lanes = weave::lanes_to_use(
+            self.fabric,
+            self.lids,
+            self.options.lanes.unwrap_or(WEAVE_LANES),
+            &mut self.notes,
+        );
+        Ok((tables, tree.service_levels(self.lids, lanes)?, lanes))
     }
 
     fn weave(&mut self) -> (Tables, ServiceLevels, u8) {
@@ -203,6 +218,7 @@ impl Job<'_> {
             graph: &self.graph,
             lids: self.lids,
             destinations: &self.destinations,
+            previous: self.options.previous.as_deref(),
         };
         let (lanes, options) = (self.options.lanes.unwrap_or(WEAVE_LANES), &self.options.weave);
         let woven = weave::weave(&input, lanes, options, self.par, &mut self.notes);
@@ -296,7 +312,7 @@ pub struct Options {
     pub port_order: Vec<PortOrder>,
     /// Of `minhop` only: what a hop by a port counts for (`hop_weights_file`). Default: 1 each.
     pub hop_weights: Vec<HopWeight>,
-    /// Of `ftree`, `sssp` and `dfsssp`.
+    /// Of `fat-tree`, `ftree`, `sssp` and `dfsssp`.
     pub hosts: HostLists,
     /// Of `fat-tree` only.
     pub fat_tree: FatTreeOptions,
@@ -305,7 +321,7 @@ pub struct Options {
     /// Of `ftree` only.
     pub ftree: FtreeOptions,
     /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): of each what suits it.
-    /// - `weave`: [`WEAVE_LANES`], since hosts must be able to ask for a service level to profit from more; never more
+    /// - `weave`, `fat-tree`: [`WEAVE_LANES`], since hosts must be able to ask for a service level to profit from more; never more
     ///   than the poorest link has.
     /// - `dfsssp`: [`DFSSSP_LANES`], what most hardware has; it uses no more than it needs, and refuses if they do not
     ///   suffice.

@@ -40,6 +40,11 @@ impl<T> Lists<T> {
         self.first.push(u32::try_from(self.items.len()).unwrap_or(u32::MAX));
     }
 
+    /// Number of lists.
+    pub fn len(&self) -> usize {
+        self.first.len() - 1
+    }
+
     /// Where list `i` starts in [`Self::items`].
     pub fn start(&self, i: usize) -> usize {
         self.first[i] as usize

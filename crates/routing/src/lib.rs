@@ -52,4 +52,4 @@ pub use note::{Note, RootSource};
 pub use ports::{HopWeight, PortOrder};
 pub use previous::carry_over;
 pub use updn::UpDnOptions;
-pub use weave::{Effort, WeaveOptions};
+pub use weave::{Effort, WeaveOptions, lanes_in_force};

@@ -124,6 +124,17 @@ pub enum Note {
         /// What the poorest link has; so many are used.
         have: u8,
     },
+    /// SLV-ROUTE-0122: tables in force were repaired.
+    Repaired {
+        /// LIDs of which only the entries without a way were routed again.
+        extended: usize,
+        /// LIDs that had to be routed again as a whole: their entries may not be sent in any order.
+        rerouted: usize,
+        /// Entries that changed.
+        entries: usize,
+    },
+    /// SLV-ROUTE-0123: tables in force could not be repaired; everything was routed again, on the same lanes.
+    NotRepaired,
     /// SLV-ROUTE-0131: what the largest part of the fabric looks like to `auto`.
     Recognised {
         /// What it looks like.
@@ -162,6 +173,8 @@ impl Note {
             Self::Tree { .. } => "SLV-ROUTE-0116",
             Self::LevelLinks { .. } => "SLV-ROUTE-0117",
             Self::FewerLanes { .. } => "SLV-ROUTE-0121",
+            Self::Repaired { .. } => "SLV-ROUTE-0122",
+            Self::NotRepaired => "SLV-ROUTE-0123",
             Self::Recognised { .. } => "SLV-ROUTE-0131",
             Self::Chosen { .. } => "SLV-ROUTE-0132",
             Self::Refused { .. } => "SLV-ROUTE-0133",
@@ -233,6 +246,19 @@ impl fmt::Display for Note {
                     "{wanted} lanes were asked for, some link has {have}; {have} are used"
                 )
             }
+            Self::Repaired {
+                extended,
+                rerouted,
+                entries,
+            } => write!(
+                f,
+                "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had \
+                 lost its own, {rerouted} were routed again as a whole"
+            ),
+            Self::NotRepaired => f.write_str(
+                "tables in force could not be repaired without a deadlock; everything was routed again, and \
+                 destinations stay on their lanes",
+            ),
             Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
             Self::Chosen { reason } => write!(f, "auto takes {}; {reason}", reason.engine().name()),
             Self::Refused { engine, why } => write!(f, "{} is not taken: {why}", engine.name()),

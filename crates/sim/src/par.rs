@@ -21,6 +21,14 @@ impl Par {
         }
     }
 
+    /// `(a(), b())`.
+    pub fn join<A: Send, B: Send>(self, a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+        match self {
+            Self::Sequential => (a(), b()),
+            Self::Rayon => rayon::join(a, b),
+        }
+    }
+
     /// Runs `f(index, item)` on each item.
     pub fn for_each_mut<T: Send>(self, items: &mut [T], f: impl Fn(usize, &mut T) + Sync + Send) {
         match self {
@@ -38,5 +46,8 @@ mod tests {
     fn both_ways_give_the_same() {
         let square = |i: usize| i * i;
         assert_eq!(Par::Sequential.map(1_000, square), Par::Rayon.map(1_000, square));
+        for par in [Par::Sequential, Par::Rayon] {
+            assert_eq!(par.join(|| 1, || "two"), (1, "two"));
+        }
     }
 }

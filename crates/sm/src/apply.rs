@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
+use selvedge_mad::AgentId;
 use selvedge_plan::{Installed, Op};
 use selvedge_types::PortState;
-use selvedge_wire::{Attribute, Datagram, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
+use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
 
 use crate::event::Event;
 use crate::inventory::{Inventory, settings};
 use crate::job::Outcome;
-use crate::smp;
+use crate::smp::{self, Smp};
 
 /// A Set on its way: position in the change set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ impl Apply {
     }
 
     /// The next Set of the current phase; `None` until its answers are in or everything is done.
-    pub fn next(&mut self, m_key: u64) -> Option<(SetId, u32, Datagram)> {
+    pub fn next(&mut self, m_key: u64) -> Option<(SetId, AgentId, Smp)> {
         let outcome = Arc::clone(&self.outcome);
         loop {
             let phase = outcome.changes.value().phases.get(self.phase)?;
@@ -102,9 +103,9 @@ impl Apply {
                 continue;
             }
             match self.build(op, m_key) {
-                Some(datagram) => {
+                Some(smp) => {
                     self.in_flight += 1;
-                    return Some((id, op.node().0, datagram));
+                    return Some((id, AgentId(op.node().0), smp));
                 }
                 None => self.failed += 1,
             }
@@ -124,7 +125,7 @@ impl Apply {
         }
     }
 
-    fn build(&self, op: &Op, m_key: u64) -> Option<Datagram> {
+    fn build(&self, op: &Op, m_key: u64) -> Option<Smp> {
         let agent = self.inventory.agents.get(op.node())?;
         Some(match op {
             Op::Lft { block, data, .. } => smp::set(&smp::lft(data), u32::from(*block), &agent.route, m_key),
@@ -199,7 +200,7 @@ impl Apply {
                 if let Some(switch) = self.fabric.switch_index(*node) {
                     self.installed.learn(switch, usize::from(*block), held.ports);
                 }
-                expect(held.ports == **want, || {
+                expect(held.ports == *want, || {
                     "the switch answers with another table".to_owned()
                 })
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, diff};
-use selvedge_mad::{AgentId, Ended, Exchange, ExchangeConfig};
+use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, LidRange, PortNum, PortState};
@@ -18,16 +18,17 @@ use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::ports::DeclinedByGuid;
+use crate::report;
+use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::view::{Role, View};
-use crate::{report, smp};
 
 /// A subnet manager.
 #[derive(Debug)]
 pub struct Sm {
     pub(crate) config: Config,
     pub(crate) judge: Arc<dyn Judge>,
-    pub(crate) exchange: Exchange<Token>,
+    pub(crate) exchange: Exchange<(Token, Smp)>,
     pub(crate) stage: Stage,
     pub(crate) view: View,
     /// What the last change was told of.
@@ -52,6 +53,8 @@ pub struct Sm {
     pub(crate) asked_before: u32,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
     pub(crate) unwatched: Vec<PortRef>,
+    /// What discovery asks next; empty between answers.
+    requests: Vec<Request>,
 }
 
 /// Plans dropped in a row before one is applied although the fabric has changed since: the next sweep mends that.
@@ -90,6 +93,7 @@ impl Sm {
             act_count: 0,
             asked_before: 0,
             unwatched: Vec::new(),
+            requests: Vec::new(),
         }
     }
 
@@ -113,13 +117,13 @@ impl Sm {
             Input::Start => self.start(out),
             Input::Received(datagram) => self.received(now, &datagram, out),
             Input::Returned(datagram) => {
-                if let Some(ended) = self.exchange.returned(&datagram) {
-                    self.ended(ended, out);
+                if let Some(failed) = self.exchange.returned(&datagram.mad) {
+                    self.ended(failed, None, out);
                 }
             }
             Input::Wake => {
-                while let Some(ended) = self.exchange.expired(now) {
-                    self.ended(ended, out);
+                while let Some(failed) = self.exchange.expired(now) {
+                    self.ended(failed, None, out);
                 }
                 self.timers(now);
             }
@@ -164,11 +168,11 @@ impl Sm {
         self.view.mads.received += 1;
         match datagram.mad.method() {
             Method::GetResp => {
-                while let Some(ended) = self.exchange.expired(now) {
-                    self.ended(ended, out);
+                while let Some(failed) = self.exchange.expired(now) {
+                    self.ended(failed, None, out);
                 }
-                if let Some(ended) = self.exchange.received(datagram) {
-                    self.ended(ended, out);
+                if let Some(asked) = self.exchange.received(&datagram.mad) {
+                    self.ended(asked, Some(&datagram.mad), out);
                 }
             }
             Method::Trap => self.trap(datagram, out),
@@ -185,23 +189,22 @@ impl Sm {
         }
     }
 
-    /// A request ended: the stage that asked takes it.
-    fn ended(&mut self, ended: Ended<Token>, out: &mut Vec<Output>) {
-        let answer = ended.answer.as_ref().ok().map(|d| &d.mad);
+    /// A request ended: the stage that asked takes it. Without an answer it has failed.
+    fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
-        match (ended.token, &mut self.stage) {
+        match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
-                let mut requests = Vec::new();
+                let mut requests = std::mem::take(&mut self.requests);
                 match answer {
                     Some(mad) => {
-                        if let Err(error) = discovery.answered(ask, mad, &mut requests, &mut events) {
+                        if let Err(error) = discovery.answered(ask, &smp.route, mad, &mut requests, &mut events) {
                             events.push(Event::BadDatagram { why: error.to_string() });
-                            discovery.failed(ask, &mut events);
+                            discovery.failed(ask, &smp.route, &mut events);
                         }
                     }
-                    None => discovery.failed(ask, &mut events),
+                    None => discovery.failed(ask, &smp.route, &mut events),
                 }
-                self.submit(&requests);
+                self.submit(requests);
             }
             (Token::Table { switch, block }, Stage::Reading { installed, .. }) => {
                 let held = answer
@@ -214,7 +217,7 @@ impl Sm {
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Light | Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
-                *changed |= crate::light::differs(ended.token, answer, self.inventory.as_deref());
+                *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
             }
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
             // The stage that asked is over.
@@ -234,17 +237,21 @@ impl Sm {
         out.extend(events.into_iter().map(Output::Event));
     }
 
-    pub(crate) fn submit(&mut self, requests: &[Request]) {
-        for request in requests {
-            let datagram = smp::get(
-                request.attribute,
-                request.modifier,
-                &request.route,
-                self.config.policy.m_key,
-            );
-            self.exchange
-                .submit(AgentId(request.agent), datagram, Token::Discover(request.ask));
+    /// Queues what discovery asks; the list is kept for the next time.
+    pub(crate) fn submit(&mut self, mut requests: Vec<Request>) {
+        let m_key = self.config.policy.m_key;
+        for Request {
+            agent,
+            ask,
+            attribute,
+            modifier,
+            route,
+        } in requests.drain(..)
+        {
+            let get = smp::get(attribute, modifier, &route, m_key);
+            self.exchange.submit(agent, (Token::Discover(ask), get));
         }
+        self.requests = requests;
     }
 
     fn timers(&mut self, now: Time) {
@@ -299,7 +306,7 @@ impl Sm {
         let mut requests = Vec::new();
         discovery.begin(&mut requests);
         self.stage = Stage::Discovering(Box::new(discovery));
-        self.submit(&requests);
+        self.submit(requests);
         out.push(Output::Event(Event::SweepStarted { reason }));
     }
 
@@ -373,7 +380,7 @@ impl Sm {
             let what = "its own node does not answer NodeInfo; is the port cabled and the driver loaded?".to_owned();
             return self.cut_off(what, now, out);
         };
-        let inventory = match Inventory::build(discovery.found, &discovery.links, (0, local)) {
+        let inventory = match Inventory::build(discovery.found, (0, local)) {
             Ok(inventory) => Arc::new(inventory),
             Err(error) => {
                 out.push(Output::Event(Event::BadDatagram { why: error.to_string() }));
@@ -413,24 +420,24 @@ impl Sm {
         };
         let m_key = self.config.policy.m_key;
         while self.exchange.open() < 4 * self.config.window {
-            let Some((id, agent, datagram)) = apply.next(m_key) else {
+            let Some((id, agent, set)) = apply.next(m_key) else {
                 break;
             };
-            self.exchange.submit(AgentId(agent), datagram, Token::Set(id));
+            self.exchange.submit(agent, (Token::Set(id), set));
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
     }
 
     fn pump(&mut self, now: Time, out: &mut Vec<Output>) {
-        while let Some(sent) = self.exchange.next_to_send(now) {
+        while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {
             match sent.datagram.mad.method() {
                 Method::Get => self.view.mads.gets += 1,
                 Method::Set => self.view.mads.sets += 1,
                 _ => self.view.mads.others += 1,
             }
             out.push(Output::Send {
-                datagram: sent.datagram,
+                datagram: *sent.datagram,
                 timeout: sent.timeout,
             });
         }

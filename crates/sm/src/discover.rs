@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use selvedge_mad::AgentId;
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
 use selvedge_wire::{
     Attribute, AttributeId, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo,
@@ -13,7 +14,7 @@ use selvedge_wire::{
 
 use crate::PortReason;
 use crate::event::Event;
-use crate::inventory::{Found, FoundLinks, FoundPort};
+use crate::inventory::{Found, FoundPort};
 
 /// What was asked of whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +23,6 @@ pub enum Ask {
     Node {
         /// The port from which the way goes on.
         from: Option<(usize, PortNum)>,
-        /// The way.
-        route: DirectedRoute,
     },
     /// NodeDescription of a node.
     Description(usize),
@@ -38,8 +37,8 @@ pub enum Ask {
 /// A request to make: to which agent, what.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// The agent: a found node, or one per unknown peer.
-    pub agent: u32,
+    /// The agent: a found node, or unknown.
+    pub agent: AgentId,
     /// What to remember.
     pub ask: Ask,
     /// The attribute.
@@ -50,20 +49,14 @@ pub struct Request {
     pub route: DirectedRoute,
 }
 
-/// Agents nobody knows yet are numbered from here.
-const UNKNOWN_AGENTS: u32 = 1 << 31;
-
 /// A walk in progress.
 #[derive(Debug)]
 pub struct Discovery {
     /// Nodes in order of discovery; the first is our own.
     pub found: Vec<Found>,
-    /// Cables, from both ends.
-    pub links: FoundLinks,
     by_guid: BTreeMap<Guid, usize>,
     /// GUIDs that were reported as duplicate.
     told: BTreeSet<Guid>,
-    probes: u32,
     /// Answers so far.
     pub answers: u64,
 }
@@ -73,17 +66,15 @@ impl Discovery {
     pub const fn new() -> Self {
         Self {
             found: Vec::new(),
-            links: BTreeMap::new(),
             by_guid: BTreeMap::new(),
             told: BTreeSet::new(),
-            probes: 0,
             answers: 0,
         }
     }
 
     /// The first request.
     pub fn begin(&mut self, out: &mut Vec<Request>) {
-        self.probe(None, DirectedRoute::LOCAL, out);
+        Self::probe(None, DirectedRoute::LOCAL, out);
     }
 
     /// The manager's own port, once found.
@@ -93,12 +84,10 @@ impl Discovery {
             .and_then(|f| PortNum::of_node(f.info.local_port, f.info.port_count))
     }
 
-    fn probe(&mut self, from: Option<(usize, PortNum)>, route: DirectedRoute, out: &mut Vec<Request>) {
-        self.probes += 1;
-        let agent = UNKNOWN_AGENTS | self.probes;
+    fn probe(from: Option<(usize, PortNum)>, route: DirectedRoute, out: &mut Vec<Request>) {
         out.push(Request {
-            agent,
-            ask: Ask::Node { from, route },
+            agent: AgentId::UNKNOWN,
+            ask: Ask::Node { from },
             attribute: NodeInfo::ID,
             modifier: 0,
             route,
@@ -112,9 +101,9 @@ impl Discovery {
             Ask::Switch(_) => (SwitchInfo::ID, found.route),
             Ask::Port(_, port) => (PortInfo::ID, found.ports[port.index()].route.unwrap_or(found.route)),
             Ask::PKeys(_, port) => (PKeyTable::ID, found.ports[port.index()].route.unwrap_or(found.route)),
-            Ask::Node { route, .. } => (NodeInfo::ID, route),
+            Ask::Node { .. } => (NodeInfo::ID, found.route),
         };
-        let agent = u32::try_from(node).unwrap_or(UNKNOWN_AGENTS);
+        let agent = u32::try_from(node).map_or(AgentId::UNKNOWN, AgentId);
         out.push(Request {
             agent,
             ask,
@@ -128,18 +117,19 @@ impl Discovery {
     pub fn answered(
         &mut self,
         ask: Ask,
+        route: &DirectedRoute,
         mad: &Mad,
         out: &mut Vec<Request>,
         events: &mut Vec<Event>,
     ) -> Result<(), DecodeError> {
         self.answers += 1;
         if mad.status().0 != 0 {
-            self.failed(ask, events);
+            self.failed(ask, route, events);
             return Ok(());
         }
         let data = mad.smp_data();
         match ask {
-            Ask::Node { from, route } => self.node(from, route, &NodeInfo::parse(data)?, out, events),
+            Ask::Node { from } => self.node(from, *route, &NodeInfo::parse(data)?, out, events),
             Ask::Description(node) => {
                 self.found[node].description = NodeDescription::parse(data)?.text().into_owned();
             }
@@ -155,12 +145,11 @@ impl Discovery {
     }
 
     /// Nobody answered, or with an error.
-    pub fn failed(&mut self, ask: Ask, events: &mut Vec<Event>) {
+    pub fn failed(&mut self, ask: Ask, route: &DirectedRoute, events: &mut Vec<Event>) {
         let what = match ask {
-            Ask::Node { from: None, .. } => "the local node".to_owned(),
+            Ask::Node { from: None } => "the local node".to_owned(),
             Ask::Node {
                 from: Some((node, port)),
-                route,
             } => {
                 self.found[node].ports[port.index()].trouble = Some(PortReason::PeerSilent);
                 format!("the node behind {}[{port}], route {route}", self.name(node))
@@ -182,6 +171,11 @@ impl Discovery {
             Ask::PKeys(node, port) => format!("P_KeyTable of {}[{port}]", self.name(node)),
         };
         events.push(Event::Silent { what });
+    }
+
+    /// The other end of a cable, as far as known.
+    pub fn peer(&self, (node, port): (usize, PortNum)) -> Option<(usize, PortNum)> {
+        self.found.get(node)?.ports.get(port.index())?.peer
     }
 
     fn name(&self, node: usize) -> String {
@@ -212,8 +206,8 @@ impl Discovery {
         };
         if let Some(from) = from {
             let to = (node, entered);
-            let clash = |end: &(usize, PortNum), other| self.links.get(end).is_some_and(|old| *old != other);
-            let (clash_from, clash_to) = (clash(&from, to), clash(&to, from));
+            let clash = |end, other| self.peer(end).is_some_and(|old| old != other);
+            let (clash_from, clash_to) = (clash(from, to), clash(to, from));
             if clash_from {
                 // Two answers through one port of a known node: it is that node that may be two.
                 self.may_be_two(from.0, None, events);
@@ -224,8 +218,9 @@ impl Discovery {
             if clash_from || clash_to || from == to {
                 return;
             }
-            self.links.insert(from, to);
-            self.links.insert(to, from);
+            for (end, other) in [(from, to), (to, from)] {
+                self.found[end.0].ports[end.1.index()].peer = Some(other);
+            }
         }
         if info.kind != NodeKind::Switch && self.found[node].ports[entered.index()].route.is_none() {
             let port = &mut self.found[node].ports[entered.index()];
@@ -313,7 +308,7 @@ impl Discovery {
         }
         slot.probed = true;
         match found.route.then(port) {
-            Some(route) => self.probe(Some((node, port)), route, out),
+            Some(route) => Self::probe(Some((node, port)), route, out),
             // 63 hops are the most a directed route can have: what lies behind cannot be asked.
             None => slot.trouble = Some(PortReason::PeerSilent),
         }

@@ -64,7 +64,7 @@ impl Sm {
         for (at, _) in others {
             let route = inventory.agents[at.node].route_to(at.port);
             let get = smp::get(AttributeId::SM_INFO, 0, route, m_key);
-            self.exchange.submit(AgentId(at.node.0), get, Token::OtherSm(at));
+            self.exchange.submit(AgentId(at.node.0), (Token::OtherSm(at), get));
         }
         self.stage = Stage::Electing {
             inventory,
@@ -162,7 +162,7 @@ impl Sm {
         self.next_poll = Some(now + self.config.poll_interval);
         if self.exchange.open() == 0 {
             let get = smp::get(AttributeId::SM_INFO, 0, &route, self.config.policy.m_key);
-            self.exchange.submit(agent, get, Token::Poll);
+            self.exchange.submit(agent, (Token::Poll, get));
         }
     }
 

@@ -42,6 +42,8 @@ pub struct FoundPort {
     pub pkeys: Vec<PKey>,
     /// Why its peer could not be taken into the fabric.
     pub trouble: Option<PortReason>,
+    /// The other end of its cable: position in the list of found nodes, and port.
+    pub peer: Option<(usize, PortNum)>,
     /// The peer is known or being asked.
     pub probed: bool,
 }
@@ -80,25 +82,27 @@ pub struct Inventory {
     pub local: PortRef,
 }
 
-/// A cable by positions in the list of found nodes.
-pub type FoundLinks = BTreeMap<(usize, PortNum), (usize, PortNum)>;
-
 impl Inventory {
     /// Freezes what was found. Incomplete nodes are left out.
-    pub fn build(mut found: Vec<Found>, links: &FoundLinks, local: (usize, PortNum)) -> Result<Self, BuildError> {
-        for (&(a, a_port), &(b, _)) in links {
-            if let Some(reason) = found[b].left_out {
-                found[a].ports[a_port.index()].trouble.get_or_insert(reason);
-            }
+    pub fn build(mut found: Vec<Found>, local: (usize, PortNum)) -> Result<Self, BuildError> {
+        let left_out: Vec<Option<PortReason>> = found.iter().map(|f| f.left_out).collect();
+        for port in found.iter_mut().flat_map(|f| &mut f.ports) {
+            let reason = port.peer.and_then(|(peer, _)| left_out[peer]);
+            port.trouble = port.trouble.or(reason);
         }
         let mut builder = FabricBuilder::new();
         let keys: Vec<Option<NodeKey>> = found
-            .iter()
+            .iter_mut()
             .map(|f| f.left_out.is_none().then(|| builder.add(node_of(f))))
             .collect();
-        for (&(a, a_port), &(b, b_port)) in links {
-            if let (Some(a), Some(b)) = (keys[a], keys[b]) {
-                builder.link((a, a_port), (b, b_port))?;
+        for (f, key) in found.iter().zip(&keys) {
+            for (port, num) in f.ports.iter().zip(0..) {
+                let ends = (*key, port.peer, PortNum::new(num));
+                if let (Some(key), Some((peer, peer_port)), Some(num)) = ends
+                    && let Some(peer) = keys[peer]
+                {
+                    builder.link((key, num), (peer, peer_port))?;
+                }
             }
         }
         let local_guid = found[local.0].info.node_guid;
@@ -137,9 +141,11 @@ fn agent_of(found: Found) -> Agent {
     }
 }
 
-fn node_of(found: &Found) -> Node {
+/// The node of a snapshot; what only the snapshot needs is moved there.
+fn node_of(found: &mut Found) -> Node {
     let info = &found.info;
-    let mut node = Node::new(info.kind, info.node_guid, info.port_count, found.description.clone());
+    let description = std::mem::take(&mut found.description);
+    let mut node = Node::new(info.kind, info.node_guid, info.port_count, description);
     node.system_guid = info.system_guid;
     node.vendor_id = info.vendor_id;
     node.device_id = info.device_id;
@@ -159,7 +165,7 @@ fn node_of(found: &Found) -> Node {
             port_state_change: switch.port_state_change,
         };
     }
-    for (i, seen) in found.ports.iter().enumerate() {
+    for (i, seen) in found.ports.iter_mut().enumerate() {
         let Some(num) = u8::try_from(i).ok().and_then(PortNum::new) else {
             continue;
         };
@@ -170,7 +176,7 @@ fn node_of(found: &Found) -> Node {
     node
 }
 
-fn port_of(seen: &FoundPort, node: &NodeInfo, num: PortNum) -> Port {
+fn port_of(seen: &mut FoundPort, node: &NodeInfo, num: PortNum) -> Port {
     let guid = match node.kind {
         NodeKind::Switch if num == PortNum::MANAGEMENT => node.port_guid,
         NodeKind::Switch => Guid::NONE,
@@ -191,7 +197,7 @@ fn port_of(seen: &FoundPort, node: &NodeInfo, num: PortNum) -> Port {
             rate: info.rate_active().unwrap_or_default(),
         },
         settings: settings(info),
-        pkeys: seen.pkeys.clone(),
+        pkeys: std::mem::take(&mut seen.pkeys),
         peer: None,
     }
 }

@@ -9,14 +9,14 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes,
 };
-use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, UpDnOptions};
+use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
-use crate::ports::DeclinedByGuid;
+use crate::ports::{DeclinedByGuid, Ports};
 use crate::{lid, ports};
 
 /// Decides whether a change set may be sent.
@@ -134,8 +134,17 @@ impl Job {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
+        let mut ports = None;
         for engine in &self.policy.engines {
-            match self.attempt(engine, (&lids, previous.clone()), par, &mut events) {
+            // What ports shall hold depends on no table: it is planned once, beside the first of them.
+            let (made, routed) = par.join(
+                || ports.is_none().then(|| self.plan_ports(&lids)),
+                || self.route(engine, &lids, previous.clone(), par),
+            );
+            ports = ports.or(made);
+            let Some(ports) = &ports else { continue };
+            events.extend(routed.iter().flat_map(choices));
+            match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => {
                     let count = outcome.changes.value().count();
                     let (sets, lft_blocks) = (count.total(), count.lft_blocks);
@@ -182,23 +191,22 @@ impl Job {
         }
     }
 
-    fn attempt(
-        &self,
-        name: &EngineName,
-        (lids, previous): (&Lids, Option<Arc<Tables>>),
-        par: Par,
-        events: &mut Vec<Event>,
-    ) -> Result<Outcome, String> {
-        let fabric = &self.inventory.fabric;
+    fn plan_ports(&self, lids: &Lids) -> Ports {
+        let inventory = &self.inventory;
+        Ports::plan(&inventory.fabric, &self.policy, lids, inventory.local, &self.declined)
+    }
+
+    fn route(&self, name: &EngineName, lids: &Lids, previous: Option<Arc<Tables>>, par: Par) -> Result<Routed, String> {
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
-        let routed = engine
-            .route(fabric, lids, &self.options(previous), Seed(0), par)
-            .map_err(|e| e.to_string())?;
-        let about_choice = |note: &&Note| matches!(note, Note::Recognised { .. } | Note::Chosen { .. });
-        let chosen = routed.notes.iter().filter(about_choice).map(ToString::to_string);
-        events.extend(chosen.map(|note| Event::EngineChosen { note }));
+        let options = self.options(previous);
+        engine
+            .route(&self.inventory.fabric, lids, &options, Seed(0), par)
+            .map_err(|e| e.to_string())
+    }
+
+    fn attempt(&self, routed: Routed, lids: &Lids, ports: &Ports, par: Par) -> Result<Outcome, String> {
+        let fabric = &self.inventory.fabric;
         let top = routed.tables.top();
-        let port_plan = ports::plan_ports(fabric, &self.policy, lids, self.inventory.local, &self.declined);
         let plan = Plan {
             generation: self.generation,
             engine: routed.engine,
@@ -207,8 +215,8 @@ impl Job {
             service_levels: routed.service_levels,
             sl_to_vl: SlToVl::modulo(routed.lanes),
             lanes: routed.lanes,
-            end_ports: ports::plan_end_ports(fabric, &port_plan),
-            ports: port_plan,
+            end_ports: ports.end_ports.clone(),
+            ports: ports.settings.clone(),
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
         let change_set = changes(fabric, &self.installed, &plan);
@@ -222,6 +230,13 @@ impl Job {
             verdict: Arc::new(accepted.verdict),
         })
     }
+}
+
+/// What `auto` saw and took, as events.
+fn choices(routed: &Routed) -> impl Iterator<Item = Event> + '_ {
+    let about_choice = |note: &&Note| matches!(note, Note::Recognised { .. } | Note::Chosen { .. });
+    let notes = routed.notes.iter().filter(about_choice).map(ToString::to_string);
+    notes.map(|note| Event::EngineChosen { note })
 }
 
 /// Why a plan is refused, and the path or cycle that shows it.

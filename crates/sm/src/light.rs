@@ -14,9 +14,6 @@ use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::PortReason;
 
-/// Knocks share agents of their own, out of the range of node indices.
-const KNOCKS: u32 = 3 << 30;
-
 impl Sm {
     /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
     pub(crate) fn begin_light_sweep(&mut self) {
@@ -36,10 +33,10 @@ impl Sm {
         let m_key = self.config.policy.m_key;
         let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
         let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
-        self.exchange.submit(AgentId(node.0), own, Token::Own);
+        self.exchange.submit(AgentId(node.0), (Token::Own, own));
         for &node in inventory.fabric.switches().iter() {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, &inventory.agents[node].route, m_key);
-            self.exchange.submit(AgentId(node.0), get, Token::Light);
+            self.exchange.submit(AgentId(node.0), (Token::Light, get));
         }
         for at in std::mem::take(&mut self.unwatched) {
             let get = smp::get(
@@ -48,17 +45,16 @@ impl Sm {
                 &inventory.agents[at.node].route,
                 m_key,
             );
-            self.exchange.submit(AgentId(at.node.0), get, Token::Unwatched);
+            self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
         }
         // Whatever state the port is in: it may have been set up before its peer fell silent.
         let silent = inventory.agents.iter().flat_map(|agent| {
             let silent = agent.troubles.iter().filter(|(_, why)| **why == PortReason::PeerSilent);
             silent.filter_map(|(port, _)| agent.route.then(*port))
         });
-        for (i, route) in silent.enumerate() {
+        for route in silent {
             let knock = smp::get(AttributeId::NODE_INFO, 0, &route, m_key);
-            let agent = AgentId(KNOCKS | u32::try_from(i).unwrap_or(0));
-            self.exchange.submit(agent, knock, Token::Knock);
+            self.exchange.submit(AgentId::UNKNOWN, (Token::Knock, knock));
         }
         self.stage = Stage::LightSweep { changed: false };
     }

@@ -11,8 +11,26 @@ use crate::apply::Declined;
 /// What agents would not take, by node GUID and port.
 pub type DeclinedByGuid = BTreeMap<(Guid, PortNum), Declined>;
 
+/// What every port shall hold.
+#[derive(Clone, Debug)]
+pub struct Ports {
+    /// PortInfo.
+    pub settings: BTreeMap<PortRef, PortSettings>,
+    /// P_Keys of end ports.
+    pub end_ports: BTreeMap<PortRef, EndPortPlan>,
+}
+
+impl Ports {
+    /// What `policy` says of them; `sm` is the manager's own port.
+    pub fn plan(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef, declined: &DeclinedByGuid) -> Self {
+        let settings = plan_ports(fabric, policy, lids, sm, declined);
+        let end_ports = plan_end_ports(fabric, &settings);
+        Self { settings, end_ports }
+    }
+}
+
 /// Settings of every port with a trained link whose peer is known, and of every switch's port 0.
-pub fn plan_ports(
+fn plan_ports(
     fabric: &Fabric,
     policy: &Policy,
     lids: &Lids,
@@ -20,7 +38,8 @@ pub fn plan_ports(
     declined: &DeclinedByGuid,
 ) -> BTreeMap<PortRef, PortSettings> {
     let sm_lid = lids.base(sm).unwrap_or(Lid::NONE);
-    let mut plan = BTreeMap::new();
+    // In order, so that the map is built in one go.
+    let mut plan = Vec::new();
     for (node, n) in fabric.nodes().iter_enumerated() {
         for (num, port) in n.all_ports() {
             let at = PortRef { node, port: num };
@@ -40,10 +59,10 @@ pub fn plan_ports(
             // What the agent would not take once is not asked for again: the plan says what can be had.
             let known = declined.get(&(n.guid, num));
             let futile = known.is_some_and(|d| d.wanted == settings && d.held == port.settings);
-            plan.insert(at, if futile { port.settings } else { settings });
+            plan.push((at, if futile { port.settings } else { settings }));
         }
     }
-    plan
+    plan.into_iter().collect()
 }
 
 fn end_port(settings: &mut PortSettings, policy: &Policy, sm_lid: Lid) {
@@ -94,7 +113,7 @@ fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
 }
 
 /// P_Key tables: the default partition, full membership, at index 0; whatever else the table holds stays.
-pub fn plan_end_ports(fabric: &Fabric, plan: &BTreeMap<PortRef, PortSettings>) -> BTreeMap<PortRef, EndPortPlan> {
+fn plan_end_ports(fabric: &Fabric, plan: &BTreeMap<PortRef, PortSettings>) -> BTreeMap<PortRef, EndPortPlan> {
     fabric
         .end_ports()
         .filter(|(at, _)| plan.contains_key(at))

@@ -48,7 +48,7 @@ impl Sm {
                     self.config.policy.m_key,
                 );
                 self.exchange
-                    .submit(AgentId(node.0), get, Token::Table { switch, block });
+                    .submit(AgentId(node.0), (Token::Table { switch, block }, get));
                 total += 1;
             }
         }

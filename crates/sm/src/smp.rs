@@ -3,28 +3,57 @@
 use selvedge_fabric::{PortSettings, SwitchSettings};
 use selvedge_types::{Lid, PKey, PortNum, PortState};
 use selvedge_wire::{
-    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Mad, Method, PKeyTable,
-    PortInfo, SwitchInfo, VlCount,
+    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Method, PKeyTable, PortInfo,
+    SmpData, SwitchInfo, VlCount,
 };
 
+/// A request by directed route, before it is written down as a datagram: most of them wait for their turn.
+#[derive(Clone, Debug)]
+pub struct Smp {
+    method: Method,
+    attribute: AttributeId,
+    modifier: u32,
+    /// The way.
+    pub route: DirectedRoute,
+    m_key: u64,
+    /// What a Set writes.
+    data: Option<Box<SmpData>>,
+}
+
+impl Smp {
+    /// Writes the datagram over whatever was there; its transaction id is the sender's to fill in.
+    pub fn write(&self, place: &mut Datagram) {
+        place.address = Address::DIRECTED;
+        let mad = &mut place.mad;
+        mad.write_directed(self.method, self.attribute, self.modifier, &self.route);
+        mad.set_m_key(self.m_key);
+        if let Some(data) = &self.data {
+            mad.set_smp_data(data);
+        }
+    }
+}
+
 /// A Get along `route`.
-pub fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute, m_key: u64) -> Datagram {
-    let mut mad = Mad::directed(Method::Get, attribute, modifier, route);
-    mad.set_m_key(m_key);
-    Datagram {
-        address: Address::DIRECTED,
-        mad,
+pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute, m_key: u64) -> Smp {
+    Smp {
+        method: Method::Get,
+        attribute,
+        modifier,
+        route: *route,
+        m_key,
+        data: None,
     }
 }
 
 /// A Set along `route`.
-pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute, m_key: u64) -> Datagram {
-    let mut mad = Mad::directed(Method::Set, A::ID, modifier, route);
-    mad.set_m_key(m_key);
-    mad.set_smp_data(&value.emit());
-    Datagram {
-        address: Address::DIRECTED,
-        mad,
+pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute, m_key: u64) -> Smp {
+    Smp {
+        method: Method::Set,
+        attribute: A::ID,
+        modifier,
+        route: *route,
+        m_key,
+        data: Some(Box::new(value.emit())),
     }
 }
 

@@ -1,17 +1,17 @@
 //! Requests that wait for their answer: what the kernel's umad layer keeps on real hardware.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
 /// Requests by transaction id, each with a deadline.
-///
-/// Deadlines of answered requests stay in the heap until they come to its top, so it is bounded by the requests of
-/// one time-out period.
 pub(crate) struct Outstanding<T> {
-    /// Boxed: a tree moves its values about, and a request is 270 bytes.
-    waiting: BTreeMap<u64, (u64, Box<T>)>,
-    deadlines: BinaryHeap<Reverse<(Instant, u64, u64)>>,
+    /// Number and place of each.
+    waiting: BTreeMap<u64, (u64, usize)>,
+    /// Places are used again: a tree that held the requests would move them about.
+    places: Vec<Option<T>>,
+    free: Vec<usize>,
+    /// Deadline, number and id, earliest first. Those of answered requests stay until they come to the front.
+    deadlines: VecDeque<(Instant, u64, u64)>,
     sequence: u64,
 }
 
@@ -19,7 +19,9 @@ impl<T> Default for Outstanding<T> {
     fn default() -> Self {
         Self {
             waiting: BTreeMap::new(),
-            deadlines: BinaryHeap::new(),
+            places: Vec::new(),
+            free: Vec::new(),
+            deadlines: VecDeque::new(),
             sequence: 0,
         }
     }
@@ -28,14 +30,31 @@ impl<T> Default for Outstanding<T> {
 impl<T> Outstanding<T> {
     /// Adds a request; an older one with the same id is forgotten.
     pub(crate) fn insert(&mut self, transaction: u64, deadline: Instant, request: T) {
+        self.take(transaction);
         self.sequence += 1;
-        self.waiting.insert(transaction, (self.sequence, Box::new(request)));
-        self.deadlines.push(Reverse((deadline, self.sequence, transaction)));
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        });
+        self.waiting.insert(transaction, (self.sequence, place));
+        // Nearly always the latest so far, because nearly all have the same time-out.
+        let behind = self
+            .deadlines
+            .iter()
+            .rev()
+            .take_while(|(at, ..)| *at > deadline)
+            .count();
+        let at = self.deadlines.len() - behind;
+        self.deadlines.insert(at, (deadline, self.sequence, transaction));
+        self.places[place] = Some(request);
+        self.next_deadline();
     }
 
     /// Removes and returns the request that `transaction` answers.
     pub(crate) fn take(&mut self, transaction: u64) -> Option<T> {
-        self.waiting.remove(&transaction).map(|(_, request)| *request)
+        let (_, place) = self.waiting.remove(&transaction)?;
+        self.free.push(place);
+        self.places[place].take()
     }
 
     /// Removes and returns one request whose deadline has passed.
@@ -43,16 +62,16 @@ impl<T> Outstanding<T> {
         if self.next_deadline()? > now {
             return None;
         }
-        let Reverse((_, _, transaction)) = self.deadlines.pop()?;
+        let (_, _, transaction) = self.deadlines.pop_front()?;
         self.take(transaction)
     }
 
     /// The earliest deadline.
     pub(crate) fn next_deadline(&mut self) -> Option<Instant> {
-        while let Some(&Reverse((deadline, sequence, transaction))) = self.deadlines.peek() {
+        while let Some(&(deadline, sequence, transaction)) = self.deadlines.front() {
             match self.waiting.get(&transaction) {
                 Some(&(current, _)) if current == sequence => return Some(deadline),
-                _ => self.deadlines.pop(),
+                _ => self.deadlines.pop_front(),
             };
         }
         None
@@ -60,7 +79,15 @@ impl<T> Outstanding<T> {
 
     /// Forgets every request that `keep` refuses.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
-        self.waiting.retain(|_, (_, request)| keep(request));
+        let (places, free) = (&mut self.places, &mut self.free);
+        self.waiting.retain(|_, &mut (_, place)| {
+            let kept = places[place].as_ref().is_some_and(&mut keep);
+            if !kept {
+                places[place] = None;
+                free.push(place);
+            }
+            kept
+        });
     }
 }
 

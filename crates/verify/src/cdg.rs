@@ -1,4 +1,4 @@
-//! Channel dependencies, and cycles among them.
+//! Channel dependencies as a graph.
 //!
 //! A vertex is a channel on a lane. Its dependencies are bits: one per (slot, egress port) of the switch that the
 //! channel enters. Three sets of bits tell hosts' traffic from that of agents and of switches among themselves.
@@ -21,8 +21,6 @@ pub struct Dependencies {
 
 /// Number of a vertex: lane × channels + channel.
 pub type Vertex = usize;
-
-const TRAFFIC: [Traffic; 3] = [Traffic::Hosts, Traffic::Agents, Traffic::Switches];
 
 impl Dependencies {
     /// No dependency yet. A lane map that is the same everywhere keeps a route on one lane: then the lane of the next
@@ -70,18 +68,22 @@ impl Dependencies {
         self.bits[traffic as usize][row + bit / 64] |= 1 << (bit % 64);
     }
 
+    /// Notes that a channel on a lane depends on the channels out of all ports of `ports` that are among `of`, as
+    /// bits, on the same lane. Only for a lane map that is the same everywhere.
+    #[inline]
+    pub fn add_ports(&mut self, traffic: Traffic, (lane, channel): (usize, usize), ports: &[u64], of: &[u64]) {
+        let row = self.row(lane, channel);
+        let bits = &mut self.bits[traffic as usize][row..row + self.words];
+        for ((bits, ports), of) in bits.iter_mut().zip(ports).zip(of) {
+            *bits |= ports & of;
+        }
+    }
+
     /// Adds the dependencies of another part.
     pub fn merge(&mut self, other: &Self) {
         for (bits, more) in self.bits.iter_mut().zip(&other.bits) {
             bits.iter_mut().zip(more).for_each(|(bits, more)| *bits |= more);
         }
-    }
-
-    /// True if the set of this traffic adds no bit to those before it.
-    fn adds_nothing(&self, traffic: Traffic) -> bool {
-        let before = &self.bits[..traffic as usize];
-        let known = |i: usize| before.iter().fold(0, |known, bits| known | bits[i]);
-        (0..self.bits[0].len()).all(|i| self.bits[traffic as usize][i] & !known(i) == 0)
     }
 }
 
@@ -103,7 +105,8 @@ impl<'a> DependencyGraph<'a> {
         }
     }
 
-    fn vertices(self) -> usize {
+    /// Number of vertices, those without a dependency included.
+    pub const fn vertices(self) -> usize {
         self.dependencies.lanes * self.dependencies.channels
     }
 
@@ -112,25 +115,16 @@ impl<'a> DependencyGraph<'a> {
         (vertex / self.dependencies.channels, vertex % self.dependencies.channels)
     }
 
-    /// Calls `f` with every vertex that `vertex` depends on.
-    fn for_each_next(self, vertex: Vertex, mut f: impl FnMut(Vertex)) {
-        let d = self.dependencies;
+    /// Every vertex that `vertex` depends on, by lane, then egress port.
+    pub fn next(self, vertex: Vertex) -> Next<'a> {
         let (lane, channel) = self.parts(vertex);
-        let switch = self.ground.channels[channel].dst as usize;
-        let row = vertex * d.words;
-        for word in 0..d.words {
-            let mut bits = d.bits[..=self.upto as usize]
-                .iter()
-                .fold(0, |all, bits| all | bits[row + word]);
-            while bits != 0 {
-                let bit = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let next_lane = if d.slots == 1 { lane } else { bit / d.stride };
-                let egress = u8::try_from(bit % d.stride).unwrap_or(u8::MAX);
-                if let Some(next) = self.ground.exit(switch, egress).as_channel() {
-                    f(next_lane * d.channels + next);
-                }
-            }
+        Next {
+            graph: self,
+            lane,
+            switch: self.ground.channels[channel].dst as usize,
+            row: vertex * self.dependencies.words,
+            word: 0,
+            bits: 0,
         }
     }
 
@@ -139,121 +133,60 @@ impl<'a> DependencyGraph<'a> {
         let mut sizes = vec![(0, 0); self.dependencies.lanes];
         let mut used = vec![false; self.vertices()];
         for vertex in 0..self.vertices() {
-            self.for_each_next(vertex, |next| {
+            let lane = self.parts(vertex).0;
+            for next in self.next(vertex) {
                 used[vertex] = true;
                 used[next] = true;
-                sizes[self.parts(vertex).0].1 += 1;
-            });
+                sizes[lane].1 += 1;
+            }
         }
         for (vertex, _) in used.iter().enumerate().filter(|(_, used)| **used) {
             sizes[self.parts(vertex).0].0 += 1;
         }
         sizes
     }
-
-    /// A short cycle, if there is any (Kahn 1962: what cannot be sorted is on a cycle, or behind one).
-    pub fn cycle(self) -> Option<Vec<Vertex>> {
-        let mut waiting = vec![0_u32; self.vertices()];
-        for vertex in 0..self.vertices() {
-            self.for_each_next(vertex, |next| waiting[next] += 1);
-        }
-        let mut order: Vec<Vertex> = (0..self.vertices()).filter(|&v| waiting[v] == 0).collect();
-        let mut done = 0;
-        while let Some(&vertex) = order.get(done) {
-            done += 1;
-            self.for_each_next(vertex, |next| {
-                waiting[next] -= 1;
-                if waiting[next] == 0 {
-                    order.push(next);
-                }
-            });
-        }
-        if order.len() == self.vertices() {
-            return None;
-        }
-        let left: Vec<bool> = waiting.iter().map(|&n| n > 0).collect();
-        self.any_cycle(&left).map(|cycle| self.shortened(&left, cycle))
-    }
-
-    /// Depth first among the vertices left over, until one on the path is met again.
-    fn any_cycle(self, left: &[bool]) -> Option<Vec<Vertex>> {
-        let mut position = vec![usize::MAX; left.len()];
-        let mut finished = vec![false; left.len()];
-        for first in (0..left.len()).filter(|&v| left[v]) {
-            if finished[first] {
-                continue;
-            }
-            let mut path = vec![(first, self.next_of(first, left))];
-            position[first] = 0;
-            while let Some((vertex, open)) = path.last_mut() {
-                let Some(next) = open.pop() else {
-                    finished[*vertex] = true;
-                    position[*vertex] = usize::MAX;
-                    path.pop();
-                    continue;
-                };
-                if position[next] != usize::MAX {
-                    return Some(path[position[next]..].iter().map(|(v, _)| *v).collect());
-                }
-                if !finished[next] {
-                    position[next] = path.len();
-                    path.push((next, self.next_of(next, left)));
-                }
-            }
-        }
-        None
-    }
-
-    fn next_of(self, vertex: Vertex, left: &[bool]) -> Vec<Vertex> {
-        let mut next = Vec::new();
-        self.for_each_next(vertex, |v| {
-            if left[v] {
-                next.push(v);
-            }
-        });
-        next
-    }
-
-    /// The shortest cycle through one of the first vertices of `cycle`: people read it.
-    fn shortened(self, left: &[bool], cycle: Vec<Vertex>) -> Vec<Vertex> {
-        const TRIES: usize = 16;
-        let found = cycle.iter().take(TRIES).filter_map(|&v| self.shortest_through(v, left));
-        found.min_by_key(Vec::len).unwrap_or(cycle)
-    }
-
-    fn shortest_through(self, start: Vertex, left: &[bool]) -> Option<Vec<Vertex>> {
-        let mut from = vec![usize::MAX; left.len()];
-        let mut open = vec![start];
-        let mut done = 0;
-        while let Some(&vertex) = open.get(done) {
-            done += 1;
-            for next in self.next_of(vertex, left) {
-                if next == start {
-                    let mut back = vec![vertex];
-                    while *back.last()? != start {
-                        back.push(from[*back.last()?]);
-                    }
-                    back.reverse();
-                    return Some(back);
-                }
-                if from[next] == usize::MAX {
-                    from[next] = vertex;
-                    open.push(next);
-                }
-            }
-        }
-        None
-    }
 }
 
-/// The first traffic with which a cycle appears, for each that has one of its own: later graphs contain the earlier
-/// ones, so once there is a cycle nothing more is learnt from them.
-pub fn first_cycle(ground: &Ground<'_>, dependencies: &Dependencies) -> Option<(Traffic, Vec<Vertex>)> {
-    TRAFFIC
-        .into_iter()
-        .filter(|&traffic| traffic == Traffic::Hosts || !dependencies.adds_nothing(traffic))
-        .find_map(|traffic| {
-            let graph = DependencyGraph::new(ground, dependencies, traffic);
-            graph.cycle().map(|cycle| (traffic, cycle))
-        })
+/// See [`DependencyGraph::next`].
+pub struct Next<'a> {
+    graph: DependencyGraph<'a>,
+    lane: usize,
+    /// The switch that the channel enters.
+    switch: usize,
+    row: usize,
+    /// Words taken out so far.
+    word: usize,
+    /// What is left of the last of them.
+    bits: u64,
+}
+
+impl Iterator for Next<'_> {
+    type Item = Vertex;
+
+    #[inline]
+    fn next(&mut self) -> Option<Vertex> {
+        let d = self.graph.dependencies;
+        loop {
+            while self.bits == 0 {
+                if self.word == d.words {
+                    return None;
+                }
+                let upto = self.graph.upto as usize;
+                let cell = self.row + self.word;
+                self.bits = d.bits[..=upto].iter().fold(0, |all, bits| all | bits[cell]);
+                self.word += 1;
+            }
+            let bit = (self.word - 1) * 64 + self.bits.trailing_zeros() as usize;
+            self.bits &= self.bits - 1;
+            let (lane, egress) = if d.slots == 1 {
+                (self.lane, bit)
+            } else {
+                (bit / d.stride, bit % d.stride)
+            };
+            let egress = u8::try_from(egress).unwrap_or(u8::MAX);
+            if let Some(channel) = self.graph.ground.exit(self.switch, egress).as_channel() {
+                return Some(lane * d.channels + channel);
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cdg::{Dependencies, DependencyGraph};
 use crate::finding::Traffic;
 use crate::ground::Ground;
-use crate::tally::Tally;
+use crate::tally::{Ends, Tally};
 
 /// What the judge measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -24,9 +24,10 @@ pub struct Figures {
     pub host_pairs: u64,
     /// Those of them whose packets to the base LID arrive.
     pub host_pairs_reached: u64,
-    /// Reached host pairs by the number of links between switches on their way; `[0]`: on one switch.
+    /// Reached host pairs by the number of links between switches on their way; `[0]`: on one switch. Empty if a
+    /// proof was mended: see [`crate::standing`].
     pub hops: Vec<u64>,
-    /// Most links between switches on a way.
+    /// Most links between switches on a way; 0 if that is not known.
     pub hops_max: u64,
     /// Mean links between switches, over reached host pairs that are not on one switch.
     pub hops_mean: f64,
@@ -104,8 +105,42 @@ const fn ordered_pairs(n: u64) -> u64 {
     n * n.saturating_sub(1)
 }
 
+/// What was measured, however.
+pub struct Measured {
+    /// Where packets end.
+    pub ends: Ends,
+    /// Host pairs by number of links, if that was counted.
+    pub hops: Option<Vec<u64>>,
+    /// See [`Figures::hops_mean`].
+    pub hops_mean: f64,
+    /// All lanes together.
+    pub load: Load,
+    /// Lanes in use.
+    pub lanes: Vec<LaneFigures>,
+}
+
 /// Counts what the passes found.
 pub fn figures(ground: &Ground<'_>, tally: &Tally) -> Figures {
+    let far: u64 = tally.hops.iter().skip(1).sum();
+    let steps: u64 = tally.hops.iter().zip(0..).map(|(pairs, links)| pairs * links).sum();
+    let channels = ground.channels.len();
+    let total = (0..channels).map(|c| {
+        (0..tally.dependencies.lanes())
+            .map(|l| tally.loads[l * channels + c])
+            .sum()
+    });
+    let measured = Measured {
+        ends: tally.ends,
+        hops: Some(tally.hops.clone()),
+        hops_mean: if far == 0 { 0.0 } else { steps as f64 / far as f64 },
+        load: Load::of(total),
+        lanes: lanes(ground, &tally.dependencies, &tally.loads),
+    };
+    assemble(ground, measured)
+}
+
+/// Figures of what was measured.
+pub fn assemble(ground: &Ground<'_>, measured: Measured) -> Figures {
     let lids = ground.subject.lids;
     let mut hosts_of = vec![0_u64; ground.parts];
     for host in &ground.hosts {
@@ -119,20 +154,13 @@ pub fn figures(ground: &Ground<'_>, tally: &Tally) -> Figures {
         .iter()
         .map(|&(a, b)| u64::from(lids_of(a) > 0) + u64::from(lids_of(b) > 0));
     let direct: u64 = direct.sum();
-    let mut hops = tally.hops.clone();
-    if direct > 0 {
+    let mut hops = measured.hops;
+    if let Some(hops) = hops.as_mut().filter(|_| direct > 0) {
         hops.resize(hops.len().max(1), 0);
         hops[0] += direct;
     }
-    let far: u64 = hops.iter().skip(1).sum();
-    let steps: u64 = hops.iter().zip(0..).map(|(pairs, links)| pairs * links).sum();
-    let channels = ground.channels.len();
-    let total = (0..channels).map(|c| {
-        (0..tally.dependencies.lanes())
-            .map(|l| tally.loads[l * channels + c])
-            .sum()
-    });
-    let ends = &tally.ends;
+    let hops = hops.unwrap_or_default();
+    let ends = &measured.ends;
     Figures {
         switches: ground.switches as u64,
         host_ports: (ground.hosts.len() + 2 * ground.back_to_back.len()) as u64,
@@ -149,11 +177,11 @@ pub fn figures(ground: &Ground<'_>, tally: &Tally) -> Figures {
         host_pairs: hosts_of.iter().map(|&n| ordered_pairs(n)).sum::<u64>() + 2 * ground.back_to_back.len() as u64,
         host_pairs_reached: ends.host_pairs + direct,
         hops_max: hops.len().saturating_sub(1) as u64,
-        hops_mean: if far == 0 { 0.0 } else { steps as f64 / far as f64 },
+        hops_mean: measured.hops_mean,
         hops,
-        channels: channels as u64,
-        load: Load::of(total),
-        lanes: lanes(ground, &tally.dependencies, &tally.loads),
+        channels: ground.channels.len() as u64,
+        load: measured.load,
+        lanes: measured.lanes,
     }
 }
 

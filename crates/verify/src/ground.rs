@@ -1,11 +1,10 @@
 //! The fabric as flat arrays: what each switch port leads to, the channels, the hosts, the parts.
 
-use std::collections::BTreeMap;
-
-use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
+use selvedge_fabric::{NodeIdx, PortRef, PortSettings, SwitchIdx};
 use selvedge_plan::NO_PATH;
 use selvedge_types::{Idx, Lid, PortNum};
 
+use crate::by_port::ByPort;
 use crate::finding::Cause;
 use crate::subject::Subject;
 
@@ -144,7 +143,10 @@ pub struct Ground<'a> {
     lanes: Vec<u8>,
     /// LinearFDBTop of each switch.
     tops: Vec<Lid>,
-    host_index: BTreeMap<PortRef, u32>,
+    /// Position in `hosts`; `u32::MAX`: none.
+    host_index: ByPort<u32>,
+    /// Planned settings.
+    planned: ByPort<Option<&'a PortSettings>>,
 }
 
 impl<'a> Ground<'a> {
@@ -172,7 +174,8 @@ impl<'a> Ground<'a> {
             back_to_back: Vec::new(),
             lanes: vec![0; switches * stride],
             tops: tops(&subject),
-            host_index: BTreeMap::new(),
+            host_index: ByPort::filled(fabric, u32::MAX),
+            planned: planned(&subject),
         };
         for (switch, &node) in fabric.switches().iter_enumerated() {
             ground.hosts_from.push(index(ground.hosts.len()));
@@ -181,7 +184,9 @@ impl<'a> Ground<'a> {
             ground.host_count.push(index(ground.hosts.len()) - first);
         }
         ground.hosts_from.push(index(ground.hosts.len()));
-        ground.host_index = (0..).zip(&ground.hosts).map(|(i, host)| (host.at, i)).collect();
+        for (host, index) in ground.hosts.iter().zip(0..) {
+            ground.host_index.set(host.at, index);
+        }
         ground.find_back_to_back();
         ground.find_parts();
         ground
@@ -223,8 +228,8 @@ impl<'a> Ground<'a> {
     /// what it has: at least VL0.
     fn lanes_of(&self, at: PortRef, peer: PortRef) -> u8 {
         use selvedge_fabric::PortCapability as Cap;
-        if let Some(ports) = self.subject.ports {
-            return ports.get(&at).map_or(1, |s| Cap::lanes_of_code(s.oper_vls));
+        if self.subject.ports.is_some() {
+            return self.planned(at).map_or(1, |s| Cap::lanes_of_code(s.oper_vls));
         }
         let capable = |at| {
             let port = self.subject.fabric.port(at);
@@ -317,13 +322,19 @@ impl<'a> Ground<'a> {
 
     /// Who owns a LID, given the port that has it.
     pub fn owner(&self, at: PortRef) -> Owner {
-        if let Some(&host) = self.host_index.get(&at) {
+        if let Some(host) = self.host_index.get(at).filter(|&host| host != u32::MAX) {
             return Owner::Host(host);
         }
         match self.subject.fabric.switch_index(at.node) {
             Some(switch) if at.port == PortNum::MANAGEMENT => Owner::Switch(switch.0),
             _ => Owner::Dead,
         }
+    }
+
+    /// Planned settings of a port of the fabric, if there are any.
+    #[inline]
+    pub fn planned(&self, at: PortRef) -> Option<&'a PortSettings> {
+        self.planned.get(at).flatten()
     }
 
     /// The node of a switch.
@@ -343,6 +354,14 @@ impl<'a> Ground<'a> {
     pub fn hosts_of(&self, switch: usize) -> std::ops::Range<usize> {
         self.hosts_from[switch] as usize..self.hosts_from[switch + 1] as usize
     }
+}
+
+fn planned<'a>(subject: &Subject<'a>) -> ByPort<Option<&'a PortSettings>> {
+    let mut planned = ByPort::filled(subject.fabric, None);
+    for (&at, settings) in subject.ports.into_iter().flatten() {
+        planned.set(at, Some(settings));
+    }
+    planned
 }
 
 fn tops(subject: &Subject<'_>) -> Vec<Lid> {

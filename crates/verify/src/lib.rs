@@ -22,10 +22,14 @@
 //!
 //! # Cost
 //! O(switches) per destination and O(channels + dependencies) at the end: 972 switches with 6,804 LIDs are 6.6 million
-//! table look-ups; `cargo run --release -p selvedge-verify --example judge_speed` says what that takes.
+//! table look-ups; `cargo run --release -p selvedge-verify --example judge_speed` says what that takes. A proof that is
+//! kept costs what changes: see [`standing`].
 
+mod by_port;
 mod cdg;
 mod contention;
+mod cycle;
+pub mod disjoint;
 mod figures;
 mod finding;
 mod ground;
@@ -33,9 +37,12 @@ mod judged;
 mod kind;
 mod lids;
 mod parts;
+pub mod phases;
+mod quick;
 mod reach;
 mod settings;
 mod sl_vl;
+pub mod standing;
 mod subject;
 mod tally;
 mod text;
@@ -46,7 +53,7 @@ mod witness;
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
-pub use judged::{JudgeOptions, Judged, Refusal, judge};
+pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge};
 pub use kind::{Kind, UnknownKind};
 pub use subject::Subject;
 pub use verdict::{Total, Verdict, verify};

@@ -11,6 +11,8 @@ use selvedge_types::{Lid, Sl, Vl};
 use crate::cdg::Dependencies;
 use crate::finding::{Sources, Traffic};
 use crate::ground::{Exit, Ground, Owner, Way};
+use crate::judged::{JudgeOptions, Senders};
+use crate::quick::Ways;
 use crate::sl_vl::{LaneMap, LaneRule, level};
 use crate::tally::{Ends, Loss, Losses, Tally, What};
 
@@ -23,48 +25,91 @@ const CHUNK_BYTES_MAX: usize = 1 << 29;
 
 /// A LID that packets are sent to.
 #[derive(Clone, Copy, Debug)]
-struct Destination {
-    lid: Lid,
-    owner: Owner,
+pub struct Destination {
+    /// The LID.
+    pub lid: Lid,
+    /// Whose it is.
+    pub owner: Owner,
     /// The first LID of its port: loads and hop counts are taken from one LID per port.
-    is_base: bool,
+    pub is_base: bool,
 }
 
-/// Follows every LID from every source.
-pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, keep: usize, par: Par) -> Tally {
-    let destinations: Vec<Destination> = ground
-        .subject
-        .lids
-        .by_lid()
-        .map(|(lid, at)| Destination {
-            lid,
-            owner: ground.owner(at),
-            is_base: ground.subject.lids.base(at) == Some(lid),
-        })
-        .collect();
-    let size = Dependencies::new(ground, lanes).bytes().max(1);
-    let chunks = match par {
-        Par::Sequential => 1,
-        Par::Rayon => CHUNKS.min(CHUNK_BYTES_MAX / size).max(1),
+/// All LIDs in use, ascending.
+pub fn destinations(ground: &Ground<'_>) -> impl Iterator<Item = Destination> {
+    ground.subject.lids.by_lid().map(|(lid, at)| Destination {
+        lid,
+        owner: ground.owner(at),
+        // The LIDs of a port follow each other.
+        is_base: ground.subject.lids.owner(Lid(lid.0.saturating_sub(1))) != Some(at),
+    })
+}
+
+/// Follows every LID from every sender: those whose packets arrive quickly, the others thoroughly.
+pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, senders: Senders, options: &JudgeOptions) -> Tally {
+    let par = options.par;
+    let Some(ways) = Ways::new(ground, lanes, senders) else {
+        let all: Vec<_> = destinations(ground).collect();
+        return follow_thoroughly(ground, lanes, senders, options, &all);
     };
-    let length = destinations.len().div_ceil(chunks).max(1);
+    let (mut quick, mut left) = (Vec::new(), Vec::new());
+    for to in destinations(ground) {
+        match ways.lane(lanes, to) {
+            Some(lane) => quick.push((lane, to)),
+            None => left.push(to),
+        }
+    }
+    quick.sort_by_key(|&(lane, to)| (lane, to.lid));
+    let length = quick.len().div_ceil(chunks(par, CHUNKS)).max(1);
+    let found = par.map(quick.len().div_ceil(length), |chunk| {
+        ways.follow(&quick[chunk * length..quick.len().min((chunk + 1) * length)])
+    });
+    left.extend(found.iter().flat_map(|found| &found.left));
+    left.sort_by_key(|to| to.lid);
+    let mut tally = follow_thoroughly(ground, lanes, senders, options, &left);
+    for found in &found {
+        ways.add_to(&mut tally, found);
+    }
+    tally
+}
+
+/// Follows these LIDs from every sender, ready for anything.
+pub fn follow_thoroughly(
+    ground: &Ground<'_>,
+    lanes: &LaneMap,
+    senders: Senders,
+    options: &JudgeOptions,
+    destinations: &[Destination],
+) -> Tally {
+    let (par, keep) = (options.par, options.kept());
+    let size = Dependencies::new(ground, lanes).bytes().max(1);
+    let chunks = chunks(par, CHUNK_BYTES_MAX / size).min(destinations.len().div_ceil(BLOCK_LIDS));
+    let length = destinations.len().div_ceil(chunks.max(1)).max(1);
     let tallies = par.map(destinations.len().div_ceil(length).max(1), |chunk| {
-        let mut walker = Walker::new(ground, lanes, keep);
+        let mut walker = Walker::new(ground, lanes, senders, keep);
         let end = destinations.len().min((chunk + 1) * length);
         for &destination in &destinations[chunk * length..end] {
             walker.follow(destination);
         }
         walker.tally
     });
-    // `chunks` is at least 1, so there is a first tally; without one nothing was followed.
-    let empty = || Walker::new(ground, lanes, keep).tally;
+    // `par.map` was asked for one at least, so there is a first tally.
+    let empty = || Walker::new(ground, lanes, senders, keep).tally;
     tallies.into_iter().reduce(Tally::merge).unwrap_or_else(empty)
+}
+
+fn chunks(par: Par, most: usize) -> usize {
+    match par {
+        Par::Sequential => 1,
+        Par::Rayon => CHUNKS.min(most).max(1),
+    }
 }
 
 /// Arrays of one pass, used again for the next.
 struct Walker<'g> {
     ground: &'g Ground<'g>,
     lanes: &'g LaneMap,
+    /// Sources at each switch beside its hosts: 1 if switches send.
+    agents: u32,
     /// Slots of a route: see [`LaneRule`].
     slots: usize,
     lowest_top: Lid,
@@ -95,13 +140,14 @@ struct Walker<'g> {
 }
 
 impl<'g> Walker<'g> {
-    fn new(ground: &'g Ground<'g>, lanes: &'g LaneMap, keep: usize) -> Self {
+    fn new(ground: &'g Ground<'g>, lanes: &'g LaneMap, senders: Senders, keep: usize) -> Self {
         let switches = ground.switches;
         let dependencies = Dependencies::new(ground, lanes);
         let slots = dependencies.slots();
         Self {
             ground,
             lanes,
+            agents: u32::from(senders == Senders::All),
             slots,
             lowest_top: ground.lowest_top(),
             tile: vec![NO_PATH; switches * BLOCK_LIDS],
@@ -212,11 +258,11 @@ impl<'g> Walker<'g> {
         }
     }
 
-    /// Every host and every switch but the owner sends one packet.
+    /// Every sender but the owner sends one packet.
     fn start<R: LaneRule>(&mut self, rule: R, to: Destination) {
         let ground = self.ground;
         self.hosts.fill(0);
-        self.switches.fill(1);
+        self.switches.fill(self.agents);
         self.switch_slots.fill(1);
         self.own.copy_from_slice(&ground.host_count);
         match to.owner {

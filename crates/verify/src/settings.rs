@@ -25,7 +25,7 @@ pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
         return found;
     };
     let fabric = ground.subject.fabric;
-    for (at, _) in all_ports(fabric).filter(|(at, _)| is_in_use(fabric, *at) && !ports.contains_key(at)) {
+    for (at, _) in all_ports(fabric).filter(|(at, _)| ground.planned(*at).is_none() && is_in_use(fabric, *at)) {
         let place = Place::port(fabric, at);
         found.push(Finding::new(Severity::Error, Fault::Unplanned { place }));
     }
@@ -39,7 +39,7 @@ pub fn findings(ground: &Ground<'_>) -> Vec<Finding> {
         }
     }
     for link in fabric.links().filter(|link| fabric.link_is_up(link.a)) {
-        if let (Some(a), Some(b)) = (ports.get(&link.a), ports.get(&link.b)) {
+        if let (Some(a), Some(b)) = (ground.planned(link.a), ground.planned(link.b)) {
             both_ends(fabric, (link.a, a), (link.b, b), &mut found);
         }
     }
@@ -140,6 +140,9 @@ fn ranges(ground: &Ground<'_>, at: PortRef, port: &Port, settings: &PortSettings
 }
 
 fn both_ends(fabric: &Fabric, a: (PortRef, &PortSettings), b: (PortRef, &PortSettings), found: &mut Vec<Finding>) {
+    if (a.1.mtu, a.1.oper_vls) == (b.1.mtu, b.1.oper_vls) {
+        return;
+    }
     let (port, peer) = (Place::port(fabric, a.0), Place::port(fabric, b.0));
     if a.1.mtu != b.1.mtu {
         let fault = Fault::MtuMismatch {

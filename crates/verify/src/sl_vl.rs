@@ -28,6 +28,13 @@ pub struct Uniform {
     everywhere: bool,
 }
 
+impl Uniform {
+    /// The lane, if every link has it.
+    pub fn everywhere_on(self) -> Option<usize> {
+        self.everywhere.then(|| usize::from(self.vl.get()))
+    }
+}
+
 impl LaneRule for Uniform {
     const BY_INGRESS: bool = false;
 

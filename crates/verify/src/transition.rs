@@ -84,7 +84,7 @@ impl Replay<'_> {
         let as_planned = match op {
             Op::Lft { node, block, data } => self.block_index(*node, *block).is_some_and(|(switch, index)| {
                 self.blocks[index] = Some(phase);
-                plan.tables.block(switch, usize::from(*block)) == &**data
+                plan.tables.block(switch, usize::from(*block)) == data
             }),
             Op::Switch { node, settings } => self.fabric.switch_index(*node).is_some_and(|switch| {
                 self.written.insert(Target::Switch(switch), phase);

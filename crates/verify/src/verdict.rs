@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::cdg::{DependencyGraph, first_cycle};
+use crate::cdg::DependencyGraph;
+use crate::cycle::first_cycle;
 use crate::figures::{Figures, figures};
 use crate::finding::{Fault, Finding, Place, Severity, Traffic};
 use crate::ground::{Ground, Way};
-use crate::judged::JudgeOptions;
+use crate::judged::{JudgeOptions, Senders};
 use crate::kind::Kind;
 use crate::reach::follow;
 use crate::sl_vl::{LaneMap, level};
@@ -73,7 +74,7 @@ impl Verdict {
 #[must_use]
 pub fn verify(subject: Subject<'_>, options: &JudgeOptions) -> Verdict {
     let mut docket = Docket::new(options);
-    let figures = docket.try_subject(subject);
+    let figures = docket.try_subject(subject, options.senders);
     docket.verdict(figures)
 }
 
@@ -113,7 +114,7 @@ impl<'a> Docket<'a> {
     }
 
     /// Judges a subject and gives the figures.
-    pub fn try_subject(&mut self, subject: Subject<'_>) -> Figures {
+    pub fn try_subject(&mut self, subject: Subject<'_>, senders: Senders) -> Figures {
         let (tables, fabric) = (subject.tables.switches() as u64, subject.fabric.switches().len() as u64);
         if tables != fabric {
             self.add(Finding::new(Severity::Error, Fault::TableShape { tables, fabric }));
@@ -121,30 +122,41 @@ impl<'a> Docket<'a> {
         }
         let ground = Ground::new(subject);
         let lanes = LaneMap::new(&ground);
-        for finding in parts::findings(&ground)
-            .into_iter()
-            .chain(lids::findings(&ground))
-            .chain(settings::findings(&ground))
-        {
-            self.add(finding);
-        }
+        self.add_plain_facts(&ground);
         let finder = Finder {
             ground: &ground,
             lanes: &lanes,
         };
-        let tally = follow(&ground, &lanes, self.options.kept(), self.options.par);
+        let tally = follow(&ground, &lanes, senders, self.options);
         self.add_losses(finder, &tally.losses);
         if let Some((traffic, cycle)) = first_cycle(&ground, &tally.dependencies) {
             let graph = DependencyGraph::new(&ground, &tally.dependencies, traffic);
-            let length = u32::try_from(cycle.len()).unwrap_or(u32::MAX);
-            let severity = match traffic {
-                Traffic::Hosts | Traffic::Agents => Severity::Error,
-                Traffic::Switches => self.options.switch_pairs,
-            };
-            let witness = finder.of_cycle(graph, traffic, &cycle);
-            self.add(Finding::proven(severity, Fault::Cycle { traffic, length }, witness));
+            let cycle: Vec<_> = cycle.into_iter().map(|vertex| graph.parts(vertex)).collect();
+            self.add_cycle(finder, traffic, &cycle);
         }
         figures(&ground, &tally)
+    }
+
+    /// Findings that no packet shows: about parts, LIDs, settings.
+    pub fn add_plain_facts(&mut self, ground: &Ground<'_>) {
+        for finding in parts::findings(ground)
+            .into_iter()
+            .chain(lids::findings(ground))
+            .chain(settings::findings(ground))
+        {
+            self.add(finding);
+        }
+    }
+
+    /// Notes a cycle of channels with their lanes: (lane, channel).
+    pub fn add_cycle(&mut self, finder: Finder<'_>, traffic: Traffic, cycle: &[(usize, usize)]) {
+        let length = u32::try_from(cycle.len()).unwrap_or(u32::MAX);
+        let severity = match traffic {
+            Traffic::Hosts | Traffic::Agents => Severity::Error,
+            Traffic::Switches => self.options.switch_pairs,
+        };
+        let witness = finder.of_cycle(traffic, cycle);
+        self.add(Finding::proven(severity, Fault::Cycle { traffic, length }, witness));
     }
 
     fn add_losses(&mut self, finder: Finder<'_>, losses: &Losses) {

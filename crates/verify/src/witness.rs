@@ -3,7 +3,6 @@
 use selvedge_fabric::PortRef;
 use selvedge_types::{Lid, PortNum, Vl};
 
-use crate::cdg::{DependencyGraph, Vertex};
 use crate::finding::{Hop, Place, Step, Traffic, Witness};
 use crate::ground::{Exit, Ground, Owner, Way};
 use crate::sl_vl::{LaneMap, level};
@@ -122,19 +121,20 @@ impl Finder<'_> {
     }
 
     /// For every dependency of a cycle, a packet that makes it.
-    pub fn of_cycle(&self, graph: DependencyGraph<'_>, traffic: Traffic, cycle: &[Vertex]) -> Witness {
+    ///
+    /// The cycle is of channels with their lanes: (lane, channel).
+    pub fn of_cycle(&self, traffic: Traffic, cycle: &[(usize, usize)]) -> Witness {
         let next = cycle.iter().cycle().skip(1);
         let steps = cycle.iter().zip(next);
         Witness::Cycle(
             steps
-                .filter_map(|(&held, &wanted)| self.step(graph, traffic, held, wanted))
+                .filter_map(|(&held, &wanted)| self.step(traffic, held, wanted))
                 .collect(),
         )
     }
 
-    fn step(&self, graph: DependencyGraph<'_>, traffic: Traffic, held: Vertex, wanted: Vertex) -> Option<Step> {
-        let (from_lane, from) = graph.parts(held);
-        let (to_lane, to) = graph.parts(wanted);
+    fn step(&self, traffic: Traffic, held: (usize, usize), wanted: (usize, usize)) -> Option<Step> {
+        let ((from_lane, from), (to_lane, to)) = (held, wanted);
         let (source_switch, switch) = (self.ground.channels[from].src, self.ground.channels[from].dst);
         let leads = |switch: u32, lid, channel| self.ground.route(switch as usize, lid).1.as_channel() == Some(channel);
         for (lid, at) in self.ground.subject.lids.by_lid() {

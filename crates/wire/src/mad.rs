@@ -277,25 +277,36 @@ impl Mad {
     #[must_use]
     pub fn request(class: Class, method: Method, attribute: AttributeId, modifier: u32) -> Self {
         let mut mad = Self([0; MAD_LEN]);
-        mad.0[field::BASE_VERSION] = 1;
-        mad.0[field::CLASS] = class.code();
-        // Source: IBA vol 1 §13.4.2: class version 1, but 2 for subnet administration.
-        mad.0[field::CLASS_VERSION] = if class == Class::SubnAdm { 2 } else { 1 };
-        mad.0[field::METHOD] = method.code();
-        mad.0[field::ATTRIBUTE].copy_from_slice(&attribute.code().to_be_bytes());
-        mad.0[field::MODIFIER].copy_from_slice(&modifier.to_be_bytes());
+        mad.write_header(class, method, attribute, modifier);
         mad
+    }
+
+    fn write_header(&mut self, class: Class, method: Method, attribute: AttributeId, modifier: u32) {
+        self.0[field::BASE_VERSION] = 1;
+        self.0[field::CLASS] = class.code();
+        // Source: IBA vol 1 §13.4.2: class version 1, but 2 for subnet administration.
+        self.0[field::CLASS_VERSION] = if class == Class::SubnAdm { 2 } else { 1 };
+        self.0[field::METHOD] = method.code();
+        self.0[field::ATTRIBUTE].copy_from_slice(&attribute.code().to_be_bytes());
+        self.0[field::MODIFIER].copy_from_slice(&modifier.to_be_bytes());
     }
 
     /// A directed-route SMP along `route`; both LIDs permissive (a route without LID-routed parts).
     #[must_use]
     pub fn directed(method: Method, attribute: AttributeId, modifier: u32, route: &DirectedRoute) -> Self {
-        let mut mad = Self::request(Class::SubnDirected, method, attribute, modifier);
-        mad.0[field::HOP_COUNT] = route.hops();
-        mad.0[field::DR_SLID].copy_from_slice(&Lid::PERMISSIVE.0.to_be_bytes());
-        mad.0[field::DR_DLID].copy_from_slice(&Lid::PERMISSIVE.0.to_be_bytes());
-        mad.0[field::INITIAL_PATH][1..=route.ports().len()].copy_from_slice(route.ports());
+        let mut mad = Self([0; MAD_LEN]);
+        mad.write_directed(method, attribute, modifier, route);
         mad
+    }
+
+    /// The same as [`Self::directed`], written over whatever was here.
+    pub fn write_directed(&mut self, method: Method, attribute: AttributeId, modifier: u32, route: &DirectedRoute) {
+        self.0.fill(0);
+        self.write_header(Class::SubnDirected, method, attribute, modifier);
+        self.0[field::HOP_COUNT] = route.hops();
+        self.0[field::DR_SLID].copy_from_slice(&Lid::PERMISSIVE.0.to_be_bytes());
+        self.0[field::DR_DLID].copy_from_slice(&Lid::PERMISSIVE.0.to_be_bytes());
+        self.0[field::INITIAL_PATH][1..=route.ports().len()].copy_from_slice(route.ports());
     }
 
     /// All bytes.
@@ -479,6 +490,16 @@ impl Mad {
         if let Some(slot) = self.0[field::RETURN_PATH].get_mut(usize::from(hop)) {
             *slot = port;
         }
+    }
+
+    /// True if both go the same way: equal initial paths, as many hops of them as each says it has.
+    #[must_use]
+    pub fn same_route(&self, other: &Self) -> bool {
+        let path = |mad: &Self| {
+            let hops = usize::from(mad.hop_count()).min(DirectedRoute::MAX_HOPS);
+            field::INITIAL_PATH.start + 1..=field::INITIAL_PATH.start + hops
+        };
+        self.hop_count() == other.hop_count() && self.0[path(self)] == other.0[path(other)]
     }
 
     /// The route of a directed-route SMP.

@@ -79,11 +79,17 @@ pub trait MadPort: Send {
     /// Where this port sits.
     fn local(&self) -> LocalPort;
 
-    /// Sends one datagram. `timeout` bounds how long the layer below waits before it hands a request back.
+    /// Sends one datagram. `timeout` bounds how long the layer below waits before it hands a request back. A port may
+    /// keep it until [`Self::receive`] or [`Self::flush`] is called, to send several at once.
     fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError>;
 
     /// Waits at most `wait` for the next arrival.
     fn receive(&mut self, wait: Duration) -> Result<Option<Arrival>, PortError>;
+
+    /// Sends what [`Self::send`] kept.
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
 
     /// Tells the fabric whether a subnet manager sits here (PortInfo.CapabilityMask.IsSM).
     fn set_is_sm(&mut self, is_sm: bool) -> Result<(), PortError>;

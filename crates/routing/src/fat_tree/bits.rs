@@ -55,6 +55,19 @@ impl BitSets {
     }
 }
 
+/// Places of all bits that are 1, ascending.
+pub(super) fn ones(words: impl Iterator<Item = u64>) -> impl Iterator<Item = usize> {
+    words.enumerate().flat_map(|(w, mut word)| {
+        core::iter::from_fn(move || {
+            let bit = word.trailing_zeros() as usize;
+            (word != 0).then(|| {
+                word &= word - 1;
+                w * 64 + bit
+            })
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

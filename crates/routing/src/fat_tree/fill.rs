@@ -5,7 +5,7 @@ use selvedge_sim::Par;
 use selvedge_types::Lid;
 
 use super::FatTree;
-use super::rows::{Piece, SLOW};
+use super::rows::{OWN, Piece, SLOW};
 use super::targets::Target;
 use crate::engine::EngineError;
 
@@ -28,6 +28,8 @@ struct Span {
     run: Run,
     /// By class: the number of the first LID modulo the period.
     offset: Vec<u32>,
+    /// By leaf, from that of the first LID: where its LIDs start.
+    starts: Vec<u8>,
 }
 
 /// A block's LIDs.
@@ -36,7 +38,41 @@ struct Block {
     /// Place of each LID's leaf; of those that are at leaves.
     leaf: [u32; BLOCK_LIDS],
     number: [u32; BLOCK_LIDS],
-    egress: [u8; BLOCK_LIDS],
+    /// With room for one more block, so that a whole one can be copied from any place.
+    egress: [u8; 2 * BLOCK_LIDS],
+}
+
+/// A row that is being written: always a whole block at once, as copies of a known length are the quickest; what is
+/// too much is overwritten by what comes next, or falls off the end.
+struct Draft([u8; 2 * BLOCK_LIDS]);
+
+impl Draft {
+    #[inline]
+    fn put(&mut self, at: usize, source: Option<&[u8; BLOCK_LIDS]>) {
+        let into = self.0.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<BLOCK_LIDS>);
+        if let (Some(into), Some(source)) = (into, source) {
+            *into = *source;
+        }
+    }
+}
+
+/// Where a switch is in its row: the piece, and its place among the switch's pieces.
+#[derive(Clone, Copy)]
+struct Cursor {
+    piece: Piece,
+    at: u32,
+}
+
+/// What stands after the last piece.
+const PIECE_NONE: Piece = Piece {
+    from: 0,
+    to: 0,
+    pattern: 0,
+    class: SLOW,
+};
+
+fn chunk(bytes: &[u8], at: usize) -> Option<&[u8; BLOCK_LIDS]> {
+    bytes.get(at..)?.first_chunk()
 }
 
 impl FatTree {
@@ -59,7 +95,7 @@ impl FatTree {
             .collect::<Result<Vec<Block>, _>>()?;
         let mut jobs: Vec<&mut [&mut [[u8; BLOCK_LIDS]]]> = tiles.chunks_mut(at_once).collect();
         par.for_each_mut(&mut jobs, |job, tiles| {
-            let mut cursors: Vec<Piece> = (0..self.rule.net.real).map(|s| self.piece_at(s, 0)).collect();
+            let mut cursors: Vec<Cursor> = (0..self.rule.net.real).map(|s| self.cursor_at(s, 0)).collect();
             for (i, tile) in tiles.iter_mut().enumerate() {
                 let block = &blocks[job * at_once + i];
                 match &block.spans[..] {
@@ -78,14 +114,16 @@ impl FatTree {
     }
 
     /// A block of hosts whose numbers follow each other: the usual case, and the only one that must be fast.
-    fn write_whole(&self, block: &Block, span: &Span, cursors: &mut [Piece], tile: &mut [[u8; BLOCK_LIDS]]) {
-        let (first, last) = (block.leaf[0], block.leaf[BLOCK_LIDS - 1]);
+    fn write_whole(&self, block: &Block, span: &Span, cursors: &mut [Cursor], tile: &mut [[u8; BLOCK_LIDS]]) {
+        let (first, last) = (block.leaf[span.from], block.leaf[span.to - 1]);
         let patterns = &self.rows.patterns[..];
+        let mut draft = Draft([NO_PATH; 2 * BLOCK_LIDS]);
         for (s, (row, cursor)) in tile.iter_mut().zip(cursors).enumerate() {
-            if cursor.from <= first && last < cursor.to {
-                let source = span.offset.get(cursor.class as usize).and_then(|&offset| {
+            let piece = &cursor.piece;
+            if piece.from <= first && last < piece.to {
+                let source = span.offset.get(piece.class as usize).and_then(|&offset| {
                     patterns
-                        .get(cursor.pattern as usize + offset as usize..)?
+                        .get(piece.pattern as usize + offset as usize..)?
                         .first_chunk::<BLOCK_LIDS>()
                 });
                 if let Some(source) = source {
@@ -93,42 +131,50 @@ impl FatTree {
                     continue;
                 }
             }
-            self.write_span(s, block, span, cursor, row);
+            self.write_span(s, block, span, cursor, &mut draft);
+            row.copy_from_slice(&draft.0[..BLOCK_LIDS]);
         }
     }
 
-    fn write_row(&self, s: usize, block: &Block, cursor: &mut Piece, row: &mut [u8; BLOCK_LIDS]) {
+    fn write_row(&self, s: usize, block: &Block, cursor: &mut Cursor, row: &mut [u8; BLOCK_LIDS]) {
+        let mut draft = Draft([NO_PATH; 2 * BLOCK_LIDS]);
         for span in &block.spans {
             match span.run {
-                Run::Unused => row[span.from..span.to].fill(NO_PATH),
+                Run::Unused => draft.put(span.from, Some(&[NO_PATH; BLOCK_LIDS])),
                 Run::Uppers { first } => {
                     let from = s * self.targets.uppers.len() + first as usize;
-                    let row = &mut row[span.from..span.to];
-                    row.copy_from_slice(&self.rows.uppers[from..][..row.len()]);
+                    draft.put(span.from, chunk(&self.rows.uppers, from));
                 }
-                Run::Leaves { .. } => self.write_span(s, block, span, cursor, row),
+                Run::Leaves { .. } => self.write_span(s, block, span, cursor, &mut draft),
             }
         }
+        row.copy_from_slice(&draft.0[..BLOCK_LIDS]);
     }
 
-    fn write_span(&self, s: usize, block: &Block, span: &Span, cursor: &mut Piece, row: &mut [u8; BLOCK_LIDS]) {
+    fn write_span(&self, s: usize, block: &Block, span: &Span, cursor: &mut Cursor, draft: &mut Draft) {
+        let first = block.leaf[span.from];
         let mut at = span.from;
         while at < span.to {
             let leaf = block.leaf[at];
-            if leaf < cursor.from || leaf >= cursor.to {
-                *cursor = self.piece_at(s, leaf);
+            if leaf == cursor.piece.to {
+                cursor.at += 1;
+                cursor.piece = *self.rows.pieces.get(s).get(cursor.at as usize).unwrap_or(&PIECE_NONE);
+            } else if leaf < cursor.piece.from || leaf > cursor.piece.to {
+                *cursor = self.cursor_at(s, leaf);
             }
-            let same = block.leaf[at..span.to].iter().take_while(|&&l| l < cursor.to).count();
-            let end = at + same.max(1);
-            if cursor.to - cursor.from == 1 && self.rule.shape.leaves[leaf as usize] as usize == s {
-                row[at..end].copy_from_slice(&block.egress[at..end]);
-            } else if cursor.class == SLOW {
-                for (i, entry) in row.iter_mut().enumerate().take(end).skip(at) {
-                    *entry = self.leaf_entry(s, block.leaf[i], block.number[i], block.egress[i], None);
+            let piece = cursor.piece;
+            // A piece that ends before it begins does not exist: past the last leaf there is no destination.
+            let end = span.starts.get(piece.to.saturating_sub(first) as usize);
+            let end = end.map_or(span.to, |&end| usize::from(end).max(at + 1));
+            if piece.class == OWN {
+                draft.put(at, chunk(&block.egress, at));
+            } else if piece.class == SLOW {
+                for i in at..end {
+                    draft.0[i] = self.leaf_entry(s, block.leaf[i], block.number[i], block.egress[i], None);
                 }
             } else {
-                let from = cursor.pattern as usize + span.offset[cursor.class as usize] as usize + at - span.from;
-                row[at..end].copy_from_slice(&self.rows.patterns[from..][..end - at]);
+                let from = piece.pattern as usize + span.offset[piece.class as usize] as usize + at - span.from;
+                draft.put(at, chunk(&self.rows.patterns, from));
             }
             at = end;
         }
@@ -150,16 +196,13 @@ impl FatTree {
         number - number % n + (number % n + offset) % n
     }
 
-    fn piece_at(&self, s: usize, leaf: u32) -> Piece {
+    fn cursor_at(&self, s: usize, leaf: u32) -> Cursor {
         let pieces = self.rows.pieces.get(s);
         let at = pieces.partition_point(|p| p.to <= leaf);
-        let none = Piece {
-            from: 0,
-            to: 0,
-            pattern: 0,
-            class: SLOW,
-        };
-        pieces.get(at).copied().unwrap_or(none)
+        Cursor {
+            piece: *pieces.get(at).unwrap_or(&PIECE_NONE),
+            at: u32::try_from(at).unwrap_or(u32::MAX),
+        }
     }
 
     /// What a LID leads to; the second is its offset from its port's base LID.
@@ -185,7 +228,7 @@ impl FatTree {
             spans: Vec::new(),
             leaf: [0; BLOCK_LIDS],
             number: [0; BLOCK_LIDS],
-            egress: [0; BLOCK_LIDS],
+            egress: [0; 2 * BLOCK_LIDS],
         };
         for i in 0..BLOCK_LIDS {
             let lid = u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);
@@ -212,6 +255,15 @@ impl FatTree {
                 None => out.spans.push(self.span(i, run)),
             }
         }
+        for span in &mut out.spans {
+            let mut next = out.leaf[span.from];
+            for i in span.from..span.to {
+                let leaf = out.leaf[i];
+                let so_far = u8::try_from(i).unwrap_or(u8::MAX);
+                span.starts.extend((next..=leaf).map(|_| so_far));
+                next = next.max(leaf + 1);
+            }
+        }
         Ok(out)
     }
 
@@ -225,6 +277,62 @@ impl FatTree {
             to: at + 1,
             run,
             offset,
+            starts: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::Fabric;
+    use selvedge_plan::Tables;
+    use selvedge_topology::Spec;
+    use selvedge_types::LidRange;
+
+    use super::super::FatTreeOptions;
+    use super::*;
+
+    fn make(spec: &str) -> Fabric {
+        match spec.parse().unwrap() {
+            Spec::Generated(recipe) => recipe.fabric().unwrap(),
+            Spec::File(path) => panic!("{path:?} is a file"),
+        }
+    }
+
+    #[test]
+    fn short_forms_say_what_the_rule_says() {
+        for spec in [
+            "sx6536",
+            "sx6536:remove-links=3%,seed=3",
+            "karytree:k=4,n=3",
+            "karytree:k=4,n=3,remove-links=5%,seed=2,guids=shuffled",
+            "karytree:k=2,n=5,remove-links=2%",
+            "mport:m=8,n=3,remove-links=3%,seed=4",
+            "pgft:m=4x4x4,w=1x2x2,p=1x2x2,remove-links=5%",
+            "xgft:m=4x4x3,w=1x2x2",
+            "karytree:k=4,n=2,rails=2",
+        ] {
+            let fabric = make(spec);
+            let mut lids = Lids::new();
+            for ((at, _), lid) in fabric.end_ports().zip(3..) {
+                lids.insert(at, LidRange::single(Lid(lid))).unwrap();
+            }
+            let tree = FatTree::detect(&fabric, &FatTreeOptions::default(), Par::Sequential).unwrap();
+            let mut tables = Tables::new(fabric.switches().len(), lids.top());
+            tree.fill(&lids, &mut tables, Par::Sequential).unwrap();
+            for lid in (0..=lids.top().0).map(Lid) {
+                for (s, at) in tables.switch_indices().enumerate() {
+                    let want = match tree.target(&lids, lid).unwrap() {
+                        Target::Nowhere => NO_PATH,
+                        Target::Leaf { leaf, number, egress } => tree.leaf_entry(s, leaf, number, egress, None),
+                        Target::Upper { upper } => {
+                            let to = tree.targets.uppers[upper as usize];
+                            tree.rule.towards_upper(s, to, upper, None)
+                        }
+                    };
+                    assert_eq!(tables.get(at, lid), want, "{spec}: switch {s}, LID {lid}");
+                }
+            }
         }
     }
 }

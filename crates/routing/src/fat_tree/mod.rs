@@ -13,12 +13,15 @@ mod bits;
 mod check;
 mod error;
 mod fill;
+mod keep;
+mod lane;
 mod levels;
 mod net;
 mod pieces;
 mod rows;
 mod rule;
 mod shape;
+mod spread;
 mod targets;
 
 use std::fmt;
@@ -30,7 +33,7 @@ use selvedge_plan::{Lids, NO_PATH, Tables};
 use selvedge_sim::Par;
 use selvedge_types::{Guid, Idx, Lid};
 
-use crate::engine::EngineError;
+use crate::engine::{EngineError, HostLists};
 pub use error::NotATree;
 use levels::Levels;
 use net::Net;
@@ -49,6 +52,9 @@ pub struct FatTreeOptions {
     /// Default: none; missing links are then seen by what the rest of the tree looks like, missing switches where other
     /// pods have them.
     pub nominal: Option<Arc<Fabric>>,
+    /// Who is a compute node and who is none: leaves are the switches with compute nodes, and both kinds are spread on
+    /// their own. Default: all hosts are compute nodes, or those of [`Options::hosts`](crate::Options::hosts).
+    pub hosts: HostLists,
 }
 
 /// A fabric recognised as a fat tree, ready to give tables for any LIDs.
@@ -110,7 +116,7 @@ impl fmt::Display for TreeShape {
 impl FatTree {
     /// Finds the tree in a fabric, or says why it is none.
     pub fn detect(fabric: &Fabric, options: &FatTreeOptions, par: Par) -> Result<Self, NotATree> {
-        let net = Net::new(fabric, options.nominal.as_deref());
+        let net = Net::new(fabric, options.nominal.as_deref(), &options.hosts);
         let levels = Levels::find(fabric, &net, &options.roots)?;
         let (count, level_links) = (levels.count, levels.level_links);
         let shape = Shape::new(&net, levels);

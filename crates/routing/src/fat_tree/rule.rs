@@ -92,13 +92,14 @@ impl Rule {
             return self.down(s, leaf, t, lost);
         }
         let slots = self.shape.up.get(s);
+        let q = t / self.power(s);
         let beside = |peer: u32| self.below.has(peer as usize, leaf);
         let mut egress = NO_PATH;
         if slots.iter().any(|slot| slot.live && beside(slot.peer)) {
-            egress = self.up(s, t, lost, beside, |peer| self.is_clear(peer as usize, leaf, t));
+            egress = self.up(s, q, lost, beside, |peer| self.is_clear(peer as usize, leaf, t));
         }
         if egress == NO_PATH {
-            egress = self.up(s, t, lost, |peer| self.reach.has(peer as usize, leaf), |_| true);
+            egress = self.up(s, q, lost, |peer| self.reach.has(peer as usize, leaf), |_| true);
         }
         if egress != NO_PATH {
             return egress;
@@ -121,9 +122,8 @@ impl Rule {
             return self.down(s, to, t, lost);
         }
         if self.reach.has(s, to) {
-            let scaled = t.wrapping_mul(self.shape.power[self.shape.level[s] as usize]);
-            let near = self.up(s, scaled, lost, |peer| self.below.has(peer as usize, to), |_| true);
-            let far = || self.up(s, scaled, lost, |peer| self.reach.has(peer as usize, to), |_| true);
+            let near = self.up(s, t, lost, |peer| self.below.has(peer as usize, to), |_| true);
+            let far = || self.up(s, t, lost, |peer| self.reach.has(peer as usize, to), |_| true);
             let found = if near == NO_PATH { far() } else { near };
             let found = if found == NO_PATH {
                 self.any_up(s, t, lost, to)
@@ -137,14 +137,32 @@ impl Rule {
         self.detour(s, to, lost)
     }
 
+    /// Whether packets of `s` for switch `to` may go to its neighbour `peer`: down if it is below, else up, and that
+    /// directly above it if any neighbour is.
+    pub fn leads(&self, s: usize, peer: usize, to: usize) -> bool {
+        let level = &self.shape.level;
+        if self.below.has(s, to) {
+            return level[peer] < level[s] && self.below.has(peer, to);
+        }
+        if level[peer] <= level[s] || !self.reach.has(peer, to) {
+            return false;
+        }
+        let beside = |slot: &Slot| slot.live && self.below.has(slot.peer as usize, to);
+        self.below.has(peer, to) || !self.shape.up.get(s).iter().any(beside)
+    }
+
+    /// Product of the positions on the levels below a switch.
+    pub fn power(&self, s: usize) -> u32 {
+        self.shape.power[self.shape.level[s] as usize]
+    }
+
     /// Upwards over positions that lead there, by preference over those where no link of a bundle is missing.
-    pub fn up(&self, s: usize, t: u32, lost: Lost, leads: impl Fn(u32) -> bool, is_clear: impl Fn(u32) -> bool) -> u8 {
+    pub fn up(&self, s: usize, q: u32, lost: Lost, leads: impl Fn(u32) -> bool, is_clear: impl Fn(u32) -> bool) -> u8 {
         let slots = self.shape.up.get(s);
         let n = u32::try_from(slots.len()).unwrap_or(0);
         if n == 0 {
             return NO_PATH;
         }
-        let q = t / self.shape.power[self.shape.level[s] as usize];
         let (wanted, rest) = (q % n, q / n);
         let others = n - 1;
         let width = u32::try_from(self.shape.ports(&slots[wanted as usize]).len())
@@ -179,7 +197,7 @@ impl Rule {
         if !self.frayed.has(s, leaf) {
             return true;
         }
-        let q = t / self.shape.power[self.shape.level[s] as usize];
+        let q = t / self.power(s);
         let mut bundles = self
             .shape
             .down
@@ -196,7 +214,7 @@ impl Rule {
 
     /// Downwards to a switch that is below.
     pub fn down(&self, s: usize, to: usize, t: u32, lost: Lost) -> u8 {
-        let q = t / self.shape.power[self.shape.level[s] as usize];
+        let q = t / self.power(s);
         let leads = |slot: &&Slot| slot.live && self.below.has(slot.peer as usize, to);
         let mut all = self.shape.down.get(s).iter().filter(leads);
         let Some(only) = all.next() else { return NO_PATH };
@@ -220,8 +238,16 @@ impl Rule {
     }
 
     /// Parallel link `q` of a bundle, or the next that lives.
-    fn link(&self, slot: &Slot, q: u32, lost: Lost) -> u8 {
-        let ports = self.shape.ports(slot);
+    #[inline]
+    pub fn link(&self, slot: &Slot, q: u32, lost: Lost) -> u8 {
+        match *self.shape.ports(slot) {
+            [0] => NO_PATH,
+            [port] if Some(port) != lost => port,
+            ref ports => Self::link_of(ports, q, lost),
+        }
+    }
+
+    fn link_of(ports: &[u8], q: u32, lost: Lost) -> u8 {
         let width = ports.len();
         let usable = |port: u8| port != 0 && Some(port) != lost;
         let wanted = q as usize % width.max(1);

@@ -220,7 +220,7 @@ fn strays(net: &Net, level: &[u32], count: usize) -> Vec<bool> {
     for &s in order
         .iter()
         .rev()
-        .filter(|&&s| level[s] > 0 && net.nominal_hosts[s] == 0)
+        .filter(|&&s| level[s] > 0 && net.nominal_ports[s].is_empty())
     {
         let mut near = net.links.get(s).iter();
         let is_useless = near.all(|k| {

@@ -3,7 +3,7 @@
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_types::{Idx, PortNum};
 
-use super::net::Net;
+use super::net::{Host, Net};
 use super::shape::{NONE, Shape};
 
 /// An end port, seen from the tree.
@@ -31,8 +31,6 @@ pub(super) struct Targets {
     first: Vec<u32>,
     target: Vec<Target>,
     pub uppers: Vec<Upper>,
-    /// Numbers one past the highest: the length of a row in order of numbers.
-    pub numbers: u32,
 }
 
 impl Targets {
@@ -48,31 +46,20 @@ impl Targets {
             let ports = if node.is_switch() { 1 } else { ports };
             targets.target.resize(targets.target.len() + ports, Target::Nowhere);
         }
-        let numbering = Numbering::new(net, shape);
-        let mut next = 0;
+        let mut numberings = [true, false].map(|compute| Numbering::new(net, shape, compute));
         for (leaf, &s) in shape.leaves.iter().enumerate() {
             let leaf = u32::try_from(leaf).unwrap_or(u32::MAX);
-            if let Numbering::ByPort { places, count } = &numbering {
-                next = leaf * count;
-                for host in net.hosts.get(s as usize) {
-                    let number = next + places[usize::from(host.egress)];
-                    targets.put_leaf(host.at, leaf, number, host.egress);
-                }
-                targets.numbers = next + count;
-            } else {
-                for host in net.hosts.get(s as usize) {
-                    targets.put_leaf(host.at, leaf, next, host.egress);
-                    next += 1;
-                }
-                targets.numbers = next;
+            for host in net.hosts.get(s as usize) {
+                let number = numberings[usize::from(!host.compute)].number(net, s as usize, leaf, host);
+                targets.put_leaf(host.at, leaf, number, host.egress);
             }
+            numberings
+                .iter_mut()
+                .for_each(|n| n.pass(&net.nominal_ports[s as usize]));
             if (s as usize) < net.real {
                 targets.put_leaf(own_port(fabric, s), leaf, leaf, 0);
             }
         }
-        targets.numbers = targets
-            .numbers
-            .max(u32::try_from(shape.leaves.len()).unwrap_or(u32::MAX));
         for s in (0..net.real).filter(|&s| shape.level[s] > 0) {
             let switch = u32::try_from(s).unwrap_or(NONE);
             targets.put_upper(own_port(fabric, switch), Upper { switch, egress: 0 });
@@ -124,38 +111,58 @@ fn own_port(fabric: &Fabric, switch: u32) -> PortRef {
     }
 }
 
-/// How hosts of a leaf are numbered.
-enum Numbering {
-    /// By port: the place of each port, and how many there are.
-    ByPort { places: Vec<u32>, count: u32 },
-    /// One after another, where leaves differ so much that numbers by port would load few planes.
-    Dense,
+/// How hosts of a leaf are numbered: compute nodes on their own, the others on their own, so that both are balanced.
+struct Numbering {
+    compute: bool,
+    /// By port: the place of each, and how many there are. `None`: one after another, where leaves differ so much that
+    /// numbers by port would load few planes.
+    by_port: Option<(Vec<u32>, u32)>,
+    /// Hosts of the leaves before.
+    before: u32,
 }
 
 impl Numbering {
-    fn new(net: &Net, shape: &Shape) -> Self {
+    fn new(net: &Net, shape: &Shape, compute: bool) -> Self {
         /// Share of the numbers that must be hosts for numbering by port.
         const FULL: (usize, usize) = (3, 4);
         let mut used = [false; 256];
         let mut hosts = 0;
         for &s in &shape.leaves {
-            for host in net.hosts.get(s as usize) {
-                used[usize::from(host.egress)] = true;
+            for &(port, _) in net.nominal_ports[s as usize].iter().filter(|p| p.1 == compute) {
+                used[usize::from(port)] = true;
                 hosts += 1;
             }
         }
         let count = used.iter().filter(|u| **u).count();
-        if hosts * FULL.1 < count * shape.leaves.len() * FULL.0 {
-            return Self::Dense;
-        }
+        let is_even = hosts * FULL.1 >= count * shape.leaves.len() * FULL.0;
         let mut next = 0;
         let places = used.iter().map(|&u| {
             let at = next;
             next += u32::from(u);
             at
         });
-        let places = places.collect();
-        let count = u32::try_from(count).unwrap_or(0);
-        Self::ByPort { places, count }
+        let places: Vec<u32> = places.collect();
+        Self {
+            compute,
+            by_port: is_even.then_some((places, next)),
+            before: 0,
+        }
+    }
+
+    fn number(&self, net: &Net, switch: usize, leaf: u32, host: &Host) -> u32 {
+        match &self.by_port {
+            Some((places, count)) => leaf * count + places[usize::from(host.egress)],
+            None => {
+                let ports = net.nominal_ports[switch].iter();
+                let lower = ports.filter(|p| p.1 == self.compute && p.0 < host.egress).count();
+                self.before + u32::try_from(lower).unwrap_or(0)
+            }
+        }
+    }
+
+    /// Goes on to the next leaf.
+    fn pass(&mut self, ports: &[(u8, bool)]) {
+        let mine = ports.iter().filter(|p| p.1 == self.compute).count();
+        self.before += u32::try_from(mine).unwrap_or(0);
     }
 }

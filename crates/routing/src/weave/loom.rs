@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::net::{Errand, Goal, NONE, Net};
 use super::order::{Base, Order};
+use super::queue::WEIGHT_MAX;
 use super::search::{Found, Search};
 
 /// No next hop in a packed tree.
 const NO_HOP: u8 = u8::MAX;
 /// What a channel weighs where the load on it is the mean of an ideal routing.
-const ONE: u64 = 256;
-/// No channel weighs more: 49,151 hops of it stay below the 40 bits that a cost has.
-const WEIGHT_MAX: u64 = 1 << 23;
+const ONE: u32 = 64;
 
 /// How one way of making the trees differs from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +19,8 @@ pub(super) struct Variant {
     pub base: Base,
     /// What a hop weighs, in loads of an ideal channel: much looks for few hops first, little for low loads first.
     pub hop: u32,
-    /// One in how many channels a search for a cycle may visit.
-    pub reach: u32,
+    /// How far back in the order a turn may lead, in percent.
+    pub window: u32,
     /// Which of the tops of the base.
     pub top: usize,
 }
@@ -54,12 +53,22 @@ pub(super) struct Loom<'a> {
     /// The tree of each errand: the position of the next hop among the switch's channels.
     trees: Vec<u8>,
     search: Search,
+    /// What each channel weighs in the next search.
     weight: Vec<u32>,
+    /// What one host pair on each channel adds to its weight.
+    gain: Vec<f64>,
     sub: Vec<u32>,
-    order_out: Vec<u32>,
     waiting: Vec<u32>,
+    scratch: Scratch,
     /// Trees that only the base could make.
     pub by_base: usize,
+}
+
+/// Lists that are used again.
+#[derive(Clone, Debug, Default)]
+struct Scratch {
+    old: Vec<(u32, u32)>,
+    new: Vec<(u32, u32)>,
 }
 
 /// How good a state is; less is better.
@@ -76,7 +85,8 @@ impl<'a> Loom<'a> {
     pub fn new(work: &'a Work<'a>, variant: Variant) -> Self {
         let net = work.net;
         let of_lane = work.tops[variant.top].iter();
-        let orders = of_lane.map(|position| Order::new(net, variant.base, variant.reach, position));
+        let orders = of_lane.map(|position| Order::new(net, variant.base, variant.window, position));
+        let gain = |&price: &u32| f64::from(price) * f64::from(ONE) / work.ideal as f64;
         Self {
             work,
             variant,
@@ -84,10 +94,11 @@ impl<'a> Loom<'a> {
             load: vec![0; net.channels()],
             trees: vec![NO_HOP; work.errands.len() * net.switches],
             search: Search::new(net),
-            weight: vec![0; net.channels()],
+            weight: vec![(variant.hop * ONE).min(WEIGHT_MAX); net.channels()],
+            gain: net.price.iter().map(gain).collect(),
             sub: vec![0; net.switches],
-            order_out: Vec::new(),
             waiting: vec![0; net.switches],
+            scratch: Scratch::default(),
             by_base: 0,
         }
     }
@@ -95,7 +106,6 @@ impl<'a> Loom<'a> {
     /// Makes the trees of some errands for the first time.
     pub fn weave(&mut self, errands: core::ops::Range<usize>) {
         for e in errands {
-            self.weigh();
             self.shun_earlier(e);
             let (at, lane, want) = self.place_of(e);
             let order = &mut self.orders[lane];
@@ -105,7 +115,11 @@ impl<'a> Loom<'a> {
             self.keep(e);
             if self.is_counted(e) {
                 self.sum_up();
-                self.put_load();
+                for &u in &self.search.settled[1..] {
+                    let c = self.search.next[u as usize] as usize;
+                    self.load[c] += u64::from(self.sub[u as usize]);
+                    self.weight[c] = self.weight_of(c);
+                }
             }
         }
     }
@@ -119,56 +133,76 @@ impl<'a> Loom<'a> {
     /// One round over some errands: each is taken out and routed again around the busy channels, and the new tree is
     /// kept if it is no worse. Returns how many were changed.
     pub fn improve(&mut self, errands: core::ops::Range<usize>, steepness: u32) -> usize {
+        for order in &mut self.orders {
+            order.unblock();
+            // The ways that matter are taken now.
+            order.open();
+        }
         let mut changed = 0;
-        self.orders.iter_mut().for_each(Order::unblock);
+        let mut peak = 0;
         for e in errands {
-            let peak = self.score().max.max(1);
-            self.load_tree(e);
-            self.sum_up();
-            let old: Vec<(u32, u32)> = self.loaded();
-            let (at, lane, want) = self.place_of(e);
-            let cost_of = |load: &[u64], price: &[u32], list: &[(u32, u32)]| -> f64 {
-                list.iter()
-                    .map(|&(c, own)| steep(load[c as usize], own, price[c as usize], peak, steepness))
-                    .sum()
-            };
-            for &(c, own) in &old {
-                self.load[c as usize] -= u64::from(own);
+            let now = self.score().max.max(1);
+            // All weights stand against the peak: they are set again when it has moved.
+            if now > peak || now < peak - peak / 64 {
+                peak = now;
+                self.weight = (0..self.load.len())
+                    .map(|c| self.steep_weight(c, peak, steepness))
+                    .collect();
             }
-            let price = &self.work.net.price;
-            let was = cost_of(&self.load, price, &old);
-            let order = &mut self.orders[lane];
-            self.search
-                .for_turns(self.work.net, |from, to| order.remove(self.work.net, from, to));
-            self.weigh_steep(peak, steepness);
-            let order = &mut self.orders[lane];
-            let mut better = self.search.attempt(self.work.net, order, &self.weight, at, want);
-            let new = if better {
-                self.sum_up();
-                self.loaded()
-            } else {
-                Vec::new()
-            };
-            if better && cost_of(&self.load, &self.work.net.price, &new) >= was {
+            changed += usize::from(self.improve_one(e, peak, steepness));
+        }
+        self.weight = (0..self.load.len()).map(|c| self.weight_of(c)).collect();
+        changed
+    }
+
+    fn improve_one(&mut self, e: usize, peak: u64, steepness: u32) -> bool {
+        let net = self.work.net;
+        self.load_tree(e);
+        self.sum_up();
+        let (mut old, mut new) = (
+            core::mem::take(&mut self.scratch.old),
+            core::mem::take(&mut self.scratch.new),
+        );
+        self.loaded(&mut old);
+        let (at, lane, want) = self.place_of(e);
+        for &(c, own) in &old {
+            self.load[c as usize] -= u64::from(own);
+            self.weight[c as usize] = self.steep_weight(c as usize, peak, steepness);
+        }
+        let was = self.cost_of(&old, peak, steepness);
+        let order = &mut self.orders[lane];
+        self.search.for_turns(net, |from, to| order.remove(net, from, to));
+        let mut better = self.search.attempt(net, order, &self.weight, at, want);
+        if better {
+            self.sum_up();
+            self.loaded(&mut new);
+            if self.cost_of(&new, peak, steepness) >= was {
                 let order = &mut self.orders[lane];
-                self.search
-                    .for_turns(self.work.net, |from, to| order.remove(self.work.net, from, to));
+                self.search.for_turns(net, |from, to| order.remove(net, from, to));
                 better = false;
             }
-            let (kept, net) = (if better { new } else { old }, self.work.net);
-            for (c, own) in kept {
-                self.load[c as usize] += u64::from(own);
-            }
-            if better {
-                self.keep(e);
-                changed += 1;
-            } else {
-                self.load_tree(e);
-                let order = &mut self.orders[lane];
-                self.search.for_turns(net, |from, to| order.restore(net, from, to));
-            }
         }
-        changed
+        if better {
+            self.keep(e);
+        } else {
+            self.load_tree(e);
+            let order = &mut self.orders[lane];
+            self.search.for_turns(net, |from, to| order.restore(net, from, to));
+        }
+        for &(c, own) in if better { &new } else { &old } {
+            self.load[c as usize] += u64::from(own);
+            self.weight[c as usize] = self.steep_weight(c as usize, peak, steepness);
+        }
+        (self.scratch.old, self.scratch.new) = (old, new);
+        better
+    }
+
+    /// What some more host pairs on some channels cost.
+    fn cost_of(&self, list: &[(u32, u32)], peak: u64, steepness: u32) -> f64 {
+        let price = &self.work.net.price;
+        list.iter()
+            .map(|&(c, own)| steep(self.load[c as usize], own, price[c as usize], peak, steepness))
+            .sum()
     }
 
     /// How good it is.
@@ -199,23 +233,19 @@ impl<'a> Loom<'a> {
         self.work.goals[self.work.errands[e].goal as usize].egress != 0
     }
 
-    /// Weights of all channels from their load so far.
-    fn weigh(&mut self) {
-        let hop = u64::from(self.variant.hop) * ONE;
-        for ((weight, &load), &price) in self.weight.iter_mut().zip(&self.load).zip(&self.work.net.price) {
-            let w = hop + load * u64::from(price) * ONE / self.work.ideal;
-            *weight = w.min(WEIGHT_MAX) as u32;
-        }
+    /// What a channel weighs with the load it has so far.
+    #[inline]
+    fn weight_of(&self, c: usize) -> u32 {
+        // Neither is negative.
+        let by_load = (self.load[c] as f64 * self.gain[c]) as u32;
+        (self.variant.hop * ONE).saturating_add(by_load).min(WEIGHT_MAX)
     }
 
-    /// Weights that rise steeply towards the peak.
-    fn weigh_steep(&mut self, peak: u64, steepness: u32) {
-        let scale = 1.0 / peak as f64;
-        for ((weight, &load), &price) in self.weight.iter_mut().zip(&self.load).zip(&self.work.net.price) {
-            let x = (load * u64::from(price)) as f64 * scale;
-            // The slope of the cost, with a little for the hop itself.
-            *weight = (64.0 + 16_384.0 * raised(x, steepness)).min(WEIGHT_MAX as f64) as u32;
-        }
+    /// A weight that rises steeply towards the peak: the slope of the cost, with a little for the hop itself.
+    #[inline]
+    fn steep_weight(&self, c: usize, peak: u64, steepness: u32) -> u32 {
+        let x = (self.load[c] * u64::from(self.work.net.price[c])) as f64 / peak as f64;
+        ((8.0 + 2_048.0 * raised(x, steepness)) as u32).min(WEIGHT_MAX)
     }
 
     /// Channels that earlier LIDs of the same port use weigh three hops more, so that its LIDs take different ways
@@ -230,8 +260,8 @@ impl<'a> Loom<'a> {
             }
             for s in 0..self.work.net.switches {
                 if let Some(c) = self.next(before as usize, s) {
-                    let more = u64::from(self.variant.hop) * ONE * 3;
-                    self.weight[c] = (u64::from(self.weight[c]) + more).min(WEIGHT_MAX) as u32;
+                    let more = self.variant.hop * ONE * 3;
+                    self.weight[c] = (self.weight[c] + more).min(WEIGHT_MAX);
                 }
             }
             before = self.work.errands[before as usize].before;
@@ -265,7 +295,6 @@ impl<'a> Loom<'a> {
             }
         }
         // From the leaves to the root, then turned round.
-        self.order_out.clear();
         let sends = |s: u32| self.next(e, s as usize).is_some();
         let leaves = (0..net.switches as u32).filter(|&s| self.waiting[s as usize] == 0 && sends(s));
         let mut list: Vec<u32> = leaves.collect();
@@ -297,18 +326,14 @@ impl<'a> Loom<'a> {
         }
     }
 
-    fn put_load(&mut self) {
-        for &u in &self.search.settled[1..] {
-            self.load[self.search.next[u as usize] as usize] += u64::from(self.sub[u as usize]);
-        }
-    }
-
     /// Channels of the tree at hand that carry something, and how much.
-    fn loaded(&self) -> Vec<(u32, u32)> {
+    fn loaded(&self, list: &mut Vec<(u32, u32)>) {
+        list.clear();
         let hops = self.search.settled[1..].iter();
-        hops.map(|&u| (self.search.next[u as usize], self.sub[u as usize]))
-            .filter(|&(_, own)| own > 0)
-            .collect()
+        list.extend(
+            hops.map(|&u| (self.search.next[u as usize], self.sub[u as usize]))
+                .filter(|&(_, own)| own > 0),
+        );
     }
 }
 

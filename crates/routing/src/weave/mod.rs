@@ -16,6 +16,8 @@ mod cluster;
 mod loom;
 mod net;
 mod order;
+mod queue;
+mod repair;
 mod search;
 
 use std::collections::BTreeMap;
@@ -35,6 +37,7 @@ use crate::updn::{self, Ranking};
 use loom::{Loom, Score, Variant, Work};
 use net::{Errand, Goal, NONE, Net};
 use order::Base;
+use repair::InForce;
 
 /// How long to look for a better routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +69,29 @@ pub struct WeaveOptions {
     /// The lane of each destination switch in force, by GUID: kept where it is still a lane, so that hosts need not
     /// ask for their paths again. Default: none.
     pub previous_lanes: Option<Arc<BTreeMap<Guid, u8>>>,
+    /// The service levels in force. Together with [`Options::previous`](crate::Options::previous) and as many lanes
+    /// they are repaired: only what has lost its way is routed again, and every LID keeps its service level. Where that
+    /// cannot be done, everything is routed and the lanes are kept. Default: none.
+    pub previous_levels: Option<Arc<ServiceLevels>>,
+}
+
+/// The lane of each destination switch, by GUID, as service levels in force say: for
+/// [`WeaveOptions::previous_lanes`].
+#[must_use]
+pub fn lanes_in_force(fabric: &Fabric, lids: &Lids, levels: &ServiceLevels) -> BTreeMap<Guid, u8> {
+    let mut lanes = BTreeMap::new();
+    for (at, range) in lids.iter() {
+        let peer = || fabric.peer(at).map(|peer| peer.node);
+        let home = fabric
+            .switch_index(at.node)
+            .or_else(|| peer().and_then(|node| fabric.switch_index(node)));
+        if let Some(home) = home {
+            lanes
+                .entry(fabric.switch(home).guid)
+                .or_insert(levels.to(range.base).get());
+        }
+    }
+    lanes
 }
 
 /// What `weave` made.
@@ -90,6 +116,8 @@ pub(crate) struct Input<'a> {
     pub lids: &'a Lids,
     /// End ports.
     pub destinations: &'a Destinations,
+    /// The tables in force, of as many switches.
+    pub previous: Option<&'a Tables>,
 }
 
 /// Routes a fabric on up to `lanes` lanes.
@@ -98,7 +126,13 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
     let goals = &goals(input.destinations);
     let net = Net::new(fabric, input.graph, goals);
     let lanes = lanes_to_use(fabric, lids, lanes, notes);
-    let lane = cluster::lanes(&net, fabric, lanes, options.previous_lanes.as_deref());
+    if let Some(woven) = repaired(input, &net, goals, (lanes, options), notes) {
+        return woven;
+    }
+    let kept = options.previous_levels.as_deref();
+    let kept = kept.map(|levels| lanes_in_force(fabric, lids, levels));
+    let kept = options.previous_lanes.as_deref().or(kept.as_ref());
+    let lane = cluster::lanes(&net, fabric, lanes, kept);
     let errands = net::errands(goals, &lane, lanes);
     let levels = levels(input, par);
     let is_first = |e: &&Errand| e.offset == 0 && goals[e.goal as usize].egress != 0;
@@ -137,70 +171,101 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
     }
 }
 
-/// Steps (first LIDs of hosts × channels) up to which a fast routing is improved and has a choice of tops: what takes a
-/// tenth of a second or less.
-const FAST_STEPS: usize = 600_000;
-/// Steps that the best routing spends on variants, and as many on improvement: about half a second.
-const BEST_STEPS: usize = 12_000_000;
+/// Repairs what is in force, if that is known and enough.
+fn repaired(
+    input: &Input<'_>,
+    net: &Net,
+    goals: &[Goal],
+    (lanes, options): (u8, &WeaveOptions),
+    notes: &mut Vec<Note>,
+) -> Option<Woven> {
+    let in_force = InForce {
+        tables: input.previous?,
+        levels: options.previous_levels.as_deref()?,
+        lanes,
+    };
+    let mended = repair::mend(net, goals, input.lids.top(), in_force);
+    notes.push(mended.as_ref().map_or(Note::NotRepaired, |mended| Note::Repaired {
+        extended: mended.extended,
+        rerouted: mended.rerouted,
+        entries: mended.entries,
+    }));
+    let mended = mended?;
+    Some(Woven {
+        tables: mended.tables,
+        service_levels: mended.levels,
+        lanes,
+    })
+}
+
+/// Steps (first LIDs of hosts × channels) that a fast routing spends on variants: about 20 ms.
+const FAST_STEPS: usize = 1_100_000;
+/// Steps that the best routing spends on variants, and half as many on improvement: about 0.3 s.
+const BEST_STEPS: usize = 9_000_000;
 /// Steps from which a variant does not search for turns beyond its base: in a large fabric searches take most of the
 /// time, and what they add early stands in the way of what comes late.
 const LARGE_STEPS: usize = 20_000_000;
-/// More tops than these are too far from the centre to be any good.
-const TOPS_MAX: usize = 8;
-/// After so many rounds nothing moves any more (measured).
-const ROUNDS_MAX: usize = 6;
+/// How far back a turn may lead at first, in percent of the order, where it is by line and by rings: the best first
+/// (measured).
+const LINE: [u32; 2] = [0, 10];
+const RINGS: [u32; 3] = [60, 50, 70];
+/// More variants than these are not worth their time even in a small fabric.
+const VARIANTS_MAX: usize = 48;
+/// Rounds of improvement of the best variants: first towards equal loads, then against the highest alone. After these
+/// nothing moves any more (measured).
+const ROUNDS: [u32; 3] = [2, 3, 4];
 
 /// What is to be tried.
 #[derive(Debug)]
 struct Plan {
     variants: Vec<Variant>,
-    /// Tops that are looked for in each lane.
-    tops: usize,
-    /// Variants that are improved.
-    finalists: usize,
-    /// Most rounds of improvement.
-    rounds: usize,
+    /// Tops that are looked for in each lane, by line and by rings.
+    tops: [usize; 2],
+    /// How many of the variants take part in each round of improvement, the best first.
+    finalists: Vec<usize>,
     /// Errands that carry the load which is judged: the first LIDs of hosts.
     first: usize,
 }
 
 impl Plan {
     fn new(effort: Effort, net: &Net, first: usize, lanes: u8, has_levels: bool) -> Self {
-        let steps = (first * net.channels()).max(1);
-        let (tops, finalists, rounds) = match effort {
-            Effort::Fast => ((FAST_STEPS / steps).clamp(1, 4), 1, usize::from(steps < 2 * FAST_STEPS)),
-            Effort::Best => {
-                let rounds = (BEST_STEPS / steps).clamp(1, ROUNDS_MAX);
-                ((BEST_STEPS / steps).clamp(1, TOPS_MAX), 2, rounds)
-            }
+        // Lanes have searches of their own for cycles: eight take half as long again as one.
+        let steps = (first * net.channels()).max(1) * (16 + usize::from(lanes.min(8))) / 16;
+        let budget = match effort {
+            Effort::Fast => FAST_STEPS,
+            Effort::Best => BEST_STEPS,
         };
+        let count = (budget / steps).clamp(1, VARIANTS_MAX);
+        let base = if steps > LARGE_STEPS { Base::Fixed } else { Base::Tree };
+        let by_layout = match lanes {
+            0..=4 => [count - count / 4, count / 4],
+            // A lane with few destinations has room for most turns that they want, and those lead to its top.
+            _ => [count / 2, count - count / 2],
+        };
+        let tops = [by_layout[0].div_ceil(LINE.len()), by_layout[1].div_ceil(RINGS.len())];
         let mut variants = Vec::new();
-        let mut add = |base, hop, reach, top| {
-            let variant = Variant { base, hop, reach, top };
-            variants.push(variant);
-        };
         if has_levels {
             // The levels come after the tops that were looked for.
-            add(Base::Fixed, 16, 1, tops);
+            let (base, hop, window, top) = (Base::Fixed, 16, 0, tops[0] + tops[1]);
+            variants.push(Variant { base, hop, window, top });
         }
         if !has_levels || effort == Effort::Best {
-            let reach = if lanes == 1 { 4 } else { 3 };
-            let base = if steps > LARGE_STEPS { Base::Fixed } else { Base::Tree };
-            (0..tops).for_each(|top| add(base, 4, reach, top));
+            let mut add = |top: usize, windows: &[u32], count: usize| {
+                let all = (0..count).map(|i| (top + i / windows.len(), windows[i % windows.len()]));
+                let hop = 4;
+                variants.extend(all.map(|(top, window)| Variant { base, hop, window, top }));
+            };
+            add(0, &LINE, by_layout[0]);
+            add(tops[0], &RINGS, by_layout[1]);
         }
-        if effort == Effort::Best {
-            if steps <= LARGE_STEPS {
-                add(Base::Full, 4, 1, 0);
-            }
-            // One lane takes a third of the time of eight: room to look further.
-            let more = if lanes == 1 { tops / 2 } else { 0 };
-            (0..more).for_each(|top| add(Base::Tree, 4, 2, top));
-        }
+        let finalists = match effort {
+            Effort::Fast => vec![1],
+            Effort::Best => vec![count.div_ceil(5).max(2), count.div_ceil(10), 1],
+        };
         Self {
             variants,
             tops,
             finalists,
-            rounds,
             first,
         }
     }
@@ -225,19 +290,14 @@ fn make<'a>(work: &'a Work<'a>, plan: &Plan, par: Par) -> Loom<'a> {
         (loom.score(), i, loom)
     });
     looms.sort_by_key(|&(score, i, _)| (score, i));
-    looms.truncate(plan.finalists);
-    par.for_each_mut(&mut looms, |_, (score, _, loom)| {
-        for round in 0..plan.rounds {
-            // First towards equal loads, then more and more against the highest alone.
-            loom.improve(0..plan.first, [2, 3, 4][round.min(2)]);
-            let before = core::mem::replace(score, loom.score());
-            // Less than one part in 128 better: it has settled.
-            if round > 1 && score.max + score.max / 128 >= before.max {
-                break;
-            }
-        }
-    });
-    looms.sort_by_key(|&(score, i, _)| (score, i));
+    for (&finalists, steepness) in plan.finalists.iter().zip(ROUNDS) {
+        looms.truncate(finalists);
+        par.for_each_mut(&mut looms, |_, (score, _, loom)| {
+            loom.improve(0..plan.first, steepness);
+            *score = loom.score();
+        });
+        looms.sort_by_key(|&(score, i, _)| (score, i));
+    }
     let mut loom = looms.swap_remove(0).2;
     finish(work, plan, &mut loom);
     loom
@@ -262,7 +322,7 @@ fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
 }
 
 /// Lanes that were asked for and that the fabric has.
-fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut Vec<Note>) -> u8 {
+pub(crate) fn lanes_to_use(fabric: &Fabric, lids: &Lids, wanted: u8, notes: &mut Vec<Note>) -> u8 {
     let wanted = wanted.clamp(1, 15);
     let have = net::lanes_of(fabric, lids);
     if have < wanted {

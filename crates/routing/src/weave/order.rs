@@ -1,8 +1,8 @@
 //! The channel dependency graph of one lane, with a topological order kept up to date turn by turn.
 //!
 //! A turn is legal if adding it leaves the graph without a cycle. Most turns agree with the order and cost one
-//! comparison; the others need a search between the two places and, if it finds no cycle, a reordering of what was
-//! visited (Pearce and Kelly). Turns of the base are always in the graph, so the base's own paths stay legal whatever
+//! comparison; the others need a search backwards between the two places and, if it finds no cycle, what it visited moves
+//! before the rest. Turns of the base are always in the graph, so the base's own paths stay legal whatever
 //! is added later.
 
 use super::net::{NONE, Net};
@@ -12,16 +12,12 @@ use super::net::{NONE, Net};
 pub(super) enum Base {
     /// Turns between channels of one spanning tree.
     Tree,
-    /// Turns between any channels.
-    Full,
-    /// Turns between any channels, and none is added that would need a search: on a tree there is nothing to find.
+    /// Turns between any channels. They leave no room for any other.
     Fixed,
 }
 
 /// Most channels visited by one search, however large the fabric, before the turn is given up as if it closed a cycle.
 const VISITS_MAX: usize = 384;
-/// A search may always visit so many: in a small fabric nothing is saved by less.
-const VISITS_MIN: usize = 64;
 /// Set in a turn's count: adding it was found to close a cycle.
 const BLOCKED: u32 = 1 << 31;
 
@@ -29,20 +25,25 @@ const BLOCKED: u32 = 1 << 31;
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     base: Base,
-    /// Most channels that a search may visit: see [`VISITS_MAX`].
+    /// How far back a turn may lead, in places: see [`Order::new`].
+    window: u32,
+    /// Most channels that one search may visit before the turn is given up as if it closed a cycle.
     visits_max: usize,
     /// The place of each channel: every turn in the graph goes to a higher place.
     place: Vec<u32>,
+    /// The channel at each place.
+    at: Vec<u32>,
     /// Trees that take each turn, one more for turns of the base; [`BLOCKED`] if it cannot be added now.
     count: Vec<u32>,
+    /// Turns in the graph out of each channel, and into it: a bit for each channel of the switch between.
+    onward: Bits,
+    back: Bits,
     blocked: Vec<u32>,
     /// The channel towards the root by which the spanning tree leaves each switch.
     pub parent: Vec<u32>,
     seen: Vec<u32>,
     stamp: u32,
-    ahead: Vec<u32>,
     behind: Vec<u32>,
-    pool: Vec<u32>,
 }
 
 impl Order {
@@ -50,9 +51,11 @@ impl Order {
     /// from the top.
     ///
     /// `position` is the place of each switch from top to bottom; all but the top of each part must have a neighbour
-    /// above. A search may visit one in `reach` channels: a turn that has to move more of the order would stand in the
-    /// way of too many others (measured: a quarter is best on one lane, a third on several).
-    pub fn new(net: &Net, base: Base, reach: u32, position: &[u32]) -> Self {
+    /// above.
+    ///
+    /// A turn may lead back by at most `window` percent of the order at first. Without a limit the first trees take
+    /// turns from down to up wherever they like, and these stand in the way of many that matter more (measured).
+    pub fn new(net: &Net, base: Base, window: u32, position: &[u32]) -> Self {
         let key = |s: u32| position[s as usize];
         let mut parent = vec![NONE; net.switches];
         for (s, parent) in parent.iter_mut().enumerate() {
@@ -67,7 +70,7 @@ impl Order {
             let number = u32::try_from(c).unwrap_or(NONE);
             parent[net.src[c] as usize] == number || parent[net.dst[c] as usize] == net.rev[c]
         };
-        let in_base = |c: usize| base != Base::Tree || in_tree(c);
+        let in_base = |c: usize| base == Base::Fixed || in_tree(c);
         let mut count = vec![0; net.turn_first[channels] as usize];
         for from in (0..channels).filter(|&c| in_base(c)) {
             for (to, count) in net.out(net.dst[from] as usize).zip(&mut count[net.turns(from)]) {
@@ -80,26 +83,85 @@ impl Order {
             (0..u32::try_from(channels).unwrap_or(NONE)).partition(|&c| leads_up(c as usize));
         up.sort_unstable_by_key(|&c| (core::cmp::Reverse(key(net.src[c as usize])), c));
         down.sort_unstable_by_key(|&c| (key(net.src[c as usize]), c));
+        let (onward, back) = Bits::of_turns(net, &count);
         let mut place = vec![0; channels];
-        for (at, c) in (0_u32..).zip(up.into_iter().chain(down)) {
-            place[c as usize] = at;
+        up.append(&mut down);
+        for (i, &c) in (0_u32..).zip(&up) {
+            place[c as usize] = i;
         }
         Self {
             base,
-            visits_max: if base == Base::Fixed {
+            window: if base == Base::Fixed {
                 0
             } else {
-                (channels / reach as usize).clamp(VISITS_MIN, VISITS_MAX)
+                (channels as u64 * u64::from(window) / 100) as u32
             },
+            visits_max: VISITS_MAX,
             place,
+            at: up,
+            onward,
+            back,
             count,
             blocked: Vec::new(),
             parent,
             seen: vec![0; channels],
             stamp: 0,
-            ahead: Vec::new(),
             behind: Vec::new(),
-            pool: Vec::new(),
+        }
+    }
+
+    /// The graph of turns, each counted so many times; `None` if it has a cycle.
+    pub fn of_turns(net: &Net, count: Vec<u32>) -> Option<Self> {
+        let (onward, back) = Bits::of_turns(net, &count);
+        let channels = net.channels();
+        let mut waits_for: Vec<usize> = (0..channels).map(|c| back.of(c).count()).collect();
+        let mut at: Vec<u32> = (0..channels as u32).filter(|&c| waits_for[c as usize] == 0).collect();
+        let mut place = vec![0; channels];
+        let mut head = 0;
+        while let Some(&c) = at.get(head) {
+            place[c as usize] = head as u32;
+            head += 1;
+            let there = net.first[net.dst[c as usize] as usize];
+            for next in onward.of(c as usize).map(|i| there + i) {
+                waits_for[next as usize] -= 1;
+                if waits_for[next as usize] == 0 {
+                    at.push(next);
+                }
+            }
+        }
+        (at.len() == channels).then_some(Self {
+            base: Base::Tree,
+            window: u32::MAX,
+            visits_max: usize::MAX,
+            place,
+            at,
+            count,
+            onward,
+            back,
+            blocked: Vec::new(),
+            parent: Vec::new(),
+            seen: vec![0; channels],
+            stamp: 0,
+            behind: Vec::new(),
+        })
+    }
+
+    /// Takes no memory, and is good for nothing.
+    pub const fn nothing() -> Self {
+        Self {
+            base: Base::Tree,
+            window: 0,
+            visits_max: 0,
+            place: Vec::new(),
+            at: Vec::new(),
+            count: Vec::new(),
+            onward: Bits::NOTHING,
+            back: Bits::NOTHING,
+            blocked: Vec::new(),
+            parent: Vec::new(),
+            seen: Vec::new(),
+            stamp: 0,
+            behind: Vec::new(),
         }
     }
 
@@ -116,27 +178,43 @@ impl Order {
             if self.count[turn] & BLOCKED != 0 {
                 return false;
             }
-            if !self.reorder(net, from, to, self.visits_max) {
+            if !self.reorder(net, from, to, self.window, self.visits_max) {
                 self.count[turn] |= BLOCKED;
                 self.blocked.push(u32::try_from(turn).unwrap_or(NONE));
                 return false;
             }
         }
-        self.count[turn] += 1;
+        self.count_up(net, from, to, turn);
         true
     }
 
     /// Counts a turn that was in the graph before and did not close a cycle: it cannot close one now.
     pub fn restore(&mut self, net: &Net, from: u32, to: u32) {
         if !self.agrees(from, to) {
-            self.reorder(net, from, to, usize::MAX);
+            self.reorder(net, from, to, u32::MAX, usize::MAX);
         }
-        self.count[net.turn(from, to)] += 1;
+        self.count_up(net, from, to, net.turn(from, to));
     }
 
     /// Counts the turn once less.
     pub fn remove(&mut self, net: &Net, from: u32, to: u32) {
-        self.count[net.turn(from, to)] -= 1;
+        let turn = net.turn(from, to);
+        self.count[turn] -= 1;
+        if self.count[turn] & !BLOCKED == 0 {
+            let there = net.first[net.dst[from as usize] as usize];
+            self.onward.clear(from as usize, (to - there) as usize);
+            self.back.clear(to as usize, (net.rev[from as usize] - there) as usize);
+        }
+    }
+
+    #[inline]
+    fn count_up(&mut self, net: &Net, from: u32, to: u32, turn: usize) {
+        if self.count[turn] & !BLOCKED == 0 {
+            let there = net.first[net.dst[from as usize] as usize];
+            self.onward.set(from as usize, (to - there) as usize);
+            self.back.set(to as usize, (net.rev[from as usize] - there) as usize);
+        }
+        self.count[turn] += 1;
     }
 
     /// Must follow removals: what closed a cycle may be legal now.
@@ -147,57 +225,42 @@ impl Order {
     }
 
     /// Makes room for a turn against the order; false if it would close a cycle.
-    fn reorder(&mut self, net: &Net, from: u32, to: u32, most: usize) -> bool {
-        if most == 0 {
+    fn reorder(&mut self, net: &Net, from: u32, to: u32, window: u32, most: usize) -> bool {
+        let (low, high) = (self.place[to as usize], self.place[from as usize]);
+        if high - low > window {
             return false;
         }
-        let (low, high) = (self.place[to as usize], self.place[from as usize]);
         self.stamp += 1;
-        let mut ahead = core::mem::take(&mut self.ahead);
         let mut behind = core::mem::take(&mut self.behind);
-        let legal = self.search_ahead(net, (to, high), most, &mut ahead)
-            && self.search_behind(net, (from, low), most, &mut behind);
+        let legal = self.search_behind(net, (from, low), most, &mut behind);
         if legal {
-            ahead.sort_unstable_by_key(|&c| self.place[c as usize]);
-            behind.sort_unstable_by_key(|&c| self.place[c as usize]);
-            self.pool.clear();
-            self.pool
-                .extend(behind.iter().chain(&ahead).map(|&c| self.place[c as usize]));
-            self.pool.sort_unstable();
-            for (&c, &place) in behind.iter().chain(&ahead).zip(&self.pool) {
-                self.place[c as usize] = place;
-            }
+            self.move_before(low, high, &mut behind);
         }
-        (self.ahead, self.behind) = (ahead, behind);
+        self.behind = behind;
         legal
     }
 
-    /// Channels that depend on `start` up to place `high`; false if the channel there is one of them.
-    fn search_ahead(&mut self, net: &Net, (start, high): (u32, u32), most: usize, found: &mut Vec<u32>) -> bool {
-        found.clear();
-        found.push(start);
-        self.seen[start as usize] = self.stamp;
-        let mut head = 0;
-        while let Some(&at) = found.get(head) {
-            head += 1;
-            let there = net.dst[at as usize] as usize;
-            let turns = &self.count[net.turns(at as usize)];
-            for (next, count) in net.out(there).zip(turns) {
-                let place = self.place[next];
-                if count & !BLOCKED == 0 || place > high || self.seen[next] == self.stamp {
-                    continue;
-                }
-                if place == high || found.len() > most {
-                    return false;
-                }
-                self.seen[next] = self.stamp;
-                found.push(next as u32);
+    /// Moves channels that were just found between two places before the first of these; the others make room.
+    fn move_before(&mut self, low: u32, high: u32, found: &mut [u32]) {
+        found.sort_unstable_by_key(|&c| self.place[c as usize]);
+        let mut room = 0;
+        for place in (low as usize..=high as usize).rev() {
+            let c = self.at[place];
+            if self.seen[c as usize] == self.stamp {
+                room += 1;
+            } else {
+                self.at[place + room] = c;
+                self.place[c as usize] = (place + room) as u32;
             }
         }
-        true
+        for (place, &c) in (low..).zip(&*found) {
+            self.at[place as usize] = c;
+            self.place[c as usize] = place;
+        }
     }
 
-    /// Channels that `start` depends on, down to place `low`; false if there are too many.
+    /// Channels that depend on reaching `start`, down to place `low`; false if the channel there is one of them, or if
+    /// there are too many.
     fn search_behind(&mut self, net: &Net, (start, low): (u32, u32), most: usize, found: &mut Vec<u32>) -> bool {
         found.clear();
         found.push(start);
@@ -205,18 +268,14 @@ impl Order {
         let mut head = 0;
         while let Some(&at) = found.get(head) {
             head += 1;
-            let there = net.out(net.src[at as usize] as usize);
-            let turn = at as usize - there.start;
-            for out in there {
-                let before = net.rev[out];
+            let there = net.first[net.src[at as usize] as usize];
+            for i in self.back.of(at as usize) {
+                let before = net.rev[(there + i) as usize];
                 let place = self.place[before as usize];
                 if place < low || self.seen[before as usize] == self.stamp {
                     continue;
                 }
-                if self.count[net.turn_first[before as usize] as usize + turn] & !BLOCKED == 0 {
-                    continue;
-                }
-                if found.len() > most {
+                if place == low || found.len() > most {
                     return false;
                 }
                 self.seen[before as usize] = self.stamp;
@@ -226,8 +285,97 @@ impl Order {
         true
     }
 
+    /// From now on a turn may lead back as far as it likes.
+    pub fn open(&mut self) {
+        if self.base != Base::Fixed {
+            self.window = u32::MAX;
+        }
+    }
+
     /// Which base it has.
     pub const fn base(&self) -> Base {
         self.base
+    }
+}
+
+/// For each channel, some of the channels of a switch at one of its ends: as many bits as the largest switch has.
+#[derive(Clone, Debug)]
+struct Bits {
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Bits {
+    const NOTHING: Self = Self {
+        words: 0,
+        bits: Vec::new(),
+    };
+
+    /// Turns that are counted: out of each channel, and into it.
+    fn of_turns(net: &Net, count: &[u32]) -> (Self, Self) {
+        let (mut onward, mut back) = (Self::new(net), Self::new(net));
+        for from in 0..net.channels() {
+            let there = net.out(net.dst[from] as usize);
+            for (i, to) in there
+                .clone()
+                .enumerate()
+                .filter(|&(i, _)| count[net.turn_first[from] as usize + i] > 0)
+            {
+                onward.set(from, i);
+                back.set(to, net.rev[from] as usize - there.start);
+            }
+        }
+        (onward, back)
+    }
+
+    fn new(net: &Net) -> Self {
+        let widest = (0..net.switches).map(|s| net.out(s).len()).max().unwrap_or(0);
+        let words = widest.div_ceil(64).max(1);
+        Self {
+            words,
+            bits: vec![0; words * net.channels()],
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, channel: usize, i: usize) {
+        self.bits[channel * self.words + i / 64] |= 1 << (i % 64);
+    }
+
+    #[inline]
+    fn clear(&mut self, channel: usize, i: usize) {
+        self.bits[channel * self.words + i / 64] &= !(1 << (i % 64));
+    }
+
+    /// The positions of a channel's bits, ascending.
+    #[inline]
+    fn of(&self, channel: usize) -> Ones<'_> {
+        let (&now, rest) = self.bits[channel * self.words..(channel + 1) * self.words]
+            .split_first()
+            .unwrap_or((&0, &[]));
+        Ones { now, first: 0, rest }
+    }
+}
+
+/// Positions of the bits that are set.
+struct Ones<'a> {
+    now: u64,
+    first: u32,
+    rest: &'a [u64],
+}
+
+impl Iterator for Ones<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        while self.now == 0 {
+            let (&now, rest) = self.rest.split_first()?;
+            (self.now, self.rest) = (now, rest);
+            self.first += u64::BITS;
+        }
+        let i = self.now.trailing_zeros();
+        self.now &= self.now - 1;
+        Some(self.first + i)
     }
 }

@@ -1,13 +1,8 @@
 //! One tree of next hops towards one switch: Dijkstra outward from it, along legal turns only.
 
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use super::net::{NONE, Net};
 use super::order::{Base, Order};
-
-/// Bits of a heap entry that hold the channel; the cost stands above them.
-const CHANNEL_BITS: u32 = 24;
+use super::queue::Queue;
 
 /// Scratch memory of searches, and the tree that the last one found.
 #[derive(Clone, Debug, Default)]
@@ -18,8 +13,8 @@ pub(super) struct Search {
     pub settled: Vec<u32>,
     mark: Vec<u32>,
     stamp: u32,
-    cost: Vec<u64>,
-    heap: BinaryHeap<Reverse<u64>>,
+    cost: Vec<u32>,
+    queue: Queue,
 }
 
 /// How a tree was found.
@@ -37,7 +32,8 @@ impl Search {
         Self {
             next: vec![NONE; net.switches],
             mark: vec![0; net.switches],
-            cost: vec![u64::MAX; net.switches],
+            cost: vec![u32::MAX; net.switches],
+            queue: Queue::new(net.channels()),
             ..Self::default()
         }
     }
@@ -51,7 +47,7 @@ impl Search {
         self.start(goal);
         match order.base() {
             Base::Tree => self.along_tree(net, order),
-            Base::Fixed | Base::Full => {
+            Base::Fixed => {
                 self.climb(net, order, weight, goal);
                 self.grow(net, order, weight, want, false);
             }
@@ -71,6 +67,40 @@ impl Search {
         false
     }
 
+    /// Keeps what a tree has of settled switches (each after the one it sends to, with their next hops) and finds a way
+    /// for the others; if it fails nothing has changed.
+    pub fn resume(
+        &mut self,
+        net: &Net,
+        order: &mut Order,
+        weight: &[u32],
+        (settled, next): (&[u32], &[u32]),
+        want: usize,
+    ) -> bool {
+        self.start(settled[0]);
+        for &u in &settled[1..] {
+            let channel = next[u as usize];
+            // Costs add up to less than a fabric has switches times the most a channel weighs.
+            let cost = self.cost[net.dst[channel as usize] as usize] + weight[channel as usize];
+            self.settle(u, channel, cost);
+        }
+        for &u in settled {
+            self.offer_all(net, order, weight, u, self.cost[u as usize], false);
+        }
+        self.grow(net, order, weight, want, false);
+        if self.settled.len() == want {
+            return true;
+        }
+        for &u in &self.settled[settled.len()..] {
+            let from = self.next[u as usize];
+            let to = self.next[net.dst[from as usize] as usize];
+            if to != NONE {
+                order.remove(net, from, to);
+            }
+        }
+        false
+    }
+
     /// Every turn of the tree.
     pub fn for_turns(&self, net: &Net, mut f: impl FnMut(u32, u32)) {
         for &u in &self.settled[1..] {
@@ -86,11 +116,11 @@ impl Search {
         // By two: the mark below the stamp has a meaning of its own.
         self.stamp += 2;
         self.settled.clear();
-        self.heap.clear();
+        self.queue.clear();
         self.settle(goal, NONE, 0);
     }
 
-    fn settle(&mut self, switch: u32, by: u32, cost: u64) {
+    fn settle(&mut self, switch: u32, by: u32, cost: u32) {
         self.mark[switch as usize] = self.stamp;
         self.next[switch as usize] = by;
         self.cost[switch as usize] = cost;
@@ -102,7 +132,7 @@ impl Search {
     }
 
     /// Offers the channels that lead to a settled switch.
-    fn offer_all(&mut self, net: &Net, order: &Order, weight: &[u32], to: u32, cost: u64, prune: bool) {
+    fn offer_all(&mut self, net: &Net, order: &Order, weight: &[u32], to: u32, cost: u32, prune: bool) {
         let onward = self.next[to as usize];
         for out in net.out(to as usize) {
             let u = net.dst[out];
@@ -110,7 +140,7 @@ impl Search {
                 continue;
             }
             let channel = net.rev[out];
-            let total = cost + u64::from(weight[channel as usize]);
+            let total = cost + weight[channel as usize];
             // A channel that needs no search keeps worse ones off the heap. `mark` one below the stamp says that
             // `cost` holds the best of those.
             if prune && (onward == NONE || order.agrees(channel, onward)) {
@@ -123,13 +153,12 @@ impl Search {
             } else if prune && self.mark[u as usize] == self.stamp - 1 && self.cost[u as usize] <= total {
                 continue;
             }
-            self.heap.push(Reverse(total << CHANNEL_BITS | u64::from(channel)));
+            self.queue.push(channel, total);
         }
     }
 
     fn grow(&mut self, net: &Net, order: &mut Order, weight: &[u32], want: usize, prune: bool) {
-        while let Some(Reverse(entry)) = self.heap.pop() {
-            let channel = (entry & ((1 << CHANNEL_BITS) - 1)) as u32;
+        while let Some((channel, cost)) = self.queue.pop() {
             let u = net.src[channel as usize];
             if self.is_settled(u) {
                 continue;
@@ -138,7 +167,6 @@ impl Search {
             if onward != NONE && !order.add(net, channel, onward) {
                 continue;
             }
-            let cost = entry >> CHANNEL_BITS;
             self.settle(u, channel, cost);
             if self.settled.len() == want {
                 return;
@@ -150,7 +178,7 @@ impl Search {
     /// Commits the way from the base's root down to `goal`. Then every other switch has a way up that meets it: up
     /// channels may follow each other and be followed by any channel of the base.
     fn climb(&mut self, net: &Net, order: &mut Order, weight: &[u32], goal: u32) {
-        let (mut at, mut cost) = (goal, 0);
+        let mut at = goal;
         while order.parent[at as usize] != NONE {
             let up = order.parent[at as usize];
             let down = net.rev[up as usize];
@@ -158,13 +186,13 @@ impl Search {
             if onward != NONE {
                 order.add(net, down, onward);
             }
-            cost += u64::from(weight[down as usize]);
             at = net.dst[up as usize];
-            self.settle(at, down, cost);
+            // As near as the goal itself: this is a way out, not a good one.
+            self.settle(at, down, 0);
         }
         for i in 0..self.settled.len() {
             let at = self.settled[i];
-            self.offer_all(net, order, weight, at, self.cost[at as usize], false);
+            self.offer_all(net, order, weight, at, 0, false);
         }
     }
 

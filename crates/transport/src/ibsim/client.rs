@@ -1,6 +1,5 @@
 //! A client of the ibsim protocol: a port of a simulated fabric, without preloading anything.
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
@@ -12,20 +11,18 @@ use selvedge_wire::{
     Address, Arrival, Attribute, AttributeId, Datagram, DirectedRoute, LocalPort, Mad, MadPort, Method, PortError,
 };
 
-use super::protocol::{CONTROL_LEN, Connect, Control, End, Kind, PACKET_LEN, Packet};
+use super::batch::{Inbox, Outbox};
+use super::protocol::{self, CONTROL_LEN, Connect, Control, End, Kind, Packet};
 use super::socket::{self, is_dead, is_full};
-use crate::outstanding::Outstanding;
 use crate::poll::PollSet;
-use crate::{OWN_TRANSACTION_BITS, is_answer, wants_answer};
+use crate::{OWN_TRANSACTION_BITS, is_answer};
 
 /// How long a server may take to answer a control message. A busy ibsim reads its control socket once per round.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long opening waits for the answer to its own NodeInfo Get, each of three times.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long `send` waits for room in the server's queue before it says that it is full.
+/// How long `flush` waits for room in the server's queue before it says that it is full.
 const SEND_WAIT: Duration = Duration::from_millis(100);
-/// Arrivals kept while `send` waits for room; each is 288 bytes.
-const EARLY_MAX: usize = 4096;
 /// Highest process id of Linux (`PID_MAX_LIMIT`): the distance between the ids of several ports of one process.
 const ID_STEP: u32 = 1 << 22;
 /// Ports that one process can have at one server: ids are signed 32-bit numbers in socket names.
@@ -37,7 +34,8 @@ const ADVICE_NODE: &str = "name a node as the server's net file does, or none; i
 
 /// A port of a fabric behind a server of the ibsim protocol.
 ///
-/// Requests are handed back after their time-out, as the kernel's umad layer does; answers that come later are dropped.
+/// The server hands back requests that nobody answers, as the kernel's umad layer does. What it lost is its caller's to
+/// notice. What is sent leaves with the next [`MadPort::receive`] or [`MadPort::flush`], or when a batch is full.
 pub struct IbsimPort {
     control: UnixDatagram,
     data: UnixDatagram,
@@ -45,9 +43,8 @@ pub struct IbsimPort {
     node: String,
     local: LocalPort,
     is_sm: bool,
-    outstanding: Outstanding<Datagram>,
-    /// Arrivals read while `send` waited for room.
-    early: VecDeque<Arrival>,
+    inbox: Inbox,
+    outbox: Outbox,
     poll_set: PollSet,
 }
 
@@ -88,8 +85,8 @@ impl IbsimPort {
                 port: PortNum::MANAGEMENT,
             },
             is_sm: false,
-            outstanding: Outstanding::default(),
-            early: VecDeque::new(),
+            inbox: Inbox::new(),
+            outbox: Outbox::new(),
             poll_set: PollSet::default(),
         };
         port.local = port.ask_who_we_are()?.ok_or_else(|| {
@@ -131,75 +128,44 @@ impl IbsimPort {
         Ok(None)
     }
 
-    /// One packet from the server, if there is one.
-    fn read(&mut self) -> Result<Option<Arrival>, PortError> {
-        let mut bytes = [0; PACKET_LEN + 1];
+    /// The next arrival among the packets that were read. Bytes that are no packet are dropped.
+    #[inline]
+    fn next_read(&mut self) -> Option<Arrival> {
         loop {
-            let length = match self.data.recv(&mut bytes) {
-                Ok(length) => length,
-                Err(error) if is_full(&error) => return Ok(None),
-                Err(error) => return Err(gone("receiving", &error)),
-            };
-            // Bytes that are no packet, and answers that nobody waits for any more, are dropped.
-            let arrival = Packet::parse(&bytes[..length])
-                .ok()
-                .and_then(|packet| self.sort(packet));
-            if arrival.is_some() {
-                return Ok(arrival);
+            let packet = Packet::parse(self.inbox.next()?);
+            if let Ok(packet) = packet {
+                return Some(arrival(&packet));
             }
         }
     }
 
-    /// Sends a packet, waiting for room. Meanwhile arrivals are read: a server that cannot get rid of its answers may
-    /// stop reading requests (ibsim does), and both would wait for each other.
-    fn transmit(&mut self, bytes: &[u8; PACKET_LEN]) -> Result<(), PortError> {
-        let mut deadline = None;
-        loop {
-            match self.data.send(bytes) {
-                Ok(_) => return Ok(()),
-                Err(error) if is_full(&error) => {}
-                Err(error) => return Err(gone("sending", &error)),
-            }
-            let now = Instant::now();
-            let left = deadline.get_or_insert(now + SEND_WAIT).saturating_duration_since(now);
-            if left.is_zero() {
-                return Err(PortError::Full);
-            }
-            self.poll_set.clear();
-            if self.early.len() < EARLY_MAX {
-                self.poll_set.readable_or_writable(self.data.as_raw_fd());
-            } else {
-                self.poll_set.writable(self.data.as_raw_fd());
-            }
-            self.poll_set.wait(left).map_err(|error| gone("sending", &error))?;
-            while self.early.len() < EARLY_MAX {
-                let Some(arrival) = self.read()? else { break };
-                self.early.push_back(arrival);
-            }
+    /// Sends what waits; false if there is no room for all of it.
+    fn transmit(&mut self) -> Result<bool, PortError> {
+        match self.outbox.flush(&self.data) {
+            Ok(()) => Ok(true),
+            Err(error) if is_full(&error) => Ok(false),
+            Err(error) => Err(gone("sending", &error)),
         }
     }
 
-    fn sort(&mut self, packet: Packet) -> Option<Arrival> {
-        let mut mad = packet.mad;
-        let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
-        if packet.status != 0 {
-            mad.set_transaction(TransactionId(own));
-            let known = self.outstanding.take(own);
-            let address = Address::from(packet.to);
-            return Some(Arrival::Returned(known.unwrap_or(Datagram { address, mad })));
+    /// Reads what has arrived; false if nothing has.
+    fn fill(&mut self) -> Result<bool, PortError> {
+        match self.inbox.fill(&self.data) {
+            Ok(()) => Ok(true),
+            Err(error) if is_full(&error) => Ok(false),
+            Err(error) => Err(gone("receiving", &error)),
         }
-        if mad.method().is_response() {
-            mad.set_transaction(TransactionId(own));
-            self.outstanding.take(own)?;
-        }
-        Some(Arrival::Received(Datagram {
-            address: Address::from(packet.from),
-            mad,
-        }))
     }
 
-    fn expire(&mut self) -> Option<Arrival> {
-        self.outstanding.expire(Instant::now()).map(Arrival::Returned)
+    /// Waits until something arrives or, if wished, there is room to send.
+    fn wait(&mut self, wait: Duration, for_room: bool) -> Result<(), PortError> {
+        self.poll_set.clear();
+        if for_room {
+            self.poll_set.readable_or_writable(self.data.as_raw_fd());
+        } else {
+            self.poll_set.readable(self.data.as_raw_fd());
+        }
+        self.poll_set.wait(wait).map_err(|error| gone("waiting", &error))
     }
 }
 
@@ -208,57 +174,59 @@ impl MadPort for IbsimPort {
         self.local
     }
 
-    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError> {
-        let mut mad = datagram.mad;
-        if !is_answer(&mad) {
-            let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
-            mad.set_transaction(TransactionId(own));
+    fn send(&mut self, datagram: &Datagram, _timeout: Duration) -> Result<(), PortError> {
+        if self.outbox.is_crowded() {
+            self.transmit()?;
         }
+        let place = self.outbox.place().ok_or(PortError::Full)?;
+        let mad = &datagram.mad;
+        let own = mad.transaction().0 & OWN_TRANSACTION_BITS;
+        let transaction = if is_answer(mad) { mad.transaction().0 } else { own };
         let to = End::from(datagram.address);
         // A source LID of 0 means "my own"; directed routes start and end with the permissive LID.
         let lid = if to.lid == Lid::PERMISSIVE { to.lid } else { Lid::NONE };
         let from = End { lid, qp: to.qp };
-        let bytes = Packet {
-            to,
-            from,
-            status: 0,
-            mad,
-        }
-        .emit();
-        self.transmit(&bytes)?;
-        if wants_answer(&mad) && !timeout.is_zero() {
-            let request = Datagram {
-                address: datagram.address,
-                mad,
-            };
-            self.outstanding
-                .insert(mad.transaction().0, Instant::now() + timeout, request);
-        }
+        protocol::emit(place, (to, from), 0, mad);
+        protocol::set_transaction(place, transaction);
         Ok(())
     }
 
     fn receive(&mut self, wait: Duration) -> Result<Option<Arrival>, PortError> {
-        if let Some(arrival) = self.early.pop_front() {
-            return Ok(Some(arrival));
-        }
-        let end = Instant::now() + wait;
+        let mut end = None;
         loop {
-            if let Some(arrival) = self.read()? {
+            if let Some(arrival) = self.next_read() {
                 return Ok(Some(arrival));
             }
-            if let Some(arrival) = self.expire() {
-                return Ok(Some(arrival));
+            // A server that cannot get rid of its answers may stop reading requests (ibsim does): whether there is room
+            // or not, read.
+            let all_sent = self.transmit()?;
+            if self.fill()? {
+                continue;
             }
-            let now = Instant::now();
-            if now >= end {
+            if wait.is_zero() {
                 return Ok(None);
             }
-            let due = self.outstanding.next_deadline().map_or(end, |at| at.min(end));
-            self.poll_set.clear();
-            self.poll_set.readable(self.data.as_raw_fd());
-            let waited = self.poll_set.wait(due.saturating_duration_since(now));
-            waited.map_err(|error| gone("receiving", &error))?;
+            let now = Instant::now();
+            let left = end.get_or_insert(now + wait).saturating_duration_since(now);
+            if left.is_zero() {
+                return Ok(None);
+            }
+            self.wait(left, !all_sent)?;
         }
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        let end = Instant::now() + SEND_WAIT;
+        while !self.transmit()? {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(PortError::Full);
+            }
+            self.poll_set.clear();
+            self.poll_set.writable(self.data.as_raw_fd());
+            self.poll_set.wait(left).map_err(|error| gone("sending", &error))?;
+        }
+        Ok(())
     }
 
     fn set_is_sm(&mut self, is_sm: bool) -> Result<(), PortError> {
@@ -280,6 +248,7 @@ impl MadPort for IbsimPort {
 
 impl Drop for IbsimPort {
     fn drop(&mut self) {
+        let _ = self.outbox.flush(&self.data);
         // Nobody waits for these answers.
         let say = |kind, data: &[u8]| drop(self.control.send(&Control::new(kind, self.slot, data).emit()));
         if self.is_sm {
@@ -287,6 +256,23 @@ impl Drop for IbsimPort {
             say(Kind::SetIsSm, &[0; 4]);
         }
         say(Kind::Disconnect, &[]);
+    }
+}
+
+/// What a packet brings: a datagram, or a request of ours that comes back unanswered.
+#[inline]
+fn arrival(packet: &Packet) -> Arrival {
+    let datagram = |end: End| {
+        let (address, mut mad) = (Address::from(end), packet.mad);
+        if packet.status != 0 || mad.method().is_response() {
+            mad.set_transaction(TransactionId(mad.transaction().0 & OWN_TRANSACTION_BITS));
+        }
+        Datagram { address, mad }
+    };
+    if packet.status == 0 {
+        Arrival::Received(datagram(packet.from))
+    } else {
+        Arrival::Returned(datagram(packet.to))
     }
 }
 

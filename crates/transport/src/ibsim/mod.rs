@@ -14,6 +14,7 @@
 //! Source: the behaviour of ibsim and libumad2sim 0.10, observed; golden bytes stand in the tests of [`protocol`].
 
 mod backend;
+mod batch;
 mod client;
 mod event;
 pub mod protocol;

@@ -347,6 +347,9 @@ impl From<End> for Address {
     }
 }
 
+/// Where the MAD begins.
+const MAD_AT: usize = 32;
+
 /// A MAD on its way between client and server.
 ///
 /// ```text
@@ -380,7 +383,8 @@ impl Packet {
         let stated = u64::from_be_bytes(std::array::from_fn(|i| bytes[24 + i]));
         let used = usize::try_from(stated).unwrap_or(MAD_LEN).min(MAD_LEN);
         let mut mad = [0; MAD_LEN];
-        mad[..used].copy_from_slice(&bytes[32..32 + used]);
+        mad.copy_from_slice(&bytes[MAD_AT..]);
+        mad[used..].fill(0);
         Ok(Self {
             to: End { lid: lid(0), qp: be(8) },
             from: End {
@@ -396,16 +400,27 @@ impl Packet {
     #[must_use]
     pub fn emit(&self) -> [u8; PACKET_LEN] {
         let mut bytes = [0; PACKET_LEN];
-        let lid = |lid: Lid| u32::from(lid.0.to_be()).to_ne_bytes();
-        bytes[0..4].copy_from_slice(&lid(self.to.lid));
-        bytes[4..8].copy_from_slice(&lid(self.from.lid));
-        bytes[8..12].copy_from_slice(&self.to.qp.to_be_bytes());
-        bytes[12..16].copy_from_slice(&self.from.qp.to_be_bytes());
-        bytes[16..20].copy_from_slice(&self.status.to_be_bytes());
-        bytes[24..32].copy_from_slice(&(MAD_LEN as u64).to_be_bytes());
-        bytes[32..].copy_from_slice(self.mad.as_bytes());
+        emit(&mut bytes, (self.to, self.from), self.status, &self.mad);
         bytes
     }
+}
+
+/// Writes a packet where it is sent from.
+pub(super) fn emit(bytes: &mut [u8; PACKET_LEN], (to, from): (End, End), status: u32, mad: &Mad) {
+    let lid = |lid: Lid| u32::from(lid.0.to_be()).to_ne_bytes();
+    bytes[0..4].copy_from_slice(&lid(to.lid));
+    bytes[4..8].copy_from_slice(&lid(from.lid));
+    bytes[8..12].copy_from_slice(&to.qp.to_be_bytes());
+    bytes[12..16].copy_from_slice(&from.qp.to_be_bytes());
+    bytes[16..20].copy_from_slice(&status.to_be_bytes());
+    bytes[20..24].fill(0);
+    bytes[24..MAD_AT].copy_from_slice(&(MAD_LEN as u64).to_be_bytes());
+    bytes[MAD_AT..].copy_from_slice(mad.as_bytes());
+}
+
+/// Changes the transaction id of a written packet.
+pub(super) fn set_transaction(bytes: &mut [u8; PACKET_LEN], transaction: u64) {
+    bytes[MAD_AT + 8..MAD_AT + 16].copy_from_slice(&transaction.to_be_bytes());
 }
 
 fn u32_at<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {

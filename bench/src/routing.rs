@@ -1,0 +1,280 @@
+//! Quality of routing: ours and OpenSM's engines on the same fabrics, both by the same judge.
+
+mod field;
+mod levels;
+mod own;
+mod pairs;
+mod peer;
+mod picture;
+pub mod speed;
+mod table;
+mod targets;
+
+use std::sync::Arc;
+
+use indicatif::ProgressBar;
+use selvedge_conformance::{HeavyLock, LabError};
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
+use selvedge_routing::{Effort, Engine, Rebalance};
+use selvedge_sim::Par;
+use selvedge_types::{Guid, PortNum, Vl};
+use selvedge_verify::{Contention, ContentionOptions, Figures, JudgeOptions, Kind, Subject, contention, verify};
+
+use crate::case::Case;
+use crate::error::BenchError;
+pub use field::{Contestant, Family, Maker, QUICK, Told, contestants, default_fabrics, roots, seeded};
+use peer::{Answer, Levels};
+pub use picture::svg;
+pub use table::{csv, summary};
+
+/// Lanes of the largest table of lanes: every SL is its own lane.
+const LANES: u8 = 8;
+
+/// One engine on one fabric.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The fabric, as `--fabric` takes it.
+    pub spec: String,
+    /// What it is an example of.
+    pub family: Family,
+    /// Its switches.
+    pub switches: usize,
+    /// Its hosts.
+    pub hosts: usize,
+    /// Who routed.
+    pub contestant: Contestant,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of routing.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// Tables, judged.
+    Routed(Quality),
+    /// Another engine routed, or none: what OpenSM's log or our engine says.
+    Declined {
+        /// OpenSM: the engine that it used instead.
+        instead: Option<String>,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What the judge says of tables.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quality {
+    /// Host pairs on the busiest directed link between switches.
+    pub max_load: u64,
+    /// Mean of the same over all of them.
+    pub mean_load: f64,
+    /// Standard deviation.
+    pub sd_load: f64,
+    /// Mean links between switches on a path.
+    pub mean_hops: f64,
+    /// Effective bisection bandwidth: mean share of a link that a flow of a random pairing gets.
+    pub ebb: f64,
+    /// Half of its 95 % confidence interval.
+    pub ebb_half: f64,
+    /// Most flows on a link while host i sends to host i + k, over all k.
+    pub shift_max: u64,
+    /// Mean of the same over all k.
+    pub shift_mean: f64,
+    /// Destinations that nue could only route over its escape tree, by its log.
+    pub escapes: Option<usize>,
+    /// Ordered pairs of hosts whose packets do not arrive.
+    pub unreachable: u64,
+    /// Lanes that carry traffic of hosts, as far as known.
+    pub lanes_used: Option<u8>,
+    /// Traffic from host to host cannot deadlock, as far as known.
+    pub hosts_free: Option<bool>,
+    /// Nor can traffic from and to the agents of switches, as far as known.
+    pub agents_free: Option<bool>,
+    /// Time to compute the tables: ours on one thread, OpenSM's by its log.
+    pub compute_ms: Option<f64>,
+}
+
+/// Measures all contestants on the fabric that `spec` generates; with `only`, those that have one of it in their name.
+pub fn measure(spec: &str, quick: bool, only: &[String], bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
+    let (family, intact) = field::family(spec)?;
+    let case = Case::new(spec)?;
+    let roots = roots(&intact);
+    let intact = Arc::new(intact);
+    let mut rows = Vec::new();
+    let all = contestants(&family, case.fabric.switches().len(), quick);
+    let is_wanted = |who: &Contestant| only.is_empty() || only.iter().any(|text| who.to_string().contains(text));
+    for contestant in all.into_iter().filter(is_wanted) {
+        bar.set_message(format!("{spec}: {contestant}"));
+        let roots = if contestant.told == Told::Roots {
+            roots.clone()
+        } else {
+            Vec::new()
+        };
+        let _quiet = HeavyLock::acquire()?;
+        let outcome = match contestant.maker {
+            Maker::Selvedge => ours(&case, &contestant, roots, &intact),
+            Maker::OpenSm => match theirs(&case, &contestant, roots) {
+                // A peer that is not there, or no room on the disk, spoils every row; an engine that crashes or never
+                // ends only its own.
+                Err(error @ BenchError::Lab(LabError::MissingPeer { .. } | LabError::Io { .. })) => return Err(error),
+                Err(error) => Outcome::Declined {
+                    instead: None,
+                    why: error.to_string(),
+                },
+                Ok(outcome) => outcome,
+            },
+        };
+        rows.push(Row {
+            spec: spec.to_owned(),
+            family: family.clone(),
+            switches: case.fabric.switches().len(),
+            hosts: case.fabric.host_count(),
+            contestant,
+            outcome,
+        });
+        bar.inc(1);
+    }
+    Ok(rows)
+}
+
+fn ours(case: &Case, contestant: &Contestant, roots: Vec<Guid>, intact: &Arc<Fabric>) -> Outcome {
+    let declined = |why| Outcome::Declined { instead: None, why };
+    let engine = match contestant.engine.parse::<Engine>() {
+        Ok(engine) => engine,
+        Err(error) => return declined(error.to_string()),
+    };
+    let lids = own::number(&case.fabric);
+    let plain = own::Request {
+        roots,
+        lanes: contestant.lanes,
+        effort: Effort::Best,
+        nominal: Some(Arc::clone(intact)),
+        ..own::Request::plain(engine)
+    };
+    // What the switches held before links were lost, so that as few entries as possible move.
+    let before =
+        (engine == Engine::FatTree && contestant.told == Told::Nothing).then(|| own::run(intact, &lids, &plain));
+    let previous = before.and_then(Result::ok).map(|(routed, _)| Arc::new(routed.tables));
+    let request = own::Request {
+        previous,
+        rebalance: if contestant.told == Told::Rebalance {
+            Rebalance::Full
+        } else {
+            Rebalance::Minimal
+        },
+        ..plain
+    };
+    let (routed, ms) = match own::run(&case.fabric, &lids, &request) {
+        Ok(done) => done,
+        Err(why) => return declined(why),
+    };
+    let levels = (&routed.service_levels, &SlToVl::modulo(routed.lanes));
+    let judged = Judged::of(&case.fabric, &lids, &routed.tables, levels);
+    Outcome::Routed(judged.quality(Some(ms)))
+}
+
+fn theirs(case: &Case, contestant: &Contestant, roots: Vec<Guid>) -> Result<Outcome, BenchError> {
+    let request = peer::Request {
+        engine: contestant.engine,
+        roots,
+        lanes: contestant.lanes,
+    };
+    let routes = match peer::run(case, &request)? {
+        Answer::Routed(routes) => routes,
+        Answer::FellBack { to, why } => {
+            let instead = Some(to);
+            return Ok(Outcome::Declined { instead, why });
+        }
+    };
+    let (fabric, lids, tables) = (&case.fabric, &routes.lids, &routes.tables);
+    let one = ServiceLevels::default();
+    let by_destination = match &routes.levels {
+        Levels::PerDestination(levels) => levels,
+        Levels::PerPair(_) | Levels::Unknown => &one,
+    };
+    let judged = Judged::of(fabric, lids, tables, (by_destination, &SlToVl::modulo(LANES)));
+    let mut quality = judged.quality(routes.compute_ms);
+    quality.escapes = routes.escapes;
+    match &routes.levels {
+        Levels::PerDestination(_) => {}
+        Levels::PerPair(paths) => {
+            let mut used: Vec<u8> = paths.iter().map(|(_, _, sl)| sl.get()).collect();
+            used.sort_unstable();
+            used.dedup();
+            quality.lanes_used = u8::try_from(used.len()).ok();
+            quality.hosts_free = Some(pairs::is_deadlock_free(fabric, lids, tables, paths));
+            quality.agents_free = None;
+        }
+        Levels::Unknown => (quality.lanes_used, quality.hosts_free, quality.agents_free) = (None, None, None),
+    }
+    Ok(Outcome::Routed(quality))
+}
+
+/// The LIDs of hosts alone.
+fn of_hosts(fabric: &Fabric, lids: &Lids) -> Lids {
+    let mut hosts = lids.clone();
+    let switches = fabric.switches().iter();
+    switches.for_each(|&node| {
+        let port = PortNum::MANAGEMENT;
+        hosts.remove(PortRef { node, port });
+    });
+    hosts
+}
+
+/// The judge's figures and whether there are circles.
+struct Judged {
+    figures: Figures,
+    contention: Contention,
+    /// None in traffic from host to host.
+    hosts_free: bool,
+    /// None in that and in traffic between hosts and the agents of switches.
+    agents_free: bool,
+}
+
+impl Judged {
+    fn of(fabric: &Fabric, lids: &Lids, tables: &Tables, (levels, lanes): (&ServiceLevels, &SlToVl)) -> Self {
+        let options = JudgeOptions {
+            par: Par::Rayon,
+            findings_max: 1,
+            ..JudgeOptions::default()
+        };
+        let judge = |lids: &Lids| verify(Subject::tables(fabric, lids, tables, levels, lanes), &options);
+        let verdict = judge(lids);
+        let sharing = ContentionOptions {
+            par: Par::Rayon,
+            ..ContentionOptions::default()
+        };
+        let agents_free = [Kind::HostCycle, Kind::AgentCycle]
+            .iter()
+            .all(|&kind| verdict.count_of(kind) == 0);
+        Self {
+            // What hosts send to agents counts as traffic of hosts: without LIDs of switches there is none.
+            hosts_free: agents_free || judge(&of_hosts(fabric, lids)).count_of(Kind::HostCycle) == 0,
+            agents_free,
+            figures: verdict.figures,
+            contention: contention(Subject::tables(fabric, lids, tables, levels, lanes), &sharing),
+        }
+    }
+
+    fn quality(&self, compute_ms: Option<f64>) -> Quality {
+        let (figures, bisection, shift) = (&self.figures, &self.contention.bisection, &self.contention.shift);
+        let carries = |lane: &&selvedge_verify::LaneFigures| lane.load.max > 0 && lane.vl < Vl::MANAGEMENT.get();
+        Quality {
+            max_load: figures.load.max,
+            mean_load: figures.load.mean,
+            sd_load: figures.load.sd,
+            mean_hops: figures.hops_mean,
+            ebb: bisection.mean,
+            ebb_half: (bisection.high - bisection.low) / 2.0,
+            shift_max: shift.max,
+            shift_mean: shift.mean,
+            escapes: None,
+            unreachable: figures.host_pairs - figures.host_pairs_reached,
+            lanes_used: u8::try_from(figures.lanes.iter().filter(carries).count()).ok(),
+            hosts_free: Some(self.hosts_free),
+            agents_free: Some(self.agents_free),
+            compute_ms,
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Who routes what.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use selvedge_fabric::Fabric;
+use selvedge_topology::{LinkRemoval, Options, Recipe, Shape, Spec};
+use selvedge_types::Guid;
+
+use crate::error::BenchError;
+
+/// Intact trees: 324, 324 and 1,728 hosts.
+const TREES: [&str; 3] = ["sx6536", "karytree:k=18,n=2", "karytree:k=12,n=3"];
+/// Random graphs, one for each seed.
+const RANDOM: [&str; 2] = [
+    "random:switches=128,degree=4,hosts=2",
+    "random:switches=256,degree=4,hosts=2",
+];
+/// Trees that lost links, one for each seed. With 1,728 hosts each takes OpenSM half a minute: only what matters.
+const DAMAGED: [&str; 8] = [
+    "sx6536:remove-links=1",
+    "sx6536:remove-links=1%",
+    "sx6536:remove-links=3%",
+    "karytree:k=18,n=2,remove-links=1",
+    "karytree:k=18,n=2,remove-links=1%",
+    "karytree:k=18,n=2,remove-links=3%",
+    "karytree:k=12,n=3,remove-links=1%",
+    "karytree:k=12,n=3,remove-links=3%",
+];
+/// Most switches of fabrics that lash routes: its time grows with their fourth power or so, 20 to 50 s at 432.
+const LASH_MAX: usize = 300;
+
+/// The fabrics of a quick run.
+pub const QUICK: [&str; 3] = [
+    "random:switches=16,degree=4,hosts=2,seed=21",
+    "karytree:k=4,n=2",
+    "karytree:k=4,n=2,remove-links=1,seed=21",
+];
+
+/// The fabrics of a full run; those that chance makes stand for one of each seed.
+#[must_use]
+pub fn default_fabrics() -> Vec<String> {
+    let all = RANDOM.iter().chain(&TREES).chain(&DAMAGED);
+    all.map(|spec| (*spec).to_owned()).collect()
+}
+
+/// One specification for each seed, if chance has a part in it and it names no seed.
+#[must_use]
+pub fn seeded(spec: &str, seeds: impl Iterator<Item = u64>) -> Vec<String> {
+    let by_chance = spec.starts_with("random") || spec.contains("remove-links=");
+    if by_chance && !spec.contains("seed=") {
+        seeds.map(|seed| add(spec, &format!("seed={seed}"))).collect()
+    } else {
+        vec![spec.to_owned()]
+    }
+}
+
+fn add(spec: &str, key: &str) -> String {
+    format!("{spec}{}{key}", if spec.contains(':') { ',' } else { ':' })
+}
+
+/// What a fabric is an example of: all that differ only in their seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// The specification without its seed.
+    pub name: String,
+    /// What engines can do with it.
+    pub kind: FamilyKind,
+}
+
+/// What engines can do with a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FamilyKind {
+    /// A fat tree with all of its links.
+    Tree,
+    /// One that lost some.
+    DamagedTree,
+    /// Anything else.
+    Other,
+}
+
+/// The family of a generated fabric, and the fabric with all of its links.
+pub fn family(spec: &str) -> Result<(Family, Fabric), BenchError> {
+    let Spec::Generated(recipe) = spec.parse()? else {
+        return Err(BenchError::NoCase {
+            spec: spec.to_owned(),
+            problem: "it is a file",
+        });
+    };
+    let is_whole = matches!(
+        recipe.options.removal,
+        LinkRemoval::Count(0) | LinkRemoval::PerMillion(0)
+    );
+    let kind = match (&recipe.shape, is_whole) {
+        (Shape::Tree(_), true) => FamilyKind::Tree,
+        (Shape::Tree(_), false) => FamilyKind::DamagedTree,
+        _ => FamilyKind::Other,
+    };
+    let intact = Recipe {
+        options: Options {
+            removal: LinkRemoval::Count(0),
+            ..recipe.options
+        },
+        ..recipe
+    };
+    let keys = spec
+        .split_once(':')
+        .map_or(Vec::new(), |(_, keys)| keys.split(',').collect());
+    let head = spec.split(':').next().unwrap_or(spec);
+    let name = keys
+        .iter()
+        .filter(|key| !key.starts_with("seed="))
+        .fold(head.to_owned(), |name, key| add(&name, key));
+    Ok((Family { name, kind }, intact.fabric()?))
+}
+
+/// Switches to name as roots: those farthest from all hosts, or, where every switch has hosts, the one in the middle.
+#[must_use]
+pub fn roots(fabric: &Fabric) -> Vec<Guid> {
+    let switches: Vec<_> = fabric.switches().iter().copied().collect();
+    let has_hosts = |node| {
+        let peers = fabric.node(node).external_ports().filter_map(|(_, port)| port.peer);
+        peers.into_iter().any(|peer| !fabric.node(peer.node).is_switch())
+    };
+    let (leaves, others): (Vec<_>, Vec<_>) = switches.iter().copied().partition(|&node| has_hosts(node));
+    let guid = |node| fabric.node(node).guid;
+    if others.is_empty() {
+        let middle = leaves
+            .iter()
+            .min_by_key(|&&node| (far(fabric, &[node]).iter().flatten().sum::<usize>(), guid(node)));
+        return middle.into_iter().map(|&node| guid(node)).collect();
+    }
+    let away = far(fabric, &leaves);
+    let most = others.iter().filter_map(|node| away[node.0 as usize]).max();
+    others
+        .into_iter()
+        .filter(|node| away[node.0 as usize] == most)
+        .map(guid)
+        .collect()
+}
+
+/// Links between switches from the nearest of `starts` to each node.
+fn far(fabric: &Fabric, starts: &[selvedge_fabric::NodeIdx]) -> Vec<Option<usize>> {
+    let mut found = vec![None; fabric.nodes().len()];
+    let mut queue: VecDeque<_> = starts.iter().copied().collect();
+    starts.iter().for_each(|node| found[node.0 as usize] = Some(0));
+    while let Some(node) = queue.pop_front() {
+        let next = found[node.0 as usize].map(|hops| hops + 1);
+        for peer in fabric.node(node).external_ports().filter_map(|(_, port)| port.peer) {
+            if fabric.node(peer.node).is_switch() && found[peer.node.0 as usize].is_none() {
+                found[peer.node.0 as usize] = next;
+                queue.push_back(peer.node);
+            }
+        }
+    }
+    found
+}
+
+/// Whose engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Maker {
+    /// Ours.
+    Selvedge,
+    /// OpenSM.
+    OpenSm,
+}
+
+/// What an engine is told beside the fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Told {
+    /// Nothing.
+    Nothing,
+    /// Its roots.
+    Roots,
+    /// That it may move any entry, not only those that led over what is gone.
+    Rebalance,
+}
+
+/// An engine and what it is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Contestant {
+    /// Whose.
+    pub maker: Maker,
+    /// Its name.
+    pub engine: &'static str,
+    /// What it is told.
+    pub told: Told,
+    /// Data lanes it may use.
+    pub lanes: u8,
+}
+
+impl fmt::Display for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "nothing",
+            Self::Roots => "roots",
+            Self::Rebalance => "rebalance",
+        })
+    }
+}
+
+impl fmt::Display for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Selvedge => "selvedge",
+            Self::OpenSm => "OpenSM",
+        })
+    }
+}
+
+impl Contestant {
+    /// The engine and what it is told.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let told = match self.told {
+            Told::Nothing => "",
+            Told::Roots => " with roots",
+            Told::Rebalance => " rebalanced",
+        };
+        format!("{}{told}", self.engine)
+    }
+}
+
+impl fmt::Display for Contestant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}, lanes {}", self.maker, self.name(), self.lanes)
+    }
+}
+
+/// Who routes a fabric of so many switches. A quick run leaves out what is only more of the same.
+#[must_use]
+pub fn contestants(family: &Family, switches: usize, quick: bool) -> Vec<Contestant> {
+    let is_tree = family.kind != FamilyKind::Other;
+    let mut all = Vec::new();
+    let mut add = |maker, engine, told, lanes| {
+        all.push(Contestant {
+            maker,
+            engine,
+            told,
+            lanes,
+        });
+    };
+    let weave_lanes: &[u8] = match (is_tree, quick) {
+        (true, _) => &[1],
+        (false, true) => &[1, 8],
+        (false, false) => &[1, 2, 4, 8],
+    };
+    if is_tree {
+        add(Maker::Selvedge, "fat-tree", Told::Nothing, 1);
+        if family.kind == FamilyKind::DamagedTree {
+            add(Maker::Selvedge, "fat-tree", Told::Rebalance, 1);
+        }
+        add(Maker::Selvedge, "ftree", Told::Nothing, 1);
+        add(Maker::Selvedge, "ftree", Told::Roots, 1);
+    }
+    weave_lanes
+        .iter()
+        .for_each(|&lanes| add(Maker::Selvedge, "weave", Told::Nothing, lanes));
+    add(Maker::Selvedge, "updn", Told::Nothing, 1);
+    add(Maker::Selvedge, "updn", Told::Roots, 1);
+    add(Maker::Selvedge, "sssp", Told::Nothing, 1);
+    add(Maker::Selvedge, "dfsssp", Told::Nothing, 8);
+    add(Maker::OpenSm, "minhop", Told::Nothing, 1);
+    add(Maker::OpenSm, "updn", Told::Nothing, 1);
+    add(Maker::OpenSm, "updn", Told::Roots, 1);
+    add(Maker::OpenSm, "ftree", Told::Nothing, 1);
+    if is_tree {
+        add(Maker::OpenSm, "ftree", Told::Roots, 1);
+    }
+    weave_lanes
+        .iter()
+        .for_each(|&lanes| add(Maker::OpenSm, "nue", Told::Nothing, lanes));
+    add(Maker::OpenSm, "sssp", Told::Nothing, 1);
+    add(Maker::OpenSm, "dfsssp", Told::Nothing, 8);
+    if switches <= LASH_MAX {
+        add(Maker::OpenSm, "lash", Told::Nothing, 8);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds() {
+        let check = |spec: &str, want: &[&str]| assert_eq!(seeded(spec, 21..=22), want, "{spec}");
+        check("sx6536", &["sx6536"]);
+        let lost = ["sx6536:remove-links=1%,seed=21", "sx6536:remove-links=1%,seed=22"];
+        check("sx6536:remove-links=1%", &lost);
+        check("sx6536:remove-links=1%,seed=4", &["sx6536:remove-links=1%,seed=4"]);
+        let random = ["random:switches=8,seed=21", "random:switches=8,seed=22"];
+        check("random:switches=8", &random);
+    }
+
+    #[test]
+    fn families() {
+        let check = |spec: &str, name: &str, kind: FamilyKind, links: usize| {
+            let (family, intact) = family(spec).unwrap();
+            assert_eq!((family.name.as_str(), family.kind), (name, kind), "{spec}");
+            assert_eq!(intact.links().count(), links, "{spec}");
+        };
+        check("sx6536", "sx6536", FamilyKind::Tree, 324 + 324);
+        let name = "sx6536:remove-links=1%";
+        check(
+            "sx6536:seed=5,remove-links=1%",
+            name,
+            FamilyKind::DamagedTree,
+            324 + 324,
+        );
+        let random = "random:switches=8,degree=3,hosts=1";
+        check(
+            "random:switches=8,degree=3,hosts=1,seed=2",
+            random,
+            FamilyKind::Other,
+            12 + 8,
+        );
+    }
+
+    #[test]
+    fn roots_are_the_top_or_the_middle() {
+        let check = |spec: &str, count: usize| {
+            let (_, intact) = family(spec).unwrap();
+            assert_eq!(roots(&intact).len(), count, "{spec}");
+        };
+        check("sx6536", 9);
+        check("karytree:k=4,n=3", 16);
+        check("karytree:k=4,n=3,remove-links=3", 16);
+        check("random:switches=16,degree=4,hosts=2", 1);
+    }
+}

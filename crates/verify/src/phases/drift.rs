@@ -1,0 +1,380 @@
+//! Follows the packets of one LID through tables that change under them.
+//!
+//! A packet finds at each switch the entry that is in force when it arrives; inside a step that is the old or the new
+//! one. It may have entered its channel in an earlier step. So a turn (a, b) exists from the step on in which b is in
+//! force and packets may be on a, and stays until a wait has let all packets drain that were under way.
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_plan::{ServiceLevels, SlToVl, Tables};
+use selvedge_types::{Idx, Lid, PortNum, Sl, Vl};
+
+use super::net::{Net, Owner, Way};
+use super::trial::Entry;
+use super::turns::Turn;
+use crate::finding::Traffic;
+use crate::subject::Subject;
+
+/// Bits of who sends: hosts, switches.
+const HOSTS: usize = 0;
+const SWITCHES: usize = 1;
+/// No channel before: sent by the switch the channel leaves, or by a host on it.
+pub const SOURCE: u32 = u32::MAX;
+
+/// Service levels and lanes, of before and after if these differ.
+#[derive(Clone, Debug)]
+pub struct LaneRules<'a> {
+    /// Service levels towards destinations.
+    pub levels: Vec<&'a ServiceLevels>,
+    /// Lanes of hops.
+    pub maps: Vec<&'a SlToVl>,
+}
+
+impl<'a> LaneRules<'a> {
+    /// Those of a subject.
+    pub fn of(subject: Subject<'a>) -> Self {
+        Self {
+            levels: vec![subject.service_levels],
+            maps: vec![subject.sl_to_vl],
+        }
+    }
+
+    /// Service levels that packets to a LID may carry.
+    pub fn levels_to(&self, lid: Lid) -> Vec<Sl> {
+        let mut levels: Vec<Sl> = self.levels.iter().map(|levels| levels.to(lid)).collect();
+        levels.dedup();
+        levels
+    }
+
+    /// The lane of a level on every hop, if that is one.
+    pub fn only(&self, sl: Sl) -> Option<u8> {
+        let [map] = self.maps[..] else { return None };
+        let vl = map.default[usize::from(sl.get())];
+        (map.exceptions.is_empty() && vl != Vl::MANAGEMENT).then(|| vl.get())
+    }
+
+    /// Lanes a hop may get; a lane that packets are dropped on is none.
+    #[inline]
+    fn for_each_lane(&self, switch: usize, ingress: u8, egress: u8, sl: Sl, mut f: impl FnMut(u8)) {
+        for map in &self.maps {
+            let vl = if map.exceptions.is_empty() {
+                map.default[usize::from(sl.get())]
+            } else {
+                // Both come from the fabric or passed as ports of it, so they are at most 254.
+                let port = |number| PortNum::new(number).unwrap_or_default();
+                map.vl(SwitchIdx::from_usize(switch), port(ingress), port(egress), sl)
+            };
+            if vl != Vl::MANAGEMENT {
+                f(vl.get());
+            }
+        }
+    }
+}
+
+/// What changes for one LID: (step, switch, entry) by step, then switch. Step 0 is the start and writes nothing.
+pub type Writes = [Entry];
+
+/// A turn, whose traffic makes it, and when it exists.
+#[derive(Clone, Copy, Debug)]
+pub struct Made {
+    /// The turn.
+    pub turn: Turn,
+    /// Smallest traffic that makes it.
+    pub traffic: Traffic,
+    /// First step.
+    pub since: u32,
+    /// Step before which a wait has ended it; or the number of steps.
+    pub until: u32,
+}
+
+/// Arrays of one LID, used again for the next.
+#[derive(Debug)]
+pub struct Drift<'a> {
+    net: &'a Net,
+    tables: &'a Tables,
+    rules: &'a LaneRules<'a>,
+    /// Entries in force.
+    column: Vec<u8>,
+    /// What the step writes; the same where it writes nothing.
+    written: Vec<u8>,
+    /// Lanes of each channel on which packets may be: hosts' in the lower half, switches' in the upper.
+    lanes: Vec<u32>,
+    /// The channel from which each was entered first, by sender.
+    before: [Vec<u32>; 2],
+    reached: Vec<u32>,
+    /// Channels to go on from: channel, lane, senders.
+    open: Vec<(u32, u8, u8)>,
+    /// The owner and the switch it hangs on, if it is a host.
+    owner_host: Option<u32>,
+    owner_leaf: Option<u32>,
+    owner_switch: Option<u32>,
+    to_host: bool,
+    sl: Sl,
+    /// The lane everywhere, if there is only one.
+    only: Option<u8>,
+    span: (u32, u32),
+    /// What was found.
+    pub made: Vec<Made>,
+}
+
+impl<'a> Drift<'a> {
+    /// Ready for LIDs of these tables.
+    pub fn new(net: &'a Net, tables: &'a Tables, rules: &'a LaneRules<'a>) -> Self {
+        let channels = net.channels.len();
+        Self {
+            net,
+            tables,
+            rules,
+            column: vec![0; net.switches],
+            written: vec![0; net.switches],
+            lanes: vec![0; channels],
+            before: [vec![SOURCE; channels], vec![SOURCE; channels]],
+            reached: Vec::new(),
+            open: Vec::new(),
+            owner_host: None,
+            owner_leaf: None,
+            owner_switch: None,
+            to_host: false,
+            sl: Sl::default(),
+            only: None,
+            span: (0, 0),
+            made: Vec::new(),
+        }
+    }
+
+    /// Follows a LID through all steps; `waits[k]`: all packets have drained before step k.
+    pub fn follow(&mut self, lid: Lid, owner: Owner, writes: &Writes, waits: &[bool]) {
+        self.made.clear();
+        let switch;
+        (self.owner_host, self.owner_leaf, switch) = match owner {
+            Owner::Host(host, leaf) => (Some(host), Some(leaf), None),
+            Owner::Switch(switch) => (None, None, Some(switch)),
+            Owner::Nobody => (None, None, None),
+        };
+        self.owner_switch = switch;
+        self.to_host = switch.is_none();
+        for sl in self.rules.levels_to(lid) {
+            self.sl = sl;
+            self.only = self.rules.only(sl);
+            self.load(lid);
+            self.through(writes, waits);
+        }
+    }
+
+    fn load(&mut self, lid: Lid) {
+        for (switch, entry) in self.column.iter_mut().enumerate() {
+            *entry = self.tables.get(SwitchIdx::from_usize(switch), lid);
+        }
+        self.written.copy_from_slice(&self.column);
+    }
+
+    /// Window by window, each from one wait to the next. Windows without a write are alike and taken together.
+    fn through(&mut self, writes: &Writes, waits: &[bool]) {
+        let steps = waits.len() as u32;
+        let mut left = writes;
+        let mut first = 0;
+        while first < steps {
+            let mut end = next_wait(waits, first);
+            let in_window = left.iter().take_while(|write| write.0 < end).count();
+            let (mut window, rest) = left.split_at(in_window);
+            left = rest;
+            let next_write = left.first().map_or(steps, |write| write.0);
+            while window.is_empty() && end < steps && next_wait(waits, end) <= next_write {
+                end = next_wait(waits, end);
+            }
+            self.span = (first, end);
+            self.clear();
+            self.begin(&mut window, first);
+            while let Some(&(step, ..)) = window.first() {
+                self.step(&mut window, step, end);
+            }
+            first = end;
+        }
+    }
+
+    fn clear(&mut self) {
+        for channel in self.reached.drain(..) {
+            self.lanes[channel as usize] = 0;
+        }
+    }
+
+    /// The first step of a window: every source sends.
+    fn begin(&mut self, window: &mut &Writes, step: u32) {
+        let writes = self.take(window, step);
+        for switch in 0..self.net.switches {
+            self.send(switch, self.column[switch]);
+            if self.written[switch] != self.column[switch] {
+                self.send(switch, self.written[switch]);
+            }
+        }
+        self.spread();
+        self.settle(writes);
+    }
+
+    /// A later step: only what it writes is new.
+    fn step(&mut self, window: &mut &Writes, step: u32, end: u32) {
+        self.span = (step, end);
+        let writes = self.take(window, step);
+        for &(_, switch, entry) in writes {
+            let switch = switch as usize;
+            self.send(switch, entry);
+            let net = self.net;
+            for &channel in net.entering(switch) {
+                let lanes = self.lanes[channel as usize];
+                let mut any = (lanes | lanes >> 16) & 0xffff;
+                while any != 0 {
+                    let vl = any.trailing_zeros();
+                    any &= any - 1;
+                    let senders = (lanes >> vl & 1) | (lanes >> (vl + 16) & 1) << 1;
+                    self.turn(channel, vl as u8, senders as u8, entry);
+                }
+            }
+        }
+        self.spread();
+        self.settle(writes);
+    }
+
+    /// Takes the writes of a step off the list and puts them beside the entries in force.
+    fn take<'w>(&mut self, window: &mut &'w Writes, step: u32) -> &'w Writes {
+        let count = window.iter().take_while(|write| write.0 == step).count();
+        let (now, later) = window.split_at(count);
+        *window = later;
+        for &(_, switch, entry) in now {
+            self.written[switch as usize] = entry;
+        }
+        now
+    }
+
+    /// The step is acknowledged.
+    fn settle(&mut self, writes: &Writes) {
+        for &(_, switch, entry) in writes {
+            self.column[switch as usize] = entry;
+        }
+    }
+
+    /// Hosts of a switch, and its port 0, send by an entry.
+    fn send(&mut self, switch: usize, entry: u8) {
+        let Way::Channel(channel) = self.net.way(switch, entry) else {
+            return;
+        };
+        let (net, rules, sl) = (self.net, self.rules, self.sl);
+        let is_owner = |place: Option<u32>| place == Some(switch as u32);
+        let hosts = net.hosts_of(switch);
+        let has_host = hosts.len() > usize::from(is_owner(self.owner_leaf));
+        let has_own = !is_owner(self.owner_switch);
+        if let Some(vl) = self.only {
+            let senders = u8::from(has_host) << HOSTS | u8::from(has_own) << SWITCHES;
+            self.reach(SOURCE, channel, vl, senders);
+            return;
+        }
+        if has_host {
+            let others = (net.first_host(switch)..).zip(hosts);
+            let owner = self.owner_host;
+            for (_, host) in others.filter(|(number, _)| owner != Some(*number)) {
+                rules.for_each_lane(switch, host.port, entry, sl, |vl| {
+                    self.reach(SOURCE, channel, vl, 1 << HOSTS);
+                });
+            }
+        }
+        if has_own {
+            rules.for_each_lane(switch, 0, entry, sl, |vl| {
+                self.reach(SOURCE, channel, vl, 1 << SWITCHES);
+            });
+        }
+    }
+
+    #[inline]
+    fn reach(&mut self, from: u32, channel: u32, vl: u8, senders: u8) {
+        let at = channel as usize;
+        let senders = u32::from(senders);
+        let asked = ((senders & 1) | (senders & 2) << 15) << vl;
+        let known = self.lanes[at];
+        let new = asked & !known;
+        if new == 0 {
+            return;
+        }
+        if known == 0 {
+            self.reached.push(channel);
+        }
+        for (sender, half) in [(HOSTS, 0xffff), (SWITCHES, 0xffff_0000)] {
+            if new & half != 0 && known & half == 0 {
+                self.before[sender][at] = from;
+            }
+        }
+        self.lanes[at] = known | new;
+        let new = (new >> vl & 1) | (new >> (vl + 16) & 1) << 1;
+        self.open.push((channel, vl, new as u8));
+    }
+
+    fn spread(&mut self) {
+        while let Some((channel, vl, senders)) = self.open.pop() {
+            let switch = self.net.channels[channel as usize].dst as usize;
+            let (old, new) = (self.column[switch], self.written[switch]);
+            self.turn(channel, vl, senders, old);
+            if new != old {
+                self.turn(channel, vl, senders, new);
+            }
+        }
+    }
+
+    /// Packets on a channel meet an entry.
+    fn turn(&mut self, from: u32, from_vl: u8, senders: u8, entry: u8) {
+        let held = self.net.channels[from as usize];
+        let Way::Channel(to) = self.net.way(held.dst as usize, entry) else {
+            return;
+        };
+        let traffic = match (senders >> HOSTS & 1, self.to_host) {
+            (1, _) => Traffic::Hosts,
+            (_, true) => Traffic::Agents,
+            (_, false) => Traffic::Switches,
+        };
+        let (rules, sl, (since, until)) = (self.rules, self.sl, self.span);
+        if let Some(to_vl) = self.only {
+            let turn = Turn {
+                from,
+                to,
+                from_vl,
+                to_vl,
+            };
+            self.made.push(Made {
+                turn,
+                traffic,
+                since,
+                until,
+            });
+            self.reach(from, to, to_vl, senders);
+            return;
+        }
+        rules.for_each_lane(held.dst as usize, held.into, entry, sl, |to_vl| {
+            let turn = Turn {
+                from,
+                to,
+                from_vl,
+                to_vl,
+            };
+            self.made.push(Made {
+                turn,
+                traffic,
+                since,
+                until,
+            });
+            self.reach(from, to, to_vl, senders);
+        });
+    }
+
+    /// The first channel of a way to a channel, and whether a host sends: the witness of a turn.
+    pub fn origin(&self, channel: u32, traffic: Traffic) -> u32 {
+        let sender = if traffic == Traffic::Hosts { HOSTS } else { SWITCHES };
+        let mut at = channel;
+        // Each channel was entered after the one before it, so this ends.
+        while self.before[sender][at as usize] != SOURCE {
+            at = self.before[sender][at as usize];
+        }
+        at
+    }
+}
+
+/// The step before which the next wait after `step` is.
+fn next_wait(waits: &[bool], step: u32) -> u32 {
+    let later = (0..).zip(waits).skip(step as usize + 1).find(|(_, wait)| **wait);
+    later.map_or(waits.len() as u32, |(at, _)| at)
+}

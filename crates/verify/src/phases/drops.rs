@@ -1,0 +1,180 @@
+//! Pairs that lose packets while a transition is under way.
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_types::{Idx, Lid};
+
+use super::net::{Net, Owner, Way};
+use super::trial::{Entry, LidPlan, Trial};
+use crate::finding::Sources;
+
+/// What a step costs, in pairs of a source and a LID.
+#[derive(Clone, Debug, Default)]
+pub struct Drops {
+    /// Pairs whose packets arrived before the transition and will after it, but may be dropped in this step.
+    pub live: Sources,
+    /// Pairs whose packets were dropped before the transition, will arrive after it, and may still be dropped.
+    pub waiting: Sources,
+    /// LIDs of the live pairs, with the first switch whose sources are hit.
+    pub examples: Vec<(Lid, u32)>,
+}
+
+/// What all steps cost, the start first, and the pairs that have a way before and none after.
+pub fn drops(trial: &Trial<'_>, examples_max: usize) -> (Vec<Drops>, Sources) {
+    let mut all = vec![Drops::default(); trial.steps as usize];
+    let mut lost = Sources::default();
+    let mut column = Column::new(&trial.net);
+    for plan in &trial.plans {
+        column.load(trial, plan);
+        let before = column.arriving(plan.owner);
+        column.settle(&plan.writes);
+        let after = column.arriving(plan.owner);
+        column.load(trial, plan);
+        for switch in (0..trial.net.switches).filter(|&s| before[s] && !after[s]) {
+            add(&mut lost, sources_of(&trial.net, plan.owner, switch));
+        }
+        let mut left = &plan.writes[..];
+        let mut step = 0;
+        while step < trial.steps {
+            let (now, later) = left.split_at(left.iter().take_while(|write| write.0 == step).count());
+            left = later;
+            // Until the next write nothing changes.
+            let next = if now.is_empty() {
+                left.first().map_or(trial.steps, |write| write.0)
+            } else {
+                step + 1
+            };
+            let safe = column.safe(plan.owner, now);
+            let hurt = (0..trial.net.switches).filter(|&s| after[s] && !safe[s]);
+            let cost = cost(trial, plan, hurt, &before);
+            for drops in &mut all[step as usize..next as usize] {
+                add(&mut drops.live, cost.live);
+                add(&mut drops.waiting, cost.waiting);
+                let room = examples_max.saturating_sub(drops.examples.len());
+                drops.examples.extend(cost.examples.iter().take(room));
+            }
+            column.settle(now);
+            step = next;
+        }
+    }
+    (all, lost)
+}
+
+/// What it costs that packets of some switches are dropped.
+fn cost(trial: &Trial<'_>, plan: &LidPlan, hurt: impl Iterator<Item = usize>, before: &[bool]) -> Drops {
+    let mut drops = Drops::default();
+    for switch in hurt {
+        let sources = sources_of(&trial.net, plan.owner, switch);
+        if !before[switch] {
+            add(&mut drops.waiting, sources);
+            continue;
+        }
+        add(&mut drops.live, sources);
+        if drops.examples.is_empty() && sources != Sources::default() {
+            drops.examples.push((plan.lid, switch as u32));
+        }
+    }
+    drops
+}
+
+fn add(sum: &mut Sources, more: Sources) {
+    sum.hosts += more.hosts;
+    sum.switches += more.switches;
+}
+
+/// Who sends from a switch to an owner.
+fn sources_of(net: &Net, owner: Owner, switch: usize) -> Sources {
+    let at = |place: u32| place as usize == switch;
+    Sources {
+        hosts: net.hosts_of(switch).len() as u64 - u64::from(matches!(owner, Owner::Host(_, leaf) if at(leaf))),
+        switches: 1 - u64::from(matches!(owner, Owner::Switch(place) if at(place))),
+    }
+}
+
+/// The entries of one LID.
+struct Column<'a> {
+    net: &'a Net,
+    entries: Vec<u8>,
+    /// Steps from switch to switch, chained by where they lead: who, and the next in the chain plus 1.
+    chain: Vec<(u32, u32)>,
+    /// First of each chain plus 1.
+    heads: Vec<u32>,
+}
+
+impl<'a> Column<'a> {
+    fn new(net: &'a Net) -> Self {
+        Self {
+            net,
+            entries: vec![0; net.switches],
+            chain: Vec::new(),
+            heads: vec![0; net.switches],
+        }
+    }
+
+    fn load(&mut self, trial: &Trial<'_>, plan: &LidPlan) {
+        for (switch, entry) in self.entries.iter_mut().enumerate() {
+            *entry = trial.subject.tables.get(SwitchIdx::from_usize(switch), plan.lid);
+        }
+    }
+
+    fn settle(&mut self, writes: &[Entry]) {
+        for &(_, switch, entry) in writes {
+            self.entries[switch as usize] = entry;
+        }
+    }
+
+    /// Switches from which packets arrive by the entries in force.
+    fn arriving(&mut self, owner: Owner) -> Vec<bool> {
+        self.reaching(owner, &[], true)
+    }
+
+    /// Switches from which every packet arrives, whichever of the entries and writes it meets. (A packet that only
+    /// goes round is not dropped here; that is a finding of its own.)
+    fn safe(&mut self, owner: Owner, writes: &[Entry]) -> Vec<bool> {
+        let dropping = self.reaching(owner, writes, false);
+        dropping.into_iter().map(|dropping| !dropping).collect()
+    }
+
+    /// Switches with a way to one that delivers (or does not).
+    fn reaching(&mut self, owner: Owner, writes: &[Entry], delivering: bool) -> Vec<bool> {
+        let Self {
+            net,
+            entries,
+            chain,
+            heads,
+        } = self;
+        chain.clear();
+        heads.fill(0);
+        let in_force = (0..).zip(entries.iter().copied());
+        let written = writes.iter().map(|&(_, switch, entry)| (switch, entry));
+        let (mut found, mut open) = (vec![false; net.switches], Vec::new());
+        for (switch, entry) in in_force.chain(written) {
+            let delivers = match net.way(switch as usize, entry) {
+                Way::Channel(channel) => {
+                    let head = &mut heads[net.channels[channel as usize].dst as usize];
+                    chain.push((switch, *head));
+                    *head = chain.len() as u32;
+                    continue;
+                }
+                Way::Host(host) => matches!(owner, Owner::Host(own, _) if own == host),
+                Way::Own => owner == Owner::Switch(switch),
+                Way::Dead => false,
+            };
+            if delivers == delivering && !found[switch as usize] {
+                found[switch as usize] = true;
+                open.push(switch);
+            }
+        }
+        while let Some(switch) = open.pop() {
+            let mut link = heads[switch as usize];
+            while link != 0 {
+                let (from, next) = chain[link as usize - 1];
+                link = next;
+                if !found[from as usize] {
+                    found[from as usize] = true;
+                    open.push(from);
+                }
+            }
+        }
+        found
+    }
+}

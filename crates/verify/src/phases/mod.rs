@@ -1,0 +1,432 @@
+//! Transition safety: a *proposed* list of steps is proved or refused. The judge plans nothing.
+//!
+//! # What is judged
+//! Each step writes forwarding entries; the next begins when all its Sets are acknowledged. Inside a step Sets arrive
+//! in any order, late, or more than once, so any mix of old and new entries may be in force. (One SMP carries 64
+//! entries, which change together; taking them one by one only adds mixes, so what is proved holds, and a refusal can
+//! at worst be for a mix that blocks exclude.)
+//!
+//! A GetResp is not a drain. Packets that were under way when an entry was replaced still hold the channels it sent
+//! them to; they meet each later switch's entry of the moment. Their dependencies, here called ghosts, end only with a
+//! wait of the *drain bound* ([`drain_bound_ns`]): the time after which every packet that was under way has arrived or
+//! been discarded.
+//!
+//! So the *mixed graph* of a step has, for each LID that changes, a dependency a → b wherever a packet may have entered
+//! channel a by an entry in force now or since the last wait, and met the entry of b since. With the dependencies of
+//! the LIDs that do not change it must have no cycle. If every LID's own part is free of circles, then all of it can
+//! really come about (let the Sets arrive from the sources on towards the LID, and packets linger), so but for blocks
+//! the proof refuses nothing that is safe.
+//!
+//! Traffic of hosts, of agents in switches, and between switches is kept apart, as in the rest of the judge. Only
+//! links that are up at both ends carry dependencies. Where a LID has another service level before than after, sources
+//! may use either until they ask again, so both count throughout; the same goes for SL2VL tables.
+//!
+//! # What is assumed
+//! Sets of a step do not arrive after the step was acknowledged; where a block is written again without a wait between,
+//! a late copy could bring old entries back: such blocks are counted ([`TransitionFigures::blocks_rewritten`]).
+//! LinearFDBTop is high enough, and every lane exists on every link: otherwise packets are dropped, which the judge of
+//! plans reports.
+//!
+//! # Cost
+//! The LIDs that change are followed once per wait, and once per step where they are written; the graph of all turns
+//! is sorted once per wait. With a [`StandingTurns`] graph no other LID is looked at.
+
+mod drift;
+mod drops;
+pub(crate) mod net;
+mod quick;
+mod report;
+mod standing;
+mod trial;
+mod turns;
+mod witness;
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op, ServiceLevels, SlToVl, Tables};
+use selvedge_sim::Par;
+use selvedge_types::{Idx, Lid};
+
+pub use net::Links;
+pub use report::{
+    Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
+    TransitionRefusal,
+};
+pub use standing::StandingTurns;
+
+use crate::finding::{Place, Severity, Traffic};
+use crate::subject::Subject;
+use net::Net;
+use trial::{Bad, Segments, Trial};
+use witness::Finder;
+
+/// One forwarding entry to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Write {
+    /// The switch.
+    pub switch: SwitchIdx,
+    /// The LID.
+    pub lid: Lid,
+    /// The egress port; 255: drop.
+    pub egress: u8,
+}
+
+/// Entries that are written in any order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PhaseStep {
+    /// How long the manager waits after the acknowledgement of the step before, in nanoseconds. Less than the drain
+    /// bound counts as nothing.
+    pub wait_before_ns: u64,
+    /// What is written; entries that already have the value are skipped.
+    pub writes: Vec<Write>,
+}
+
+/// Steps from the tables in force to others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proposal<'a> {
+    /// The steps; each begins when the one before is acknowledged.
+    pub steps: Vec<PhaseStep>,
+    /// Service levels that sources are told afterwards, if others than in force.
+    pub service_levels: Option<&'a ServiceLevels>,
+    /// Lanes afterwards, if others than in force.
+    pub sl_to_vl: Option<&'a SlToVl>,
+}
+
+impl Proposal<'_> {
+    /// The forwarding entries of a change set, phase by phase, without waits, and without phases that write none.
+    #[must_use]
+    pub fn of_changes(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> Self {
+        let mut steps = Vec::new();
+        for phase in &changes.phases {
+            let mut writes = Vec::new();
+            for op in &phase.ops {
+                let Op::Lft { node, block, data } = op else { continue };
+                let Some(switch) = fabric.switch_index(*node) else {
+                    continue;
+                };
+                let first = usize::from(*block) * BLOCK_LIDS;
+                let known = (switch.to_usize() < in_force.switches() && usize::from(*block) < in_force.blocks())
+                    .then(|| in_force.block(switch, usize::from(*block)));
+                let entries = (first..).zip(data.iter()).enumerate();
+                // Equal to what is in force: left out unless an earlier phase wrote it.
+                let is_new = |i: usize, egress: u8| !steps.is_empty() || known.is_none_or(|known| known[i] != egress);
+                writes.extend(entries.filter(|(i, (_, egress))| is_new(*i, **egress)).filter_map(
+                    |(_, (lid, &egress))| {
+                        let lid = Lid(u16::try_from(lid).ok()?);
+                        Some(Write { switch, lid, egress })
+                    },
+                ));
+            }
+            if !writes.is_empty() {
+                let wait_before_ns = 0;
+                steps.push(PhaseStep { wait_before_ns, writes });
+            }
+        }
+        Self {
+            steps,
+            ..Self::default()
+        }
+    }
+}
+
+/// How to prove.
+#[derive(Clone, Debug)]
+pub struct PhaseOptions {
+    /// After how many nanoseconds every packet that was under way is gone; see [`drain_bound_ns`]. `None`: there is no
+    /// such time, no wait helps. Default: none.
+    pub drain_ns: Option<u64>,
+    /// Which links carry packets. Default: those that are ACTIVE.
+    pub links: Links,
+    /// Severity of what concerns only traffic from switch to switch. Default: warning, as in
+    /// [`JudgeOptions`](crate::JudgeOptions).
+    pub switch_pairs: Severity,
+    /// Loops that are reported of a step, and live pairs that are named. Default 100: more than anybody reads.
+    pub listed_max: usize,
+    /// Whether LIDs may be followed on several threads. The answer is the same. Default: sequential.
+    pub par: Par,
+}
+
+impl Default for PhaseOptions {
+    fn default() -> Self {
+        Self {
+            drain_ns: None,
+            links: Links::default(),
+            switch_pairs: Severity::Warning,
+            listed_max: 100,
+            par: Par::Sequential,
+        }
+    }
+}
+
+/// The largest traffic whose cycles are errors.
+fn strict(options: &PhaseOptions) -> Traffic {
+    if options.switch_pairs == Severity::Error {
+        Traffic::Switches
+    } else {
+        Traffic::Agents
+    }
+}
+
+/// Proves a proposal, or refuses it with the witness. `in_force` is what the switches hold before the first step.
+///
+/// `standing` spares following the LIDs that do not change; it must have been built on, or brought up to, the same
+/// tables. One of another cabling is not used.
+///
+/// # Errors
+/// A refusal, if some step can deadlock or make packets go round, or does not say what it writes.
+pub fn prove<'a>(
+    in_force: Subject<'a>,
+    standing: Option<&StandingTurns>,
+    proposal: &Proposal<'a>,
+    options: &PhaseOptions,
+) -> Result<TransitionProof, Box<TransitionRefusal>> {
+    let trial = Trial::new(in_force, standing, proposal, options).map_err(refusal)?;
+    let (waits, short) = declared(proposal, options);
+    let segments = trial.segments(&waits);
+    let bad = trial.audit_segments(&segments, &waits, Traffic::Switches);
+    let findings = findings(&trial, &waits, &bad, options);
+    if findings.first().is_some_and(|first| first.severity == Severity::Error) {
+        return Err(refusal(findings));
+    }
+    Ok(TransitionProof {
+        figures: figures(&trial, &segments, (&waits, short), proposal, options),
+        warnings: findings,
+    })
+}
+
+/// What [`prove_quickly`] measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuickProof {
+    /// LIDs that change an entry.
+    pub lids: u64,
+    /// Dependencies that stand, all traffic.
+    pub standing: u64,
+    /// Dependencies that the steps add.
+    pub added: u64,
+}
+
+/// Proves a proposal without waits by what it adds to the standing dependencies, all steps taken as one. Work: per
+/// written entry the links of its switch and the way on from there, and one sorting of the graph.
+///
+/// `None` says nothing: [`prove`] may still prove it, and finds the witness if not. It takes more for possible than can
+/// be: entries of all steps together, and, where links went down, packets that were beyond them. It does not look at
+/// proposals that change lanes or whose lanes change from hop to hop; `standing` must be of the same cabling.
+#[must_use]
+pub fn prove_quickly<'a>(
+    in_force: Subject<'a>,
+    standing: &StandingTurns,
+    proposal: &Proposal<'a>,
+    options: &PhaseOptions,
+) -> Option<QuickProof> {
+    let net = Net::new(in_force.fabric, options.links);
+    let rules = trial::rules(in_force, proposal);
+    if !standing.net.is_cabled_like(&net) || rules.maps.len() > 1 {
+        return None;
+    }
+    let by_lid = trial::sorted(in_force, proposal).ok()?;
+    let layout = turns::Layout::new(&net);
+    let mut added = quick::Added::new(&net, in_force.tables, &rules)?;
+    let mut set = turns::TurnSet::default();
+    let upto = strict(options) as usize;
+    standing.sets[..=upto].iter().for_each(|more| set.merge(more));
+    let lost = |c: &usize| standing.net.is_alive(*c) && !net.is_alive(*c);
+    for channel in (0..net.channels.len()).filter(lost) {
+        set.remove_channel(&layout, &net, channel as u32);
+    }
+    let before = set.len();
+    for (&lid, writes) in &by_lid {
+        let owner = net.owner(in_force.fabric, in_force.lids, lid);
+        added.follow(lid, owner, writes)?;
+        for (turn, _) in added.made.iter().filter(|(_, traffic)| *traffic as usize <= upto) {
+            set.insert(&layout, *turn);
+        }
+    }
+    let is_cyclic = turns::TurnGraph::new(&layout, &set).cycle().is_some();
+    (!is_cyclic).then(|| QuickProof {
+        lids: by_lid.len() as u64,
+        standing: before,
+        added: set.len() - before,
+    })
+}
+
+/// The steps (from 1) before which packets must drain, as few as can be; waits that the proposal declares are not
+/// looked at. Each wait is as late as possible: before the first step that without it would have a cycle.
+///
+/// # Errors
+/// A refusal, if some step cannot be proved even after a wait.
+pub fn needs_wait<'a>(
+    in_force: Subject<'a>,
+    standing: Option<&StandingTurns>,
+    proposal: &Proposal<'a>,
+    options: &PhaseOptions,
+) -> Result<Vec<u32>, Box<TransitionRefusal>> {
+    let trial = Trial::new(in_force, standing, proposal, options).map_err(refusal)?;
+    let mut waits = vec![false; trial.steps as usize];
+    loop {
+        let bad = trial.audit(&waits, strict(options));
+        let Some(first) = bad.first() else { break };
+        let step = first.step as usize;
+        if step < 2 || waits[step] {
+            return Err(refusal(findings(&trial, &waits, &bad, options)));
+        }
+        waits[step] = true;
+    }
+    Ok(numbers(&waits))
+}
+
+/// How long a packet can be under way, in nanoseconds: at most the longest lifetime of any switch (IBA vol 1
+/// §18.2.5.4: a packet that has been in a switch for LifeTimeValue is discarded) in each of the `switches` it may pass.
+/// `None` if a switch keeps packets for ever.
+///
+/// `lifetimes` are the values in force, 4.096 µs × 2^value; 20 and more: infinite. The head-of-queue limit discards
+/// only the packet at the head, and so bounds nothing without knowing how many are queued.
+#[must_use]
+pub fn drain_bound_ns(lifetimes: impl IntoIterator<Item = u8>, switches: u32) -> Option<u64> {
+    const UNIT_NS: u64 = 4_096;
+    const INFINITE: u8 = 20;
+    let longest = lifetimes.into_iter().max().unwrap_or(0);
+    (longest < INFINITE).then(|| (UNIT_NS << longest) * u64::from(switches))
+}
+
+fn refusal(findings: Vec<PhaseFinding>) -> Box<TransitionRefusal> {
+    Box::new(TransitionRefusal { findings })
+}
+
+/// Waits that are long enough, by step, and steps with one that is not.
+fn declared(proposal: &Proposal<'_>, options: &PhaseOptions) -> (Vec<bool>, Vec<u32>) {
+    let (mut waits, mut short) = (vec![false], Vec::new());
+    for (number, step) in (1..).zip(&proposal.steps) {
+        let is_enough = options.drain_ns.is_some_and(|bound| step.wait_before_ns >= bound);
+        waits.push(is_enough && step.wait_before_ns > 0);
+        if step.wait_before_ns > 0 && !is_enough {
+            short.push(number);
+        }
+    }
+    (waits, short)
+}
+
+fn numbers(waits: &[bool]) -> Vec<u32> {
+    (0..)
+        .zip(waits)
+        .filter(|(_, wait)| **wait)
+        .map(|(step, _)| step)
+        .collect()
+}
+
+/// Cycles as findings, errors first. A cycle that one LID makes alone by going round is reported as a loop.
+fn findings(trial: &Trial<'_>, waits: &[bool], bad: &[Bad], options: &PhaseOptions) -> Vec<PhaseFinding> {
+    let finder = Finder { trial, waits };
+    let mut found = Vec::new();
+    for bad in bad {
+        let severity_of = |traffic: Traffic| {
+            if traffic == Traffic::Switches {
+                options.switch_pairs
+            } else {
+                Severity::Error
+            }
+        };
+        let loops = trial
+            .plans
+            .iter()
+            .filter_map(|plan| finder.of_loop(plan, bad.step, bad.traffic));
+        let loops: Vec<PhaseFault> = loops.take(options.listed_max.max(1)).collect();
+        if loops.is_empty() {
+            let witness = finder.of_cycle(bad);
+            let fault = PhaseFault::MixedCycle {
+                traffic: bad.traffic,
+                length: bad.cycle.len() as u32,
+                ghosts: witness.iter().filter(|step| step.era == Era::Ghost).count() as u32,
+            };
+            found.push(PhaseFinding::proven(severity_of(bad.traffic), bad.step, fault, witness));
+        }
+        found.extend(loops.into_iter().map(|fault| {
+            let severity = severity_of(bad.traffic);
+            PhaseFinding::plain(severity, bad.step, fault)
+        }));
+    }
+    found.sort_by_key(|finding| (std::cmp::Reverse(finding.severity), finding.step));
+    found
+}
+
+fn figures(
+    trial: &Trial<'_>,
+    segments: &Segments,
+    (waits, waits_short): (&[bool], Vec<u32>),
+    proposal: &Proposal<'_>,
+    options: &PhaseOptions,
+) -> TransitionFigures {
+    let place = |switch: u32| Place::node(trial.subject.fabric, trial.subject.fabric.switches()[SwitchIdx(switch)]);
+    // With a wait before every step there are no ghosts.
+    let fresh = (trial.steps > 2).then(|| trial.segments(&vec![true; trial.steps as usize]));
+    let (drops, lost) = drops::drops(trial, options.listed_max);
+    let step = |(number, drops): (u32, drops::Drops)| {
+        let turns = trial.mixed(segments, number, Traffic::Switches).len();
+        let fresh = fresh
+            .as_ref()
+            .map(|fresh| trial.mixed(fresh, number, Traffic::Switches).len());
+        let writes = trial.plans.iter().flat_map(|plan| &plan.writes);
+        StepFigures {
+            step: number,
+            entries: writes.filter(|write| write.0 == number).count() as u64,
+            turns,
+            ghosts: turns.saturating_sub(fresh.unwrap_or(turns)),
+            live_dropped: drops.live,
+            waiting: drops.waiting,
+            live_examples: drops
+                .examples
+                .iter()
+                .map(|&(lid, at)| Dropped { lid, switch: place(at) })
+                .collect(),
+        }
+    };
+    let steps: Vec<StepFigures> = (0..).zip(drops).skip(1).map(step).collect();
+    TransitionFigures {
+        lids: trial.plans.len() as u64,
+        entries: steps.iter().map(|step| step.entries).sum(),
+        blocks_rewritten: blocks_rewritten(proposal, waits),
+        turns_max: steps.iter().map(|step| step.turns).max().unwrap_or(0),
+        ghosts_max: steps.iter().map(|step| step.ghosts).max().unwrap_or(0),
+        waits: numbers(waits),
+        waits_spare: spare(trial, waits, options),
+        waits_short,
+        lost,
+        steps,
+    }
+}
+
+/// Waits that may be left out, all together: each is tried without, the later ones as declared.
+fn spare(trial: &Trial<'_>, waits: &[bool], options: &PhaseOptions) -> Vec<u32> {
+    let mut needed = waits.to_vec();
+    for step in numbers(waits) {
+        needed[step as usize] = false;
+        // Before the first step nothing is under way that could be let drain.
+        needed[step as usize] = step > 1 && !trial.audit(&needed, strict(options)).is_empty();
+    }
+    let spare: Vec<bool> = waits
+        .iter()
+        .zip(&needed)
+        .map(|(wait, needed)| *wait && !*needed)
+        .collect();
+    numbers(&spare)
+}
+
+/// Blocks that two steps between two waits write.
+fn blocks_rewritten(proposal: &Proposal<'_>, waits: &[bool]) -> u64 {
+    let mut written = std::collections::BTreeMap::new();
+    let mut again = std::collections::BTreeSet::new();
+    let mut window = 0;
+    for (number, step) in (1..).zip(&proposal.steps) {
+        if waits[number] {
+            window = number;
+        }
+        for write in &step.writes {
+            let block = (write.switch, write.lid.index() / BLOCK_LIDS);
+            if let Some((of, at)) = written.insert(block, (window, number))
+                && of == window
+                && at != number
+            {
+                again.insert(block);
+            }
+        }
+    }
+    again.len() as u64
+}

@@ -1,0 +1,234 @@
+//! The switches as flat arrays, numbered by cable: a link that goes down keeps its number, so that what was built
+//! before a fault can be used after it.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::{Lids, NO_PATH};
+use selvedge_types::{Lid, PortNum, PortState};
+use serde::Serialize;
+
+/// Which links carry packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Links {
+    /// Those whose two ends are ACTIVE: a port sends data in no other state. Source: IBA vol 1 §7.2.7.
+    #[default]
+    Active,
+    /// Those whose two ends are trained: for a transition that activates ports on its way.
+    Trained,
+}
+
+/// A directed cable between two switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// Switch it leaves.
+    pub src: u32,
+    /// Switch it enters.
+    pub dst: u32,
+    /// Egress port at `src`.
+    pub out: u8,
+    /// Ingress port at `dst`.
+    pub into: u8,
+}
+
+/// A host port behind a link that carries packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// The port.
+    pub at: PortRef,
+    /// Port of the switch it hangs on.
+    pub port: u8,
+}
+
+/// Where an entry leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Over this channel, which carries packets.
+    Channel(u32),
+    /// To this host port.
+    Host(u32),
+    /// To the switch's own port 0.
+    Own,
+    /// Nowhere.
+    Dead,
+}
+
+/// Whose LID it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A host port, and the switch it hangs on.
+    Host(u32, u32),
+    /// Port 0 of a switch.
+    Switch(u32),
+    /// Nobody that can be reached.
+    Nobody,
+}
+
+/// Switches, cables and hosts.
+#[derive(Clone, Debug)]
+pub struct Net {
+    /// Number of switches.
+    pub switches: usize,
+    stride: usize,
+    ways: Vec<Way>,
+    /// Directed cables between switches by source, then port, whether they carry packets or not.
+    pub channels: Vec<Channel>,
+    /// Position of each switch's first channel, and the end.
+    first_out: Vec<u32>,
+    /// Channels that enter a switch, by switch.
+    entering: Vec<u32>,
+    first_in: Vec<u32>,
+    /// Hosts by switch, then port.
+    pub hosts: Vec<Host>,
+    first_host: Vec<u32>,
+    host_index: BTreeMap<PortRef, (u32, u32)>,
+}
+
+impl Net {
+    /// Reads the fabric once.
+    pub fn new(fabric: &Fabric, links: Links) -> Self {
+        let switches = fabric.switches().len();
+        let ports = fabric.switches().iter().map(|&n| fabric.node(n).port_count());
+        let stride = usize::from(ports.max().unwrap_or(0)) + 1;
+        let mut net = Self {
+            switches,
+            stride,
+            ways: vec![Way::Dead; switches * stride],
+            channels: Vec::new(),
+            first_out: vec![0],
+            entering: Vec::new(),
+            first_in: vec![0; switches + 1],
+            hosts: Vec::new(),
+            first_host: vec![0],
+            host_index: BTreeMap::new(),
+        };
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            net.ways[switch.0 as usize * stride] = Way::Own;
+            for (port, seen) in fabric.node(node).external_ports() {
+                if let Some(peer) = seen.peer {
+                    net.add(fabric, links, (switch, PortRef { node, port }), peer);
+                }
+            }
+            net.first_out.push(index(net.channels.len()));
+            net.first_host.push(index(net.hosts.len()));
+        }
+        net.sort_entering();
+        net
+    }
+
+    fn add(&mut self, fabric: &Fabric, links: Links, (switch, at): (SwitchIdx, PortRef), peer: PortRef) {
+        let carries = carries(fabric, links, at);
+        let way = if let Some(next) = fabric.switch_index(peer.node) {
+            self.channels.push(Channel {
+                src: switch.0,
+                dst: next.0,
+                out: at.port.get(),
+                into: peer.port.get(),
+            });
+            Way::Channel(index(self.channels.len() - 1))
+        } else if carries {
+            let host = index(self.hosts.len());
+            let port = at.port.get();
+            self.hosts.push(Host { at: peer, port });
+            self.host_index.insert(peer, (host, switch.0));
+            Way::Host(host)
+        } else {
+            Way::Dead
+        };
+        if carries {
+            self.ways[switch.0 as usize * self.stride + at.port.index()] = way;
+        }
+    }
+
+    fn sort_entering(&mut self) {
+        let mut count = vec![0; self.switches + 1];
+        for channel in &self.channels {
+            count[channel.dst as usize + 1] += 1;
+        }
+        for switch in 0..self.switches {
+            count[switch + 1] += count[switch];
+        }
+        self.first_in.clone_from(&count);
+        self.entering = vec![0; self.channels.len()];
+        for (number, channel) in (0..).zip(&self.channels) {
+            let place = &mut count[channel.dst as usize];
+            self.entering[*place as usize] = number;
+            *place += 1;
+        }
+    }
+
+    /// Where an entry leads at a switch.
+    #[inline]
+    pub fn way(&self, switch: usize, entry: u8) -> Way {
+        if usize::from(entry) < self.stride && entry != NO_PATH {
+            self.ways[switch * self.stride + usize::from(entry)]
+        } else {
+            Way::Dead
+        }
+    }
+
+    /// True if the cable carries packets.
+    pub fn is_alive(&self, channel: usize) -> bool {
+        let Channel { src, out, .. } = self.channels[channel];
+        self.way(src as usize, out) != Way::Dead
+    }
+
+    /// First channel that leaves a switch.
+    #[inline]
+    pub fn first_out(&self, switch: usize) -> u32 {
+        self.first_out[switch]
+    }
+
+    /// Number of channels that leave a switch.
+    pub fn out_degree(&self, switch: usize) -> u32 {
+        self.first_out[switch + 1] - self.first_out[switch]
+    }
+
+    /// Channels that enter a switch.
+    pub fn entering(&self, switch: usize) -> &[u32] {
+        &self.entering[self.first_in[switch] as usize..self.first_in[switch + 1] as usize]
+    }
+
+    /// Number of a switch's first host.
+    pub fn first_host(&self, switch: usize) -> u32 {
+        self.first_host[switch]
+    }
+
+    /// Hosts of a switch.
+    pub fn hosts_of(&self, switch: usize) -> &[Host] {
+        &self.hosts[self.first_host[switch] as usize..self.first_host[switch + 1] as usize]
+    }
+
+    /// Whose LID it is.
+    pub fn owner(&self, fabric: &Fabric, lids: &Lids, lid: Lid) -> Owner {
+        let Some(at) = lids.owner(lid) else {
+            return Owner::Nobody;
+        };
+        if let Some(&(host, switch)) = self.host_index.get(&at) {
+            return Owner::Host(host, switch);
+        }
+        match fabric.switch_index(at.node) {
+            Some(switch) if at.port == PortNum::MANAGEMENT => Owner::Switch(switch.0),
+            _ => Owner::Nobody,
+        }
+    }
+
+    /// True if both were read from the same cabling.
+    pub fn is_cabled_like(&self, other: &Self) -> bool {
+        self.switches == other.switches && self.channels == other.channels
+    }
+}
+
+fn carries(fabric: &Fabric, links: Links, at: PortRef) -> bool {
+    let is_active = |end| fabric.port(end).is_some_and(|p| p.link.state == PortState::Active);
+    match links {
+        Links::Trained => fabric.link_is_up(at),
+        Links::Active => is_active(at) && fabric.peer(at).is_some_and(is_active),
+    }
+}
+
+/// A fabric has fewer than 2^32 ports: each needs memory.
+fn index(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,214 @@
+//! A quick proof, of one side only: it finds the dependencies that written entries add to those that stand, and looks
+//! at no more than what leads to and from them.
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_plan::Tables;
+use selvedge_types::{Idx, Lid};
+
+use super::drift::LaneRules;
+use super::net::{Net, Owner, Way};
+use super::trial::Entry;
+use super::turns::Turn;
+use crate::finding::Traffic;
+
+const HOSTS: u8 = 1;
+const SWITCHES: u8 = 2;
+/// What has been found out of a switch or channel, in the round it was.
+type Noted<T> = Vec<(u32, T)>;
+
+/// Arrays of one LID, used again for the next: what is noted counts only in its round.
+#[derive(Debug)]
+pub struct Added<'a> {
+    net: &'a Net,
+    tables: &'a Tables,
+    rules: &'a LaneRules<'a>,
+    round: u32,
+    /// Entries written so far.
+    written: Noted<Vec<u8>>,
+    /// Who may be on a channel.
+    senders: Noted<u8>,
+    /// Whether packets of hosts pass a switch by the tables in force.
+    hosts_pass: Noted<bool>,
+    open: Vec<(u32, u8)>,
+    lid: Lid,
+    owner: Owner,
+    vl: u8,
+    /// What was found.
+    pub made: Vec<(Turn, Traffic)>,
+}
+
+impl<'a> Added<'a> {
+    /// Ready for LIDs of these tables; `None` if packets may change their lane on the way, or have more than one.
+    pub fn new(net: &'a Net, tables: &'a Tables, rules: &'a LaneRules<'a>) -> Option<Self> {
+        if rules.levels.len() > 1 {
+            return None;
+        }
+        rules.only(selvedge_types::Sl::default())?;
+        Some(Self {
+            net,
+            tables,
+            rules,
+            round: 0,
+            written: vec![(0, Vec::new()); net.switches],
+            senders: vec![(0, 0); net.channels.len()],
+            hosts_pass: vec![(0, false); net.switches],
+            open: Vec::new(),
+            lid: Lid::NONE,
+            owner: Owner::Nobody,
+            vl: 0,
+            made: Vec::new(),
+        })
+    }
+
+    /// Dependencies that the writes of a LID add while no packets drain, whichever of them are in force.
+    ///
+    /// That takes all entries of all steps for possible at once, which is more than can be: packets that enter a
+    /// channel in a later step are taken to meet entries of earlier ones too.
+    pub fn follow(&mut self, lid: Lid, owner: Owner, writes: &[Entry]) -> Option<()> {
+        self.made.clear();
+        self.round += 1;
+        (self.lid, self.owner) = (lid, owner);
+        let [level] = self.rules.levels_to(lid)[..] else {
+            return None;
+        };
+        self.vl = self.rules.only(level)?;
+        for &(_, switch, entry) in writes {
+            let (round, entries) = &mut self.written[switch as usize];
+            if *round != self.round {
+                *round = self.round;
+                entries.clear();
+            }
+            entries.push(entry);
+        }
+        for &(_, switch, entry) in writes {
+            let net = self.net;
+            for &channel in net.entering(switch as usize) {
+                let senders = self.on(channel);
+                if senders != 0 {
+                    self.turn(channel, senders, entry);
+                }
+            }
+            self.send(switch as usize, entry);
+        }
+        while let Some((channel, senders)) = self.open.pop() {
+            let switch = self.net.channels[channel as usize].dst as usize;
+            self.turn(channel, senders, self.in_force(switch));
+            for i in 0..self.writes_at(switch) {
+                let entry = self.written[switch].1[i];
+                self.turn(channel, senders, entry);
+            }
+        }
+        Some(())
+    }
+
+    fn writes_at(&self, switch: usize) -> usize {
+        let (round, entries) = &self.written[switch];
+        if *round == self.round { entries.len() } else { 0 }
+    }
+
+    fn in_force(&self, switch: usize) -> u8 {
+        self.tables.get(SwitchIdx::from_usize(switch), self.lid)
+    }
+
+    /// Who may be on a channel by the tables in force, and by what was added.
+    fn on(&mut self, channel: u32) -> u8 {
+        let (round, senders) = self.senders[channel as usize];
+        if round == self.round {
+            return senders;
+        }
+        let src = self.net.channels[channel as usize].src as usize;
+        let is_used = self.net.way(src, self.in_force(src)) == Way::Channel(channel);
+        let senders = if !is_used {
+            0
+        } else if self.hosts_pass(src) {
+            HOSTS | SWITCHES
+        } else {
+            SWITCHES
+        };
+        self.senders[channel as usize] = (self.round, senders);
+        senders
+    }
+
+    fn has_host(&self, switch: usize) -> bool {
+        let own = matches!(self.owner, Owner::Host(_, leaf) if leaf as usize == switch);
+        self.net.hosts_of(switch).len() > usize::from(own)
+    }
+
+    /// True if a host sends through a switch by the tables in force: back along what leads there, to the first host.
+    fn hosts_pass(&mut self, switch: usize) -> bool {
+        let mut met = vec![switch];
+        let mut done = 0;
+        self.hosts_pass[switch] = (
+            self.round,
+            self.hosts_pass[switch].0 == self.round && self.hosts_pass[switch].1,
+        );
+        let mut found = false;
+        while let Some(&at) = met.get(done) {
+            done += 1;
+            if self.has_host(at) || self.hosts_pass[at].1 {
+                found = true;
+                break;
+            }
+            for &channel in self.net.entering(at) {
+                let from = self.net.channels[channel as usize].src as usize;
+                let leads = self.net.way(from, self.in_force(from)) == Way::Channel(channel);
+                let (round, passes) = self.hosts_pass[from];
+                if leads && (round != self.round || passes) {
+                    if round != self.round {
+                        self.hosts_pass[from] = (self.round, false);
+                    }
+                    met.push(from);
+                }
+            }
+        }
+        if found {
+            // The others are not known to have none.
+            met.iter().for_each(|&at| self.hosts_pass[at].0 = 0);
+            self.hosts_pass[switch] = (self.round, true);
+        }
+        found
+    }
+
+    /// Sources of a switch send by a written entry.
+    fn send(&mut self, switch: usize, entry: u8) {
+        let Way::Channel(channel) = self.net.way(switch, entry) else {
+            return;
+        };
+        let hosts = if self.has_host(switch) { HOSTS } else { 0 };
+        let own = if self.owner == Owner::Switch(switch as u32) {
+            0
+        } else {
+            SWITCHES
+        };
+        self.reach(channel, hosts | own);
+    }
+
+    fn reach(&mut self, channel: u32, senders: u8) {
+        let known = self.on(channel);
+        let new = senders & !known;
+        if new != 0 {
+            self.senders[channel as usize].1 = known | new;
+            self.open.push((channel, new));
+        }
+    }
+
+    fn turn(&mut self, from: u32, senders: u8, entry: u8) {
+        let switch = self.net.channels[from as usize].dst as usize;
+        let Way::Channel(to) = self.net.way(switch, entry) else {
+            return;
+        };
+        let traffic = match (senders & HOSTS, self.owner) {
+            (HOSTS, _) => Traffic::Hosts,
+            (_, Owner::Switch(_)) => Traffic::Switches,
+            _ => Traffic::Agents,
+        };
+        let turn = Turn {
+            from,
+            to,
+            from_vl: self.vl,
+            to_vl: self.vl,
+        };
+        self.made.push((turn, traffic));
+        self.reach(to, senders);
+    }
+}

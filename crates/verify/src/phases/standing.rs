@@ -1,0 +1,190 @@
+//! The turns of tables in force, counted, so that those of some LIDs can be taken out again.
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Lids, Tables};
+use selvedge_sim::Par;
+use selvedge_types::Lid;
+
+use super::drift::{Drift, LaneRules, Made};
+use super::net::{Links, Net};
+use super::turns::{LANES, Layout, TurnSet};
+use crate::finding::Traffic;
+use crate::subject::Subject;
+
+/// Turns by the smallest traffic that makes them.
+pub type ByTraffic = [TurnSet; 3];
+
+/// All traffic, smallest first.
+pub const TRAFFIC: [Traffic; 3] = [Traffic::Hosts, Traffic::Agents, Traffic::Switches];
+
+/// Chunks of LIDs that may be followed side by side; results do not depend on it.
+pub const CHUNKS: usize = 8;
+
+/// The dependencies of tables in force: built once (each LID is followed through all switches), then used for many
+/// proposals, each of which takes out and puts in only the LIDs it changes.
+///
+/// It is kept by cable, so it stays good when links go down: what used them then counts too much, which is safe. A
+/// fabric that is cabled anew needs a new one. Memory: four bytes per turn that the switches could make (ingress
+/// cable, egress cable) and pair of lanes in use.
+#[derive(Clone, Debug)]
+pub struct StandingTurns {
+    pub(super) net: Net,
+    layout: Layout,
+    counts: [Vec<Vec<u32>>; 3],
+    pub(super) sets: ByTraffic,
+}
+
+impl StandingTurns {
+    /// Follows all LIDs of a subject.
+    #[must_use]
+    pub fn new(subject: Subject<'_>, links: Links, par: Par) -> Self {
+        let mut standing = Self::empty(subject.fabric, links);
+        let lids: Vec<Lid> = subject.lids.by_lid().map(|(lid, _)| lid).collect();
+        let (length, chunks) = chunks(lids.len(), par);
+        let parts = par.map(chunks, |chunk| {
+            let mut part = Self::empty(subject.fabric, links);
+            let end = lids.len().min((chunk + 1) * length);
+            part.count(subject, &lids[chunk * length..end], Change::Add);
+            part
+        });
+        parts.into_iter().for_each(|part| standing.merge(part));
+        standing
+    }
+
+    /// Follows some LIDs anew after their entries have changed: `before` is what they were counted with. Both subjects
+    /// have the fabric it was built on.
+    pub fn replace(&mut self, before: Subject<'_>, after: Subject<'_>, lids: &[Lid]) {
+        let mut lids = lids.to_vec();
+        lids.sort_unstable();
+        lids.dedup();
+        self.count(before, &lids, Change::Remove);
+        self.count(after, &lids, Change::Add);
+    }
+
+    /// Dependencies in it, all traffic.
+    #[must_use]
+    pub fn turns(&self) -> u64 {
+        let mut all = TurnSet::default();
+        self.sets.iter().for_each(|set| all.merge(set));
+        all.len()
+    }
+
+    fn empty(fabric: &Fabric, links: Links) -> Self {
+        let net = Net::new(fabric, links);
+        Self {
+            layout: Layout::new(&net),
+            counts: core::array::from_fn(|_| vec![Vec::new(); LANES * LANES]),
+            sets: ByTraffic::default(),
+            net,
+        }
+    }
+
+    fn merge(&mut self, part: Self) {
+        for (traffic, pairs) in part.counts.into_iter().enumerate() {
+            self.sets[traffic].merge(&part.sets[traffic]);
+            for (mine, more) in self.counts[traffic].iter_mut().zip(pairs) {
+                if mine.is_empty() {
+                    *mine = more;
+                } else {
+                    mine.iter_mut().zip(&more).for_each(|(mine, more)| *mine += more);
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, subject: Subject<'_>, lids: &[Lid], change: Change) {
+        let rules = LaneRules::of(subject);
+        let Self {
+            net,
+            layout,
+            counts,
+            sets,
+        } = self;
+        follow_all(
+            net,
+            (subject.fabric, subject.lids, subject.tables),
+            &rules,
+            lids,
+            |made| {
+                let traffic = made.traffic as usize;
+                let (pair, bit) = layout.bit(made.turn);
+                let counts = &mut counts[traffic][pair];
+                if counts.is_empty() {
+                    counts.resize(layout.words() * 64, 0);
+                }
+                match change {
+                    Change::Add => {
+                        counts[bit] += 1;
+                        sets[traffic].insert(layout, made.turn);
+                    }
+                    Change::Remove => {
+                        counts[bit] = counts[bit].saturating_sub(1);
+                        if counts[bit] == 0 {
+                            sets[traffic].clear((pair, bit));
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    /// The turns without those of some LIDs, which must have the entries they were counted with.
+    pub(super) fn without(&self, subject: Subject<'_>, lids: &[Lid]) -> ByTraffic {
+        let rules = LaneRules::of(subject);
+        let mut left = self.sets.clone();
+        // Memory that is not touched costs nothing.
+        let mut gone: [Vec<Vec<u32>>; 3] = core::array::from_fn(|_| vec![Vec::new(); LANES * LANES]);
+        let tables = (subject.fabric, subject.lids, subject.tables);
+        follow_all(&self.net, tables, &rules, lids, |made| {
+            let traffic = made.traffic as usize;
+            let (pair, bit) = self.layout.bit(made.turn);
+            let gone = &mut gone[traffic][pair];
+            if gone.is_empty() {
+                *gone = vec![0; self.layout.words() * 64];
+            }
+            gone[bit] += 1;
+            if self.counts[traffic][pair].get(bit) == Some(&gone[bit]) {
+                left[traffic].clear((pair, bit));
+            }
+        });
+        left
+    }
+}
+
+/// Follows LIDs through tables at rest.
+pub fn follow_all(
+    net: &Net,
+    (fabric, lids, tables): (&Fabric, &Lids, &Tables),
+    rules: &LaneRules<'_>,
+    which: &[Lid],
+    mut f: impl FnMut(&Made),
+) {
+    let mut drift = Drift::new(net, tables, rules);
+    for &lid in which {
+        drift.follow(lid, net.owner(fabric, lids, lid), &[], &[false]);
+        drift.made.iter().for_each(&mut f);
+    }
+}
+
+/// Length and number of chunks for so many LIDs.
+pub fn chunks(lids: usize, par: Par) -> (usize, usize) {
+    let most = match par {
+        Par::Sequential => 1,
+        Par::Rayon => CHUNKS,
+    };
+    let length = lids.div_ceil(most).max(1);
+    (length, lids.div_ceil(length))
+}
+
+impl PartialEq for StandingTurns {
+    /// Two are equal if they count the same turns on the same cables.
+    fn eq(&self, other: &Self) -> bool {
+        self.net.is_cabled_like(&other.net) && self.counts == other.counts
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    Add,
+    Remove,
+}

@@ -1,0 +1,389 @@
+//! The quick pass: destinations whose packets all arrive, which is nearly all of them, nearly always.
+//!
+//! It starts at every sender, follows the entries until it meets a switch that was met before, and writes the switches
+//! down from the owner outwards. Read backwards this order has sources before what they point at, so one more round
+//! adds up loads and dependencies. As soon as a packet would not arrive the destination is left to the thorough pass
+//! of [`crate::reach`], which knows what to say; nothing of it has been counted then.
+//!
+//! Cost: one look-up of entry, next switch and distance per (sender or switch on the way, LID), all of them in arrays
+//! that fit a core's own cache: a row of a tile serves 64 LIDs, and loads and dependencies of one lane only are open
+//! at a time.
+
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_types::Lid;
+
+use crate::finding::Traffic;
+use crate::ground::{Ground, Owner};
+use crate::judged::Senders;
+use crate::reach::Destination;
+use crate::sl_vl::{LaneMap, level};
+use crate::tally::Tally;
+
+/// No next switch.
+const NOWHERE: u16 = u16::MAX;
+/// Not met yet.
+const UNSEEN: u16 = u16::MAX;
+/// On the way that is being followed.
+const OPEN: u16 = UNSEEN - 1;
+
+/// Next switches, dense: what all workers of the quick pass share.
+pub struct Ways<'g> {
+    ground: &'g Ground<'g>,
+    senders: Senders,
+    /// Cells of a switch: its ports, and one more for entries that are no port.
+    cells: usize,
+    /// 64-bit words for the ports of a switch.
+    words: usize,
+    /// Next switch by switch, then port; [`NOWHERE`] if the port leads to none.
+    next: Vec<u16>,
+    /// Ports of each switch that lead to switches, as bits.
+    onward: Vec<u64>,
+    /// Switches where packets start.
+    first: Vec<u16>,
+    /// LIDs above it are hidden from some switch.
+    highest: Lid,
+}
+
+/// A switch on the ways to a destination.
+#[derive(Clone, Copy)]
+struct Step {
+    /// Cell of its entry.
+    cell: u32,
+    at: u16,
+    next: u16,
+}
+
+/// What one lane's channels carry, by cell.
+pub struct LaneSum {
+    lane: usize,
+    /// Host pairs.
+    loads: Vec<u32>,
+    /// Egress ports at the next switch, as bits, by traffic.
+    bits: [Vec<u64>; 3],
+}
+
+/// What a worker found.
+#[derive(Default)]
+pub struct Found {
+    lanes: Vec<LaneSum>,
+    /// Destinations for the thorough pass.
+    pub left: Vec<Destination>,
+    hops: Vec<u64>,
+    delivered: u64,
+    host_pairs: u64,
+}
+
+impl<'g> Ways<'g> {
+    /// Reads the ground; `None` if the quick pass is of no use on it.
+    pub fn new(ground: &'g Ground<'g>, lanes: &LaneMap, senders: Senders) -> Option<Self> {
+        let hosts = ground.hosts.len() as u64;
+        let pairs = hosts
+            * ground
+                .subject
+                .lids
+                .iter()
+                .map(|(_, r)| u64::from(r.lmc.lids()))
+                .sum::<u64>();
+        // Parts: every LID has senders that cannot reach it. The rest is what fits the small words used here.
+        if !lanes.is_uniform() || ground.parts != 1 || ground.switches >= usize::from(OPEN) || pairs > u32::MAX.into() {
+            return None;
+        }
+        let (cells, words) = (ground.stride + 1, ground.stride.div_ceil(64));
+        let mut ways = Self {
+            ground,
+            senders,
+            cells,
+            words,
+            next: vec![NOWHERE; ground.switches * cells],
+            onward: vec![0; ground.switches * words],
+            first: Vec::new(),
+            highest: ground.lowest_top().min(ground.subject.tables.top()),
+        };
+        for channel in &ground.channels {
+            let (src, out) = (channel.src as usize, usize::from(channel.out));
+            ways.next[src * cells + out] = narrow(channel.dst);
+            ways.onward[src * words + out / 64] |= 1 << (out % 64);
+        }
+        let starts = |&switch: &usize| senders == Senders::All || ground.host_count[switch] > 0;
+        let first = (0..ground.switches).filter(starts);
+        ways.first = first.map(|switch| narrow(switch as u32)).collect();
+        Some(ways)
+    }
+
+    /// The lane towards a destination, if the quick pass may try it.
+    pub fn lane(&self, lanes: &LaneMap, to: Destination) -> Option<usize> {
+        let is_owned = !matches!(to.owner, Owner::Dead) && to.lid <= self.highest;
+        let lane = lanes.uniform(level(self.ground, to.lid)).everywhere_on();
+        lane.filter(|_| is_owned)
+    }
+
+    /// Follows destinations, those of one lane side by side.
+    pub fn follow(&self, destinations: &[(usize, Destination)]) -> Found {
+        let mut found = Found::default();
+        let mut worker = Worker::new(self);
+        for group in destinations.chunk_by(|a, b| a.0 == b.0) {
+            let mut sum = self.empty(group[0].0);
+            for tile in group.chunk_by(|a, b| a.1.lid.index() / BLOCK_LIDS == b.1.lid.index() / BLOCK_LIDS) {
+                let rows = self.ground.subject.tables.tile(tile[0].1.lid.index() / BLOCK_LIDS);
+                for &(_, to) in tile {
+                    if worker.follow(rows, to) {
+                        worker.count(&mut sum, &mut found, to);
+                    } else {
+                        found.left.push(to);
+                    }
+                }
+            }
+            found.lanes.push(sum);
+        }
+        found
+    }
+
+    fn empty(&self, lane: usize) -> LaneSum {
+        let cells = self.ground.switches * self.cells;
+        let bits = |traffic| match (self.senders, traffic) {
+            (Senders::Hosts, Traffic::Agents | Traffic::Switches) => Vec::new(),
+            _ => vec![0; cells * self.words],
+        };
+        LaneSum {
+            lane,
+            loads: vec![0; cells],
+            bits: [bits(Traffic::Hosts), bits(Traffic::Agents), bits(Traffic::Switches)],
+        }
+    }
+
+    /// Adds what was found to a tally.
+    pub fn add_to(&self, tally: &mut Tally, found: &Found) {
+        let channels = self.ground.channels.len();
+        for sum in &found.lanes {
+            let loads = &mut tally.loads[sum.lane * channels..(sum.lane + 1) * channels];
+            for ((load, channel), index) in loads.iter_mut().zip(&self.ground.channels).zip(0..) {
+                let cell = channel.src as usize * self.cells + usize::from(channel.out);
+                *load += u64::from(sum.loads[cell]);
+                let onward = &self.onward[channel.dst as usize * self.words..][..self.words];
+                for (traffic, bits) in [Traffic::Hosts, Traffic::Agents, Traffic::Switches]
+                    .into_iter()
+                    .zip(&sum.bits)
+                {
+                    if let Some(bits) = bits.get(cell * self.words..(cell + 1) * self.words) {
+                        tally.dependencies.add_ports(traffic, (sum.lane, index), bits, onward);
+                    }
+                }
+            }
+        }
+        let length = found.hops.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
+        if tally.hops.len() < length {
+            tally.hops.resize(length, 0);
+        }
+        tally
+            .hops
+            .iter_mut()
+            .zip(&found.hops)
+            .for_each(|(sum, more)| *sum += more);
+        tally.ends.delivered += found.delivered;
+        tally.ends.host_pairs += found.host_pairs;
+    }
+}
+
+/// Arrays of one destination, used again for the next.
+struct Worker<'w> {
+    ways: &'w Ways<'w>,
+    /// Links to the owner.
+    distance: Vec<u16>,
+    /// Entries of switches that were met.
+    egress: Vec<u8>,
+    /// Host pairs that leave a switch.
+    sums: Vec<u32>,
+    path: Vec<Step>,
+    /// Switches that were met, but for the owner's, each after the one it points at.
+    order: Vec<Step>,
+}
+
+impl<'w> Worker<'w> {
+    fn new(ways: &'w Ways<'w>) -> Self {
+        let switches = ways.ground.switches;
+        Self {
+            ways,
+            distance: vec![UNSEEN; switches],
+            egress: vec![NO_PATH; switches],
+            sums: vec![0; switches],
+            path: Vec::with_capacity(switches),
+            order: Vec::with_capacity(switches),
+        }
+    }
+
+    /// The owner's switch and the port that its entry must be.
+    fn end(&self, owner: Owner) -> Option<(usize, u8)> {
+        match owner {
+            Owner::Host(host) => {
+                let host = self.ways.ground.hosts[host as usize];
+                Some((host.switch as usize, host.port))
+            }
+            Owner::Switch(switch) => Some((switch as usize, 0)),
+            Owner::Dead => None,
+        }
+    }
+
+    /// Finds the ways of all senders; false if some packet would not arrive.
+    fn follow(&mut self, rows: &[[u8; BLOCK_LIDS]], to: Destination) -> bool {
+        let column = to.lid.index() % BLOCK_LIDS;
+        let Some((end, port)) = self.end(to.owner).filter(|end| rows[end.0][column] == end.1) else {
+            return false;
+        };
+        let ways = self.ways;
+        self.path.clear();
+        self.order.clear();
+        self.distance.fill(UNSEEN);
+        self.distance[end] = 0;
+        self.egress[end] = port;
+        for &first in &ways.first {
+            if self.distance[usize::from(first)] != UNSEEN {
+                continue;
+            }
+            let mut at = first;
+            let mut distance = loop {
+                let here = usize::from(at);
+                let entry = rows[here][column];
+                let cell = here * ways.cells + usize::from(entry).min(ways.cells - 1);
+                let next = ways.next[cell];
+                if next == NOWHERE {
+                    return false;
+                }
+                self.egress[here] = entry;
+                self.path.push(Step {
+                    cell: cell as u32,
+                    at,
+                    next,
+                });
+                let known = self.distance[usize::from(next)];
+                if known < OPEN {
+                    break known;
+                }
+                self.distance[here] = OPEN;
+                if self.distance[usize::from(next)] == OPEN {
+                    return false;
+                }
+                at = next;
+            };
+            while let Some(step) = self.path.pop() {
+                distance += 1;
+                self.distance[usize::from(step.at)] = distance;
+                self.order.push(step);
+            }
+        }
+        true
+    }
+
+    /// Adds up the ways that were found.
+    fn count(&mut self, sum: &mut LaneSum, found: &mut Found, to: Destination) {
+        let ground = self.ways.ground;
+        let (mut hosts, mut switches) = (ground.hosts.len() as u64, ground.switches as u64);
+        self.sums.copy_from_slice(&ground.host_count);
+        match to.owner {
+            Owner::Host(host) => {
+                hosts -= 1;
+                self.sums[ground.hosts[host as usize].switch as usize] -= 1;
+            }
+            Owner::Switch(_) | Owner::Dead => switches -= 1,
+        }
+        let is_counted = to.is_base && matches!(to.owner, Owner::Host(_));
+        if is_counted {
+            found.host_pairs += hosts;
+            self.count_hops(&mut found.hops, to);
+        }
+        let loads_of = if is_counted { u32::MAX } else { 0 };
+        let [by_hosts, by_agents, by_switches] = &mut sum.bits;
+        let more = match (self.ways.senders, to.owner) {
+            (Senders::Hosts, _) => None,
+            (Senders::All, Owner::Switch(_)) => Some(by_switches),
+            (Senders::All, Owner::Host(_) | Owner::Dead) => Some(by_agents),
+        };
+        found.delivered += hosts + if more.is_some() { switches } else { 0 };
+        let words = self.ways.words;
+        let more = more.map_or(&mut [][..], |more| more);
+        for step in self.order.iter().rev() {
+            let (cell, next) = (step.cell as usize, usize::from(step.next));
+            let pairs = self.sums[usize::from(step.at)];
+            self.sums[next] += pairs;
+            sum.loads[cell] += pairs & loads_of;
+            let out = usize::from(self.egress[next]);
+            let (word, bit) = (cell * words + out / 64, 1_u64 << (out % 64));
+            by_hosts[word] |= if pairs > 0 { bit } else { 0 };
+            if let Some(more) = more.get_mut(word) {
+                *more |= bit;
+            }
+        }
+    }
+
+    fn count_hops(&self, hops: &mut Vec<u64>, to: Destination) {
+        let ground = self.ways.ground;
+        let mut add = |distance: u16, hosts: u32| {
+            let distance = usize::from(distance);
+            if hops.len() <= distance {
+                hops.resize(distance + 1, 0);
+            }
+            hops[distance] += u64::from(hosts);
+        };
+        if let Some((end, _)) = self.end(to.owner) {
+            add(0, ground.host_count[end] - 1);
+        }
+        for step in &self.order {
+            let at = usize::from(step.at);
+            add(self.distance[at], ground.host_count[at]);
+        }
+    }
+}
+
+/// Switches are fewer than [`OPEN`], or there is no quick pass.
+const fn narrow(switch: u32) -> u16 {
+    switch as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::SwitchIdx;
+    use selvedge_sim::{Par, Seed};
+
+    use super::*;
+    use crate::reach::{destinations, follow, follow_thoroughly};
+    use crate::{JudgeOptions, Subject, support};
+
+    /// Both passes find the same in a random plan, some of whose entries were turned.
+    fn check(case: u64, senders: Senders) -> usize {
+        let mut rng = Seed(3).child("quick").nth(case).rng();
+        let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
+        let fabric = support::random(2 + below(9), below(9), 2 + below(9), below(2), &mut below);
+        let lids = support::lids(&fabric, u8::from(below(4) == 0));
+        let mut tables = support::updown(&fabric, &lids, SwitchIdx(0));
+        for _ in 0..below(4) {
+            let switch = SwitchIdx(u32::try_from(below(fabric.switches().len())).unwrap());
+            let lid = Lid(1 + u16::try_from(below(usize::from(lids.top().0))).unwrap());
+            tables.set(switch, lid, u8::try_from(below(6)).unwrap());
+        }
+        let mut plan = support::plan(&fabric, lids, tables);
+        let levels = (0..=plan.lids.top().0).map(|_| selvedge_types::Sl::new(below(4) as u8).unwrap());
+        plan.service_levels = selvedge_plan::ServiceLevels::PerDestination(levels.collect());
+        plan.sl_to_vl = selvedge_plan::SlToVl::modulo(1 + below(4) as u8);
+        let ground = Ground::new(Subject::plan(&fabric, &plan));
+        let lanes = LaneMap::new(&ground);
+        let options = JudgeOptions {
+            par: [Par::Sequential, Par::Rayon][below(2)],
+            ..JudgeOptions::default()
+        };
+        let both = follow(&ground, &lanes, senders, &options);
+        let all: Vec<_> = destinations(&ground).collect();
+        let thorough = follow_thoroughly(&ground, &lanes, senders, &options, &all);
+        assert_eq!(format!("{both:?}"), format!("{thorough:?}"), "case {case}");
+        let ways = Ways::new(&ground, &lanes, senders);
+        ways.map_or(0, |ways| {
+            all.iter().filter(|&&to| ways.lane(&lanes, to).is_some()).count()
+        })
+    }
+
+    #[test]
+    fn finds_what_the_thorough_pass_finds() {
+        for senders in [Senders::All, Senders::Hosts] {
+            let tried: usize = (0..300).map(|case| check(case, senders)).sum();
+            assert!(tried > 3_000, "{tried}");
+        }
+    }
+}

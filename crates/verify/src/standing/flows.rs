@@ -1,0 +1,376 @@
+//! The standing flows: how many host pairs leave every switch towards every LID, and which dependencies they make.
+//!
+//! An entry is taken out ([`Flows::detach`]) and put back ([`Flows::attach`]) one at a time. Either touches the turns
+//! at its own switch and the next, and the flow from there down to the owner: the length of one path.
+
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+
+use crate::standing::shape::{Goal, NOWHERE, Shape};
+
+/// LIDs that make a dependency, told apart by who sends and where to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// LIDs that hosts send to this way.
+    pub from_hosts: u16,
+    /// LIDs of hosts (and of nobody alive) that any switch or host sends to this way.
+    pub to_hosts: u16,
+    /// LIDs of switches, likewise.
+    pub to_switches: u16,
+}
+
+impl Count {
+    /// Whether there is a dependency in traffic of hosts and agents, and in all traffic.
+    pub const fn edges(self) -> [bool; 2] {
+        let agents = self.from_hosts > 0 || self.to_hosts > 0;
+        [agents, agents || self.to_switches > 0]
+    }
+
+    /// Counts a LID more or less.
+    #[inline]
+    pub fn change(&mut self, goal: Goal, by_any: bool, by_hosts: bool, sign: Sign) {
+        let all = match goal {
+            Goal::Switch(_) => &mut self.to_switches,
+            Goal::Host { .. } | Goal::Dead | Goal::Unused => &mut self.to_hosts,
+        };
+        let (all_by, hosts_by) = (u16::from(by_any), u16::from(by_hosts));
+        match sign {
+            Sign::Add => (*all, self.from_hosts) = (*all + all_by, self.from_hosts + hosts_by),
+            Sign::Take => (*all, self.from_hosts) = (*all - all_by, self.from_hosts - hosts_by),
+        }
+    }
+}
+
+/// Where a packet ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Owner,
+    Lost,
+    /// Dropped, and rightly.
+    Nobody,
+}
+
+/// Sums over everything that flows; the caller brings [`Shape`] and tables.
+#[derive(Clone, Debug, Default)]
+pub struct Sums {
+    /// Host pairs by vertex: lane × cells + cell.
+    pub loads: Vec<u32>,
+    /// LIDs by vertex, then egress port of the switch it leads to.
+    pub counts: Vec<Count>,
+    /// Dependencies in traffic of hosts, by lane.
+    pub dependencies: Vec<u64>,
+    /// Dependencies in traffic of hosts that each vertex holds or is wanted by.
+    degrees: Vec<u16>,
+    /// Vertices that have one, by lane.
+    pub channels: Vec<u64>,
+    /// Pairs of hosts whose packets arrive.
+    pub host_pairs: u64,
+    /// Packets of hosts that do not arrive, one to each LID.
+    pub lost: u64,
+    /// (Switch, LID) where packets end that should not.
+    pub dead_ends: u64,
+}
+
+impl Sums {
+    /// Nothing flows.
+    pub fn empty(shape: &Shape) -> Self {
+        let vertices = shape.lane_count * shape.total();
+        Self {
+            loads: vec![0; vertices],
+            counts: vec![Count::default(); vertices * shape.ports()],
+            dependencies: vec![0; shape.lane_count],
+            degrees: vec![0; vertices],
+            channels: vec![0; shape.lane_count],
+            ..Self::default()
+        }
+    }
+
+    /// Adds what flows to other LIDs. The dependencies of lanes are not sums: see [`Self::count_dependencies`].
+    pub fn add(&mut self, other: &Self) {
+        self.loads
+            .iter_mut()
+            .zip(&other.loads)
+            .for_each(|(sum, more)| *sum += more);
+        for (sum, more) in self.counts.iter_mut().zip(&other.counts) {
+            sum.from_hosts += more.from_hosts;
+            sum.to_hosts += more.to_hosts;
+            sum.to_switches += more.to_switches;
+        }
+        self.host_pairs += other.host_pairs;
+        self.lost += other.lost;
+        self.dead_ends += other.dead_ends;
+    }
+
+    /// Counts dependencies in traffic of hosts, once all LIDs are added up.
+    pub fn count_dependencies(&mut self, shape: &Shape) {
+        for position in 0..self.counts.len() {
+            if self.counts[position].from_hosts > 0 {
+                let (vertex, port) = (position / shape.ports(), position % shape.ports());
+                self.dependency(shape, vertex, port, Sign::Add);
+            }
+        }
+    }
+
+    /// A dependency in traffic of hosts is there, or no longer.
+    fn dependency(&mut self, shape: &Shape, vertex: usize, port: usize, sign: Sign) {
+        let (lane, cell) = (vertex / shape.total(), vertex % shape.total());
+        let wanted = lane * shape.total() + usize::from(shape.behind(cell)) * shape.cells + port;
+        sign.apply(&mut self.dependencies[lane], 1);
+        for vertex in [vertex, wanted] {
+            let degree = &mut self.degrees[vertex];
+            if sign == Sign::Take {
+                *degree -= 1;
+            }
+            if *degree == 0 {
+                sign.apply(&mut self.channels[lane], 1);
+            }
+            if sign == Sign::Add {
+                *degree += 1;
+            }
+        }
+    }
+
+    /// What one (switch, LID) where packets end contributes.
+    pub fn end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, pairs: u64, sign: Sign) {
+        let is_base = matches!(goal, Goal::Host { is_base: true, .. });
+        match end_of(shape, at, goal) {
+            End::Owner if is_base => sign.apply(&mut self.host_pairs, pairs),
+            End::Lost => sign.apply(&mut self.lost, pairs),
+            End::Owner | End::Nobody => {}
+        }
+    }
+
+    /// One (switch, LID) where packets end is there, or no longer.
+    pub fn dead_end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, sign: Sign) {
+        if end_of(shape, at, goal) == End::Lost {
+            sign.apply(&mut self.dead_ends, 1);
+        }
+    }
+}
+
+fn end_of(shape: &Shape, (switch, entry): (usize, u8), goal: Goal) -> End {
+    let owns = match goal {
+        Goal::Host { switch, port, .. } => Some((usize::from(switch), port)),
+        Goal::Switch(switch) => Some((usize::from(switch), 0)),
+        Goal::Unused | Goal::Dead => None,
+    };
+    match owns {
+        Some(owner) if owner == (switch, entry) => End::Owner,
+        None if !shape.takes[shape.cell(switch, entry)] => End::Nobody,
+        Some(_) | None => End::Lost,
+    }
+}
+
+/// More or less of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sign {
+    /// More.
+    Add,
+    /// Less.
+    Take,
+}
+
+impl Sign {
+    fn apply(self, sum: &mut u64, by: u64) {
+        match self {
+            Self::Add => *sum += by,
+            Self::Take => *sum -= by,
+        }
+    }
+}
+
+/// Tables and everything that flows by them.
+#[derive(Clone, Debug)]
+pub struct Flows {
+    /// What does not sign.
+    pub shape: Shape,
+    /// Next switch by cell; [`NOWHERE`] if the port leads to none now.
+    pub next: Vec<u16>,
+    /// Entries, block-major as in `Tables`.
+    pub rows: Vec<[u8; BLOCK_LIDS]>,
+    /// Hosts whose packets leave a switch, one each, in the places of entries.
+    pub pairs: Vec<[u16; BLOCK_LIDS]>,
+    /// Sums of it.
+    pub sums: Sums,
+    /// Dependencies whose counts went to or from 0 since the caller looked: vertex and egress port.
+    pub touched: Vec<(u32, u8)>,
+    /// Entries read.
+    pub walked: u64,
+}
+
+/// One LID at one switch.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    /// First row of the LID's block.
+    tile: usize,
+    column: usize,
+    goal: Goal,
+    /// Start of its lane's vertices.
+    lane: usize,
+}
+
+impl Flows {
+    fn spot(&self, lid: u16) -> Spot {
+        let lid = usize::from(lid);
+        Spot {
+            tile: lid / BLOCK_LIDS * self.shape.switches,
+            column: lid % BLOCK_LIDS,
+            goal: self.shape.goals[lid],
+            lane: usize::from(self.shape.lanes[lid]) * self.shape.total(),
+        }
+    }
+
+    /// The entry of a LID at a switch.
+    pub fn entry(&self, switch: u16, lid: u16) -> u8 {
+        let lid = usize::from(lid);
+        self.rows[lid / BLOCK_LIDS * self.shape.switches + usize::from(switch)][lid % BLOCK_LIDS]
+    }
+
+    fn is_used(&self, lid: u16) -> bool {
+        self.shape.goals[usize::from(lid)] != Goal::Unused
+    }
+
+    #[inline]
+    fn read(&mut self, spot: Spot, switch: usize) -> (u8, usize, u16) {
+        self.walked += 1;
+        let entry = self.rows[spot.tile + switch][spot.column];
+        let cell = self.shape.cell(switch, entry);
+        (entry, cell, self.next[cell])
+    }
+
+    /// Takes an entry out: its packets are dropped here until [`Self::attach`].
+    pub fn detach(&mut self, switch: u16, lid: u16) {
+        self.replace(switch, lid, NO_PATH);
+    }
+
+    /// Puts an entry in; false, and nothing changed, if its packets would go in a circle.
+    pub fn attach(&mut self, switch: u16, lid: u16, entry: u8) -> bool {
+        if self.is_used(lid) {
+            let spot = self.spot(lid);
+            let mut at = self.next[self.shape.cell(usize::from(switch), entry)];
+            while at != NOWHERE {
+                if at == switch {
+                    return false;
+                }
+                at = self.read(spot, usize::from(at)).2;
+            }
+        }
+        self.replace(switch, lid, entry);
+        true
+    }
+
+    /// Changes an entry and all that it contributes: turns at both ends of its link, and its flow from there on.
+    fn replace(&mut self, switch: u16, lid: u16, entry: u8) {
+        let (spot, switch) = (self.spot(lid), usize::from(switch));
+        if spot.goal == Goal::Unused {
+            self.rows[spot.tile + switch][spot.column] = entry;
+            return;
+        }
+        let (old, _, old_next) = self.read(spot, switch);
+        let new_next = self.next[self.shape.cell(switch, entry)];
+        let [leaves, enters] = [(old, old_next), (entry, new_next)].map(|(e, next)| (next != NOWHERE).then_some(e));
+        self.flow(spot, switch, Sign::Take);
+        self.turns_into(spot, switch, leaves, enters);
+        self.rows[spot.tile + switch][spot.column] = entry;
+        self.flow(spot, switch, Sign::Add);
+    }
+
+    /// Adds or takes what an entry contributes from its switch on.
+    fn flow(&mut self, spot: Spot, switch: usize, sign: Sign) {
+        let (entry, cell, next) = self.read(spot, switch);
+        let pairs = self.pairs[spot.tile + switch][spot.column];
+        if next == NOWHERE {
+            let at = (switch, entry);
+            self.sums.dead_end(&self.shape, at, spot.goal, sign);
+            self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), sign);
+            return;
+        }
+        self.turn_after(spot, cell, usize::from(next), pairs > 0, sign);
+        if pairs > 0 {
+            self.flow_on(spot, (cell, next), pairs, sign);
+        }
+    }
+
+    /// Turns at a switch from all links whose packets come to it: they leave one port and enter another.
+    fn turns_into(&mut self, spot: Spot, switch: usize, leave: Option<u8>, enter: Option<u8>) {
+        if leave == enter {
+            return;
+        }
+        let entering = self.shape.entering_from[switch] as usize..self.shape.entering_from[switch + 1] as usize;
+        for i in entering {
+            let arc = self.shape.entering[i];
+            let before = usize::from(arc.src);
+            self.walked += 1;
+            let cell = arc.cell as usize;
+            // A port has one cell, an entry that is no port has none that a link leaves by.
+            let points_here = self.rows[spot.tile + before][spot.column] == arc.port && self.next[cell] != NOWHERE;
+            if !points_here {
+                continue;
+            }
+            let by_hosts = self.pairs[spot.tile + before][spot.column] > 0;
+            if let Some(entry) = leave {
+                self.turn(spot, (cell, entry), true, by_hosts, Sign::Take);
+            }
+            if let Some(entry) = enter {
+                self.turn(spot, (cell, entry), true, by_hosts, Sign::Add);
+            }
+        }
+    }
+
+    /// The turn from the link of a cell, at the switch it leads to.
+    fn turn_after(&mut self, spot: Spot, cell: usize, switch: usize, by_hosts: bool, sign: Sign) {
+        let (entry, _, next) = self.read(spot, switch);
+        if next != NOWHERE {
+            self.turn(spot, (cell, entry), true, by_hosts, sign);
+        }
+    }
+
+    /// Host pairs flow over a link and on to where they end. Where they are all there is, hosts' turns come and go.
+    fn flow_on(&mut self, spot: Spot, link: (usize, u16), pairs: u16, sign: Sign) {
+        let is_counted = matches!(spot.goal, Goal::Host { is_base: true, .. });
+        let (mut cell, mut to) = link;
+        let mut alone = false;
+        loop {
+            let switch = usize::from(to);
+            let (entry, onward, next) = self.read(spot, switch);
+            if is_counted {
+                let load = &mut self.sums.loads[spot.lane + cell];
+                match sign {
+                    Sign::Add => *load += u32::from(pairs),
+                    Sign::Take => *load -= u32::from(pairs),
+                }
+            }
+            if alone && next != NOWHERE {
+                self.turn(spot, (cell, entry), false, true, sign);
+            }
+            let sum = &mut self.pairs[spot.tile + switch][spot.column];
+            alone = match sign {
+                Sign::Add => *sum == 0,
+                Sign::Take => *sum == pairs,
+            };
+            match sign {
+                Sign::Add => *sum += pairs,
+                Sign::Take => *sum -= pairs,
+            }
+            if next == NOWHERE {
+                let at = (switch, entry);
+                return self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), sign);
+            }
+            (cell, to) = (onward, next);
+        }
+    }
+
+    /// A LID makes a dependency, or no longer: for all who send (`by_any`), for hosts (`by_hosts`), or both.
+    fn turn(&mut self, spot: Spot, (cell, entry): (usize, u8), by_any: bool, by_hosts: bool, sign: Sign) {
+        let vertex = spot.lane + cell;
+        let count = &mut self.sums.counts[vertex * self.shape.ports() + usize::from(entry)];
+        let before = *count;
+        count.change(spot.goal, by_any, by_hosts, sign);
+        let after = *count;
+        if (before.from_hosts == 0) != (after.from_hosts == 0) {
+            self.sums.dependency(&self.shape, vertex, usize::from(entry), sign);
+        }
+        if before.edges() != after.edges() {
+            self.touched.push((vertex as u32, entry));
+        }
+    }
+}

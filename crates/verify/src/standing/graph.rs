@@ -1,0 +1,120 @@
+//! The dependencies of a standing proof as a graph with an order.
+
+use crate::standing::flows::Count;
+use crate::standing::order::{Graph, Order};
+use crate::standing::shape::Shape;
+
+/// Dependencies of one traffic as bits, and an order that follows them.
+#[derive(Clone, Debug)]
+pub struct Edges {
+    /// Egress ports at the next switch, by vertex.
+    bits: Vec<u64>,
+    /// The order.
+    pub order: Order,
+}
+
+struct View<'a> {
+    shape: &'a Shape,
+    words: usize,
+    bits: &'a [u64],
+}
+
+impl View<'_> {
+    /// The vertex of an egress port behind a vertex.
+    fn behind(&self, vertex: u32, port: usize) -> u32 {
+        let (lane, cell) = (
+            vertex as usize / self.shape.total(),
+            vertex as usize % self.shape.total(),
+        );
+        let next = usize::from(self.shape.behind(cell));
+        (lane * self.shape.total() + next * self.shape.cells + port) as u32
+    }
+}
+
+impl Graph for View<'_> {
+    fn vertices(&self) -> usize {
+        self.shape.lane_count * self.shape.total()
+    }
+
+    fn next(&self, vertex: u32, mut f: impl FnMut(u32)) {
+        let row = &self.bits[vertex as usize * self.words..][..self.words];
+        for (word, &bits) in row.iter().enumerate() {
+            let mut bits = bits;
+            while bits != 0 {
+                f(self.behind(vertex, word * 64 + bits.trailing_zeros() as usize));
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    fn before(&self, vertex: u32, mut f: impl FnMut(u32)) {
+        let shape = self.shape;
+        let (lane, cell) = (vertex as usize / shape.total(), vertex as usize % shape.total());
+        let (switch, port) = (cell / shape.cells, cell % shape.cells);
+        let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
+        for arc in &shape.entering[entering] {
+            let from = lane * shape.total() + arc.cell as usize;
+            if self.bits[from * self.words + port / 64] >> (port % 64) & 1 != 0 {
+                f(from as u32);
+            }
+        }
+    }
+}
+
+impl Edges {
+    /// The graph of traffic of hosts and agents (`which` 0), or of all (1); see [`Count::edges`].
+    pub fn new(shape: &Shape, counts: &[Count], which: usize) -> Self {
+        let words = shape.ports().div_ceil(64);
+        let mut bits = vec![0; shape.lane_count * shape.total() * words];
+        for (vertex, counts) in counts.chunks(shape.ports()).enumerate() {
+            for (port, _) in counts.iter().enumerate().filter(|(_, count)| count.edges()[which]) {
+                bits[vertex * words + port / 64] |= 1_u64 << (port % 64);
+            }
+        }
+        let order = Order::new(&View {
+            shape,
+            words,
+            bits: &bits,
+        });
+        Self { bits, order }
+    }
+
+    /// The vertices of a cycle, if there is one, each waiting for the next and the last for the first.
+    pub fn cycle(&self, shape: &Shape) -> Option<Vec<u32>> {
+        let words = shape.ports().div_ceil(64);
+        let bits = &self.bits;
+        self.order.cycle(&View { shape, words, bits })
+    }
+
+    /// Takes edges away and adds others, as the counts of the touched ones say, each named once or more.
+    pub fn settle(&mut self, shape: &Shape, touched: &[(u32, u8)], counts: &[Count], which: usize) {
+        let words = shape.ports().div_ceil(64);
+        let mut added = Vec::new();
+        let mut is_less = false;
+        for &(vertex, port) in touched {
+            let port = usize::from(port);
+            let is_edge = counts[vertex as usize * shape.ports() + port].edges()[which];
+            let word = vertex as usize * words + port / 64;
+            if is_edge == (self.bits[word] >> (port % 64) & 1 != 0) {
+                continue;
+            }
+            let bits = &self.bits;
+            let to = View { shape, words, bits }.behind(vertex, port);
+            self.bits[word] ^= 1 << (port % 64);
+            if is_edge {
+                added.push((vertex, to));
+            } else {
+                self.order.removed(vertex, to);
+                is_less = true;
+            }
+        }
+        let bits = &self.bits;
+        let view = View { shape, words, bits };
+        for (vertex, to) in added {
+            self.order.added(&view, vertex, to);
+        }
+        if is_less {
+            self.order.retry(&view);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Judging a plan with a proof that stands.
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{ChangeSet, Installed, Plan};
+use selvedge_types::{Idx, Lid, PortNum};
+
+use super::shape::{Goal, NOWHERE, Shape};
+use super::{Change, Entry, LinkChange, Proof, Standing, StandingError};
+use crate::figures::{Figures, Measured, assemble};
+use crate::finding::Traffic;
+use crate::ground::Ground;
+use crate::judged::{JudgeOptions, Judged, Refusal, sentence};
+use crate::sl_vl::LaneMap;
+use crate::subject::Subject;
+use crate::tally::Ends;
+use crate::transition;
+use crate::verdict::Docket;
+use crate::witness::Finder;
+
+/// As [`crate::judge`], but packets are followed only where entries and links differ from what `standing` proves.
+///
+/// If it cannot be mended to this plan, or the mended proof does not hold, everything is judged as usual, so that a
+/// refusal has its witnesses. The proof stays what it was if the plan is refused, follows the plan if it is accepted,
+/// and is gone if the plan is accepted but not covered: then make a new one with [`Standing::new`] when there is time.
+///
+/// The verdict is that of [`crate::judge`], with two differences: [`Figures::hops`] and `hops_max` are not counted,
+/// and a cycle among switches is another one if there are several.
+///
+/// # Errors
+/// A refusal with the whole verdict, if there is any error.
+pub fn judge(
+    standing: &mut Option<Standing>,
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    changes: ChangeSet,
+    options: &JudgeOptions,
+) -> Result<Judged<ChangeSet>, Box<Refusal>> {
+    let subject = Subject::plan(fabric, plan);
+    let Some((mended, undo, ground)) = standing.as_mut().and_then(|standing| {
+        let ground = Ground::new(subject);
+        let change = standing.change_to(&ground).ok()?;
+        let undo = standing.apply(&change).ok()?;
+        Some((standing, undo, ground))
+    }) else {
+        let judged = crate::judge(fabric, installed, plan, changes, options)?;
+        *standing = None;
+        return Ok(judged);
+    };
+    let proof = mended.proof();
+    let judged = if proof.holds() {
+        let mut docket = Docket::new(options);
+        docket.add_plain_facts(&ground);
+        mended.add_cycle(&mut docket, &ground, &proof);
+        for finding in transition::findings(fabric, installed, plan, &changes) {
+            docket.add(finding);
+        }
+        sentence(docket.verdict(mended.figures(&ground, proof)), changes)
+    } else {
+        crate::judge(fabric, installed, plan, changes, options)
+    };
+    if judged.is_err() {
+        // It was in force a moment ago, so it has no circle.
+        drop(mended.apply(&undo));
+    }
+    judged
+}
+
+impl Standing {
+    /// The change that leads from what is proved to another fabric with other tables: all cables, LIDs and lanes must
+    /// be those of the proof. Compares all entries, without following them.
+    fn change_to(&self, ground: &Ground<'_>) -> Result<Change, StandingError> {
+        let (subject, mine) = (ground.subject, &self.flows);
+        let (tables, need) = (subject.tables, subject.lids.top());
+        if tables.switches() != ground.switches || tables.top() < need {
+            return Err(StandingError::Tables { need });
+        }
+        let is_up = mine
+            .shape
+            .links_of(&Shape::of(ground, need)?)
+            .ok_or(StandingError::Changed)?;
+        let mut change = Change::default();
+        for (arc, &is_up) in mine.shape.arcs.iter().zip(&is_up) {
+            if is_up != (mine.next[arc.cell as usize] != NOWHERE) {
+                change.links.push(LinkChange {
+                    switch: SwitchIdx(arc.src.into()),
+                    port: PortNum::new(arc.port).unwrap_or_default(),
+                    is_up,
+                });
+            }
+        }
+        for (block, rows) in mine.rows.chunks(mine.shape.switches).enumerate() {
+            for ((old, new), switch) in rows.iter().zip(tables.tile(block)).zip(0..) {
+                if old == new {
+                    continue;
+                }
+                let entries = old.iter().zip(new).enumerate().filter(|(_, (old, new))| old != new);
+                change.entries.extend(entries.map(|(column, (_, &egress))| Entry {
+                    switch: SwitchIdx::from_usize(switch),
+                    lid: Lid((block * new.len() + column) as u16),
+                    egress,
+                }));
+            }
+        }
+        Ok(change)
+    }
+
+    /// Switches that talk to switches may deadlock though the proof holds: notes how.
+    fn add_cycle(&self, docket: &mut Docket<'_>, ground: &Ground<'_>, proof: &Proof) {
+        let shape = &self.flows.shape;
+        let cycle = (proof.cyclic == Some(Traffic::Switches))
+            .then(|| self.graphs[1].cycle(shape))
+            .flatten();
+        let Some(cycle) = cycle else { return };
+        let parts = cycle.iter().filter_map(|&vertex| {
+            let (lane, cell) = (vertex as usize / shape.total(), vertex as usize % shape.total());
+            let port = u8::try_from(cell % shape.cells).ok()?;
+            Some((lane, ground.exit(cell / shape.cells, port).as_channel()?))
+        });
+        let lanes = LaneMap::new(ground);
+        let finder = Finder { ground, lanes: &lanes };
+        docket.add_cycle(finder, Traffic::Switches, &parts.collect::<Vec<_>>());
+    }
+
+    /// Figures of a proof that holds: every packet arrives.
+    fn figures(&self, ground: &Ground<'_>, proof: Proof) -> Figures {
+        let goals = || self.flows.shape.goals.iter();
+        let dead = goals().filter(|goal| **goal == Goal::Dead).count() as u64;
+        let alive = goals().filter(|goal| **goal != Goal::Unused).count() as u64 - dead;
+        let senders = (ground.hosts.len() + ground.switches) as u64;
+        let ends = Ends {
+            // Nobody sends to itself.
+            delivered: alive * senders.saturating_sub(1),
+            apart: dead * senders,
+            host_pairs: proof.host_pairs_reached,
+            ..Ends::default()
+        };
+        let measured = Measured {
+            ends,
+            hops: None,
+            hops_mean: proof.hops_mean,
+            load: proof.load,
+            lanes: proof.lanes,
+        };
+        assemble(ground, measured)
+    }
+}

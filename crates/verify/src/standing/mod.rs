@@ -1,0 +1,399 @@
+//! A proof that stands: kept from one judgement to the next, and mended where entries and links change.
+//!
+//! A full judgement follows every LID from everywhere. [`Standing`] remembers what that gave (how many hosts' packets
+//! leave each switch towards each LID, how many LIDs make each channel dependency, an order of the channels that
+//! follows the dependencies) and mends it: an entry that changes moves one flow from one path to another.
+//!
+//! # Cost
+//! Per changed entry: the entries along the old and the new path, and one entry of each neighbour of the switch. A
+//! link that is lost or returns also costs one look at the two rows of its ends. A dependency that appears against
+//! the order moves the channels between its two ends (Pearce and Kelly 2007). Whole columns are never walked.
+//!
+//! # Memory
+//! Entries and host counts: 3 bytes for every (switch, LID). Dependencies: 6 bytes for every (port of a switch, port
+//! of the next switch, lane in use) and two bits more. 5,832 hosts on 972 switches, one lane: 30 MB; 27,648 hosts on
+//! 2,880 switches: 310 MB.
+//!
+//! # What it covers
+//! One service level and lane for a whole route (any number of lanes), all links able to carry all of them, one
+//! connected fabric, tables without a circle: see [`StandingError`] for what is refused. Whoever is refused, or whose
+//! [`Proof`] does not hold, asks [`crate::verify`], which finds everything and shows witnesses.
+
+mod error;
+mod flows;
+mod graph;
+mod judge;
+mod order;
+mod raise;
+mod shape;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_plan::BLOCK_LIDS;
+use selvedge_sim::Par;
+use selvedge_types::{Idx, Lid, PortNum};
+use serde::Serialize;
+
+pub use error::StandingError;
+pub use judge::judge;
+
+use crate::figures::{LaneFigures, Load};
+use crate::finding::Traffic;
+use crate::ground::Ground;
+use crate::standing::flows::Flows;
+use crate::standing::graph::Edges;
+use crate::standing::raise::raise;
+use crate::standing::shape::{Arc, NOWHERE, Shape};
+use crate::subject::Subject;
+
+/// A new entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The switch.
+    pub switch: SwitchIdx,
+    /// The LID.
+    pub lid: Lid,
+    /// Its egress port from now on; 255: none.
+    pub egress: u8,
+}
+
+/// A link between switches that is lost or returns, both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkChange {
+    /// One of its ends.
+    pub switch: SwitchIdx,
+    /// The port there.
+    pub port: PortNum,
+    /// Whether packets can cross from now on.
+    pub is_up: bool,
+}
+
+/// Changes that happen together: what is between the first and the last of them is not judged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Links; of several changes of one link the last counts.
+    pub links: Vec<LinkChange>,
+    /// Entries; of several changes of one entry the last counts.
+    pub entries: Vec<Entry>,
+}
+
+/// What is proved of the tables as they are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Proof {
+    /// (Switch, LID) where packets are dropped or taken by the wrong port, no packets of hosts among them perhaps.
+    pub dead_ends: u64,
+    /// Packets of hosts that do not arrive, one from each host port to each LID.
+    pub lost: u64,
+    /// Pairs of host ports whose packets to the base LID arrive.
+    pub host_pairs_reached: u64,
+    /// The first traffic in which channels wait for each other in a circle. Where hosts' or agents' does, they are not
+    /// told apart: [`Traffic::Agents`].
+    pub cyclic: Option<Traffic>,
+    /// Host pairs on each directed link between switches that is up, those that get lost behind it included.
+    pub load: Load,
+    /// Mean links between switches over all host pairs that are not on one switch; right if nothing is lost.
+    pub hops_mean: f64,
+    /// Lanes that carry host pairs or have dependencies.
+    pub lanes: Vec<LaneFigures>,
+}
+
+impl Proof {
+    /// True if every packet arrives and no host or agent can deadlock.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        self.dead_ends == 0 && self.lost == 0 && matches!(self.cyclic, None | Some(Traffic::Switches))
+    }
+}
+
+/// What mending has cost so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Work {
+    /// Entries read along paths and of neighbours.
+    pub entries: u64,
+    /// Rows of links' ends looked through, in blocks of 64 entries.
+    pub blocks: u64,
+    /// Channels met by searches for a new order.
+    pub channels: u64,
+}
+
+/// A proof that stands. See the module's page.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    flows: Flows,
+    /// Dependencies in traffic of hosts and agents, and in all traffic.
+    graphs: [Edges; 2],
+    /// Pairs of hosts on one switch, which load no link.
+    near: u64,
+    blocks: u64,
+}
+
+/// An entry on its way from one value to another.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    lid: u16,
+    switch: u16,
+    old: u8,
+    new: u8,
+}
+
+impl Standing {
+    /// Follows all LIDs of a subject once; takes about as long as [`crate::verify`].
+    ///
+    /// # Errors
+    /// [`StandingError`] if the subject is not covered.
+    pub fn new(subject: Subject<'_>, par: Par) -> Result<Self, StandingError> {
+        let need = subject.lids.top();
+        let (tables, switches) = (subject.tables, subject.fabric.switches().len());
+        if tables.switches() != switches || tables.top() < need {
+            return Err(StandingError::Tables { need });
+        }
+        let ground = Ground::new(subject);
+        let shape = Shape::of(&ground, need)?;
+        let mut next = vec![NOWHERE; shape.total()];
+        for arc in &shape.arcs {
+            next[arc.cell as usize] = arc.dst;
+        }
+        let rows: Vec<[u8; BLOCK_LIDS]> = (0..tables.blocks()).flat_map(|b| tables.tile(b)).copied().collect();
+        let (pairs, sums) = raise(&shape, &next, &rows, par).map_err(|(lid, switch)| StandingError::Circle {
+            lid: Lid(lid),
+            switch: SwitchIdx(switch.into()),
+        })?;
+        let graphs = [0, 1].map(|which| Edges::new(&shape, &sums.counts, which));
+        let near = shape
+            .own
+            .iter()
+            .map(|&own| u64::from(own) * u64::from(own).saturating_sub(1));
+        Ok(Self {
+            near: near.sum(),
+            graphs,
+            flows: Flows {
+                shape,
+                next,
+                rows,
+                pairs,
+                sums,
+                touched: Vec::new(),
+                walked: 0,
+            },
+            blocks: 0,
+        })
+    }
+
+    /// Takes a change and gives the one that undoes it.
+    ///
+    /// # Errors
+    /// [`StandingError::Circle`], `NoSuchEntry` or `NoSuchLink`; nothing has changed then.
+    pub fn apply(&mut self, change: &Change) -> Result<Change, StandingError> {
+        let flips = self.flips(&change.links)?;
+        let moves = self.moves(&change.entries, &flips)?;
+        let (alone, together) = sorted(&self.flows.shape, &moves, &flips);
+        if let Some(at) = alone.iter().position(|step| !self.put(step)) {
+            alone[..at].iter().for_each(|step| self.put_back(step));
+            self.settle();
+            return Err(circle(alone[at]));
+        }
+        together
+            .iter()
+            .for_each(|step| self.flows.detach(step.switch, step.lid));
+        self.flip(&flips);
+        if let Some(at) = together.iter().position(|step| !self.put(step)) {
+            together[..at]
+                .iter()
+                .for_each(|step| self.flows.detach(step.switch, step.lid));
+            let back: Vec<_> = flips.iter().map(|&(arc, is_up)| (arc, !is_up)).collect();
+            self.flip(&back);
+            together.iter().chain(&alone).for_each(|step| self.put_back(step));
+            self.settle();
+            return Err(circle(together[at]));
+        }
+        self.settle();
+        let entries = moves.iter().filter(|step| step.old != step.new).map(|step| Entry {
+            switch: SwitchIdx(step.switch.into()),
+            lid: Lid(step.lid),
+            egress: step.old,
+        });
+        let links = flips.iter().map(|&(arc, is_up)| self.link_change(arc, !is_up));
+        Ok(Change {
+            entries: entries.collect(),
+            links: links.collect(),
+        })
+    }
+
+    /// What holds now. Costs one look at every channel, for the loads.
+    #[must_use]
+    pub fn proof(&self) -> Proof {
+        let (shape, sums) = (&self.flows.shape, &self.flows.sums);
+        let is_up = |arc: &&Arc| self.flows.next[arc.cell as usize] != NOWHERE;
+        let arcs: Vec<&Arc> = shape.arcs.iter().filter(is_up).collect();
+        let on = |lane: usize, arc: &Arc| u64::from(sums.loads[lane * shape.total() + arc.cell as usize]);
+        let lanes = (0..shape.lane_count).zip(0_u8..).map(|(lane, vl)| LaneFigures {
+            vl,
+            load: Load::of(arcs.iter().map(|arc| on(lane, arc))),
+            channels: sums.channels[lane],
+            dependencies: sums.dependencies[lane],
+        });
+        let load_of = |arc: &&Arc| (0..shape.lane_count).map(|lane| on(lane, arc)).sum();
+        let loads: Vec<u64> = arcs.iter().map(load_of).collect();
+        let [agents, all] = &self.graphs;
+        let far = sums.host_pairs.saturating_sub(self.near);
+        Proof {
+            dead_ends: sums.dead_ends,
+            lost: sums.lost,
+            host_pairs_reached: sums.host_pairs,
+            cyclic: match (agents.order.is_acyclic(), all.order.is_acyclic()) {
+                (false, _) => Some(Traffic::Agents),
+                (true, false) => Some(Traffic::Switches),
+                (true, true) => None,
+            },
+            hops_mean: if far == 0 {
+                0.0
+            } else {
+                loads.iter().sum::<u64>() as f64 / far as f64
+            },
+            load: Load::of(loads.into_iter()),
+            lanes: lanes
+                .filter(|lane| lane.load.max > 0 || lane.dependencies > 0)
+                .collect(),
+        }
+    }
+
+    /// What all changes have cost so far.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        Work {
+            entries: self.flows.walked,
+            blocks: self.blocks,
+            channels: self.graphs.iter().map(|graph| graph.order.searched).sum(),
+        }
+    }
+
+    /// The entry of a LID at a switch as it stands; `None` if there is none.
+    #[must_use]
+    pub fn entry(&self, switch: SwitchIdx, lid: Lid) -> Option<u8> {
+        let exists = switch.to_usize() < self.flows.shape.switches && lid.index() < self.flows.shape.goals.len();
+        exists.then(|| self.flows.entry(switch.0 as u16, lid.0))
+    }
+
+    /// Links whose state really changes: position of one of the two arcs.
+    fn flips(&self, links: &[LinkChange]) -> Result<Vec<(usize, bool)>, StandingError> {
+        let shape = &self.flows.shape;
+        let mut flips = BTreeMap::new();
+        for link in links {
+            let (switch, port) = (link.switch, link.port);
+            let exists = switch.to_usize() < shape.switches && port.index() < shape.ports();
+            let cell = switch.to_usize() * shape.cells + port.index();
+            let arc = exists.then(|| shape.arc_of[cell]).filter(|&arc| arc != u32::MAX);
+            let arc = arc.ok_or(StandingError::NoSuchLink { switch, port })? as usize;
+            let back = shape.arc_of[shape.arcs[arc].back as usize];
+            flips.insert(arc.min(back as usize), link.is_up);
+        }
+        let is_up = |arc: usize| self.flows.next[shape.arcs[arc].cell as usize] != NOWHERE;
+        Ok(flips.into_iter().filter(|&(arc, up)| is_up(arc) != up).collect())
+    }
+
+    fn flip(&mut self, flips: &[(usize, bool)]) {
+        for &(arc, is_up) in flips {
+            let arc = self.flows.shape.arcs[arc];
+            let back = self.flows.shape.arcs[self.flows.shape.arc_of[arc.back as usize] as usize];
+            for arc in [arc, back] {
+                self.flows.next[arc.cell as usize] = if is_up { arc.dst } else { NOWHERE };
+            }
+        }
+    }
+
+    /// Entries that change, and those that point at a link which does: by switch, as they share its neighbours.
+    fn moves(&mut self, entries: &[Entry], flips: &[(usize, bool)]) -> Result<Vec<Move>, StandingError> {
+        let mut moves = Vec::with_capacity(entries.len());
+        for (&Entry { switch, lid, egress }, age) in entries.iter().zip(1_u32..) {
+            let old = self
+                .entry(switch, lid)
+                .ok_or(StandingError::NoSuchEntry { switch, lid })?;
+            let (switch, lid, new) = (switch.0 as u16, lid.0, egress);
+            moves.push((age, Move { lid, switch, old, new }));
+        }
+        for &(arc, _) in flips {
+            let back = self.flows.shape.arcs[arc].back;
+            for cell in [self.flows.shape.arcs[arc].cell, back] {
+                self.pointing_at(cell as usize, &mut moves);
+            }
+        }
+        // The last of several for one entry counts; those of links are the first.
+        moves.sort_unstable_by_key(|&(age, step)| (step.switch, step.lid, Reverse(age)));
+        let mut moves: Vec<Move> = moves.into_iter().map(|(_, step)| step).collect();
+        moves.dedup_by_key(|step| (step.lid, step.switch));
+        Ok(moves)
+    }
+
+    /// All LIDs whose entry is the port of a cell.
+    fn pointing_at(&mut self, cell: usize, moves: &mut Vec<(u32, Move)>) {
+        let shape = &self.flows.shape;
+        let (switch, port) = (cell / shape.cells, (cell % shape.cells) as u8);
+        for (block, tile) in self.flows.rows.chunks(shape.switches).enumerate() {
+            self.blocks += 1;
+            let row = tile[switch].iter().enumerate().filter(|(_, entry)| **entry == port);
+            moves.extend(row.map(|(column, _)| {
+                let lid = (block * BLOCK_LIDS + column) as u16;
+                let (switch, old, new) = (switch as u16, port, port);
+                (0, Move { lid, switch, old, new })
+            }));
+        }
+    }
+
+    fn put(&mut self, step: &Move) -> bool {
+        self.flows.attach(step.switch, step.lid, step.new)
+    }
+
+    /// Undoes a step that is done, or half done. The tables had no circle before.
+    fn put_back(&mut self, step: &Move) {
+        self.flows.attach(step.switch, step.lid, step.old);
+    }
+
+    /// Brings the graphs up to what the counts say.
+    fn settle(&mut self) {
+        let mut touched = std::mem::take(&mut self.flows.touched);
+        for (which, graph) in self.graphs.iter_mut().enumerate() {
+            graph.settle(&self.flows.shape, &touched, &self.flows.sums.counts, which);
+        }
+        touched.clear();
+        self.flows.touched = touched;
+    }
+
+    fn link_change(&self, arc: usize, is_up: bool) -> LinkChange {
+        let arc = self.flows.shape.arcs[arc];
+        let port = arc.cell as usize % self.flows.shape.cells;
+        LinkChange {
+            switch: SwitchIdx(arc.src.into()),
+            // Ports come from the fabric, so they are at most 254.
+            port: u8::try_from(port).ok().and_then(PortNum::new).unwrap_or_default(),
+            is_up,
+        }
+    }
+}
+
+fn circle(step: Move) -> StandingError {
+    StandingError::Circle {
+        lid: Lid(step.lid),
+        switch: SwitchIdx(step.switch.into()),
+    }
+}
+
+/// Steps that can be done at once, before the links change, and those that need others of their LID taken out first.
+/// A LID whose only changed entry goes to a link that stays as it is needs no detour: all who point at its switch are
+/// looked up once, not twice.
+fn sorted(shape: &Shape, moves: &[Move], flips: &[(usize, bool)]) -> (Vec<Move>, Vec<Move>) {
+    let flipping: Vec<u32> = flips
+        .iter()
+        .flat_map(|&(arc, _)| [shape.arcs[arc].cell, shape.arcs[arc].back])
+        .collect();
+    let mut of_lid = vec![0_u8; shape.goals.len()];
+    for step in moves {
+        let count = &mut of_lid[usize::from(step.lid)];
+        *count = count.saturating_add(1);
+    }
+    moves.iter().partition(|step| {
+        let cell = shape.cell(step.switch.into(), step.new) as u32;
+        of_lid[usize::from(step.lid)] == 1 && !flipping.contains(&cell)
+    })
+}

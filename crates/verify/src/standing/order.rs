@@ -1,0 +1,295 @@
+//! An order of a graph's vertices that follows its edges, kept while edges come and go.
+//!
+//! Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007. An edge against
+//! the order moves only vertices between its two ends. Taking an edge away never disturbs an order. An edge that
+//! closes a cycle stays against the order and is remembered: the graph has no cycle if and only if none is left.
+
+use std::collections::BTreeSet;
+
+/// Edges by vertex.
+pub trait Graph {
+    /// Number of vertices.
+    fn vertices(&self) -> usize;
+    /// Calls `f` with the vertices that `vertex` points at.
+    fn next(&self, vertex: u32, f: impl FnMut(u32));
+    /// Calls `f` with the vertices that point at `vertex`.
+    fn before(&self, vertex: u32, f: impl FnMut(u32));
+}
+
+/// The order of one graph.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Position of each vertex.
+    place: Vec<u32>,
+    /// Edges that were against the order when last looked at. All others follow it.
+    against: BTreeSet<(u32, u32)>,
+    /// The search that met each vertex last.
+    met: Vec<u32>,
+    search: u32,
+    /// Vertices met by all searches.
+    pub searched: u64,
+}
+
+impl Order {
+    /// An order of all vertices, by depth first search.
+    pub fn new(graph: &impl Graph) -> Self {
+        const ON_THE_WAY: u8 = 1;
+        const FINISHED: u8 = 2;
+        let vertices = graph.vertices();
+        let mut state = vec![0_u8; vertices];
+        let mut place = vec![0; vertices];
+        let mut against = BTreeSet::new();
+        // Places are given from the last to the first.
+        let mut left = vertices as u32;
+        // A vertex is entered once and left once its successors are finished.
+        let mut open: Vec<u32> = Vec::new();
+        for first in 0..vertices as u32 {
+            open.push(first);
+            while let Some(&vertex) = open.last() {
+                if state[vertex as usize] != 0 {
+                    open.pop();
+                    if state[vertex as usize] == ON_THE_WAY {
+                        state[vertex as usize] = FINISHED;
+                        left -= 1;
+                        place[vertex as usize] = left;
+                    }
+                    continue;
+                }
+                state[vertex as usize] = ON_THE_WAY;
+                graph.next(vertex, |next| match state[next as usize] {
+                    0 => open.push(next),
+                    ON_THE_WAY => drop(against.insert((vertex, next))),
+                    _ => {}
+                });
+            }
+        }
+        Self {
+            place,
+            against,
+            met: vec![0; vertices],
+            search: 0,
+            searched: 0,
+        }
+    }
+
+    /// True if the graph has no cycle, provided that [`Self::retry`] was called since edges were taken away.
+    pub fn is_acyclic(&self) -> bool {
+        self.against.is_empty()
+    }
+
+    /// An edge has been taken away.
+    pub fn removed(&mut self, from: u32, to: u32) {
+        if !self.against.is_empty() {
+            self.against.remove(&(from, to));
+        }
+    }
+
+    /// An edge has been added; `graph` may hold others already that are yet to be told.
+    pub fn added(&mut self, graph: &impl Graph, from: u32, to: u32) {
+        let follows = self.place[from as usize] < self.place[to as usize];
+        // While there is a cycle another edge makes no difference: it is looked at when one is taken away.
+        if !follows && (!self.is_acyclic() || !self.follows(graph, from, to)) {
+            self.against.insert((from, to));
+        }
+    }
+
+    /// Tries edges against the order once more, until one closes a cycle still.
+    pub fn retry(&mut self, graph: &impl Graph) {
+        while let Some(&(from, to)) = self.against.first() {
+            if !self.follows(graph, from, to) {
+                return;
+            }
+            self.against.remove(&(from, to));
+        }
+    }
+
+    /// Makes the order follow an edge, if it closes no cycle with those that the order follows.
+    fn follows(&mut self, graph: &impl Graph, from: u32, to: u32) -> bool {
+        let (low, high) = (self.place[to as usize], self.place[from as usize]);
+        if high < low {
+            return true;
+        }
+        if from == to {
+            return false;
+        }
+        let place = &self.place;
+        // Edges against the order do not count: they are not followed.
+        let Some(mut after) = reach(&mut self.met, &mut self.search, to, |vertex, f| {
+            let above = place[vertex as usize];
+            graph.next(vertex, |next| {
+                if (above + 1..=high).contains(&place[next as usize]) {
+                    f(next);
+                }
+            });
+            vertex != from
+        }) else {
+            return false;
+        };
+        let before = reach(&mut self.met, &mut self.search, from, |vertex, f| {
+            let below = place[vertex as usize];
+            graph.before(vertex, |next| {
+                if (low..below).contains(&place[next as usize]) {
+                    f(next);
+                }
+            });
+            true
+        });
+        let Some(mut before) = before else { return false };
+        self.searched += (after.len() + before.len()) as u64;
+        before.sort_by_key(|&vertex| self.place[vertex as usize]);
+        after.sort_by_key(|&vertex| self.place[vertex as usize]);
+        let moved: Vec<u32> = before.into_iter().chain(after).collect();
+        let mut places: Vec<u32> = moved.iter().map(|&vertex| self.place[vertex as usize]).collect();
+        places.sort_unstable();
+        for (vertex, place) in moved.into_iter().zip(places) {
+            self.place[vertex as usize] = place;
+        }
+        true
+    }
+
+    /// The vertices of a short cycle through the first edge that is against the order: that one closes one.
+    pub fn cycle(&self, graph: &impl Graph) -> Option<Vec<u32>> {
+        let &(last, first) = self.against.first()?;
+        let mut from = vec![u32::MAX; graph.vertices()];
+        from[first as usize] = first;
+        let mut open = vec![first];
+        let mut done = 0;
+        while from[last as usize] == u32::MAX {
+            let vertex = *open.get(done)?;
+            done += 1;
+            graph.next(vertex, |next| {
+                if from[next as usize] == u32::MAX {
+                    from[next as usize] = vertex;
+                    open.push(next);
+                }
+            });
+        }
+        let mut cycle = vec![last];
+        let mut at = last;
+        while at != first {
+            at = from[at as usize];
+            cycle.push(at);
+        }
+        cycle.reverse();
+        Some(cycle)
+    }
+
+    /// True if every edge that is not remembered as being against the order follows it.
+    #[cfg(test)]
+    fn is_kept(&self, graph: &impl Graph) -> bool {
+        let mut kept = true;
+        for vertex in 0..graph.vertices() as u32 {
+            graph.next(vertex, |next| {
+                let follows = self.place[vertex as usize] < self.place[next as usize];
+                kept &= follows || self.against.contains(&(vertex, next));
+            });
+        }
+        kept
+    }
+}
+
+/// All vertices that `spread` leads to from `first`; `None` as soon as it says that it has seen enough.
+fn reach(
+    met: &mut [u32],
+    search: &mut u32,
+    first: u32,
+    mut spread: impl FnMut(u32, &mut dyn FnMut(u32)) -> bool,
+) -> Option<Vec<u32>> {
+    if *search == u32::MAX {
+        met.fill(0);
+        *search = 0;
+    }
+    *search += 1;
+    met[first as usize] = *search;
+    let mut found = vec![first];
+    let mut done = 0;
+    while let Some(&vertex) = found.get(done) {
+        done += 1;
+        let goes_on = spread(vertex, &mut |next| {
+            if met[next as usize] != *search {
+                met[next as usize] = *search;
+                found.push(next);
+            }
+        });
+        if !goes_on {
+            return None;
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_sim::Seed;
+
+    use super::*;
+
+    struct Edges(usize, BTreeSet<(u32, u32)>);
+
+    impl Graph for Edges {
+        fn vertices(&self) -> usize {
+            self.0
+        }
+
+        fn next(&self, vertex: u32, mut f: impl FnMut(u32)) {
+            self.1.iter().filter(|edge| edge.0 == vertex).for_each(|edge| f(edge.1));
+        }
+
+        fn before(&self, vertex: u32, mut f: impl FnMut(u32)) {
+            self.1.iter().filter(|edge| edge.1 == vertex).for_each(|edge| f(edge.0));
+        }
+    }
+
+    /// Takes away whatever nothing points at, until nothing is left or nothing can be.
+    fn is_acyclic(graph: &Edges) -> bool {
+        let mut edges = graph.1.clone();
+        loop {
+            let before = edges.len();
+            let targets: BTreeSet<u32> = edges.iter().map(|edge| edge.1).collect();
+            edges.retain(|edge| targets.contains(&edge.0));
+            if edges.is_empty() || edges.len() == before {
+                return edges.is_empty();
+            }
+        }
+    }
+
+    #[test]
+    fn cycles_come_and_go() {
+        let (mut cyclic, mut acyclic) = (0, 0);
+        for case in 0..200 {
+            let mut rng = Seed(4).child("order").nth(case).rng();
+            let vertices = 2 + rng.below(12) as usize;
+            let mut graph = Edges(vertices, BTreeSet::new());
+            let edge = |rng: &mut selvedge_sim::Rng| {
+                let mut any = || rng.below(vertices as u64) as u32;
+                (any(), any())
+            };
+            for _ in 0..rng.below(2 * vertices as u64) {
+                graph.1.insert(edge(&mut rng));
+            }
+            let mut order = Order::new(&graph);
+            for step in 0..60 {
+                let (from, to) = edge(&mut rng);
+                if graph.1.remove(&(from, to)) {
+                    order.removed(from, to);
+                } else if rng.below(2) == 0 {
+                    graph.1.insert((from, to));
+                    order.added(&graph, from, to);
+                } else if let Some(&(from, to)) = graph.1.iter().nth(step % graph.1.len().max(1)) {
+                    graph.1.remove(&(from, to));
+                    order.removed(from, to);
+                }
+                order.retry(&graph);
+                assert!(order.is_kept(&graph), "case {case}");
+                assert_eq!(order.is_acyclic(), is_acyclic(&graph), "case {case}, step {step}");
+                let cycle = order.cycle(&graph);
+                assert_eq!(cycle.is_none(), order.is_acyclic());
+                let cycle = cycle.unwrap_or_default();
+                let next = cycle.iter().cycle().skip(1);
+                assert!(cycle.iter().zip(next).all(|(&from, &to)| graph.1.contains(&(from, to))));
+                *(if order.is_acyclic() { &mut acyclic } else { &mut cyclic }) += 1;
+            }
+        }
+        assert!(cyclic > 1_000 && acyclic > 1_000, "{cyclic} {acyclic}");
+    }
+}

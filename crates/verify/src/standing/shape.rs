@@ -1,0 +1,200 @@
+//! What a standing proof is about and what does not change under it: switches, hosts, cables, owners of LIDs, lanes.
+
+use selvedge_plan::BLOCK_LIDS;
+use selvedge_types::Lid;
+
+use crate::ground::{Channel, Ground, Owner, Way};
+use crate::reach::destinations;
+use crate::sl_vl::{LaneMap, level};
+use crate::standing::StandingError;
+
+/// No next switch.
+pub const NOWHERE: u16 = u16::MAX;
+
+/// A directed link: the cells of its ports, and where it leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arc {
+    /// Cell of the port it leaves by.
+    pub cell: u32,
+    /// Port it leaves by.
+    pub port: u8,
+    /// Switch it leaves.
+    pub src: u16,
+    /// Switch it enters.
+    pub dst: u16,
+    /// Cell of the port it enters by: that of the way back.
+    pub back: u32,
+}
+
+/// Who owns a LID, as far as flows care.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Nobody: entries of it are not followed.
+    Unused,
+    /// A host port, behind a port of a switch.
+    Host {
+        /// The switch.
+        switch: u16,
+        /// Its port.
+        port: u8,
+        /// Pairs of hosts are counted on this LID: the first of its port.
+        is_base: bool,
+    },
+    /// Port 0 of a switch.
+    Switch(u16),
+    /// A port that nothing can reach: packets are dropped, and may be.
+    Dead,
+}
+
+/// What does not change with entries and links.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Number of switches.
+    pub switches: usize,
+    /// Cells of a switch: its ports, and one more for entries that are no port.
+    pub cells: usize,
+    /// Cells that end at a host or at port 0: a packet there is taken, by its owner or not.
+    pub takes: Vec<bool>,
+    /// Links between switches, up or not, by `cell`.
+    pub arcs: Vec<Arc>,
+    /// Position in `arcs` of each cell's; `u32::MAX`: none.
+    pub arc_of: Vec<u32>,
+    /// Links that enter each switch: first position in `entering`, and the end.
+    pub entering_from: Vec<u32>,
+    /// All of `arcs`, by switch entered.
+    pub entering: Vec<Arc>,
+    /// Host ports of each switch.
+    pub own: Vec<u16>,
+    /// Owner of each LID.
+    pub goals: Vec<Goal>,
+    /// Lane towards each LID.
+    pub lanes: Vec<u8>,
+    /// Number of lanes told apart.
+    pub lane_count: usize,
+}
+
+impl Shape {
+    /// The cell of an entry.
+    #[inline]
+    pub fn cell(&self, switch: usize, entry: u8) -> usize {
+        switch * self.cells + usize::from(entry).min(self.cells - 1)
+    }
+
+    /// Cells of all switches.
+    pub const fn total(&self) -> usize {
+        self.switches * self.cells
+    }
+
+    /// The switch behind a cell that has a cable to one.
+    #[inline]
+    pub fn behind(&self, cell: usize) -> u16 {
+        self.arcs[self.arc_of[cell] as usize].dst
+    }
+
+    /// Ports of a vertex.
+    pub const fn ports(&self) -> usize {
+        self.cells - 1
+    }
+}
+
+impl Shape {
+    /// Reads the ground; `need` is the highest LID.
+    pub fn of(ground: &Ground<'_>, need: Lid) -> Result<Self, StandingError> {
+        let (switches, cells) = (ground.switches, ground.stride + 1);
+        let limit = u64::from(u16::MAX) - 1;
+        let count = switches.max(ground.hosts.len()) as u64;
+        if count > limit {
+            return Err(StandingError::Size { count, limit });
+        }
+        if ground.parts != 1 {
+            let parts = ground.parts as u64;
+            return Err(StandingError::Parts { parts });
+        }
+        if ground.lowest_top() < need {
+            return Err(StandingError::Tables { need });
+        }
+        let (goals, lanes) = goals(ground)?;
+        let arcs = arcs(ground, cells);
+        let mut arc_of = vec![u32::MAX; switches * cells];
+        for (arc, position) in arcs.iter().zip(0..) {
+            arc_of[arc.cell as usize] = position;
+        }
+        let mut entering = arcs.clone();
+        entering.sort_by_key(|arc| arc.dst);
+        let before = |switch| entering.partition_point(|arc| u32::from(arc.dst) < switch) as u32;
+        let takes = |cell: usize| {
+            let port = u8::try_from(cell % cells).unwrap_or(u8::MAX);
+            matches!(ground.exit(cell / cells, port).way(), Way::Host(_) | Way::Own)
+        };
+        Ok(Self {
+            switches,
+            cells,
+            takes: (0..switches * cells).map(takes).collect(),
+            arc_of,
+            entering_from: (0..=switches as u32).map(before).collect(),
+            entering,
+            arcs,
+            own: ground.host_count.iter().map(|&own| own as u16).collect(),
+            lane_count: lanes.iter().max().map_or(1, |&lane| usize::from(lane) + 1),
+            goals,
+            lanes,
+        })
+    }
+
+    /// Which of this shape's cables are up in another: by position in `arcs`. `None` if anything else differs, or the
+    /// other has a cable that this one lacks.
+    pub fn links_of(&self, other: &Self) -> Option<Vec<bool>> {
+        let alike = (self.switches, self.cells, self.lane_count) == (other.switches, other.cells, other.lane_count)
+            && (&self.takes, &self.own, &self.goals, &self.lanes)
+                == (&other.takes, &other.own, &other.goals, &other.lanes);
+        if !alike {
+            return None;
+        }
+        let mut is_up = vec![false; self.arcs.len()];
+        for arc in &other.arcs {
+            let known = self.arc_of[arc.cell as usize];
+            if *self.arcs.get(known as usize)? != *arc {
+                return None;
+            }
+            is_up[known as usize] = true;
+        }
+        Some(is_up)
+    }
+}
+
+/// Owner and lane of each LID.
+fn goals(ground: &Ground<'_>) -> Result<(Vec<Goal>, Vec<u8>), StandingError> {
+    let map = LaneMap::new(ground);
+    let lids = ground.subject.tables.blocks() * BLOCK_LIDS;
+    let (mut goals, mut lanes) = (vec![Goal::Unused; lids], vec![0; lids]);
+    for to in destinations(ground) {
+        goals[to.lid.index()] = match to.owner {
+            Owner::Host(host) => {
+                let host = ground.hosts[host as usize];
+                Goal::Host {
+                    switch: host.switch as u16,
+                    port: host.port,
+                    is_base: to.is_base,
+                }
+            }
+            Owner::Switch(switch) => Goal::Switch(switch as u16),
+            Owner::Dead => Goal::Dead,
+        };
+        let lane = map.uniform(level(ground, to.lid)).everywhere_on();
+        let lane = lane.filter(|_| map.is_uniform());
+        lanes[to.lid.index()] = lane.ok_or(StandingError::Lanes { lid: to.lid })? as u8;
+    }
+    Ok((goals, lanes))
+}
+
+fn arcs(ground: &Ground<'_>, cells: usize) -> Vec<Arc> {
+    let cell = |switch: u32, port: u8| (switch as usize * cells + usize::from(port)) as u32;
+    let arc = |channel: &Channel| Arc {
+        cell: cell(channel.src, channel.out),
+        port: channel.out,
+        src: channel.src as u16,
+        dst: channel.dst as u16,
+        back: cell(channel.dst, channel.into),
+    };
+    ground.channels.iter().map(arc).collect()
+}

@@ -1,0 +1,351 @@
+//! A standing proof says after every change what a full judgement says, and costs what the change is worth.
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
+mod support;
+
+use selvedge_fabric::{Fabric, LinkState, PortRef, SwitchIdx};
+use selvedge_plan::{Installed, Plan, ServiceLevels, SlToVl, changes};
+use selvedge_sim::{Par, Rng, Seed};
+use selvedge_types::{Lid, PhysState, PortNum, PortState, Sl};
+use selvedge_verify::standing::{self, Change, Entry, LinkChange, Proof, Standing, StandingError, Work};
+use selvedge_verify::{Fault, JudgeOptions, Subject, Traffic, Verdict, Witness, judge, verify};
+
+fn judged(fabric: &Fabric, plan: &Plan) -> Verdict {
+    verify(Subject::plan(fabric, plan), &JudgeOptions::default())
+}
+
+fn cycle_of(verdict: &Verdict) -> Option<Traffic> {
+    verdict.findings.iter().find_map(|finding| match finding.fault {
+        Fault::Cycle { traffic, .. } => Some(traffic),
+        _ => None,
+    })
+}
+
+/// Compares what is proved with what the judge says of the same tables.
+fn compare(proof: &Proof, verdict: &Verdict, what: &str) {
+    let figures = &verdict.figures;
+    assert_eq!(proof.host_pairs_reached, figures.host_pairs_reached, "{what}");
+    let pairs = figures.pairs;
+    let is_lossless = pairs.black_hole + pairs.misdelivered + pairs.apart + pairs.looped == 0;
+    assert_eq!(proof.dead_ends == 0, is_lossless, "{what}: {proof:?} {pairs:?}");
+    if !is_lossless {
+        return;
+    }
+    assert_eq!(proof.lost, 0, "{what}");
+    assert_eq!(proof.load, figures.load, "{what}");
+    assert_eq!(proof.lanes, figures.lanes, "{what}");
+    assert!((proof.hops_mean - figures.hops_mean).abs() < 1e-9, "{what}");
+    let cycle = match cycle_of(verdict) {
+        Some(Traffic::Hosts | Traffic::Agents) => Some(Traffic::Agents),
+        other => other,
+    };
+    assert_eq!(proof.cyclic, cycle, "{what}");
+    assert_eq!(proof.holds(), verdict.is_ok(), "{what}");
+}
+
+/// A random graph, up and down or shortest ways, destinations spread over up to four lanes.
+fn start(rng: &mut Rng) -> (Fabric, Plan) {
+    let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
+    let switches = 2 + below(12);
+    let fabric = support::random(switches, below(2 * switches), 1 + below(12), 0, &mut below);
+    let lids = support::lids(&fabric, u8::from(below(4) == 0));
+    let tables = match below(3) {
+        0 => support::minhop(&fabric, &lids),
+        _ => support::updown(&fabric, &lids, SwitchIdx(below(switches) as u32)),
+    };
+    let mut plan = support::plan(&fabric, lids, tables);
+    let lanes = 1 + below(4) as u8;
+    let levels = (0..=plan.lids.top().0).map(|_| Sl::new(below(4) as u8).unwrap());
+    plan.service_levels = ServiceLevels::PerDestination(levels.collect());
+    plan.sl_to_vl = SlToVl::modulo(lanes);
+    (fabric, plan)
+}
+
+fn set_link(fabric: &mut Fabric, at: PortRef, is_up: bool) {
+    let peer = fabric.peer(at).unwrap();
+    for end in [at, peer] {
+        let port = fabric.port(end).unwrap();
+        let (mut link, settings) = (port.link, port.settings);
+        link = match is_up {
+            true => LinkState {
+                state: PortState::Active,
+                phys: PhysState::LinkUp,
+                ..link
+            },
+            false => LinkState {
+                state: PortState::Down,
+                phys: PhysState::Polling,
+                ..link
+            },
+        };
+        fabric.set_port(end, link, settings);
+    }
+}
+
+/// A change: a link goes or comes back, some entries turn, or whole LIDs take other ways.
+fn change(rng: &mut Rng, fabric: &mut Fabric, plan: &mut Plan) -> Change {
+    let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
+    let mut change = Change::default();
+    let links: Vec<PortRef> = fabric.links().map(|link| link.a).collect();
+    let at = links[below(links.len())];
+    let between = |end: PortRef| fabric.switch_index(end.node);
+    if let (Some(switch), Some(_), 0) = (between(at), fabric.peer(at).and_then(between), below(3)) {
+        let is_up = !fabric.link_is_up(at);
+        set_link(fabric, at, is_up);
+        let port = at.port;
+        change.links.push(LinkChange { switch, port, is_up });
+    }
+    let before = plan.tables.clone();
+    match below(4) {
+        // As an engine would after it: all that is needed, maybe more.
+        0 => plan.tables = support::updown(fabric, &plan.lids, SwitchIdx(0)),
+        1 => plan.tables = support::minhop(fabric, &plan.lids),
+        _ => {
+            for _ in 0..below(5) {
+                let switch = SwitchIdx(below(fabric.switches().len()) as u32);
+                let lid = Lid(1 + below(plan.lids.top().index()) as u16);
+                let ways = support::neighbours(fabric, switch);
+                let egress = match below(8) {
+                    0 => [0, 255, 200][below(3)],
+                    _ if ways.is_empty() => 255,
+                    _ => ways[below(ways.len())].0.get(),
+                };
+                plan.tables.set(switch, lid, egress);
+            }
+        }
+    }
+    for switch in fabric.switches().indices() {
+        for lid in (1..=plan.tables.top().0).map(Lid) {
+            let egress = plan.tables.get(switch, lid);
+            if egress != before.get(switch, lid) {
+                change.entries.push(Entry { switch, lid, egress });
+            }
+        }
+    }
+    change
+}
+
+#[test]
+fn says_what_a_full_judgement_says() {
+    let (mut steps, mut sound, mut cyclic, mut circles) = (0, 0, 0, 0);
+    for case in 0..150 {
+        let mut rng = Seed(5).child("standing").nth(case).rng();
+        let (mut fabric, mut plan) = start(&mut rng);
+        let par = if case % 2 == 0 { Par::Sequential } else { Par::Rayon };
+        let mut standing = match Standing::new(Subject::plan(&fabric, &plan), par) {
+            Ok(standing) => standing,
+            Err(error) => panic!("case {case}: {error}"),
+        };
+        compare(&standing.proof(), &judged(&fabric, &plan), &format!("case {case}"));
+        for step in 0..40 {
+            let what = format!("case {case}, step {step}");
+            let (old_fabric, old_plan, old) = (fabric.clone(), plan.clone(), standing.proof());
+            let change = change(&mut rng, &mut fabric, &mut plan);
+            let verdict = judged(&fabric, &plan);
+            match standing.apply(&change) {
+                Err(StandingError::Circle { .. }) => {
+                    assert!(verdict.figures.pairs.looped > 0, "{what}");
+                    assert_eq!(standing.proof(), old, "{what}: not rolled back");
+                    (fabric, plan) = (old_fabric, old_plan);
+                    circles += 1;
+                }
+                Err(error) => panic!("{what}: {error}"),
+                Ok(undo) => {
+                    compare(&standing.proof(), &verdict, &what);
+                    if rng.below(3) == 0 {
+                        let redo = standing.apply(&undo).unwrap();
+                        assert_eq!(standing.proof(), old, "{what}: not undone");
+                        standing.apply(&redo).unwrap();
+                        compare(&standing.proof(), &verdict, &what);
+                    }
+                    sound += u32::from(standing.proof().holds());
+                    cyclic += u32::from(standing.proof().cyclic.is_some());
+                }
+            }
+            steps += 1;
+        }
+    }
+    println!("{steps} steps: {sound} sound, {cyclic} cyclic, {circles} with a circle");
+    assert!(sound > 500 && cyclic > 200 && circles > 200);
+}
+
+/// A verdict without what a mended proof does not count; a cycle may be another one.
+fn comparable(verdict: &Verdict) -> Verdict {
+    let mut verdict = verdict.clone();
+    verdict.figures.hops = Vec::new();
+    verdict.figures.hops_max = 0;
+    verdict
+        .findings
+        .retain(|finding| !matches!(finding.fault, Fault::Cycle { .. }));
+    verdict
+}
+
+#[test]
+fn judges_a_plan_as_the_judge_does() {
+    let options = JudgeOptions::default();
+    let (mut accepted, mut mended, mut warned) = (0, 0, 0);
+    for case in 0..120 {
+        let mut rng = Seed(6).child("judge").nth(case).rng();
+        let (mut fabric, mut plan) = start(&mut rng);
+        let mut standing = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).ok();
+        for step in 0..20 {
+            let what = format!("case {case}, step {step}");
+            let (old_fabric, old_plan) = (fabric.clone(), plan.clone());
+            change(&mut rng, &mut fabric, &mut plan);
+            let installed = Installed::unknown(fabric.switches().len());
+            let set = changes(&fabric, &installed, &plan);
+            let want = judge(&fabric, &installed, &plan, set.clone(), &options);
+            let got = standing::judge(&mut standing, &fabric, &installed, &plan, set, &options);
+            match (want, got) {
+                (Ok(want), Ok(got)) => {
+                    assert_eq!(comparable(got.verdict()), comparable(want.verdict()), "{what}");
+                    accepted += 1;
+                    mended += u32::from(got.verdict().figures.hops.is_empty());
+                    let cycle = got
+                        .verdict()
+                        .findings
+                        .iter()
+                        .find_map(|finding| match &finding.witness {
+                            Witness::Cycle(steps) => Some((&finding.fault, steps.len())),
+                            _ => None,
+                        });
+                    if let Some((fault, steps)) = cycle {
+                        assert!(
+                            matches!(fault, Fault::Cycle { length, .. } if *length as usize == steps),
+                            "{what}"
+                        );
+                        warned += 1;
+                    }
+                }
+                (Err(want), Err(got)) => {
+                    assert_eq!(comparable(&got.verdict), comparable(&want.verdict), "{what}");
+                    (fabric, plan) = (old_fabric, old_plan);
+                }
+                (want, got) => panic!("{what}: {want:?} {got:?}"),
+            }
+            if standing.is_none() {
+                standing = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).ok();
+            }
+            if let Some(standing) = &standing {
+                let proof = standing.proof();
+                compare(&proof, &judged(&fabric, &plan), &what);
+            }
+        }
+    }
+    println!("{accepted} accepted, {mended} of them mended, {warned} with a cycle");
+    assert!(mended > 400 && warned > 20, "{mended} {warned}");
+}
+
+fn entry(switch: u32, lid: u16, egress: u8) -> Change {
+    Change {
+        entries: vec![Entry {
+            switch: SwitchIdx(switch),
+            lid: Lid(lid),
+            egress,
+        }],
+        links: Vec::new(),
+    }
+}
+
+#[test]
+fn costs_what_a_change_is_worth() {
+    // Trees of very different size: an entry that turns costs the entries of its neighbours and of two paths, however
+    // many LIDs and switches there are.
+    for (leaves, hosts) in [(4, 2), (10, 6)] {
+        let fabric = support::tree(leaves, 3, hosts);
+        let lids = support::lids(&fabric, 0);
+        let tables = support::updown(&fabric, &lids, SwitchIdx(leaves as u32));
+        let plan = support::plan(&fabric, lids, tables);
+        let mut standing = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).unwrap();
+        assert_eq!(standing.work(), Work::default());
+        let far = fabric.end_ports().last().unwrap().0;
+        let lid = plan.lids.base(far).unwrap();
+        let now = plan.tables.get(SwitchIdx(0), lid);
+        standing.apply(&entry(0, lid.0, if now == 1 { 2 } else { 1 })).unwrap();
+        let work = standing.work();
+        // Whether it comes back: 2. Itself, three neighbours. Each path: itself, the spine for the turn there, the
+        // spine and the leaf for the flow.
+        assert_eq!((work.entries, work.blocks), (2 + 1 + 3 + 2 * 4, 0));
+
+        // A link: the rows of its two ends, and then what points at it, taken out and put in: 11 neighbours at most,
+        // and ways of at most 4 links.
+        let link = LinkChange {
+            switch: SwitchIdx(0),
+            port: PortNum::new(1).unwrap(),
+            is_up: false,
+        };
+        let pointing = |switch, port| {
+            let lids = plan.lids.by_lid().map(|(lid, _)| lid);
+            lids.filter(|&lid| standing.entry(switch, lid) == Some(port)).count() as u64
+        };
+        let back = 1;
+        let moved = pointing(SwitchIdx(0), 1) + pointing(SwitchIdx(leaves as u32), back);
+        let change = Change {
+            links: vec![link],
+            entries: Vec::new(),
+        };
+        standing.apply(&change).unwrap();
+        let cost = standing.work().entries - work.entries;
+        assert_eq!(standing.work().blocks, 2 * plan.tables.blocks() as u64);
+        assert!(moved > 0 && cost <= moved * 2 * (11 + 2 * 6), "{cost} for {moved}");
+        assert!(!standing.proof().holds());
+    }
+}
+
+#[test]
+fn refuses_what_it_does_not_cover() {
+    let fabric = support::ring(4, 1);
+    let lids = support::lids(&fabric, 0);
+    let tables = support::minhop(&fabric, &lids);
+    let good = support::plan(&fabric, lids, tables);
+    let check = |edit: &dyn Fn(&mut Plan), want: &str| {
+        let mut plan = good.clone();
+        edit(&mut plan);
+        match Standing::new(Subject::plan(&fabric, &plan), Par::Sequential) {
+            Ok(_) => assert_eq!(want, ""),
+            Err(error) => assert!(error.to_string().contains(want), "{error} is not {want}"),
+        }
+    };
+    check(&|_| {}, "");
+    check(
+        &|plan| plan.service_levels = ServiceLevels::Uniform(Sl::new(9).unwrap()),
+        "",
+    );
+    check(
+        &|plan| plan.sl_to_vl.default = [selvedge_types::Vl::new(8).unwrap(); Sl::COUNT],
+        "SLV-JUDGE-0300",
+    );
+    check(&|plan| plan.switches[SwitchIdx(1)].linear_top = 3, "SLV-JUDGE-0302");
+    check(
+        &|plan| {
+            let (a, b) = (SwitchIdx(0), SwitchIdx(1));
+            let way = |from, to| {
+                let ways = support::neighbours(&fabric, from);
+                ways.into_iter().find(|way| way.1 == to).unwrap().0.get()
+            };
+            let lid = plan.lids.top();
+            plan.tables.set(a, lid, way(a, b));
+            plan.tables.set(b, lid, way(b, a));
+        },
+        "SLV-JUDGE-0303",
+    );
+    let mut standing = Standing::new(Subject::plan(&fabric, &good), Par::Sequential).unwrap();
+    let link = |port| Change {
+        links: vec![LinkChange {
+            switch: SwitchIdx(0),
+            port: PortNum::new(port).unwrap(),
+            is_up: false,
+        }],
+        entries: Vec::new(),
+    };
+    for (change, want) in [
+        (entry(4, 1, 1), "SLV-JUDGE-0305"),
+        (entry(0, 9_999, 1), "SLV-JUDGE-0305"),
+        (link(0), "SLV-JUDGE-0306"),
+        (link(3), "SLV-JUDGE-0306"),
+        (link(200), "SLV-JUDGE-0306"),
+    ] {
+        let error = standing.apply(&change).unwrap_err();
+        assert!(error.to_string().contains(want), "{error} is not {want}");
+    }
+}
