@@ -10,7 +10,7 @@ use std::path::Path;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, SlToVl};
-use selvedge_routing::{Effort, Engine, Options};
+use selvedge_routing::{Effort, Engine, Options, Rebalance};
 use selvedge_sim::{Par, Seed};
 use selvedge_topology::{LinkRemoval, Spec, without_links};
 use selvedge_verify::{ContentionOptions, JudgeOptions, Kind, Subject, contention, verify};
@@ -27,6 +27,7 @@ something else. All figures are the judge's, and the same on any machine. No tim
 - **eBB**: effective bisection bandwidth over 1,000 random pairings, the share of a link that a flow gets; the 95 %
   interval is no wider than 0.02.
 - **hops**: links between switches on the way of a host pair, mean; **stretch**: over the fewest possible.
+- **best**: `weave` with `--effort best`; **full**: `fat-tree` with `--rebalance full`.
 - **lanes**: that carry traffic, of those allowed (V). **refused**: the engine says that it cannot route this fabric.
 - **safe**: no lane can deadlock, in traffic from or to hosts. The manager sends no tables that are not.
 
@@ -48,23 +49,25 @@ const FABRICS: [(&str, &str); 11] = [
     ("random:switches=64,degree=4,hosts=2,seed=21", "0"),
 ];
 
-/// Engines with the lanes that they may use.
-const ENGINES: [(Engine, u8, Effort); 15] = [
-    (Engine::Auto, 1, Effort::Fast),
-    (Engine::FatTree, 1, Effort::Fast),
-    (Engine::Weave, 1, Effort::Fast),
-    (Engine::Weave, 2, Effort::Fast),
-    (Engine::Weave, 4, Effort::Fast),
-    (Engine::Weave, 8, Effort::Fast),
-    (Engine::Weave, 1, Effort::Best),
-    (Engine::Weave, 4, Effort::Best),
-    (Engine::Weave, 8, Effort::Best),
-    (Engine::Ftree, 1, Effort::Fast),
-    (Engine::UpDn, 1, Effort::Fast),
-    (Engine::DnUp, 1, Effort::Fast),
-    (Engine::MinHop, 1, Effort::Fast),
-    (Engine::Sssp, 1, Effort::Fast),
-    (Engine::Dfsssp, 8, Effort::Fast),
+/// Engines with the lanes that they may use and how they work: `best` of weave, `full` of fat-tree.
+const ENGINES: [(Engine, u8, &str); 17] = [
+    (Engine::Auto, 1, ""),
+    (Engine::FatTree, 1, ""),
+    (Engine::FatTree, 4, ""),
+    (Engine::FatTree, 1, "full"),
+    (Engine::Weave, 1, ""),
+    (Engine::Weave, 2, ""),
+    (Engine::Weave, 4, ""),
+    (Engine::Weave, 8, ""),
+    (Engine::Weave, 1, "best"),
+    (Engine::Weave, 4, "best"),
+    (Engine::Weave, 8, "best"),
+    (Engine::Ftree, 1, ""),
+    (Engine::UpDn, 1, ""),
+    (Engine::DnUp, 1, ""),
+    (Engine::MinHop, 1, ""),
+    (Engine::Sssp, 1, ""),
+    (Engine::Dfsssp, 8, ""),
 ];
 
 fn fabric(spec: &str, lost: &str) -> Fabric {
@@ -75,14 +78,18 @@ fn fabric(spec: &str, lost: &str) -> Fabric {
     without_links(&recipe.fabric().unwrap(), removal, Seed(21)).unwrap()
 }
 
-fn row(fabric: &Fabric, lids: &Lids, (engine, lanes, effort): (Engine, u8, Effort)) -> String {
+fn row(fabric: &Fabric, lids: &Lids, (engine, lanes, how): (Engine, u8, &str)) -> String {
     let mut options = Options {
         lanes: Some(lanes),
         ..Options::default()
     };
-    options.weave.effort = effort;
-    let best = if effort == Effort::Best { ", best" } else { "" };
-    let name = format!("{}{best} | {lanes}", engine.name());
+    match how {
+        "best" => options.weave.effort = Effort::Best,
+        "full" => options.rebalance = Rebalance::Full,
+        _ => {}
+    }
+    let comma = if how.is_empty() { "" } else { ", " };
+    let name = format!("{}{comma}{how} | {lanes}", engine.name());
     let Ok(routed) = engine.route(fabric, lids, &options, Seed(1), Par::Rayon) else {
         return format!("| {name} | refused | | | | | | | | | |\n");
     };

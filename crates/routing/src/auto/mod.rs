@@ -97,8 +97,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tree => f.write_str(
-                "candidates fat-tree, weave: fat-tree accepts the fabric, and its paths go up, then down, on one lane; \
-                 weave was not tried",
+                "candidates fat-tree, weave: fat-tree accepts the fabric, and its paths go up, then down, so that one \
+                 lane is enough; weave was not tried",
             ),
             Self::NoTree { why } => {
                 write!(
