@@ -321,8 +321,8 @@ pub struct Options {
     /// Of `ftree` only.
     pub ftree: FtreeOptions,
     /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): of each what suits it.
-    /// - `weave`, `fat-tree`: [`WEAVE_LANES`], since hosts must be able to ask for a service level to profit from more; never more
-    ///   than the poorest link has.
+    /// - `weave`, `fat-tree`: [`WEAVE_LANES`], since hosts must be able to ask for a service level to profit from more;
+    ///   never more than the poorest link has.
     /// - `dfsssp`: [`DFSSSP_LANES`], what most hardware has; it uses no more than it needs, and refuses if they do not
     ///   suffice.
     pub lanes: Option<u8>,

@@ -186,12 +186,7 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.code())?;
         match self {
-            Self::Components { switches } => write!(
-                f,
-                "switches form {} parts that no link joins ({} in the largest); ports of different parts cannot talk",
-                switches.len(),
-                switches.first().unwrap_or(&0)
-            ),
+            Self::Components { switches } => parts(f, switches),
             Self::Detached { node, port, lid } => {
                 let port = port.port;
                 write!(
@@ -269,6 +264,15 @@ impl fmt::Display for Note {
             Self::Refused { engine, why } => write!(f, "{} is not taken: {why}", engine.name()),
         }
     }
+}
+
+fn parts(f: &mut fmt::Formatter<'_>, switches: &[usize]) -> fmt::Result {
+    write!(
+        f,
+        "switches form {} parts that no link joins ({} in the largest); ports of different parts cannot talk",
+        switches.len(),
+        switches.first().unwrap_or(&0)
+    )
 }
 
 /// GUIDs for people: the first few, and how many more.
