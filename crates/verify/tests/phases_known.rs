@@ -222,8 +222,7 @@ fn another_root_needs_a_wait() {
     check("torus", torus(4), 10);
 }
 
-/// With a second lane the new ways need neither drops nor waits, though sources may use either lane meanwhile: the
-/// new lane has its own ways, and until all have moved both lanes of a destination follow either table.
+/// Sources that are told another service level may use either until they ask again: both lanes count.
 #[test]
 fn another_lane() {
     let mut bench = Bench::new(support::ring(6, 1), updown(0));
@@ -280,6 +279,8 @@ fn detours_upward_pass_and_opposing_ones_do_not() {
         .unwrap();
     assert_eq!(upward.figures.steps[0].live_dropped, Sources::default());
     assert_eq!(upward.figures.steps[1].live_dropped, Sources::default());
+    // From leaf 1 over spine 4, leaf 2 and spine 5 to leaf 0.
+    assert_eq!(upward.figures.switches_max, 5);
     // The spine first: its packets come back.
     let both = || before.iter().chain(&turn).copied().collect();
     for steps in [

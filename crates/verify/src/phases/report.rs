@@ -170,6 +170,8 @@ pub struct TransitionFigures {
     pub waits_spare: Vec<u32>,
     /// Steps before which a wait is declared that is shorter than the drain bound: it counts as none.
     pub waits_short: Vec<u32>,
+    /// Most switches that a packet under way may pass, to any LID that changes: what the drain bound counts.
+    pub switches_max: u32,
     /// Pairs that had a way before the transition and have none after it.
     pub lost: Sources,
     /// Every step.
