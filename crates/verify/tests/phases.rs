@@ -479,13 +479,7 @@ fn pairs_that_lose_packets() {
         }
         let mut tables = case.tables.clone();
         for ((_, writes), figures) in case.steps.iter().zip(&proof.figures.steps) {
-            let mut mixes = Vec::new();
-            for mix in 0..1_u32 << writes.len() {
-                let mut mixed = tables.clone();
-                let chosen = writes.iter().enumerate().filter(|(i, _)| mix >> i & 1 == 1);
-                chosen.for_each(|(_, w)| mixed.set(w.switch, w.lid, w.egress));
-                mixes.push(mixed);
-            }
+            let mut mixes = mixes(&tables, writes);
             tables = mixes.pop().unwrap();
             mixes.push(tables.clone());
             let (mut want_live, mut want_waiting) = ((0, 0), (0, 0));
@@ -532,6 +526,17 @@ fn pairs_that_lose_packets() {
         proved > 1_000 && live > 800 && waiting > 60,
         "{proved} {live} {waiting}"
     );
+}
+
+/// Tables with some of the writes and not the others; with all of them last.
+fn mixes(tables: &Tables, writes: &[Write]) -> Vec<Tables> {
+    let mix = |mix: u32| {
+        let mut mixed = tables.clone();
+        let chosen = writes.iter().enumerate().filter(|(i, _)| mix >> i & 1 == 1);
+        chosen.for_each(|(_, w)| mixed.set(w.switch, w.lid, w.egress));
+        mixed
+    };
+    (0..1_u32 << writes.len()).map(mix).collect()
 }
 
 /// Sources (by switch) and LIDs of others.
