@@ -167,6 +167,21 @@ fn tables_in_force() {
     }
 }
 
+/// Away from tables that can deadlock: what they did before is said, and whether it ends with the wait.
+#[test]
+fn away_from_a_cycle() {
+    let bench = Bench::new(support::ring(6, 1), support::minhop);
+    let writes = bench.towards(&updown(0)(&bench.fabric, &bench.lids));
+    let steps = vec![at_once(dropped(&writes)), after_wait(writes.clone())];
+    let refusal = bench.prove(steps).unwrap_err();
+    assert!(refusal.is_inherited() && refusal.findings.len() == 1, "{refusal}");
+    // Half of it leaves a cycle after the wait too.
+    let few = writes[..1].to_vec();
+    let refusal = bench.prove(vec![at_once(dropped(&few)), after_wait(few)]).unwrap_err();
+    assert!(!refusal.is_inherited(), "{refusal}");
+    assert_eq!(refusal.findings.iter().map(|f| f.step).collect::<Vec<_>>(), [0, 2]);
+}
+
 /// Another root: at once it is a cycle; entries dropped first, it needs a wait before the new ones, and no other.
 #[test]
 fn another_root_needs_a_wait() {

@@ -195,6 +195,20 @@ pub struct TransitionRefusal {
     pub findings: Vec<PhaseFinding>,
 }
 
+impl TransitionRefusal {
+    /// True if all it says is that the tables in force have cycles of their own: from the first wait on nothing is wrong,
+    /// and before it no smaller traffic than already has a cycle. Whoever takes over from tables that can deadlock may
+    /// accept that; what the steps before the first wait add to those cycles is not said.
+    #[must_use]
+    pub fn is_inherited(&self) -> bool {
+        let mut errors = self
+            .findings
+            .iter()
+            .filter(|finding| finding.severity == Severity::Error);
+        errors.all(|finding| finding.step == 0)
+    }
+}
+
 impl fmt::Display for TransitionRefusal {
     /// SLV-JUDGE-0201: how many findings, and the first of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
