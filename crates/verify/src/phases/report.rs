@@ -196,9 +196,10 @@ pub struct TransitionRefusal {
 }
 
 impl TransitionRefusal {
-    /// True if all it says is that the tables in force have cycles of their own: from the first wait on nothing is wrong,
-    /// and before it no smaller traffic than already has a cycle. Whoever takes over from tables that can deadlock may
-    /// accept that; what the steps before the first wait add to those cycles is not said.
+    /// True if all it says is that the tables in force have cycles of their own: from the first wait on nothing is
+    /// wrong, and before it no smaller traffic than already has a cycle. Whoever takes over from tables that can
+    /// deadlock may accept that; what the steps before the first wait (without one: all) add to those cycles is not
+    /// said.
     #[must_use]
     pub fn is_inherited(&self) -> bool {
         let mut errors = self
