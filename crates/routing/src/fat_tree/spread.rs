@@ -229,24 +229,28 @@ impl<'a> Spread<'a> {
     /// What some link must carry: hosts of a leaf × destinations elsewhere, shared by the links that the leaf has left.
     /// Channels that carry no more stay as they are, so that no more is moved than serves the fullest.
     fn floor(&self) -> u64 {
-        let all: u64 = self.hosts.iter().map(|&h| u64::from(h)).sum();
-        let of_leaf = |&leaf: &u32| {
-            let s = leaf as usize;
+        let leaves = || self.rule.shape.leaves.iter().map(|&leaf| leaf as usize);
+        let of_leaf = |s: usize| {
             let Some(&hosts) = self.hosts.get(s) else { return 0 };
+            let reached = leaves().filter(|&to| self.rule.reach.has(s, to));
+            let all: u64 = reached.filter_map(|to| self.hosts.get(to).copied().map(u64::from)).sum();
             let links = self.rule.net.links.get(s).iter();
             let links = links
                 .filter(|k| k.alive && !self.rule.shape.stray[k.peer as usize])
                 .count();
-            u64::from(hosts) * (all - u64::from(hosts)).div_ceil(links.max(1) as u64)
+            u64::from(hosts) * all.saturating_sub(u64::from(hosts)).div_ceil(links.max(1) as u64)
         };
-        self.rule.shape.leaves.iter().map(of_leaf).max().unwrap_or(0)
+        leaves().map(of_leaf).max().unwrap_or(0)
     }
 
     /// The step that relieves a channel and fills others least.
     fn best_step(&mut self, channel: usize, floor: u64) -> Option<Step> {
         let (from, next) = (channel / self.stride, self.peer[channel] as usize);
         let (level, rule) = (&self.rule.shape.level, self.rule);
-        let (is_leaf, falls) = (level[from] == 0 && rule.meeting[from] == NONE, level[next] < level[from]);
+        let (is_leaf, falls) = (
+            level[from] == 0 && rule.meeting[from] == NONE,
+            level[next] < level[from],
+        );
         let is_small = self.layer.next.len() <= THOROUGH_MAX;
         let mut best: Option<Step> = None;
         for d in 0..self.layer.to.len() {
