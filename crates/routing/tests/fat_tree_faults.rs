@@ -164,8 +164,8 @@ fn what_moves_is_what_must_move() {
         ("karytree:k=4,n=3,guids=shuffled", 1),
         ("mport:m=6,n=3", 1),
         ("karytree:k=2,n=4", 1),
-        ("karytree:k=18,n=2", 29),
-        ("karytree:k=12,n=3", 397),
+        ("karytree:k=18,n=2", 61),
+        ("karytree:k=12,n=3", 797),
     ] {
         let whole = make(spec);
         let lids = common::number(&whole, 0);
@@ -196,7 +196,7 @@ fn what_moves_is_what_must_move() {
 
 #[test]
 fn of_parallel_links_only_the_lost_ones_destinations_move() {
-    for (spec, step) in [("sx6536", 5), ("pgft:m=4x4,w=1x2,p=1x3", 1)] {
+    for (spec, step) in [("sx6536", 13), ("pgft:m=4x4,w=1x2,p=1x3", 1)] {
         let whole = make(spec);
         let lids = common::number(&whole, 0);
         let (before, _) = route(spec, &whole, &lids, &Options::default());
@@ -308,7 +308,7 @@ fn one_lost_link_loads_no_other_much() {
     };
     check("sx6536", 18, 306, 18, 1);
     check("karytree:k=18,n=2", 18, 306, 18, 1);
-    check("karytree:k=12,n=3", 12, 1716, 12, 211);
+    check("karytree:k=12,n=3", 12, 1716, 12, 307);
 }
 
 #[test]
@@ -566,7 +566,7 @@ fn a_lost_switch_of_any_level_moves_only_what_it_carried() {
         ("karytree:k=4,n=3", 1),
         ("karytree:k=6,n=2", 1),
         ("mport:m=6,n=3", 1),
-        ("karytree:k=12,n=3", 89),
+        ("karytree:k=12,n=3", 151),
     ] {
         let whole = make(spec);
         let lids = common::number(&whole, 0);
@@ -613,8 +613,50 @@ fn oversubscribed_trees_rails_and_many_faults_are_routed() {
     }
 }
 
+/// Routes what the engine takes in every way there is; what the judge accepts plain it must accept spread and kept.
+fn in_every_way(what: &str, fabric: &Fabric) -> bool {
+    let lids = common::number(fabric, 0);
+    let plain = Engine::FatTree.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
+    let Ok(plain) = plain else { return false };
+    let updn = Engine::UpDn.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
+    let minhop = Engine::MinHop.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
+    let (_, figures) = route(what, fabric, &lids, &Options::default());
+    for options in [
+        full(),
+        with_previous(&plain.tables),
+        with_previous(&updn.unwrap().tables),
+        with_previous(&minhop.unwrap().tables),
+    ] {
+        let (_, other) = route(what, fabric, &lids, &options);
+        assert_eq!(other.host_pairs_reached, figures.host_pairs_reached, "{what}");
+    }
+    true
+}
+
+#[test]
+fn whatever_is_left_of_a_tree_is_routed_without_loops() {
+    let mut taken = 0;
+    for seed in 1..=30 {
+        for spec in [
+            "karytree:k=4,n=3,remove-links=10%",
+            "karytree:k=6,n=2,remove-links=15%",
+            "karytree:k=2,n=4,remove-links=6%",
+            "mport:m=6,n=3,remove-links=12%,guids=shuffled",
+            "pgft:m=4x4x4,w=1x2x2,p=1x2x2,remove-links=20%",
+            "xgft:m=4x4x3,w=1x2x2,remove-links=8%",
+            "karytree:k=4,n=3,rails=2,remove-links=8%",
+        ] {
+            let what = format!("{spec},seed={seed}");
+            taken += usize::from(in_every_way(&what, &make(&what)));
+        }
+        let random = format!("random {seed}");
+        taken += usize::from(in_every_way(&random, &common::random(Seed(seed))));
+    }
+    assert!(taken > 100, "{taken}");
+}
+
 /// Most host pairs on a channel, by fabric and engine: `tests/snapshots/fat_tree.txt`. A change of quality is a
-/// readable difference; `REWRITE=1` writes it anew.
+/// readable difference; `SELVEDGE_BLESS=1` rewrites it.
 #[test]
 fn loads_are_those_of_the_snapshot() {
     let options = |roots: Vec<selvedge_types::Guid>| Options {
@@ -625,7 +667,7 @@ fn loads_are_those_of_the_snapshot() {
         ..Options::default()
     };
     let mut text = String::from(
-        "# Most host pairs on a channel. fat-tree: after the loss, and with --rebalance full. ftree: with its roots named.\n",
+        "# Most host pairs on a channel: fat-tree after the loss, fully rebalanced; ftree with its roots named.\n",
     );
     for tree in ["sx6536:", "karytree:k=18,n=2,"] {
         for damage in ["remove-links=0", "remove-links=1", "remove-links=1%", "remove-links=3%"] {
@@ -666,8 +708,9 @@ fn loads_are_those_of_the_snapshot() {
         }
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/fat_tree.txt");
-    if std::env::var_os("REWRITE").is_some() {
+    if std::env::var_os("SELVEDGE_BLESS").is_some() {
         std::fs::write(path, &text).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(path).unwrap_or_default(), text);
+    let known = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(known, text, "SELVEDGE_BLESS=1 rewrites it");
 }

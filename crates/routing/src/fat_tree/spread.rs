@@ -70,7 +70,7 @@ const NOWHERE: u32 = u32::MAX;
 struct Step {
     /// What the fullest channel of the new way will carry.
     fullest: u64,
-    /// Loads of the new channels less those of the old, shifted so that it is not negative: whether it evens out or not.
+    /// Loads of the new channels less those of the old, shifted to be above 0: whether it evens out or not.
     uneven: u64,
     destination: usize,
     switch: usize,
@@ -233,7 +233,9 @@ impl<'a> Spread<'a> {
         let of_leaf = |s: usize| {
             let Some(&hosts) = self.hosts.get(s) else { return 0 };
             let reached = leaves().filter(|&to| self.rule.reach.has(s, to));
-            let all: u64 = reached.filter_map(|to| self.hosts.get(to).copied().map(u64::from)).sum();
+            let all: u64 = reached
+                .filter_map(|to| self.hosts.get(to).copied().map(u64::from))
+                .sum();
             let links = self.rule.net.links.get(s).iter();
             let links = links
                 .filter(|k| k.alive && !self.rule.shape.stray[k.peer as usize])
