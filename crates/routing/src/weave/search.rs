@@ -68,13 +68,13 @@ impl Search {
     }
 
     /// Keeps what a tree has of settled switches (each after the one it sends to, with their next hops) and finds a way
-    /// for the others; if it fails nothing has changed.
+    /// for those that are lost; if it fails nothing has changed.
     pub fn resume(
         &mut self,
         net: &Net,
         order: &mut Order,
         weight: &[u32],
-        (settled, next): (&[u32], &[u32]),
+        (settled, next, lost): (&[u32], &[u32], &[u32]),
         want: usize,
     ) -> bool {
         self.start(settled[0]);
@@ -84,8 +84,11 @@ impl Search {
             let cost = self.cost[net.dst[channel as usize] as usize] + weight[channel as usize];
             self.settle(u, channel, cost);
         }
-        for &u in settled {
-            self.offer_all(net, order, weight, u, self.cost[u as usize], false);
+        for out in lost.iter().flat_map(|&u| net.out(u as usize)) {
+            let to = net.dst[out];
+            if self.is_settled(to) {
+                self.queue.push(out as u32, self.cost[to as usize] + weight[out]);
+            }
         }
         self.grow(net, order, weight, want, false);
         if self.settled.len() == want {
