@@ -28,6 +28,9 @@ const MEAN_LOAD: f64 = 64.0;
 /// The entry in force weighs only so much: it stays if the switch it leads to has a way again.
 const OLD: u32 = 32;
 
+/// The load is that of every so many LIDs: it only has to tell channels apart.
+const LOAD_OF: usize = 4;
+
 /// What is in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InForce<'a> {
@@ -83,6 +86,8 @@ struct Mender<'a> {
     stamp: u32,
     path: Vec<u32>,
     sub: Vec<u64>,
+    /// Columns may have been written before: they are written whole.
+    is_rewritten: bool,
     out: Mended,
 }
 
@@ -92,14 +97,15 @@ pub(super) fn mend(net: &Net, goals: &[Goal], top: Lid, in_force: InForce<'_>) -
     let jobs = mender.jobs(goals);
     let mut counts = mender.counts();
     let mut lost = vec![Vec::new(); counts.len()];
-    for &job in &jobs {
-        mender.read(job);
+    for (number, &job) in jobs.iter().enumerate() {
+        let mut is_whole = mender.read_column(job);
         let count = &mut counts[usize::from(job.lane)];
-        mender.for_turns(|from, to| count[net.turn(from, to)] += 1);
-        if job.goal.egress != 0 {
+        is_whole &= mender.for_turns(|from, to| count[net.turn(from, to)] += 1);
+        if number % LOAD_OF == 0 && job.goal.egress != 0 {
+            mender.settle_column(job);
             mender.put_load();
         }
-        if mender.settled.len() < mender.want(job) || mender.in_force(job.goal.at, job.lid) != job.goal.egress {
+        if !is_whole {
             lost[usize::from(job.lane)].push(job);
         }
     }
@@ -109,6 +115,7 @@ pub(super) fn mend(net: &Net, goals: &[Goal], top: Lid, in_force: InForce<'_>) -
     mender.weigh();
     for (lane, lost) in lost.iter().enumerate() {
         let alone = mender.out.rerouted;
+        mender.is_rewritten = false;
         if lost.iter().all(|&job| mender.extend(job) || mender.move_alone(job)) {
             mender.out.extended += lost.len() - (mender.out.rerouted - alone);
         } else if mender.reroute(lane, lost, &jobs) {
@@ -164,6 +171,7 @@ impl<'a> Mender<'a> {
             stamp: 0,
             path: Vec::new(),
             sub: vec![0; net.switches],
+            is_rewritten: false,
             out,
         }
     }
@@ -210,15 +218,34 @@ impl<'a> Mender<'a> {
 
     /// Reads the column of a LID in force, and finds the switches that reach its goal.
     fn read(&mut self, job: Job) {
-        let goal = job.goal.at;
-        for (s, next) in (0_u32..).zip(&mut self.next) {
-            let port = usize::from(self.in_force.tables.get(SwitchIdx(s), job.lid));
-            *next = if port < self.width && s != goal {
-                self.channel[s as usize * self.width + port]
-            } else {
-                NONE
-            };
+        self.read_column(job);
+        self.settle_column(job);
+    }
+
+    /// Reads the column of a LID in force; true if no switch has to find another way. That it leads to the goal then
+    /// follows if the graph has no cycle.
+    fn read_column(&mut self, job: Job) -> bool {
+        let (goal, net) = (job.goal.at, self.net);
+        let (block, i) = (job.lid.index() / BLOCK_LIDS, job.lid.index() % BLOCK_LIDS);
+        if block >= self.in_force.tables.blocks() {
+            self.next.fill(NONE);
+            return false;
         }
+        let home = net.part[goal as usize];
+        let mut is_whole = true;
+        let channels = self.channel.chunks_exact(self.width);
+        for (((s, next), channels), &part) in (0_u32..).zip(&mut self.next).zip(channels).zip(&net.part) {
+            let port = self.in_force.tables.block(SwitchIdx(s), block)[i];
+            *next = channels.get(usize::from(port)).copied().unwrap_or(NONE);
+            is_whole &= if part == home { *next != NONE } else { port == NO_PATH } || s == goal;
+        }
+        self.next[goal as usize] = NONE;
+        is_whole && self.in_force(goal, job.lid) == job.goal.egress
+    }
+
+    /// Finds the switches that reach the goal by the column at hand.
+    fn settle_column(&mut self, job: Job) {
+        let goal = job.goal.at;
         // The stamp: reaches the goal. One more: was seen, and does not unless it is found to.
         self.stamp += 2;
         self.settled.clear();
@@ -244,14 +271,21 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// The turns of the column at hand, whether they reach the goal or not: packets may still be on them.
-    fn for_turns(&self, mut f: impl FnMut(u32, u32)) {
+    /// The turns of the column at hand, whether they reach the goal or not: packets may still be on them. False if it
+    /// sends some back to where they came from, which is no turn.
+    fn for_turns(&self, mut f: impl FnMut(u32, u32)) -> bool {
+        let mut is_straight = true;
         for &from in self.next.iter().filter(|&&c| c != NONE) {
             let to = self.next[self.net.dst[from as usize] as usize];
-            if to != NONE && to != self.net.rev[from as usize] {
-                f(from, to);
+            if to != NONE {
+                if to == self.net.rev[from as usize] {
+                    is_straight = false;
+                } else {
+                    f(from, to);
+                }
             }
         }
+        is_straight
     }
 
     fn put_load(&mut self) {
@@ -306,7 +340,7 @@ impl<'a> Mender<'a> {
     /// Routes one LID as if it had not been there, first near its old ways, then as it likes. If it fails its turns are
     /// out of the graph.
     fn move_alone(&mut self, job: Job) -> bool {
-        self.read(job);
+        self.read_column(job);
         let (net, want) = (self.net, self.want(job));
         let old = || self.next.iter().copied().filter(|&c| c != NONE);
         let heavy: Vec<(u32, u32)> = old().map(|c| (c, self.weight[c as usize])).collect();
@@ -331,10 +365,11 @@ impl<'a> Mender<'a> {
 
     /// Takes out all LIDs of a lane that lost something, and routes each anew.
     fn reroute(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
+        self.is_rewritten = true;
         let is_lost: BTreeSet<Lid> = lost.iter().map(|job| job.lid).collect();
         let mut count = vec![0; self.net.turn_first[self.net.channels()] as usize];
         for &job in jobs.iter().filter(|job| usize::from(job.lane) == lane && !is_lost.contains(&job.lid)) {
-            self.read(job);
+            self.read_column(job);
             self.for_turns(|from, to| count[self.net.turn(from, to)] += 1);
         }
         // A part of a graph without a cycle has none.
@@ -346,7 +381,6 @@ impl<'a> Mender<'a> {
             let (want, order) = (self.want(job), &mut self.orders[lane]);
             let is_found = self.search.attempt(self.net, order, &self.weight, job.goal.at, want);
             if is_found {
-                self.read(job);
                 self.write(job);
             }
             is_found
@@ -365,7 +399,6 @@ impl<'a> Mender<'a> {
         for &job in jobs.iter().filter(|job| usize::from(job.lane) == lane) {
             let (want, order) = (self.want(job), &mut self.orders[lane]);
             self.search.route(self.net, order, &self.weight, job.goal.at, want);
-            self.read(job);
             self.write(job);
         }
     }
@@ -389,21 +422,25 @@ impl<'a> Mender<'a> {
         self.out
     }
 
+    /// Writes what is new in the tree at hand. The column in force must have been read.
     fn write(&mut self, job: Job) {
         self.set(job.goal.at, job.lid, job.goal.egress);
         for i in 1..self.search.settled.len() {
             let u = self.search.settled[i];
             let channel = self.search.next[u as usize] as usize;
-            self.set(u, job.lid, self.net.egress[channel]);
-            if self.next[u as usize] != channel as u32 {
-                // How many come that way is not counted again: this is near enough until everything is routed anew.
-                self.load[channel] += u64::from(self.net.hosts[u as usize]);
-                self.weight[channel] = self.weight_of(channel);
+            if self.next[u as usize] == channel as u32 && !self.is_rewritten {
+                continue;
             }
+            self.set(u, job.lid, self.net.egress[channel]);
+            // How many come that way is not counted again: this is near enough until everything is routed anew.
+            self.load[channel] += u64::from(self.net.hosts[u as usize]);
+            self.weight[channel] = self.weight_of(channel);
         }
-        let part = |s: u32| self.net.part[s as usize];
-        for s in (0..self.net.switches as u32).filter(|&s| part(s) != part(job.goal.at)) {
-            self.set(s, job.lid, NO_PATH);
+        if self.net.parts > 1 {
+            let part = |s: u32| self.net.part[s as usize];
+            for s in (0..self.net.switches as u32).filter(|&s| part(s) != part(job.goal.at)) {
+                self.set(s, job.lid, NO_PATH);
+            }
         }
     }
 
