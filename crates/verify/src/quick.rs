@@ -356,7 +356,10 @@ mod tests {
     fn check(case: u64, senders: Senders) -> usize {
         let mut rng = Seed(3).child("quick").nth(case).rng();
         let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
-        let fabric = support::random(2 + below(9), below(9), 2 + below(9), below(2), &mut below);
+        let fabric = match case % 10 {
+            0 => support::wide(66 + below(60), 3 + below(20)),
+            _ => support::random(2 + below(9), below(9), 2 + below(9), below(2), &mut below),
+        };
         let lids = support::lids(&fabric, u8::from(below(4) == 0));
         let mut tables = support::updown(&fabric, &lids, SwitchIdx(0));
         for _ in 0..below(4) {
