@@ -51,7 +51,7 @@ fn row(spec: &str, fabric: &Fabric, lanes: u8, links: usize) {
         let _ = lids.insert(at, LidRange { base, lmc: Lmc::ZERO });
     }
     let options = Options {
-        lanes,
+        lanes: Some(lanes),
         ..Options::default()
     };
     let Ok(before) = Engine::Weave.route(fabric, &lids, &options, Seed(0), Par::Sequential) else {
