@@ -614,8 +614,6 @@ fn oversubscribed_trees_rails_and_many_faults_are_routed() {
 }
 
 /// Routes what the engine takes in every way there is: afresh, spread, with its own tables and with others' in force.
-/// Others' only on what was once a tree: elsewhere switches may reach each other only over a leaf, and then the judge has
-/// to refuse some mixtures.
 fn in_every_way(what: &str, fabric: &Fabric) -> bool {
     let lids = common::number(fabric, 0);
     let plain = Engine::FatTree.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
@@ -623,14 +621,12 @@ fn in_every_way(what: &str, fabric: &Fabric) -> bool {
     let updn = Engine::UpDn.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
     let minhop = Engine::MinHop.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
     let (_, figures) = route(what, fabric, &lids, &Options::default());
-    let ways = if what.starts_with("random") { 2 } else { 4 };
-    let all = [
+    for (how, options) in [
         ("full", full()),
         ("kept", with_previous(&plain.tables)),
         ("updn's kept", with_previous(&updn.unwrap().tables)),
         ("minhop's kept", with_previous(&minhop.unwrap().tables)),
-    ];
-    for (how, options) in all.into_iter().take(ways) {
+    ] {
         let (_, other) = route(&format!("{what}, {how}"), fabric, &lids, &options);
         assert_eq!(other.host_pairs_reached, figures.host_pairs_reached, "{what}");
     }
@@ -640,7 +636,7 @@ fn in_every_way(what: &str, fabric: &Fabric) -> bool {
 #[test]
 fn whatever_is_left_of_a_tree_is_routed_without_loops() {
     let mut taken = 0;
-    for seed in 31..=300 {
+    for seed in 1..=30 {
         for spec in [
             "karytree:k=4,n=3,remove-links=10%",
             "karytree:k=6,n=2,remove-links=15%",

@@ -7,7 +7,6 @@ use selvedge_types::{Idx, Lid};
 
 use super::FatTree;
 use super::net::Link;
-use super::shape::NONE;
 use super::targets::Target;
 use crate::engine::EngineError;
 
@@ -15,9 +14,7 @@ impl FatTree {
     /// Puts entries of `previous` (of the same switches) back into `tables`, which [`Self::fill`] wrote, wherever they
     /// still lead up, then down to the same place: over a live link, and not to a switch whose own entry is dead.
     ///
-    /// Any mixture of such entries is free of loops and deadlocks: each leads up or down by the same rule. Only where
-    /// some agents are reached over a meeting leaf, see `check`, it need not be (the judge tells): there only entries
-    /// towards hosts are kept.
+    /// Any mixture of such entries is free of loops and deadlocks: each leads up or down by the same rule.
     pub fn keep(&self, lids: &Lids, previous: &Tables, tables: &mut Tables) -> Result<(), EngineError> {
         let real = self.rule.net.real;
         for have in [previous.switches(), tables.switches()] {
@@ -25,8 +22,6 @@ impl FatTree {
                 return Err(EngineError::ForeignPrevious { have, want: real });
             }
         }
-        let all_on_tree = self.rule.meeting.iter().all(|&at| at == NONE);
-        let may_stay = |target: Target| all_on_tree || matches!(target, Target::Leaf { egress, .. } if egress != 0);
         for block in 0..tables.blocks().min(previous.blocks()) {
             let mut targets: Option<Vec<Target>> = None;
             for s in 0..real {
@@ -42,11 +37,7 @@ impl FatTree {
                 let now = tables.block_mut(at, block);
                 for (i, (now, &was)) in now.iter_mut().zip(was).enumerate() {
                     let behind = |peer: u32| previous.block(SwitchIdx(peer), block)[i];
-                    if *now != was
-                        && was != NO_PATH
-                        && may_stay(targets[i])
-                        && self.is_right(s, targets[i], was, behind)
-                    {
+                    if *now != was && was != NO_PATH && self.is_right(s, targets[i], was, behind) {
                         *now = was;
                     }
                 }
