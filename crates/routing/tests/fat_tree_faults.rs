@@ -613,7 +613,7 @@ fn oversubscribed_trees_rails_and_many_faults_are_routed() {
     }
 }
 
-/// Routes what the engine takes in every way there is; what the judge accepts plain it must accept spread and kept.
+/// Routes what the engine takes in every way there is: afresh, spread, with its own tables and with others' in force.
 fn in_every_way(what: &str, fabric: &Fabric) -> bool {
     let lids = common::number(fabric, 0);
     let plain = Engine::FatTree.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
@@ -621,13 +621,13 @@ fn in_every_way(what: &str, fabric: &Fabric) -> bool {
     let updn = Engine::UpDn.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
     let minhop = Engine::MinHop.route(fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
     let (_, figures) = route(what, fabric, &lids, &Options::default());
-    for options in [
-        full(),
-        with_previous(&plain.tables),
-        with_previous(&updn.unwrap().tables),
-        with_previous(&minhop.unwrap().tables),
+    for (how, options) in [
+        ("full", full()),
+        ("kept", with_previous(&plain.tables)),
+        ("updn's kept", with_previous(&updn.unwrap().tables)),
+        ("minhop's kept", with_previous(&minhop.unwrap().tables)),
     ] {
-        let (_, other) = route(what, fabric, &lids, &options);
+        let (_, other) = route(&format!("{what}, {how}"), fabric, &lids, &options);
         assert_eq!(other.host_pairs_reached, figures.host_pairs_reached, "{what}");
     }
     true
