@@ -118,6 +118,12 @@ pub(super) fn mend(net: &Net, goals: &[Goal], top: Lid, in_force: InForce<'_>) -
         mender.is_rewritten = false;
         if lost.iter().all(|&job| mender.extend(job) || mender.move_alone(job)) {
             mender.out.extended += lost.len() - (mender.out.rerouted - alone);
+            continue;
+        }
+        mender.out.rerouted = alone;
+        mender.is_rewritten = true;
+        if mender.by_base(lane, lost, &jobs) {
+            mender.out.extended += lost.len() - (mender.out.rerouted - alone);
         } else if mender.reroute(lane, lost, &jobs) {
             mender.out.rerouted = alone + lost.len();
         } else {
@@ -309,7 +315,8 @@ impl<'a> Mender<'a> {
     }
 
     fn weight_of(&self, c: usize) -> u32 {
-        HOP.saturating_add((self.load[c] as f64 * self.gain[c]) as u32).min(WEIGHT_MAX)
+        HOP.saturating_add((self.load[c] as f64 * self.gain[c]) as u32)
+            .min(WEIGHT_MAX)
     }
 
     fn counts(&self) -> Vec<Vec<u32>> {
@@ -322,7 +329,8 @@ impl<'a> Mender<'a> {
         self.read(job);
         let (net, want) = (self.net, self.want(job));
         let state = &self.state;
-        let is_lost = |s: &u32| state[*s as usize] != self.stamp && net.part[*s as usize] == net.part[job.goal.at as usize];
+        let is_lost =
+            |s: &u32| state[*s as usize] != self.stamp && net.part[*s as usize] == net.part[job.goal.at as usize];
         let lost: Vec<u32> = (0..net.switches as u32).filter(is_lost).collect();
         let old = || lost.iter().map(|&s| self.next[s as usize]).filter(|&c| c != NONE);
         let heavy: Vec<(u32, u32)> = old().map(|c| (c, self.weight[c as usize])).collect();
@@ -363,17 +371,45 @@ impl<'a> Mender<'a> {
         is_found
     }
 
-    /// Takes out all LIDs of a lane that lost something, and routes each anew.
-    fn reroute(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
-        self.is_rewritten = true;
-        let is_lost: BTreeSet<Lid> = lost.iter().map(|job| job.lid).collect();
+    /// Starts a lane again with a spanning tree that fits its graph, if there is one: every LID that lost something has
+    /// at least a way along that.
+    fn by_base(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
+        /// So many switches are tried as its root.
+        const ROOTS: usize = 8;
+        let Some(order) = self.order_of(lane, jobs.iter().copied()) else {
+            return false;
+        };
+        self.orders[lane] = order;
+        let (net, switches) = (self.net, self.net.switches);
+        let mut roots = (0..switches as u32).step_by(switches.div_ceil(ROOTS));
+        if net.parts > 1 || !roots.any(|root| self.orders[lane].find_base(net, root, switches)) {
+            return false;
+        }
+        for &job in lost {
+            if !(self.extend(job) || self.move_alone(job)) {
+                self.search.by_tree(net, &mut self.orders[lane], job.goal.at);
+                self.out.rerouted += 1;
+                self.write(job);
+            }
+        }
+        true
+    }
+
+    /// The graph of some LIDs of a lane, by the tables in force; it has no cycle if that of all has none.
+    fn order_of(&mut self, lane: usize, jobs: impl Iterator<Item = Job>) -> Option<Order> {
         let mut count = vec![0; self.net.turn_first[self.net.channels()] as usize];
-        for &job in jobs.iter().filter(|job| usize::from(job.lane) == lane && !is_lost.contains(&job.lid)) {
+        for job in jobs.filter(|job| usize::from(job.lane) == lane) {
             self.read_column(job);
             self.for_turns(|from, to| count[self.net.turn(from, to)] += 1);
         }
-        // A part of a graph without a cycle has none.
-        let Some(order) = Order::of_turns(self.net, count) else {
+        Order::of_turns(self.net, count)
+    }
+
+    /// Takes out all LIDs of a lane that lost something, and routes each anew.
+    fn reroute(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
+        let is_lost: BTreeSet<Lid> = lost.iter().map(|job| job.lid).collect();
+        let kept = jobs.iter().copied().filter(|job| !is_lost.contains(&job.lid));
+        let Some(order) = self.order_of(lane, kept) else {
             return false;
         };
         self.orders[lane] = order;
@@ -414,7 +450,11 @@ impl<'a> Mender<'a> {
         let (old, new) = (self.in_force.tables, &self.out.tables);
         for s in new.switch_indices() {
             for block in 0..new.blocks() {
-                let was = if block < old.blocks() { old.block(s, block) } else { &[NO_PATH; BLOCK_LIDS] };
+                let was = if block < old.blocks() {
+                    old.block(s, block)
+                } else {
+                    &[NO_PATH; BLOCK_LIDS]
+                };
                 let pairs = was.iter().zip(new.block(s, block));
                 self.out.entries += pairs.filter(|(was, is)| was != is).count();
             }
@@ -452,7 +492,12 @@ impl<'a> Mender<'a> {
     fn clear_unowned(&mut self, jobs: &[Job]) {
         let mut is_owned = vec![false; self.out.tables.top().index() + 1];
         jobs.iter().for_each(|job| is_owned[job.lid.index()] = true);
-        for lid in (0..).map(Lid).zip(is_owned).filter(|&(_, owned)| !owned).map(|(lid, _)| lid) {
+        for lid in (0..)
+            .map(Lid)
+            .zip(is_owned)
+            .filter(|&(_, owned)| !owned)
+            .map(|(lid, _)| lid)
+        {
             for s in 0..self.net.switches as u32 {
                 self.set(s, lid, NO_PATH);
             }

@@ -58,10 +58,10 @@ impl Search {
         if self.attempt(net, order, weight, goal, want) {
             return Found::Freely;
         }
-        self.start(goal);
         match order.base() {
-            Base::Tree => self.along_tree(net, order),
+            Base::Tree => self.by_tree(net, order, goal),
             Base::Fixed => {
+                self.start(goal);
                 self.climb(net, order, weight, goal);
                 self.grow(net, order, weight, want, false);
             }
@@ -79,6 +79,12 @@ impl Search {
         }
         self.for_turns(net, |from, to| order.remove(net, from, to));
         false
+    }
+
+    /// The tree along the spanning tree of the base.
+    pub fn by_tree(&mut self, net: &Net, order: &mut Order, goal: u32) {
+        self.start(goal);
+        self.along_tree(net, order);
     }
 
     /// Keeps what a tree has of settled switches (each after the one it sends to, with their next hops) and finds a way
@@ -216,7 +222,9 @@ impl Search {
     pub fn others_changed(&mut self, net: &Net) {
         self.parted.clear();
         self.parted.resize(net.switches, false);
-        let Some((first, others)) = self.others.split_first() else { return };
+        let Some((first, others)) = self.others.split_first() else {
+            return;
+        };
         for s in 0..net.switches {
             self.way += 1;
             let mut channel = first[s];
