@@ -1,8 +1,8 @@
 //! The channel dependency graph of one lane, with a topological order kept up to date turn by turn.
 //!
 //! A turn is legal if adding it leaves the graph without a cycle. Most turns agree with the order and cost one
-//! comparison; the others need a search backwards between the two places and, if it finds no cycle, what it visited moves
-//! before the rest. Turns of the base are always in the graph, so the base's own paths stay legal whatever
+//! comparison; the others need a search backwards between the two places and, if it finds no cycle, what it visited
+//! moves before the rest. Turns of the base are always in the graph, so the base's own paths stay legal whatever
 //! is added later.
 
 use super::net::{NONE, Net};
@@ -146,8 +146,8 @@ impl Order {
         })
     }
 
-    /// Looks for a spanning tree from `root` over `want` switches all of whose turns can be in the graph, and adds them:
-    /// then there is a way to any switch. If it fails nothing has changed.
+    /// Looks for a spanning tree from `root` over `want` switches all of whose turns can be in the graph, and adds
+    /// them: then there is a way to any switch. If it fails nothing has changed.
     pub fn find_base(&mut self, net: &Net, root: u32, want: usize) -> bool {
         let mut parent = vec![NONE; net.switches];
         let mut tree = vec![root];

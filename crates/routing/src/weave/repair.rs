@@ -2,11 +2,12 @@
 //!
 //! The dependency graph of each lane is read from the tables. A destination that still reaches all switches keeps its
 //! tree. Otherwise the switches that lost their way are settled again against what is kept ([`Search::resume`]). If
-//! that closes a cycle, the destination is routed anew, alone; then all destinations of the lane that lost something
-//! are; if that fails too, the lane is woven anew from its base, which never fails. Service levels stay with their LIDs.
+//! that closes a cycle, the destination is routed anew, alone. Then the lane is tried again with a spanning tree that
+//! fits its graph, along which there is always a way; then without any of the destinations that lost something; at
+//! last it is woven anew from its base, which never fails. Service levels stay with their LIDs.
 //!
-//! In the first case turns of entries that are replaced stay in the graph while the rest is settled: the graph of old
-//! and new entries together has no cycle, so they may be sent in any order.
+//! Turns of entries that are replaced stay in the graph while the rest is settled. So if no destination was routed anew
+//! as a whole, the graph of old and new entries together has no cycle, and they may be sent in any order.
 //!
 //! Work: LIDs × switches steps of about 10 ns, and a search for each destination that lost a switch.
 
