@@ -184,6 +184,35 @@ impl Note {
     }
 }
 
+impl Note {
+    /// What `weave` has to say of lanes and of tables in force; nothing of anything else.
+    fn about_lanes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FewerLanes { wanted, have } => {
+                write!(
+                    f,
+                    "{wanted} lanes were asked for, some link has {have}; {have} are used"
+                )
+            }
+            Self::Repaired {
+                extended,
+                rerouted,
+                rewoven,
+                entries,
+            } => write!(
+                f,
+                "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had \
+                 lost its own, {rerouted} were routed again as a whole, {rewoven} lanes altogether"
+            ),
+            Self::NotRepaired => f.write_str(
+                "tables in force can deadlock and were not repaired; everything was routed again, and \
+                 destinations stay on their lanes",
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.code())?;
@@ -242,26 +271,7 @@ impl fmt::Display for Note {
                 f,
                 "{count} links join switches of one level of the tree and are not used; check their cables"
             ),
-            Self::FewerLanes { wanted, have } => {
-                write!(
-                    f,
-                    "{wanted} lanes were asked for, some link has {have}; {have} are used"
-                )
-            }
-            Self::Repaired {
-                extended,
-                rerouted,
-                rewoven,
-                entries,
-            } => write!(
-                f,
-                "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had \
-                 lost its own, {rerouted} were routed again as a whole, {rewoven} lanes altogether"
-            ),
-            Self::NotRepaired => f.write_str(
-                "tables in force can deadlock and were not repaired; everything was routed again, and \
-                 destinations stay on their lanes",
-            ),
+            Self::FewerLanes { .. } | Self::Repaired { .. } | Self::NotRepaired => self.about_lanes(f),
             Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
             Self::Chosen { reason } => write!(f, "auto takes {}; {reason}", reason.engine().name()),
             Self::Refused { engine, why } => write!(f, "{} is not taken: {why}", engine.name()),

@@ -113,31 +113,39 @@ fn check(name: &str, whole: &Fabric, lmc: u8, lanes: u8, lost: impl Fn(usize) ->
 }
 
 #[test]
-fn lost_links_move_only_what_they_must() {
-    let (mut local, mut all) = (0, 0);
-    let mut count = |outcome: Option<bool>| {
-        local += usize::from(outcome == Some(true));
-        all += usize::from(outcome.is_some());
-    };
+fn many_lost_links_move_only_what_they_must() {
+    let mut local = Vec::new();
     for seed in 0..100_u64 {
         let lanes = [1, 2, 4, 8, 15][usize::try_from(seed).unwrap() % 5];
         let lmc = u8::try_from(seed % 3).unwrap();
         let fabric = common::random(Seed(seed));
         for lost in 0..3 {
             let pick = |link: usize| (link as u64 * 31 + seed).is_multiple_of(7 + lost);
-            count(check(&format!("seed {seed}, lost {lost}"), &fabric, lmc, lanes, pick));
+            local.extend(check(&format!("seed {seed}, lost {lost}"), &fabric, lmc, lanes, pick));
         }
     }
-    for seed in 1..=4 {
+    assert_mostly(&local, 85);
+}
+
+#[test]
+fn a_lost_link_moves_only_what_it_must() {
+    let mut local = Vec::new();
+    for seed in 21..=26 {
         let spec = format!("random:switches=48,degree=4,hosts=2,seed={seed}");
         let fabric = generated(&spec);
-        for lanes in [1, 4] {
+        for lanes in [1, 2, 4] {
             for lost in [5, 40, 77] {
-                count(check(&spec, &fabric, 0, lanes, |link| link == lost));
+                local.extend(check(&spec, &fabric, 0, lanes, |link| link == lost));
             }
         }
     }
-    assert!(local * 10 >= all * 9, "{local} of {all} needed no lane anew");
+    assert_mostly(&local, 95);
+}
+
+fn assert_mostly(local: &[bool], percent: usize) {
+    let yes = local.iter().filter(|&&local| local).count();
+    let all = local.len();
+    assert!(yes * 100 >= all * percent, "{yes} of {all} needed no lane anew");
 }
 
 #[test]

@@ -42,7 +42,7 @@ use repair::InForce;
 /// How long to look for a better routing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Effort {
-    /// One variant and one round of improvement: for a fabric that is waiting.
+    /// A few variants and one round of improvement: for a fabric that is waiting.
     #[default]
     Fast,
     /// Several variants and many rounds: about ten times as long.
@@ -202,7 +202,7 @@ fn repaired(
 /// Steps (first LIDs of hosts × channels) that a fast routing spends on variants: about 20 ms.
 const FAST_STEPS: usize = 1_100_000;
 /// Steps that the best routing spends on variants, and half as many on improvement: about 0.3 s.
-const BEST_STEPS: usize = 9_000_000;
+const BEST_STEPS: usize = 12_000_000;
 /// Steps from which a variant does not search for turns beyond its base: in a large fabric searches take most of the
 /// time, and what they add early stands in the way of what comes late.
 const LARGE_STEPS: usize = 20_000_000;
@@ -260,7 +260,8 @@ impl Plan {
             add(tops[0], &RINGS, by_layout[1]);
         }
         let finalists = match effort {
-            Effort::Fast => vec![1],
+            // The best before is not always the best after.
+            Effort::Fast => vec![if count > 4 { 2 } else { 1 }],
             Effort::Best => vec![count.div_ceil(5).max(2), count.div_ceil(10), 1],
         };
         Self {

@@ -1,8 +1,8 @@
 //! The channel dependency graph of one lane, with a topological order kept up to date turn by turn.
 //!
 //! A turn is legal if adding it leaves the graph without a cycle. Most turns agree with the order and cost one
-//! comparison; the others need a search backwards between the two places and, if it finds no cycle, what it visited moves
-//! before the rest. Turns of the base are always in the graph, so the base's own paths stay legal whatever
+//! comparison; the others need a search backwards between the two places and, if it finds no cycle, what it visited
+//! moves before the rest. Turns of the base are always in the graph, so the base's own paths stay legal whatever
 //! is added later.
 
 use super::net::{NONE, Net};
@@ -144,6 +144,50 @@ impl Order {
             stamp: 0,
             behind: Vec::new(),
         })
+    }
+
+    /// Looks for a spanning tree from `root` over `want` switches all of whose turns can be in the graph, and adds
+    /// them: then there is a way to any switch. If it fails nothing has changed.
+    pub fn find_base(&mut self, net: &Net, root: u32, want: usize) -> bool {
+        let mut parent = vec![NONE; net.switches];
+        let mut tree = vec![root];
+        let mut added = Vec::new();
+        let mut head = 0;
+        while let Some(&at) = tree.get(head) {
+            head += 1;
+            for down in net.out(at as usize).map(|c| c as u32) {
+                let child = net.dst[down as usize];
+                if child == root || parent[child as usize] != NONE {
+                    continue;
+                }
+                let up = net.rev[down as usize];
+                let of_tree = |c: &u32| {
+                    parent[at as usize] == *c || parent[net.dst[*c as usize] as usize] == net.rev[*c as usize]
+                };
+                let others: Vec<u32> = net.out(at as usize).map(|c| c as u32).filter(|c| of_tree(c)).collect();
+                let turns = others.iter().flat_map(|&c| [(up, c), (net.rev[c as usize], down)]);
+                let before = added.len();
+                let fits = turns.into_iter().all(|(from, to)| {
+                    let fits = self.add(net, from, to);
+                    added.extend(fits.then_some((from, to)));
+                    fits
+                });
+                if fits {
+                    parent[child as usize] = up;
+                    tree.push(child);
+                } else {
+                    added.drain(before..).for_each(|(from, to)| self.remove(net, from, to));
+                }
+            }
+        }
+        let is_found = tree.len() == want;
+        if is_found {
+            self.parent = parent;
+        } else {
+            added.drain(..).for_each(|(from, to)| self.remove(net, from, to));
+        }
+        self.unblock();
+        is_found
     }
 
     /// True if the turn goes along the order: it is legal without a search.

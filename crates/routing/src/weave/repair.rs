@@ -2,11 +2,12 @@
 //!
 //! The dependency graph of each lane is read from the tables. A destination that still reaches all switches keeps its
 //! tree. Otherwise the switches that lost their way are settled again against what is kept ([`Search::resume`]). If
-//! that closes a cycle, the destination is routed anew, alone; then all destinations of the lane that lost something
-//! are; if that fails too, the lane is woven anew from its base, which never fails. Service levels stay with their LIDs.
+//! that closes a cycle, the destination is routed anew, alone. Then the lane is tried again with a spanning tree that
+//! fits its graph, along which there is always a way; then without any of the destinations that lost something; at
+//! last it is woven anew from its base, which never fails. Service levels stay with their LIDs.
 //!
-//! In the first case turns of entries that are replaced stay in the graph while the rest is settled: the graph of old
-//! and new entries together has no cycle, so they may be sent in any order.
+//! Turns of entries that are replaced stay in the graph while the rest is settled. So if no destination was routed anew
+//! as a whole, the graph of old and new entries together has no cycle, and they may be sent in any order.
 //!
 //! Work: LIDs × switches steps of about 10 ns, and a search for each destination that lost a switch.
 
@@ -117,6 +118,12 @@ pub(super) fn mend(net: &Net, goals: &[Goal], top: Lid, in_force: InForce<'_>) -
         let alone = mender.out.rerouted;
         mender.is_rewritten = false;
         if lost.iter().all(|&job| mender.extend(job) || mender.move_alone(job)) {
+            mender.out.extended += lost.len() - (mender.out.rerouted - alone);
+            continue;
+        }
+        mender.out.rerouted = alone;
+        mender.is_rewritten = true;
+        if mender.by_base(lane, lost, &jobs) {
             mender.out.extended += lost.len() - (mender.out.rerouted - alone);
         } else if mender.reroute(lane, lost, &jobs) {
             mender.out.rerouted = alone + lost.len();
@@ -365,20 +372,45 @@ impl<'a> Mender<'a> {
         is_found
     }
 
-    /// Takes out all LIDs of a lane that lost something, and routes each anew.
-    fn reroute(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
-        self.is_rewritten = true;
-        let is_lost: BTreeSet<Lid> = lost.iter().map(|job| job.lid).collect();
+    /// Starts a lane again with a spanning tree that fits its graph, if there is one: every LID that lost something has
+    /// at least a way along that.
+    fn by_base(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
+        /// So many switches are tried as its root.
+        const ROOTS: usize = 8;
+        let Some(order) = self.order_of(lane, jobs.iter().copied()) else {
+            return false;
+        };
+        self.orders[lane] = order;
+        let (net, switches) = (self.net, self.net.switches);
+        let mut roots = (0..switches as u32).step_by(switches.div_ceil(ROOTS));
+        if net.parts > 1 || !roots.any(|root| self.orders[lane].find_base(net, root, switches)) {
+            return false;
+        }
+        for &job in lost {
+            if !(self.extend(job) || self.move_alone(job)) {
+                self.search.by_tree(net, &mut self.orders[lane], job.goal.at);
+                self.out.rerouted += 1;
+                self.write(job);
+            }
+        }
+        true
+    }
+
+    /// The graph of some LIDs of a lane, by the tables in force; it has no cycle if that of all has none.
+    fn order_of(&mut self, lane: usize, jobs: impl Iterator<Item = Job>) -> Option<Order> {
         let mut count = vec![0; self.net.turn_first[self.net.channels()] as usize];
-        for &job in jobs
-            .iter()
-            .filter(|job| usize::from(job.lane) == lane && !is_lost.contains(&job.lid))
-        {
+        for job in jobs.filter(|job| usize::from(job.lane) == lane) {
             self.read_column(job);
             self.for_turns(|from, to| count[self.net.turn(from, to)] += 1);
         }
-        // A part of a graph without a cycle has none.
-        let Some(order) = Order::of_turns(self.net, count) else {
+        Order::of_turns(self.net, count)
+    }
+
+    /// Takes out all LIDs of a lane that lost something, and routes each anew.
+    fn reroute(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
+        let is_lost: BTreeSet<Lid> = lost.iter().map(|job| job.lid).collect();
+        let kept = jobs.iter().copied().filter(|job| !is_lost.contains(&job.lid));
+        let Some(order) = self.order_of(lane, kept) else {
             return false;
         };
         self.orders[lane] = order;

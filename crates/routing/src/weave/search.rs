@@ -58,10 +58,10 @@ impl Search {
         if self.attempt(net, order, weight, goal, want) {
             return Found::Freely;
         }
-        self.start(goal);
         match order.base() {
-            Base::Tree => self.along_tree(net, order),
+            Base::Tree => self.by_tree(net, order, goal),
             Base::Fixed => {
+                self.start(goal);
                 self.climb(net, order, weight, goal);
                 self.grow(net, order, weight, want, false);
             }
@@ -79,6 +79,12 @@ impl Search {
         }
         self.for_turns(net, |from, to| order.remove(net, from, to));
         false
+    }
+
+    /// The tree along the spanning tree of the base.
+    pub fn by_tree(&mut self, net: &Net, order: &mut Order, goal: u32) {
+        self.start(goal);
+        self.along_tree(net, order);
     }
 
     /// Keeps what a tree has of settled switches (each after the one it sends to, with their next hops) and finds a way
