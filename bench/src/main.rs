@@ -96,6 +96,17 @@ struct Options {
     no_store: bool,
 }
 
+impl Cli {
+    /// What belongs behind the machine in the name of a folder; empty for the bring-up.
+    const fn part(&self) -> &'static str {
+        match self.command {
+            Some(Command::Routing) => "-routing",
+            Some(Command::RoutingSpeed) => "-routing-speed",
+            _ => "",
+        }
+    }
+}
+
 impl Options {
     fn cases(&self, default: &[&str]) -> Result<Vec<Case>, BenchError> {
         let given = self.fabric.iter().map(String::as_str);
@@ -160,13 +171,20 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
     let options = &cli.options;
     let (start, load) = (Instant::now(), machine::load());
+    let (machine, date) = (Machine::this(), machine::today());
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
+    let folder = match &options.out {
+        Some(folder) => Some(folder.clone()),
+        None if options.quick || options.no_store => None,
+        None => Some(report::free_folder(&runs, &date, &machine, cli.part())),
+    };
     let mut results = Results::default();
     match cli.command {
         Some(Command::Formula) => return formula(options),
         Some(Command::Ceiling) => return ceilings(options),
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
-        Some(Command::Routing) => routings(options, &mut results)?,
+        Some(Command::Routing) => routings(options, folder.as_deref(), &mut results)?,
         Some(Command::RoutingSpeed) => {
             let bar = progress(0);
             results.speed = routing::speed::measure(options.quick, options.repeats(), &bar)?;
@@ -179,17 +197,11 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
     }
     println!("{}", results.summary());
     let how = How {
-        machine: Machine::this(),
-        date: machine::today(),
+        machine,
+        date,
         arguments: std::env::args().skip(1).collect(),
         load: (load, machine::load()),
         took_s: start.elapsed().as_secs_f64(),
-    };
-    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
-    let folder = match &options.out {
-        Some(folder) => Some(folder.clone()),
-        None if options.quick || options.no_store => None,
-        None => Some(report::free_folder(&runs, &how.date, &how.machine, results.part())),
     };
     if let Some(folder) = folder {
         results.store(&folder, &how)?;
@@ -243,13 +255,17 @@ fn bringups(options: &Options, results: &mut Results) -> Result<(), BenchError> 
     Ok(())
 }
 
-fn routings(options: &Options, results: &mut Results) -> Result<(), BenchError> {
+/// Rows are stored after each fabric: it all takes long enough to be broken off.
+fn routings(options: &Options, folder: Option<&Path>, results: &mut Results) -> Result<(), BenchError> {
     let specs = options.routing_fabrics();
-    let bar = progress(0);
+    let bar = progress(specs.len() as u64);
     for spec in &specs {
-        results
-            .routing
-            .extend(routing::measure(spec, options.quick, &options.only, &bar)?);
+        let rows = routing::measure(spec, options.quick, &options.only, &bar)?;
+        results.routing.extend(rows);
+        if let Some(folder) = folder {
+            results.store_tables(folder)?;
+        }
+        bar.inc(1);
     }
     bar.finish_and_clear();
     Ok(())

@@ -39,16 +39,6 @@ impl Results {
             .any(|result| result.mads_over_minimum() > MADS_TARGET)
     }
 
-    /// What belongs behind the machine in the name of a folder; empty for the bring-up.
-    #[must_use]
-    pub fn part(&self) -> &'static str {
-        match (self.routing.is_empty(), self.speed.is_empty()) {
-            (false, _) => "-routing",
-            (true, false) => "-routing-speed",
-            (true, true) => "",
-        }
-    }
-
     /// Tables for people, in Markdown.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -153,11 +143,18 @@ impl Results {
     /// Stores everything in `folder`, which is made.
     pub fn store(&self, folder: &Path, how: &How) -> Result<(), BenchError> {
         fs::create_dir_all(folder).map_err(BenchError::store("making", folder.display()))?;
+        let file = folder.join("README.md");
+        fs::write(&file, how.readme()).map_err(BenchError::store("writing", file.display()))?;
+        self.store_tables(folder)
+    }
+
+    /// Stores what was measured so far in `folder`, which is made.
+    pub fn store_tables(&self, folder: &Path) -> Result<(), BenchError> {
+        fs::create_dir_all(folder).map_err(BenchError::store("making", folder.display()))?;
         let write = |name: &str, text: String| {
             let file = folder.join(name);
             fs::write(&file, text).map_err(BenchError::store("writing", file.display()))
         };
-        write("README.md", how.readme())?;
         write("summary.md", self.summary())?;
         if !self.fabrics.is_empty() {
             write("bringup.csv", self.bringup_csv())?;

@@ -133,7 +133,6 @@ pub fn measure(spec: &str, quick: bool, only: &[String], bar: &ProgressBar) -> R
             contestant,
             outcome,
         });
-        bar.inc(1);
     }
     Ok(rows)
 }

@@ -130,10 +130,12 @@ pub enum Note {
         extended: usize,
         /// LIDs that had to be routed again as a whole: their entries may not be sent in any order.
         rerouted: usize,
+        /// Lanes of which all LIDs had to be routed again.
+        rewoven: usize,
         /// Entries that changed.
         entries: usize,
     },
-    /// SLV-ROUTE-0123: tables in force could not be repaired; everything was routed again, on the same lanes.
+    /// SLV-ROUTE-0123: tables in force can deadlock; everything was routed again, on the same lanes.
     NotRepaired,
     /// SLV-ROUTE-0131: what the largest part of the fabric looks like to `auto`.
     Recognised {
@@ -239,8 +241,9 @@ impl fmt::Display for Note {
             Self::Repaired {
                 extended,
                 rerouted,
+                rewoven,
                 entries,
-            } => repaired(f, (*extended, *rerouted), *entries),
+            } => repaired(f, [*extended, *rerouted, *rewoven], *entries),
             Self::NotRepaired => f.write_str(NOT_REPAIRED),
             Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
             Self::Chosen { reason } => write!(f, "auto takes {}; {reason}", reason.engine().name()),
@@ -249,14 +252,14 @@ impl fmt::Display for Note {
     }
 }
 
-const NOT_REPAIRED: &str = "tables in force could not be repaired without a deadlock; everything was routed again, \
-                            and destinations stay on their lanes";
+const NOT_REPAIRED: &str = "tables in force can deadlock and were not repaired; everything was routed again, and \
+                            destinations stay on their lanes";
 
-fn repaired(f: &mut fmt::Formatter<'_>, (extended, rerouted): (usize, usize), entries: usize) -> fmt::Result {
+fn repaired(f: &mut fmt::Formatter<'_>, [extended, rerouted, rewoven]: [usize; 3], entries: usize) -> fmt::Result {
     write!(
         f,
         "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had lost its \
-         own, {rerouted} were routed again as a whole"
+         own, {rerouted} were routed again as a whole, {rewoven} lanes altogether"
     )
 }
 
