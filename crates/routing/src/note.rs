@@ -183,34 +183,6 @@ impl Note {
         }
     }
 }
-
-impl Note {
-    /// What `weave` has to say of lanes and of tables in force; nothing of anything else.
-    fn about_lanes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FewerLanes { wanted, have } => {
-                write!(
-                    f,
-                    "{wanted} lanes were asked for, some link has {have}; {have} are used"
-                )
-            }
-            Self::Repaired {
-                extended,
-                rerouted,
-                rewoven,
-                entries,
-            } => write!(
-                f,
-                "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had \
-                 lost its own, {rerouted} were routed again as a whole, {rewoven} lanes altogether"
-            ),
-            Self::NotRepaired => f.write_str(
-                "tables in force can deadlock and were not repaired; everything was routed again, and \
-                 destinations stay on their lanes",
-            ),
-            _ => Ok(()),
-        }
-    }
 }
 
 impl fmt::Display for Note {
@@ -229,36 +201,28 @@ impl fmt::Display for Note {
                 f,
                 "switch {switch} has a table of {entries} entries, the highest LID is {top}; it cannot forward to all"
             ),
-            Self::UnknownInOrder { guid } => {
-                write!(
-                    f,
-                    "port {guid} of the routing order is not in this fabric; it is left out"
-                )
-            }
-            Self::UnknownPort { switch, port } => {
-                write!(
-                    f,
-                    "switch {switch} port {port} is not in this fabric; its weight or order is left out"
-                )
-            }
+            Self::UnknownInOrder { guid } => write!(
+                f,
+                "port {guid} of the routing order is not in this fabric; it is left out"
+            ),
+            Self::UnknownPort { switch, port } => write!(
+                f,
+                "switch {switch} port {port} is not in this fabric; its weight or order is left out"
+            ),
             Self::NotListed { entries } => write!(
                 f,
                 "the tables read have no entry for {entries} pairs of a switch and a LID in use; nothing is routed \
                  there"
             ),
             Self::Roots { source, roots } => write!(f, "roots ({source}): {}", Listed(roots)),
-            Self::UnknownRoot { guid } => {
-                write!(
-                    f,
-                    "root {guid} is neither a switch of this fabric nor attached to one; it is left out"
-                )
-            }
-            Self::EqualRankLinks { count } => {
-                write!(
-                    f,
-                    "{count} links join switches of one rank; the lower GUID counts as up"
-                )
-            }
+            Self::UnknownRoot { guid } => write!(
+                f,
+                "root {guid} is neither a switch of this fabric nor attached to one; it is left out"
+            ),
+            Self::EqualRankLinks { count } => write!(
+                f,
+                "{count} links join switches of one rank; the lower GUID counts as up"
+            ),
             Self::RootsConnected { through } => {
                 write!(f, "roots reach each other through {}", Listed(through))
             }
@@ -271,12 +235,33 @@ impl fmt::Display for Note {
                 f,
                 "{count} links join switches of one level of the tree and are not used; check their cables"
             ),
-            Self::FewerLanes { .. } | Self::Repaired { .. } | Self::NotRepaired => self.about_lanes(f),
+            Self::FewerLanes { wanted, have } => write!(
+                f,
+                "{wanted} lanes were asked for, some link has {have}; {have} are used"
+            ),
+            Self::Repaired {
+                extended,
+                rerouted,
+                rewoven,
+                entries,
+            } => repaired(f, [*extended, *rerouted, *rewoven], *entries),
+            Self::NotRepaired => f.write_str(NOT_REPAIRED),
             Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
             Self::Chosen { reason } => write!(f, "auto takes {}; {reason}", reason.engine().name()),
             Self::Refused { engine, why } => write!(f, "{} is not taken: {why}", engine.name()),
         }
     }
+}
+
+const NOT_REPAIRED: &str = "tables in force can deadlock and were not repaired; everything was routed again, and \
+                            destinations stay on their lanes";
+
+fn repaired(f: &mut fmt::Formatter<'_>, [extended, rerouted, rewoven]: [usize; 3], entries: usize) -> fmt::Result {
+    write!(
+        f,
+        "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had lost its \
+         own, {rerouted} were routed again as a whole, {rewoven} lanes altogether"
+    )
 }
 
 fn parts(f: &mut fmt::Formatter<'_>, switches: &[usize]) -> fmt::Result {
