@@ -1,11 +1,14 @@
 //! A comparison as bars: a panel per figure, a group of bars per level of faults, a colour per engine.
 
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use selvedge_api::{Comparison, ComparisonRun};
 
 use crate::compare::label;
 use crate::exit::CliError;
+use crate::measure::median;
 
 const WIDTH: u32 = 1_120;
 const HEAD: u32 = 58;
@@ -56,7 +59,7 @@ const PANELS: [Panel; 4] = [
         value: |run| Some(run.quality.mean_hops),
     },
     Panel {
-        title: "Time to route (ms, powers of ten)",
+        title: "Time to route (ms, powers of ten; bars: median)",
         log: true,
         value: |run| Some(run.cost.compute_ms),
     },
@@ -96,12 +99,7 @@ pub fn svg(of: &Comparison) -> Result<String, CliError> {
                 20 + LEGEND_ENTRY * (i % columns) as u32,
                 HEAD + LEGEND_ROW * (i / columns) as u32,
             );
-            entry(
-                &root,
-                (at.0 as i32, at.1 as i32),
-                COLOURS[i % COLOURS.len()],
-                &label(engine, *vls),
-            )?;
+            entry(&root, (at.0 as i32, at.1 as i32), colour(i), &label(engine, *vls))?;
         }
         for (i, panel) in PANELS.iter().enumerate() {
             let at = (PANEL.0 * (i as u32 % 2), HEAD + legend + 10 + PANEL.1 * (i as u32 / 2));
@@ -119,8 +117,8 @@ fn head(root: &Area<'_>, of: &Comparison) -> Result<(), CliError> {
     );
     let seeds: std::collections::BTreeSet<u64> = of.runs.iter().map(|run| run.seed).collect();
     let below = format!(
-        "bars: mean of {} draws of lost links, lines: best and worst draw; pale: not all tables free of deadlocks; \
-         x: refused",
+        "bars: mean of {} draws of lost links, lines: best and worst draw; pale: some tables can deadlock or were \
+         refused; x: all were refused",
         seeds.len()
     );
     let style = (FONT, 18).into_text_style(root);
@@ -137,44 +135,45 @@ fn entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &str) -> R
     root.draw_text(name, &style, (x + 20, y + 1)).map_err(failed)
 }
 
-/// Mean, least, most of a figure, and whether all tables were free of deadlocks.
+/// Least, most and middle of a figure, and whether no table was refused and none can deadlock.
 struct Bar {
-    mean: f64,
+    middle: f64,
     min: f64,
     max: f64,
     sound: bool,
 }
 
-fn bar(runs: &[ComparisonRun], value: fn(&ComparisonRun) -> Option<f64>) -> Option<Bar> {
+fn bar(runs: &[&ComparisonRun], panel: &Panel) -> Option<Bar> {
     let all: Vec<(f64, bool)> = runs
         .iter()
         .filter(|run| run.refused.is_none())
-        .filter_map(|run| Some((value(run)?, run.quality.deadlock_free)))
+        .filter_map(|run| Some(((panel.value)(run)?, run.quality.deadlock_free)))
         .collect();
     let values = || all.iter().map(|(value, _)| *value);
     (!all.is_empty()).then(|| Bar {
-        mean: values().sum::<f64>() / all.len() as f64,
+        middle: match panel.log {
+            true => median(&mut values().collect::<Vec<_>>()),
+            false => values().sum::<f64>() / all.len() as f64,
+        },
         min: values().fold(f64::INFINITY, f64::min),
         max: values().fold(0.0, f64::max),
-        sound: all.iter().all(|(_, sound)| *sound),
+        sound: all.len() == runs.len() && all.iter().all(|(_, sound)| *sound),
     })
 }
 
+/// Bars by level of faults, then series.
+fn groups(panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> Vec<Vec<Option<Bar>>> {
+    let of = |level: &String, (engine, vls): &(String, Option<u8>)| {
+        let is = |run: &&ComparisonRun| run.faults == *level && run.engine == *engine && run.vls == *vls;
+        bar(&runs.iter().filter(is).collect::<Vec<_>>(), panel)
+    };
+    let group = |level| axes.series.iter().map(|series| of(level, series)).collect();
+    axes.levels.iter().map(group).collect()
+}
+
 fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> Result<(), CliError> {
-    let groups: Vec<Vec<Option<Bar>>> = axes
-        .levels
-        .iter()
-        .map(|level| {
-            let of = |(engine, vls): &(String, Option<u8>)| {
-                let is = |run: &&ComparisonRun| run.faults == *level && run.engine == *engine && run.vls == *vls;
-                bar(&runs.iter().filter(is).cloned().collect::<Vec<_>>(), panel.value)
-            };
-            axes.series.iter().map(of).collect()
-        })
-        .collect();
-    let all = || groups.iter().flatten().flatten();
-    let (low, high) = range(panel.log, all());
-    let height = |value: f64| if panel.log { value.max(1e-9).log10() } else { value };
+    let groups = groups(panel, axes, runs);
+    let (low, high) = range(panel.log, groups.iter().flatten().flatten());
     let mut chart = ChartBuilder::on(area)
         .caption(panel.title, (FONT, 14))
         .margin(12)
@@ -183,64 +182,88 @@ fn draw(area: &Area<'_>, panel: &Panel, axes: &Axes, runs: &[ComparisonRun]) -> 
         .build_cartesian_2d(0.0..axes.levels.len() as f64, low..high)
         .map_err(failed)?;
     let mark = |y: &f64| if panel.log { power(*y) } else { number(*y, high) };
-    let marks = if panel.log {
-        (high - low).round() as usize + 1
-    } else {
-        6
-    };
+    let powers = (high - low).round() as usize + 1;
     chart
         .configure_mesh()
         .disable_x_mesh()
         .x_labels(0)
-        .y_labels(marks)
+        .y_labels(if panel.log { powers } else { 6 })
         .y_label_formatter(&mark)
         .label_style((FONT, 12))
         .light_line_style(WHITE)
         .bold_line_style(BLACK.mix(0.15))
         .draw()
         .map_err(failed)?;
+    let mut paper = Paper { area, chart, low };
     let width = (1.0 - 2.0 * GAP) / axes.series.len() as f64;
     for (g, group) in groups.iter().enumerate() {
         for (i, bar) in group.iter().enumerate() {
             let left = g as f64 + GAP + i as f64 * width;
-            let colour = COLOURS[i % COLOURS.len()];
-            let Some(bar) = bar else {
-                let (x, y) = chart.backend_coord(&(left + width / 2.0, low));
-                let (base_x, base_y) = area.get_base_pixel();
-                let style = (FONT, 14).into_text_style(area).color(&colour);
-                area.draw_text("x", &style, (x - base_x - 3, y - base_y - 15))
-                    .map_err(failed)?;
-                continue;
-            };
-            let fill = colour.mix(if bar.sound { 1.0 } else { 0.35 });
-            let body = [(left + 0.06 * width, low), (left + 0.94 * width, height(bar.mean))];
-            chart
-                .draw_series([Rectangle::new(body, fill.filled())])
-                .map_err(failed)?;
-            if bar.max > bar.min {
-                let middle = left + width / 2.0;
-                let line = vec![(middle, height(bar.min)), (middle, height(bar.max))];
-                chart
-                    .draw_series([PathElement::new(line, BLACK.stroke_width(1))])
-                    .map_err(failed)?;
+            match bar {
+                Some(bar) => paper.bar((left, width), bar, colour(i), panel.log)?,
+                None => paper.below(left + width / 2.0, -15, "x", 14, colour(i))?,
             }
         }
-        let (x, y) = chart.backend_coord(&(g as f64 + 0.5, low));
-        let (base_x, base_y) = area.get_base_pixel();
         let name = match &axes.levels[g][..] {
             "0" => "whole".to_owned(),
             share if share.ends_with('%') => format!("{share} of links lost"),
             count => format!("{count} links lost"),
         };
-        let anchor = plotters::style::text_anchor::Pos::new(
-            plotters::style::text_anchor::HPos::Center,
-            plotters::style::text_anchor::VPos::Top,
-        );
-        let style = (FONT, 13).into_text_style(area).pos(anchor);
-        area.draw_text(&name, &style, (x - base_x, y - base_y + 8))
-            .map_err(failed)?;
+        paper.below(g as f64 + 0.5, 8, &name, 13, BLACK)?;
     }
     Ok(())
+}
+
+/// A panel with its axes.
+struct Paper<'a, 'b> {
+    area: &'a Area<'b>,
+    chart: ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>,
+    /// Where the axis begins.
+    low: f64,
+}
+
+impl Paper<'_, '_> {
+    fn bar(&mut self, (left, width): (f64, f64), bar: &Bar, paint: RGBColor, log: bool) -> Result<(), CliError> {
+        let height = |value: f64| if log { value.max(1e-9).log10() } else { value };
+        let fill = if bar.sound { paint } else { pale(paint) };
+        let body = [
+            (left + 0.06 * width, self.low),
+            (left + 0.94 * width, height(bar.middle)),
+        ];
+        let body = [Rectangle::new(body, fill.filled())];
+        self.chart.draw_series(body).map_err(failed)?;
+        if bar.max > bar.min {
+            let middle = left + width / 2.0;
+            let line = vec![(middle, height(bar.min)), (middle, height(bar.max))];
+            let line = [PathElement::new(line, BLACK.stroke_width(1))];
+            self.chart.draw_series(line).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Text around a place of the lower axis, so many pixels below it.
+    fn below(&self, x: f64, down: i32, text: &str, size: i32, paint: RGBColor) -> Result<(), CliError> {
+        let (x, y) = self.chart.backend_coord(&(x, self.low));
+        let (base_x, base_y) = self.area.get_base_pixel();
+        let style = (FONT, size).into_text_style(self.area).color(&paint);
+        let style = style.pos(Pos::new(HPos::Center, VPos::Top));
+        let place = (x - base_x, y - base_y + down);
+        self.area.draw_text(text, &style, place).map_err(failed)
+    }
+}
+
+/// Two parts of white to one of colour.
+fn pale(RGBColor(r, g, b): RGBColor) -> RGBColor {
+    let paler = |part: u8| u8::try_from((u32::from(part) + 2 * 255) / 3).unwrap_or(part);
+    RGBColor(paler(r), paler(g), paler(b))
+}
+
+/// The colour of a series; after the last one they come again, darker.
+fn colour(series: usize) -> RGBColor {
+    let RGBColor(r, g, b) = COLOURS[series % COLOURS.len()];
+    let rounds = (series / COLOURS.len()).min(2) as u32;
+    let darker = |part: u8| u8::try_from(u32::from(part) * (5 - 2 * rounds) / 5).unwrap_or(part);
+    RGBColor(darker(r), darker(g), darker(b))
 }
 
 /// The axis from bottom to top, in its own scale.

@@ -37,7 +37,7 @@ pub struct RouteArgs {
     inputs: InputArgs,
     #[command(flatten)]
     how: HowArgs,
-    /// Most data lanes to use (weave, default 1; dfsssp, default 8); the other engines need one
+    /// Most data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
     #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
     vls: Option<u8>,
     /// LIDs per end port, as a power of two
@@ -147,6 +147,10 @@ impl InputArgs {
         let guids = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(Vec::new()), read_guids);
         let numbers = |path: &Option<PathBuf>| path.as_deref().map_or(Ok(Vec::new()), read_guid_numbers);
         let roots = guids(&self.roots)?;
+        let hosts = HostLists {
+            compute: guids(&self.cn)?,
+            io: guids(&self.io)?,
+        };
         let orders = numbers(&self.port_order)?.into_iter();
         Ok(Options {
             guid_order: guids(&self.guid_order)?,
@@ -155,14 +159,12 @@ impl InputArgs {
                 Some(path) => weights(path)?,
                 None => Vec::new(),
             },
-            hosts: HostLists {
-                compute: guids(&self.cn)?,
-                io: guids(&self.io)?,
-            },
             fat_tree: FatTreeOptions {
                 roots: roots.clone(),
+                hosts: hosts.clone(),
                 ..FatTreeOptions::default()
             },
+            hosts,
             updn: UpDnOptions {
                 roots: roots.clone(),
                 ..UpDnOptions::default()

@@ -27,8 +27,8 @@ pub struct RunArgs {
     /// Discover, plan and judge, but send no Set and take no part in elections; implies --once
     #[arg(long)]
     dry_run: bool,
-    /// Routing engine; given several times: in order of preference (default: auto, then updn)
-    #[arg(long, value_name = "NAME")]
+    /// Routing engines in order of preference, as auto or fat-tree,weave (default: auto,updn)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     engine: Vec<String>,
     /// GUIDs of roots for updn, one a line
     #[arg(long, value_name = "FILE")]

@@ -6,7 +6,7 @@ use clap::Args;
 use selvedge_config::closest;
 use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_sim::Par;
-use selvedge_topology::{lids_of, read_lfts};
+use selvedge_topology::{lids_of, read_lfts, read_service_levels, read_sl_to_vl};
 use selvedge_verify::{JudgeOptions, Kind, Subject, verify};
 
 use crate::exit::{CliError, Exit};
@@ -27,6 +27,12 @@ pub struct VerifyArgs {
     /// The LIDs (guid2lid), where the tables do not name them
     #[arg(long, value_name = "FILE")]
     lids: Option<PathBuf>,
+    /// The service level of each destination (lines: 0xDLID SL); without it all have 0
+    #[arg(long, value_name = "FILE")]
+    sls: Option<PathBuf>,
+    /// The lane maps (OpenSM's dump); without it everything is on lane 0
+    #[arg(long, value_name = "FILE")]
+    sl2vl: Option<PathBuf>,
     /// Take errors of this kind for warnings; can be given several times
     #[arg(long, value_name = "KIND")]
     accept: Vec<String>,
@@ -56,7 +62,14 @@ pub fn run(args: &VerifyArgs) -> Result<Exit, CliError> {
         known.as_ref(),
     )?;
     load::warn(dump.warnings.iter());
-    let (service_levels, sl_to_vl) = (ServiceLevels::default(), SlToVl::default());
+    let service_levels = match &args.sls {
+        Some(path) => read_service_levels(&path.display().to_string(), &load::text_bytes(path)?)?,
+        None => ServiceLevels::default(),
+    };
+    let sl_to_vl = match &args.sl2vl {
+        Some(path) => read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, &fabric)?,
+        None => SlToVl::default(),
+    };
     let subject = Subject::tables(&fabric, &dump.lids, &dump.tables, &service_levels, &sl_to_vl);
     let options = JudgeOptions {
         par: Par::Rayon,

@@ -73,6 +73,45 @@ fn a_dry_run_changes_nothing() {
 }
 
 #[test]
+fn auto_takes_an_engine_and_says_why() {
+    let lab = Lab::new("auto");
+    let check = |fabric: &str, engines: &str, taken: &str, said: &[&str]| {
+        let log = lab.path("log");
+        let run = [
+            "run",
+            "--fabric",
+            fabric,
+            "--engine",
+            engines,
+            "--once",
+            "--json",
+            "--log-file",
+            &log,
+        ];
+        let ran = lab.run(&run).exits(0);
+        assert_eq!(ran.json()["status"]["plan"]["engine"], taken, "{fabric}");
+        let log = lab.read("log");
+        for text in said {
+            assert!(log.contains(text), "{fabric}: no '{text}' in {log}");
+        }
+    };
+    let torus = "torus:5x4,hosts=1";
+    check(
+        torus,
+        "auto",
+        "weave",
+        &["SLV-SM-0019 SLV-ROUTE-0131", "torus of 5x4", "auto takes weave"],
+    );
+    check("karytree:k=3,n=2", "auto", "fat-tree", &["auto takes fat-tree"]);
+    check(
+        torus,
+        "fat-tree,weave",
+        "weave",
+        &["SLV-SM-0005 plan by fat-tree refused: SLV-ROUTE-0011"],
+    );
+}
+
+#[test]
 fn refusals_change_nothing_and_say_why() {
     let lab = Lab::new("refused");
     let cycle = [

@@ -101,7 +101,7 @@ impl Key {
             name: "engines",
             want: "a list of engine names, as [\"updn\"]",
             doc: "Routing engines in order of preference: the first whose plan the judge accepts is taken, each \
-                refusal is reported.",
+                refusal is reported. auto looks at the fabric and takes fat-tree or weave.",
             set: |s, v| {
                 let names = v.list().filter(|names| !names.is_empty())?;
                 s.policy.engines = names.into_iter().map(EngineName).collect();

@@ -44,7 +44,7 @@ fn main() {
                 let damaged = format!("{spec}{joint}remove-links={share},seed={seed}");
                 match damaged.parse::<Spec>() {
                     Ok(Spec::Generated(recipe)) => match recipe.fabric() {
-                        Ok(fabric) => compare(&damaged, &fabric, &mut seen),
+                        Ok(fabric) => compare((&damaged, seed), &fabric, &mut seen),
                         Err(error) => eprintln!("{error}"),
                     },
                     Ok(Spec::File(_)) => eprintln!("{spec}: only generated fabrics here"),
@@ -56,22 +56,23 @@ fn main() {
     }
 }
 
-/// Figures by engine, one of each per seed.
+/// Figures by engine and seed.
 #[derive(Default)]
-struct Seen(BTreeMap<&'static str, Vec<(u64, f64)>>);
+struct Seen(BTreeMap<&'static str, BTreeMap<u64, (u64, f64)>>);
 
 impl Seen {
     fn sum_up(&self, what: &str) {
         let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len().max(1) as f64;
         let Some(ours) = self.0.get("full") else { return };
         for (name, all) in &self.0 {
-            let loads: Vec<f64> = all.iter().map(|f| f.0 as f64).collect();
-            let bandwidths: Vec<f64> = all.iter().map(|f| f.1).collect();
-            let pairs = || ours.iter().zip(all);
+            let loads: Vec<f64> = all.values().map(|f| f.0 as f64).collect();
+            let bandwidths: Vec<f64> = all.values().map(|f| f.1).collect();
+            let pairs = || all.iter().filter_map(|(seed, theirs)| Some((ours.get(seed)?, theirs)));
             let worse_load = pairs().filter(|(a, b)| a.0 > b.0).count();
             let worse_ebb = pairs().filter(|(a, b)| a.1 < b.1).count();
             println!(
-                "{what} mean of {name}: max {:.1}, eBB {:.4}; 'full' worse on {worse_load} and {worse_ebb} seeds",
+                "{what} mean of {name} ({} seeds): max {:.1}, eBB {:.4}; 'full' worse on {worse_load} and {worse_ebb}",
+                all.len(),
                 mean(&loads),
                 mean(&bandwidths)
             );
@@ -116,7 +117,7 @@ fn contenders(fabric: &Fabric) -> Vec<Contender> {
     ]
 }
 
-fn compare(spec: &str, fabric: &Fabric, seen: &mut Seen) {
+fn compare((spec, seed): (&str, u64), fabric: &Fabric, seen: &mut Seen) {
     let mut lids = Lids::new();
     for ((at, _), lid) in fabric.end_ports().zip(1..) {
         if lids.insert(at, LidRange::single(Lid(lid))).is_err() {
@@ -143,7 +144,7 @@ fn compare(spec: &str, fabric: &Fabric, seen: &mut Seen) {
                 let verdict = verify(subject, &options);
                 let load = verdict.figures.load.max;
                 let ebb = bandwidth(fabric, &lids, &routed.tables);
-                seen.0.entry(name).or_default().push((load, ebb));
+                seen.0.entry(name).or_default().insert(seed, (load, ebb));
                 let bad = if verdict.is_ok() { "" } else { " REFUSED BY THE JUDGE" };
                 let lanes = if routed.lanes > 1 {
                     format!(" {} lanes", routed.lanes)

@@ -95,23 +95,30 @@ fn measure(spec: &str, fabric: &Fabric) {
         })
         .collect();
     memory.sort();
+    println!(
+        "{spec}: detect {detect:.1?}, whole route {cold:.1?}; first filling {first:.2?}, warm {:.2?} ({:.2?}–{:.2?}), \
+         copying as much {:.2?}",
+        warm[warm.len() / 2],
+        warm[0],
+        warm[warm.len() - 1],
+        memory[memory.len() / 2],
+    );
+    judge(fabric, &lids, &tables);
+}
+
+fn judge(fabric: &Fabric, lids: &Lids, tables: &Tables) {
     let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
     let options = JudgeOptions {
         par: Par::Rayon,
         findings_max: 1,
         ..JudgeOptions::default()
     };
-    let verdict = verify(Subject::tables(fabric, &lids, &tables, &levels, &lanes), &options);
+    let verdict = verify(Subject::tables(fabric, lids, tables, &levels, &lanes), &options);
     let figures = &verdict.figures;
     println!(
-        "{spec}: {} switches {} hosts; detect {detect:.1?}, whole route {cold:.1?}; first filling {first:.2?}, warm {:.2?} ({:.2?}–{:.2?}), copying as \
-         much {:.2?}; ok {}, max load {}, mean {:.1}, sd {:.1}, host pairs {} of {}",
+        "  {} switches {} hosts; ok {}, max load {}, mean {:.1}, sd {:.1}, host pairs {} of {}",
         figures.switches,
         figures.host_ports,
-        warm[warm.len() / 2],
-        warm[0],
-        warm[warm.len() - 1],
-        memory[memory.len() / 2],
         verdict.is_ok(),
         figures.load.max,
         figures.load.mean,

@@ -77,7 +77,7 @@ impl Destinations {
             }
         }
         let mut order: Vec<usize> = (0..graph.switches()).collect();
-        order.sort_by_key(|&s| {
+        order.sort_by_cached_key(|&s| {
             (
                 Reverse(links_to(fabric, s, |node| !node.is_switch())),
                 fabric.switch(idx(s)).guid.opensm_order(),

@@ -191,6 +191,10 @@ impl Job<'_> {
         }
         let tree = FatTree::detect(self.fabric, &options, self.par)?;
         let shape = tree.shape();
+        if shape.stranded > 0 {
+            let pairs = shape.stranded;
+            return Err(NotATree::Stranded { pairs }.into());
+        }
         self.notes.push(Note::Tree { shape });
         if shape.level_links > 0 {
             let count = shape.level_links;
@@ -296,8 +300,8 @@ pub const DFSSSP_LANES: u8 = 8;
 pub struct Options {
     /// The tables in force, with this fabric's switch indices ([`carry_over`](crate::carry_over)): an entry that is
     /// still one of the best is kept, so a change moves only what it must. `None` (default): balance afresh, as OpenSM
-    /// does when a switch is new or a port was reset. Of minhop, updn, dnup and file with hop counts; the others
-    /// balance the fabric as a whole, and always afresh.
+    /// does when a switch is new or a port was reset. Of minhop, updn, dnup, fat-tree and file with hop counts; the
+    /// others balance the fabric as a whole, and always afresh.
     pub previous: Option<Arc<Tables>>,
     /// Whether load may be spread anew. Default: minimal. Of `fat-tree` only.
     pub rebalance: Rebalance,
@@ -321,8 +325,8 @@ pub struct Options {
     /// Of `ftree` only.
     pub ftree: FtreeOptions,
     /// Data lanes that may be used, 1–15, by the engines that can use several. Default (`None`): of each what suits it.
-    /// - `weave`, `fat-tree`: [`WEAVE_LANES`], since hosts must be able to ask for a service level to profit from more; never more
-    ///   than the poorest link has.
+    /// - `weave`, `fat-tree`: [`WEAVE_LANES`], since hosts must be able to ask for a service level to profit from more;
+    ///   never more than the poorest link has.
     /// - `dfsssp`: [`DFSSSP_LANES`], what most hardware has; it uses no more than it needs, and refuses if they do not
     ///   suffice.
     pub lanes: Option<u8>,

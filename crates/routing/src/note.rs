@@ -130,10 +130,12 @@ pub enum Note {
         extended: usize,
         /// LIDs that had to be routed again as a whole: their entries may not be sent in any order.
         rerouted: usize,
+        /// Lanes of which all LIDs had to be routed again.
+        rewoven: usize,
         /// Entries that changed.
         entries: usize,
     },
-    /// SLV-ROUTE-0123: tables in force could not be repaired; everything was routed again, on the same lanes.
+    /// SLV-ROUTE-0123: tables in force can deadlock; everything was routed again, on the same lanes.
     NotRepaired,
     /// SLV-ROUTE-0131: what the largest part of the fabric looks like to `auto`.
     Recognised {
@@ -186,12 +188,7 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.code())?;
         match self {
-            Self::Components { switches } => write!(
-                f,
-                "switches form {} parts that no link joins ({} in the largest); ports of different parts cannot talk",
-                switches.len(),
-                switches.first().unwrap_or(&0)
-            ),
+            Self::Components { switches } => parts(f, switches),
             Self::Detached { node, port, lid } => {
                 let port = port.port;
                 write!(
@@ -254,14 +251,15 @@ impl fmt::Display for Note {
             Self::Repaired {
                 extended,
                 rerouted,
+                rewoven,
                 entries,
             } => write!(
                 f,
                 "tables in force were repaired: {entries} entries changed, {extended} LIDs got new ways for what had \
-                 lost its own, {rerouted} were routed again as a whole"
+                 lost its own, {rerouted} were routed again as a whole, {rewoven} lanes altogether"
             ),
             Self::NotRepaired => f.write_str(
-                "tables in force could not be repaired without a deadlock; everything was routed again, and \
+                "tables in force can deadlock and were not repaired; everything was routed again, and \
                  destinations stay on their lanes",
             ),
             Self::Recognised { topology } => write!(f, "the fabric looks like this: {topology}"),
@@ -269,6 +267,15 @@ impl fmt::Display for Note {
             Self::Refused { engine, why } => write!(f, "{} is not taken: {why}", engine.name()),
         }
     }
+}
+
+fn parts(f: &mut fmt::Formatter<'_>, switches: &[usize]) -> fmt::Result {
+    write!(
+        f,
+        "switches form {} parts that no link joins ({} in the largest); ports of different parts cannot talk",
+        switches.len(),
+        switches.first().unwrap_or(&0)
+    )
 }
 
 /// GUIDs for people: the first few, and how many more.

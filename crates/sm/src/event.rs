@@ -77,6 +77,11 @@ pub enum Event {
         /// One difference, in words.
         change: String,
     },
+    /// Engine `auto` looked at the fabric and took another engine for it.
+    EngineChosen {
+        /// What it saw, or what it took and why, with a code of the engine's.
+        note: String,
+    },
     /// A plan was made and accepted.
     PlanAccepted {
         /// Its engine.
@@ -190,6 +195,7 @@ impl Event {
             Self::Trap { .. } => "SLV-SM-0016",
             Self::Role { .. } => "SLV-SM-0017",
             Self::LocalPortDown { .. } => "SLV-SM-0018",
+            Self::EngineChosen { .. } => "SLV-SM-0019",
         }
     }
 
@@ -200,6 +206,7 @@ impl Event {
             Self::SweepStarted { .. }
             | Self::Discovered { .. }
             | Self::FabricChanged { .. }
+            | Self::EngineChosen { .. }
             | Self::PlanAccepted { .. }
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
@@ -227,6 +234,7 @@ impl fmt::Display for Event {
                 write!(f, "discovered {switches} switches, {hosts} hosts, {links} links")
             }
             Self::FabricChanged { change } => f.write_str(change),
+            Self::EngineChosen { note } => f.write_str(note),
             Self::PlanAccepted {
                 engine,
                 sets,

@@ -9,7 +9,7 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes,
 };
-use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Options, Routed, UpDnOptions};
+use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
@@ -143,12 +143,13 @@ impl Job {
             );
             ports = ports.or(made);
             let Some(ports) = &ports else { continue };
+            events.extend(routed.iter().flat_map(choices));
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => {
                     let count = outcome.changes.value().count();
                     let (sets, lft_blocks) = (count.total(), count.lft_blocks);
                     events.push(Event::PlanAccepted {
-                        engine: engine.0.clone(),
+                        engine: outcome.plan.engine.0.clone(),
                         sets,
                         lft_blocks,
                     });
@@ -229,6 +230,13 @@ impl Job {
             verdict: Arc::new(accepted.verdict),
         })
     }
+}
+
+/// What `auto` saw and took, as events.
+fn choices(routed: &Routed) -> impl Iterator<Item = Event> + '_ {
+    let about_choice = |note: &&Note| matches!(note, Note::Recognised { .. } | Note::Chosen { .. });
+    let notes = routed.notes.iter().filter(about_choice).map(ToString::to_string);
+    notes.map(|note| Event::EngineChosen { note })
 }
 
 /// Why a plan is refused, and the path or cycle that shows it.

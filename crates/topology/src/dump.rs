@@ -4,6 +4,7 @@
 
 mod hops;
 mod lanes;
+mod lanes_read;
 mod lfts;
 mod lids;
 
@@ -14,6 +15,7 @@ use crate::Place;
 
 pub use hops::read_lid_matrix;
 pub use lanes::{write_service_levels, write_sl_to_vl};
+pub use lanes_read::{read_service_levels, read_sl_to_vl};
 pub use lfts::{LftStyle, read_lfts, write_lfts};
 pub use lids::{lids_of, read_guid2lid, seen_lids, write_guid2lid};
 

@@ -4,8 +4,10 @@
 //! - [`read`], [`write()`]: ibsim's net files and the text of `ibnetdiscover`. One grammar reads both, because ibsim's
 //!   own parser reads both; what real clusters print is taken with [`Warning`]s, what contradicts itself is refused.
 //! - [`read_lfts`], [`write_lfts`]: forwarding tables as OpenSM dumps them and as `ibroute` and `dump_fts` print them;
-//!   [`read_guid2lid`], [`write_guid2lid`], [`write_service_levels`], [`write_sl_to_vl`]: what belongs to them.
-//! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture. [`without_links`]: a fabric after cables were lost.
+//!   [`read_guid2lid`], [`write_guid2lid`], [`read_service_levels`], [`write_service_levels`], [`read_sl_to_vl`],
+//!   [`write_sl_to_vl`]: what belongs to them.
+//! - [`Summary`]: a fabric in figures. [`write_dot`]: a fabric as a picture. [`without_links`]: a fabric that has lost
+//!   cables.
 //!
 //! Bytes and text come in, values and text go out: nothing here opens a file.
 //!
@@ -38,8 +40,8 @@ mod text;
 pub use damage::without_links;
 pub use dot::{DotHosts, write_dot};
 pub use dump::{
-    DumpError, DumpWarning, Forwarding, LftStyle, lids_of, read_guid2lid, read_lfts, read_lid_matrix, seen_lids,
-    write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
+    DumpError, DumpWarning, Forwarding, LftStyle, lids_of, read_guid2lid, read_lfts, read_lid_matrix,
+    read_service_levels, read_sl_to_vl, seen_lids, write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
 };
 pub use generate::{GuidOrder, LinkRemoval, Options, Recipe, Shape, Tree};
 pub use names::NodeNames;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl};
 use selvedge_topology::{
-    Forwarding, LftStyle, lids_of, read, read_guid2lid, read_lfts, seen_lids, write_guid2lid, write_lfts,
-    write_service_levels, write_sl_to_vl,
+    Forwarding, LftStyle, lids_of, read, read_guid2lid, read_lfts, read_service_levels, read_sl_to_vl, seen_lids,
+    write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl,
 };
 use selvedge_types::{Guid, Lid, PortNum, Sl};
 
@@ -117,6 +117,42 @@ fn lanes_as_opensm_writes_them() {
         ["0x0001 1", "0x0002 2", "0x0004 1"]
     );
     assert_eq!(text.lines().count(), lids.by_lid().count());
+    // And back.
+    let read = read_service_levels("s", text.as_bytes()).unwrap();
+    assert!(lids.by_lid().all(|(lid, _)| read.to(lid) == sls.to(lid)));
+    assert_eq!(
+        read_sl_to_vl("v", SL2VL.as_bytes(), &fabric()).unwrap(),
+        SlToVl::modulo(8)
+    );
+    // The first row of the first switch differs.
+    let other = SL2VL.replacen("0   1   : 0  1 ", "0   1   : 1  15", 1);
+    let read = read_sl_to_vl("v", other.as_bytes(), &fabric()).unwrap();
+    assert_eq!((read.default, read.exceptions.len()), (SlToVl::modulo(8).default, 1));
+    assert_eq!(write_sl_to_vl(&fabric(), &lids, &read), other);
+    let level = |text: &str| {
+        read_service_levels("s", text.as_bytes())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    for bad in ["1", "0x1 16", "0x1 2 3", "x 1", "0xc000 1", "0x10000 1"] {
+        assert!(level(bad).contains("0031: s:1"), "{bad}");
+    }
+    let lanes = |text: &str| {
+        read_sl_to_vl("v", text.as_bytes(), &fabric())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string()
+    };
+    for bad in [
+        "0 1 : 1 2",
+        "0 : 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0",
+        "Switch 0xzz",
+        "0 255 : 0",
+        "1 1 : 16",
+    ] {
+        assert!(lanes(bad).contains("0031: v:1"), "{bad}");
+    }
 }
 
 #[test]

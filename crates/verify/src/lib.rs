@@ -20,6 +20,10 @@
 //! and leaves by channel b makes b a dependency of a. Without a cycle of dependencies there is no credit deadlock
 //! (Dally and Seitz 1987). Links from and to hosts cannot be part of a cycle and are left out.
 //!
+//! # Beside plans
+//! [`phases`] proves or refuses a list of steps from tables in force to others; [`disjoint`] measures how far the LIDs
+//! of one port are ways apart.
+//!
 //! # Cost
 //! O(switches) per destination and O(channels + dependencies) at the end: 972 switches with 6,804 LIDs are 6.6 million
 //! table look-ups; `cargo run --release -p selvedge-verify --example judge_speed` says what that takes. A proof that is

@@ -48,9 +48,14 @@ fn settings(ground: &Ground<'_>, found: &mut Vec<Finding>) {
     let subject = ground.subject;
     let Some(ports) = subject.ports else { return };
     let mut given: Vec<Option<PortRef>> = Vec::new();
+    // Both are in order of ports.
+    let mut assigned = subject.lids.iter().peekable();
     for (&at, settings) in ports {
         let place = || Place::port(subject.fabric, at);
-        let planned = subject.lids.range(at).unwrap_or(NO_LIDS);
+        while assigned.next_if(|(port, _)| *port < at).is_some() {}
+        let planned = assigned
+            .next_if(|(port, _)| *port == at)
+            .map_or(NO_LIDS, |(_, lids)| lids);
         let lids = settings.lids;
         if lids != planned {
             let (port, settings) = (place(), lids);
@@ -124,6 +129,9 @@ fn stray_entries(ground: &Ground<'_>) -> Option<Finding> {
         let unowned: Vec<usize> = (0..BLOCK_LIDS)
             .filter(|&i| (Lid(1)..=tables.top()).contains(&lid(i)) && ground.subject.lids.owner(lid(i)).is_none())
             .collect();
+        if unowned.is_empty() {
+            continue;
+        }
         for switch in tables.switch_indices() {
             let row = tables.block(switch, block);
             for &i in unowned.iter().filter(|&&i| row[i] != NO_PATH) {

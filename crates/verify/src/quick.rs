@@ -55,13 +55,11 @@ struct Step {
     next: u16,
 }
 
-/// What one lane's channels carry, by cell.
+/// What one lane's channels carry.
 pub struct LaneSum {
     lane: usize,
-    /// Host pairs.
-    loads: Vec<u32>,
-    /// Egress ports at the next switch, as bits, by traffic.
-    bits: [Vec<u64>; 3],
+    /// By cell, side by side in one cache line: host pairs; egress ports at the next switch, as bits, by traffic.
+    records: Vec<u64>,
 }
 
 /// What a worker found.
@@ -78,16 +76,8 @@ pub struct Found {
 impl<'g> Ways<'g> {
     /// Reads the ground; `None` if the quick pass is of no use on it.
     pub fn new(ground: &'g Ground<'g>, lanes: &LaneMap, senders: Senders) -> Option<Self> {
-        let hosts = ground.hosts.len() as u64;
-        let pairs = hosts
-            * ground
-                .subject
-                .lids
-                .iter()
-                .map(|(_, r)| u64::from(r.lmc.lids()))
-                .sum::<u64>();
-        // Parts: every LID has senders that cannot reach it. The rest is what fits the small words used here.
-        if !lanes.is_uniform() || ground.parts != 1 || ground.switches >= usize::from(OPEN) || pairs > u32::MAX.into() {
+        // Parts: every LID has senders that cannot reach it. Switches: they are counted in small words here.
+        if !lanes.is_uniform() || ground.parts != 1 || ground.switches >= usize::from(OPEN) {
             return None;
         }
         let (cells, words) = (ground.stride + 1, ground.stride.div_ceil(64));
@@ -159,16 +149,23 @@ impl<'g> Ways<'g> {
     }
 
     fn empty(&self, lane: usize) -> LaneSum {
-        let cells = self.ground.switches * self.cells;
-        let bits = |traffic| match (self.senders, traffic) {
-            (Senders::Hosts, Traffic::Agents | Traffic::Switches) => Vec::new(),
-            _ => vec![0; cells * self.words],
-        };
         LaneSum {
             lane,
-            loads: vec![0; cells],
-            bits: [bits(Traffic::Hosts), bits(Traffic::Agents), bits(Traffic::Switches)],
+            records: vec![0; self.ground.switches * self.cells * self.record()],
         }
+    }
+
+    /// Traffic that is told apart.
+    const fn traffic(&self) -> &'static [Traffic] {
+        match self.senders {
+            Senders::Hosts => &[Traffic::Hosts],
+            Senders::All => &[Traffic::Hosts, Traffic::Agents, Traffic::Switches],
+        }
+    }
+
+    /// Words of a record of [`LaneSum`].
+    const fn record(&self) -> usize {
+        1 + self.traffic().len() * self.words
     }
 
     /// Adds what was found to a tally.
@@ -178,15 +175,11 @@ impl<'g> Ways<'g> {
             let loads = &mut tally.loads[sum.lane * channels..(sum.lane + 1) * channels];
             for ((load, channel), index) in loads.iter_mut().zip(&self.ground.channels).zip(0..) {
                 let cell = channel.src as usize * self.cells + usize::from(channel.out);
-                *load += u64::from(sum.loads[cell]);
+                let record = &sum.records[cell * self.record()..(cell + 1) * self.record()];
+                *load += record[0];
                 let onward = &self.onward[channel.dst as usize * self.words..][..self.words];
-                for (traffic, bits) in [Traffic::Hosts, Traffic::Agents, Traffic::Switches]
-                    .into_iter()
-                    .zip(&sum.bits)
-                {
-                    if let Some(bits) = bits.get(cell * self.words..(cell + 1) * self.words) {
-                        tally.dependencies.add_ports(traffic, (sum.lane, index), bits, onward);
-                    }
+                for (&traffic, bits) in self.traffic().iter().zip(record[1..].chunks(self.words)) {
+                    tally.dependencies.add_ports(traffic, (sum.lane, index), bits, onward);
                 }
             }
         }
@@ -310,29 +303,27 @@ impl<'w> Worker<'w> {
             found.host_pairs += hosts;
             self.count_hops(&mut found.hops, to);
         }
-        let loads_of = if is_counted { u32::MAX } else { 0 };
-        let [by_hosts, by_agents, by_switches] = &mut sum.bits;
+        let loads_of = if is_counted { u64::MAX } else { 0 };
+        let (words, record) = (self.ways.words, self.ways.record());
+        // Where bits of those who are no hosts go; hosts' again if nobody else sends.
         let more = match (self.ways.senders, to.owner) {
-            (Senders::Hosts, _) => None,
-            (Senders::All, Owner::Switch(_)) => Some(by_switches),
-            (Senders::All, Owner::Host(_) | Owner::Dead) => Some(by_agents),
+            (Senders::Hosts, _) => 1,
+            (Senders::All, Owner::Host(_) | Owner::Dead) => 1 + words,
+            (Senders::All, Owner::Switch(_)) => 1 + 2 * words,
         };
-        found.delivered += hosts + if more.is_some() { switches } else { 0 };
-        let words = self.ways.words;
-        let more = more.map_or(&mut [][..], |more| more);
-        let (sums, egress) = (&mut self.sums[..], &self.egress[..]);
-        let (loads, by_hosts) = (&mut sum.loads[..], &mut by_hosts[..]);
+        let by_others = u64::from(self.ways.senders == Senders::All);
+        found.delivered += hosts + by_others * switches;
+        let (sums, egress, records) = (&mut self.sums[..], &self.egress[..], &mut sum.records[..]);
         for &Step { cell, at, next } in self.order.iter().rev() {
-            let (cell, next) = (cell as usize, usize::from(next));
+            let next = usize::from(next);
             let pairs = sums[usize::from(at)];
             sums[next] += pairs;
-            loads[cell] += pairs & loads_of;
             let out = usize::from(egress[next]);
-            let (word, bit) = (cell * words + out / 64, 1_u64 << (out % 64));
-            by_hosts[word] |= if pairs > 0 { bit } else { 0 };
-            if let Some(more) = more.get_mut(word) {
-                *more |= bit;
-            }
+            let (word, bit) = (out / 64, out % 64);
+            let record = &mut records[cell as usize * record..][..record];
+            record[0] += u64::from(pairs) & loads_of;
+            record[1 + word] |= u64::from(pairs > 0) << bit;
+            record[more + word] |= by_others << bit;
         }
     }
 
@@ -365,7 +356,10 @@ mod tests {
     fn check(case: u64, senders: Senders) -> usize {
         let mut rng = Seed(3).child("quick").nth(case).rng();
         let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
-        let fabric = support::random(2 + below(9), below(9), 2 + below(9), below(2), &mut below);
+        let fabric = match case % 10 {
+            0 => support::wide(66 + below(60), 3 + below(20)),
+            _ => support::random(2 + below(9), below(9), 2 + below(9), below(2), &mut below),
+        };
         let lids = support::lids(&fabric, u8::from(below(4) == 0));
         let mut tables = support::updown(&fabric, &lids, SwitchIdx(0));
         for _ in 0..below(4) {

@@ -6,14 +6,16 @@
 mod brute;
 mod support;
 
+use std::collections::{BTreeMap, VecDeque};
+
 use brute::Brute;
-use selvedge_fabric::{Fabric, Node, SwitchIdx};
-use selvedge_plan::{Plan, ServiceLevels, SlToVl};
+use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
+use selvedge_plan::{Lids, Plan, ServiceLevels, SlToVl, Tables};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Guid, NodeKind, PortState, Sl};
+use selvedge_types::{Guid, NodeKind, PortNum, PortState, Sl};
 use selvedge_verify::disjoint::Ways;
 use selvedge_verify::phases::{Links, PhaseFault, PhaseOptions, Proposal, StandingTurns, prove};
-use selvedge_verify::{Fault, JudgeOptions, Severity, Subject, Traffic, Verdict, verify};
+use selvedge_verify::{Fault, JudgeOptions, Kind, Severity, Subject, Traffic, Verdict, verify};
 
 /// The traffic of the cycle that the judge reports, if any.
 fn cyclic(verdict: &Verdict) -> Option<Traffic> {
@@ -156,6 +158,94 @@ fn routers() {
     }
     let figures = check(&net.finish(PortState::Active), &[]).figures;
     assert_eq!((figures.host_ports, figures.host_pairs), (5, 20));
+}
+
+/// Up and down as OpenSM's updn does it: the ways out of each switch are searched breadth first, up before down, but a
+/// switch that gets a hop count by a further port is searched from again in that port's direction, and of ports with
+/// equal hop counts any is taken, whichever direction led there. On graphs with links inside a rank that is not safe.
+fn updn_with_its_faults(fabric: &Fabric, lids: &Lids, root: SwitchIdx) -> Tables {
+    let switches = fabric.switches().len();
+    let ways: Vec<Vec<(PortNum, SwitchIdx)>> = fabric
+        .switches()
+        .indices()
+        .map(|switch| support::neighbours(fabric, switch))
+        .collect();
+    let at = |switch: SwitchIdx| switch.0 as usize;
+    let mut rank = vec![usize::MAX; switches];
+    rank[at(root)] = 0;
+    let mut open = VecDeque::from([root]);
+    while let Some(switch) = open.pop_front() {
+        for &(_, next) in &ways[at(switch)] {
+            if rank[at(next)] == usize::MAX {
+                rank[at(next)] = rank[at(switch)] + 1;
+                open.push_back(next);
+            }
+        }
+    }
+    let mut tables = Tables::new(switches, lids.top());
+    for (lid, owner) in lids.by_lid() {
+        let peer = fabric.peer(owner);
+        let (target, out) = match fabric.switch_index(owner.node) {
+            Some(switch) => (switch, PortNum::MANAGEMENT),
+            None => (fabric.switch_index(peer.unwrap().node).unwrap(), peer.unwrap().port),
+        };
+        let mut hops: Vec<BTreeMap<PortNum, usize>> = vec![BTreeMap::new(); switches];
+        let mut is_open = vec![false; switches];
+        let mut open = VecDeque::from([(target, true, 0)]);
+        while let Some((switch, came_up, so_far)) = open.pop_front() {
+            is_open[at(switch)] = false;
+            for &(port, next) in &ways[at(switch)] {
+                let goes_up = (rank[at(next)], next) < (rank[at(switch)], switch);
+                let back = fabric
+                    .peer(PortRef {
+                        node: fabric.switches()[switch],
+                        port,
+                    })
+                    .unwrap()
+                    .port;
+                let is_known = hops[at(next)].get(&back).is_some_and(|known| *known <= so_far + 1);
+                if next == target || (!came_up && goes_up) || is_known {
+                    continue;
+                }
+                hops[at(next)].insert(back, so_far + 1);
+                if !is_open[at(next)] {
+                    is_open[at(next)] = true;
+                    open.push_back((next, goes_up, so_far + 1));
+                }
+            }
+        }
+        tables.set(target, lid, out.get());
+        for (switch, hops) in fabric.switches().indices().zip(&hops) {
+            let least = hops.values().min();
+            let best: Vec<_> = hops.iter().filter(|(_, hops)| Some(*hops) == least).collect();
+            if !best.is_empty() {
+                tables.set(switch, lid, best[lid.index() % best.len()].0.get());
+            }
+        }
+    }
+    tables
+}
+
+#[test]
+fn updn_with_its_faults_is_found_out() {
+    let (mut cyclic_graphs, mut trees) = (0, 0);
+    for case in 0..8 {
+        let mut rng = Seed(51).nth(case).rng();
+        let below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
+        let random = support::random(64, 65, 128, 0, below);
+        for (fabric, is_tree) in [(random, false), (support::tree(8, 4, 4), true)] {
+            let lids = support::lids(&fabric, 0);
+            let root = SwitchIdx(fabric.switches().len() as u32 - 1);
+            let plan = support::plan(&fabric, lids.clone(), updn_with_its_faults(&fabric, &lids, root));
+            let (verdict, _) = judged(&fabric, &plan);
+            let is_bad = cyclic(&verdict) == Some(Traffic::Hosts);
+            assert_eq!(is_bad, verdict.count_of(Kind::HostCycle) == 1);
+            assert!(!is_bad || !is_tree, "case {case}");
+            cyclic_graphs += u32::from(is_bad);
+            trees += u32::from(is_tree);
+        }
+    }
+    assert!(cyclic_graphs >= 2 && trees == 8, "{cyclic_graphs}");
 }
 
 /// Random graphs with dead ports, shortest ways and ways up and down, destinations shared out over V lanes.

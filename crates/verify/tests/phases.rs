@@ -434,7 +434,7 @@ fn lose_a_link(fabric: &mut Fabric, which: usize) {
     }
 }
 
-/// What is proved quickly is safe whatever the waits, and most of what is safe without waits is proved quickly.
+/// What is proved quickly is safe without a wait, and what is safe without a wait is proved quickly.
 #[test]
 fn quick_proofs_hold() {
     let (mut quick, mut safe) = (0, 0);
@@ -449,7 +449,9 @@ fn quick_proofs_hold() {
         }
         let is_quick = prove_quickly(case.subject(), &standing, &case.proposal(), &options()).is_some();
         let is_safe = found(&case).is_empty();
+        // What was beyond a lost link is taken to be under way still.
         assert!(is_safe || !is_quick, "case {number}");
+        assert!(is_quick || !is_safe || number % 3 == 0, "case {number}");
         quick += u32::from(is_quick);
         safe += u32::from(is_safe);
     }
@@ -467,26 +469,31 @@ fn pairs_that_lose_packets() {
             continue;
         };
         proved += 1;
-        let mut tables = case.tables.clone();
-        case.steps
-            .iter()
-            .flat_map(|step| &step.1)
-            .for_each(|w| tables.set(w.switch, w.lid, w.egress));
-        let after = tables;
+        let mut after = case.tables.clone();
+        let mut changed = BTreeSet::new();
+        for w in case.steps.iter().flat_map(|step| &step.1) {
+            if after.get(w.switch, w.lid) != w.egress {
+                changed.insert(w.lid);
+            }
+            after.set(w.switch, w.lid, w.egress);
+        }
         let mut tables = case.tables.clone();
         for ((_, writes), figures) in case.steps.iter().zip(&proof.figures.steps) {
-            let mut mixes = Vec::new();
-            for mix in 0..1_u32 << writes.len() {
-                let mut mixed = tables.clone();
-                let chosen = writes.iter().enumerate().filter(|(i, _)| mix >> i & 1 == 1);
-                chosen.for_each(|(_, w)| mixed.set(w.switch, w.lid, w.egress));
-                mixes.push(mixed);
-            }
+            let mut mixes = mixes(&tables, writes);
             tables = mixes.pop().unwrap();
             mixes.push(tables.clone());
             let (mut want_live, mut want_waiting) = ((0, 0), (0, 0));
             for (from, to, lid, is_host) in pairs(&case) {
                 let arrives = |tables: &Tables| arrives(&case.fabric, tables, from, to, lid);
+                // Lanes may drop what is followed here.
+                let is_followed = case.maps[0].exceptions.is_empty() && changed.contains(&lid);
+                for tables in mixes.iter().filter(|_| is_followed) {
+                    let passed = switches_to(&case.fabric, tables, from, to, lid);
+                    assert!(
+                        passed.is_none_or(|n| n <= proof.figures.switches_max),
+                        "case {number} {passed:?}"
+                    );
+                }
                 let is_touched = case.steps.iter().any(|step| step.1.iter().any(|w| w.lid == lid));
                 if is_touched && arrives(&after) && !mixes.iter().all(arrives) {
                     let counted = if arrives(&case.tables) {
@@ -521,6 +528,17 @@ fn pairs_that_lose_packets() {
     );
 }
 
+/// Tables with some of the writes and not the others; with all of them last.
+fn mixes(tables: &Tables, writes: &[Write]) -> Vec<Tables> {
+    let mix = |mix: u32| {
+        let mut mixed = tables.clone();
+        let chosen = writes.iter().enumerate().filter(|(i, _)| mix >> i & 1 == 1);
+        chosen.for_each(|(_, w)| mixed.set(w.switch, w.lid, w.egress));
+        mixed
+    };
+    (0..1_u32 << writes.len()).map(mix).collect()
+}
+
 /// Sources (by switch) and LIDs of others.
 fn pairs(case: &Case) -> Vec<(NodeIdx, PortRef, Lid, bool)> {
     let fabric = &case.fabric;
@@ -539,19 +557,23 @@ fn pairs(case: &Case) -> Vec<(NodeIdx, PortRef, Lid, bool)> {
 }
 
 fn arrives(fabric: &Fabric, tables: &Tables, from: NodeIdx, to: PortRef, lid: Lid) -> bool {
+    switches_to(fabric, tables, from, to, lid).is_some()
+}
+
+/// Switches on the way, if it leads there.
+fn switches_to(fabric: &Fabric, tables: &Tables, from: NodeIdx, to: PortRef, lid: Lid) -> Option<u32> {
     let mut node = from;
-    for _ in 0..=fabric.switches().len() {
-        let entry = tables.get(fabric.switch_index(node).unwrap(), lid);
-        let Some(port) = PortNum::new(entry) else { return false };
+    for passed in 1..=fabric.switches().len() as u32 + 1 {
+        let port = PortNum::new(tables.get(fabric.switch_index(node)?, lid))?;
         let at = PortRef { node, port };
         if port == PortNum::MANAGEMENT || !fabric.link_is_up(at) {
-            return at == to;
+            return (at == to).then_some(passed);
         }
-        let peer = fabric.peer(at).unwrap();
+        let peer = fabric.peer(at)?;
         if fabric.switch_index(peer.node).is_none() {
-            return peer == to;
+            return (peer == to).then_some(passed);
         }
         node = peer.node;
     }
-    false
+    None
 }

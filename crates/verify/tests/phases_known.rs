@@ -167,6 +167,21 @@ fn tables_in_force() {
     }
 }
 
+/// Away from tables that can deadlock: what they did before is said, and whether it ends with the wait.
+#[test]
+fn away_from_a_cycle() {
+    let bench = Bench::new(support::ring(6, 1), support::minhop);
+    let writes = bench.towards(&updown(0)(&bench.fabric, &bench.lids));
+    let steps = vec![at_once(dropped(&writes)), after_wait(writes.clone())];
+    let refusal = bench.prove(steps).unwrap_err();
+    assert!(refusal.is_inherited() && refusal.findings.len() == 1, "{refusal}");
+    // Half of it leaves a cycle after the wait too.
+    let few = writes[..1].to_vec();
+    let refusal = bench.prove(vec![at_once(dropped(&few)), after_wait(few)]).unwrap_err();
+    assert!(!refusal.is_inherited(), "{refusal}");
+    assert_eq!(refusal.findings.iter().map(|f| f.step).collect::<Vec<_>>(), [0, 2]);
+}
+
 /// Another root: at once it is a cycle; entries dropped first, it needs a wait before the new ones, and no other.
 #[test]
 fn another_root_needs_a_wait() {
@@ -222,8 +237,7 @@ fn another_root_needs_a_wait() {
     check("torus", torus(4), 10);
 }
 
-/// With a second lane the new ways need neither drops nor waits, though sources may use either lane meanwhile: the
-/// new lane has its own ways, and until all have moved both lanes of a destination follow either table.
+/// Sources that are told another service level may use either until they ask again: both lanes count.
 #[test]
 fn another_lane() {
     let mut bench = Bench::new(support::ring(6, 1), updown(0));
@@ -280,6 +294,8 @@ fn detours_upward_pass_and_opposing_ones_do_not() {
         .unwrap();
     assert_eq!(upward.figures.steps[0].live_dropped, Sources::default());
     assert_eq!(upward.figures.steps[1].live_dropped, Sources::default());
+    // From leaf 1 over spine 4, leaf 2 and spine 5 to leaf 0.
+    assert_eq!(upward.figures.switches_max, 5);
     // The spine first: its packets come back.
     let both = || before.iter().chain(&turn).copied().collect();
     for steps in [

@@ -47,7 +47,11 @@ fn compare(proof: &Proof, verdict: &Verdict, what: &str) {
 fn start(rng: &mut Rng) -> (Fabric, Plan) {
     let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
     let switches = 2 + below(12);
-    let fabric = support::random(switches, below(2 * switches), 1 + below(12), 0, &mut below);
+    let fabric = match below(10) {
+        0 => support::wide(66 + below(60), 3 + below(9)),
+        _ => support::random(switches, below(2 * switches), 1 + below(12), 0, &mut below),
+    };
+    let switches = fabric.switches().len();
     let lids = support::lids(&fabric, u8::from(below(4) == 0));
     let tables = match below(3) {
         0 => support::minhop(&fabric, &lids),

@@ -1,9 +1,9 @@
 //! Recognises meshes, tori and hypercubes, whole or damaged, from nothing but who is beside whom.
 //!
-//! In a product of rings and lines two links of different dimensions at a switch span exactly one square, whose opposite
-//! sides are parallel; two links that span none lie in one line. From squares come classes of parallel links, from
-//! straight lines dimensions; links of a dimension then give coordinates, and circles that do not close give the length
-//! of a ring. In the end every link is checked against the coordinates, so what is called a torus is one.
+//! In a product of rings and lines two links of different dimensions at a switch span exactly one square, whose
+//! opposite sides are parallel; two links that span none lie in one line. From squares come classes of parallel links,
+//! from straight lines dimensions; links of a dimension then give coordinates, and circles that do not close give the
+//! length of a ring. In the end every link is checked against the coordinates, so what is called a torus is one.
 //!
 //! Work: a few steps per switch and pair of neighbours of each of its pairs of neighbours; none above
 //! [`NEIGHBOURS_MAX`].

@@ -1,7 +1,7 @@
 //! `auto`: looks at the fabric, chooses an engine for it, and says why.
 //!
-//! The choice follows from two questions. Does `fat-tree` accept the fabric, and reach with it all that must be reached?
-//! Then it is taken: its formula is the fastest, and it moves only what it must when a link is lost, so a tree stays
+//! The choice follows from two questions. Does `fat-tree` accept the fabric, and reach all that must be reached? Then
+//! it is taken: its formula is the fastest, and it moves only what it must when a link is lost, so a tree stays
 //! with it as long as it can. Everything else, trees too damaged for it among them, goes to `weave`, which refuses
 //! nothing. What the fabric looks like is said for people; grids do not change the choice.
 
@@ -97,8 +97,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tree => f.write_str(
-                "candidates fat-tree, weave: fat-tree accepts the fabric, and its paths go up, then down, on one lane; \
-                 weave was not tried",
+                "candidates fat-tree, weave: fat-tree accepts the fabric, and its paths go up, then down, so that one \
+                 lane is enough; weave was not tried",
             ),
             Self::NoTree { why } => {
                 write!(

@@ -20,8 +20,9 @@ pub(super) struct Unjoined {
 /// leaf, which knows a way.
 ///
 /// This is no danger: put that leaf and all that is above it, upside down, on top of the tree. All paths then still go
-/// up first and down last, those to and from the leaf too. A switch that does not even reach that leaf on the tree goes
-/// through a neighbour that does, always the same; put that one above it.
+/// up first and down last, those to and from the leaf too, as long as each switch above the leaf leads down to it by one
+/// neighbour only, as in a tree; where not, the tree is not taken. A switch that does not even reach that leaf on the tree goes
+/// through a neighbour that does, always the same; put that one above it. This needs a switch without anything above it.
 ///
 /// Gives the pairs that remain without a path.
 pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
@@ -70,7 +71,19 @@ pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
     missing.iter().for_each(|&(_, to)| stranded[to] = true);
     rule.climb = climbs(rule, &part, &meeting);
     (rule.meeting, rule.stranded) = (meeting, stranded);
+    let climbs_from_top = |s: usize| rule.climb[s] == NONE || !has_upper(rule, s);
+    if !(0..real).all(climbs_from_top) {
+        unjoined.stranded += missing.len();
+        return Ok(unjoined);
+    }
     rule.descent = descents(rule);
+    let mut leaves: Vec<u32> = rule.meeting.iter().copied().filter(|&at| at != NONE).collect();
+    leaves.sort_unstable();
+    leaves.dedup();
+    if !leaves.iter().all(|&at| is_tree_above(rule, at as usize)) {
+        unjoined.stranded += missing.len();
+        return Ok(unjoined);
+    }
     for &(s, to) in &missing {
         let at = rule.meeting[s];
         let joined = |x: usize, reached: bool| reached || rule.climb[x] != NONE;
@@ -83,6 +96,30 @@ pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
         }
     }
     Ok(unjoined)
+}
+
+/// Whether a switch has a live link upwards.
+fn has_upper(rule: &Rule, s: usize) -> bool {
+    let level = &rule.shape.level;
+    let mut links = rule.net.links.get(s).iter();
+    links.any(|k| k.alive && level[k.peer as usize] > level[s])
+}
+
+/// Whether every switch above a leaf leads down to it by one neighbour only.
+fn is_tree_above(rule: &Rule, leaf: usize) -> bool {
+    let ways = |s: usize| {
+        let links = rule.net.links.get(s).iter();
+        let mut down: Vec<u32> = links
+            .filter(|k| k.alive && rule.shape.level[k.peer as usize] < rule.shape.level[s])
+            .filter(|k| rule.below.has(k.peer as usize, leaf))
+            .map(|k| k.peer)
+            .collect();
+        down.sort_unstable();
+        down.dedup();
+        down.len()
+    };
+    let above = (0..rule.net.real).filter(|&s| s != leaf && rule.below.has(s, leaf));
+    above.into_iter().all(|s| ways(s) <= 1)
 }
 
 /// For switches that do not reach their meeting leaf on the tree: the way to one that does, switch by switch.

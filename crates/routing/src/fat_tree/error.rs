@@ -9,7 +9,7 @@ pub enum NotATree {
     /// SLV-ROUTE-0011: too many links join switches of one level.
     #[error(
         "SLV-ROUTE-0011: no fat tree: {level_links} of {links} links join switches that are equally far from the \
-         hosts; name the roots if it is a tree, or use updn"
+         hosts; name the roots if it is a tree, or use weave"
     )]
     LevelLinks {
         /// Links between switches of one level.
@@ -20,7 +20,7 @@ pub enum NotATree {
     /// SLV-ROUTE-0012: two switches with hosts are joined, but not by a path that goes up, then down.
     #[error(
         "SLV-ROUTE-0012: no fat tree (any more): no path from the hosts of switch {from} to those of switch {to} goes \
-         up, then down; use updn"
+         up, then down; use weave"
     )]
     Apart {
         /// GUID of one.
@@ -35,11 +35,20 @@ pub enum NotATree {
         guid: Guid,
     },
     /// SLV-ROUTE-0014: more levels than a tree has.
-    #[error("SLV-ROUTE-0014: no fat tree: {levels} levels of switches, at most {most} are routed; use updn")]
+    #[error("SLV-ROUTE-0014: no fat tree: {levels} levels of switches, at most {most} are routed; use weave")]
     TooDeep {
         /// Levels found.
         levels: usize,
         /// Most there may be.
         most: usize,
+    },
+    /// SLV-ROUTE-0015: some hosts cannot reach the agents of some switches.
+    #[error(
+        "SLV-ROUTE-0015: no fat tree any more: {pairs} pairs of a switch with hosts and an upper switch have no path \
+         that the tree allows, and packets to a switch's agent would be lost; use weave"
+    )]
+    Stranded {
+        /// Ordered pairs of switches.
+        pairs: usize,
     },
 }

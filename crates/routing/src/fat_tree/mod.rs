@@ -3,7 +3,8 @@
 //! [`FatTree::detect`] finds the tree in a fabric: whole or damaged, of uneven leaves, with parallel links, missing
 //! switches, hosts on upper switches, several tops. What is missing is a hole in it, so tables of a damaged tree differ
 //! from those of the whole one only where they must. [`FatTree::fill`] writes the tables, [`FatTree::backup`] says
-//! before a link is lost where its packets will go. The rule itself stands in `rule`.
+//! before a link is lost where its packets will go. The rule itself stands in `rule`. [`FatTree::keep`] puts entries in
+//! force back where they are still right, [`FatTree::spread`] moves entries so that the fullest links are less full.
 //!
 //! Deadlock: all paths go up, then down, so one lane suffices. Work: detection is the cost of two sets of switches per
 //! switch, links × switches / 64 word operations: 5 M for 972 switches, 25 M for 2,880, 300 M for 10,000; filling is

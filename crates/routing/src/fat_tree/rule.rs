@@ -281,7 +281,8 @@ impl Rule {
 
     /// Towards the leaf over which those talk that have no path up, then down.
     pub fn detour(&self, s: usize, to: usize, lost: Lost) -> u8 {
-        if !self.stranded[to] || self.meeting[s] == NONE {
+        // Parts that no link joins have no meeting leaf in common.
+        if !self.stranded[to] || self.meeting[s] == NONE || self.meeting[s] != self.meeting[to] {
             return NO_PATH;
         }
         let key = (s as u32, to as u32);

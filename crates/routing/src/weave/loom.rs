@@ -138,6 +138,7 @@ impl<'a> Loom<'a> {
             // The ways that matter are taken now.
             order.open();
         }
+        self.search.others.clear();
         let mut changed = 0;
         let mut peak = 0;
         for e in errands {
@@ -248,23 +249,26 @@ impl<'a> Loom<'a> {
         ((8.0 + 2_048.0 * raised(x, steepness)) as u32).min(WEIGHT_MAX)
     }
 
-    /// Channels that earlier LIDs of the same port use weigh three hops more, so that its LIDs take different ways
-    /// even where that costs two hops: around a square instead of along its side.
+    /// Hands the ways of earlier LIDs of the same port to the search, to stay off them: the first, then the latest.
     fn shun_earlier(&mut self, e: usize) {
-        /// Further back the ways of a fabric are used up anyway.
-        const EARLIER_MAX: usize = 8;
+        /// So many of the latest; those before have used up the links of a switch anyway.
+        const LATEST_MAX: usize = 6;
+        let mut earlier = Vec::new();
         let mut before = self.work.errands[e].before;
-        for _ in 0..EARLIER_MAX {
-            if before == NONE {
-                return;
-            }
-            for s in 0..self.work.net.switches {
-                if let Some(c) = self.next(before as usize, s) {
-                    let more = self.variant.hop * ONE * 3;
-                    self.weight[c] = (self.weight[c] + more).min(WEIGHT_MAX);
-                }
-            }
+        while before != NONE {
+            earlier.push(before as usize);
             before = self.work.errands[before as usize].before;
+        }
+        let first = earlier.pop();
+        let shunned = first.into_iter().chain(earlier.into_iter().take(LATEST_MAX));
+        let tree = |e: usize| -> Vec<u32> {
+            let next = (0..self.work.net.switches).map(|s| self.next(e, s));
+            next.map(|c| c.map_or(NONE, |c| c as u32)).collect()
+        };
+        let others = shunned.map(tree).collect();
+        self.search.others = others;
+        if first.is_some() {
+            self.search.others_changed(self.work.net);
         }
     }
 

@@ -188,6 +188,7 @@ fn repaired(
     notes.push(mended.as_ref().map_or(Note::NotRepaired, |mended| Note::Repaired {
         extended: mended.extended,
         rerouted: mended.rerouted,
+        rewoven: mended.rewoven,
         entries: mended.entries,
     }));
     let mended = mended?;

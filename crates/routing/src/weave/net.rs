@@ -92,7 +92,7 @@ impl Net {
             }
         }
         let fastest = rates.iter().copied().max().unwrap_or(1);
-        self.price = rates.iter().map(|&rate| (fastest / rate).clamp(1, 64) * UNIT).collect();
+        self.price = rates.iter().map(|&rate| price(rate, fastest)).collect();
     }
 
     /// Number of channels.
@@ -135,6 +135,12 @@ impl Net {
         }
         hops
     }
+}
+
+/// What a host pair weighs on a link of a rate, in Mbit/s, where the fastest has another: in proportion, to 64 times.
+fn price(rate: u32, fastest: u32) -> u32 {
+    let price = u64::from(UNIT) * u64::from(fastest) / u64::from(rate.max(1));
+    u32::try_from(price).unwrap_or(u32::MAX).clamp(UNIT, 64 * UNIT)
 }
 
 /// An end port to be routed to.
@@ -215,4 +221,20 @@ pub(super) fn lanes_of(fabric: &Fabric, lids: &Lids) -> u8 {
     let ends = links.flat_map(|link| [link.a, link.b]);
     let lanes = ends.filter_map(|end| Some(PortCapability::lanes_of_code(fabric.port(end)?.capability.vls)));
     lanes.min().unwrap_or(15).clamp(1, 15)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slower_links_weigh_more_in_proportion() {
+        let check = |rate, fastest, want| assert_eq!(price(rate, fastest), want, "{rate} of {fastest}");
+        check(200_000, 200_000, UNIT);
+        // Between whole multiples as well: FDR beside EDR.
+        check(54_545, 100_000, UNIT * 100_000 / 54_545);
+        check(100_000, 200_000, 2 * UNIT);
+        check(2_500, 400_000, 64 * UNIT);
+        check(0, 0, UNIT);
+    }
 }

@@ -146,25 +146,6 @@ impl Order {
         })
     }
 
-    /// Takes no memory, and is good for nothing.
-    pub const fn nothing() -> Self {
-        Self {
-            base: Base::Tree,
-            window: 0,
-            visits_max: 0,
-            place: Vec::new(),
-            at: Vec::new(),
-            count: Vec::new(),
-            onward: Bits::NOTHING,
-            back: Bits::NOTHING,
-            blocked: Vec::new(),
-            parent: Vec::new(),
-            seen: Vec::new(),
-            stamp: 0,
-            behind: Vec::new(),
-        }
-    }
-
     /// True if the turn goes along the order: it is legal without a search.
     #[inline]
     pub fn agrees(&self, from: u32, to: u32) -> bool {
@@ -306,11 +287,6 @@ struct Bits {
 }
 
 impl Bits {
-    const NOTHING: Self = Self {
-        words: 0,
-        bits: Vec::new(),
-    };
-
     /// Turns that are counted: out of each channel, and into it.
     fn of_turns(net: &Net, count: &[u32]) -> (Self, Self) {
         let (mut onward, mut back) = (Self::new(net), Self::new(net));

@@ -1,21 +1,24 @@
 //! Tables in force, changed no more than a change of the fabric asks for.
 //!
 //! The dependency graph of each lane is read from the tables. A destination that still reaches all switches keeps its
-//! tree. Otherwise the switches that lost their way are settled again against what is kept ([`Search::resume`]); if
-//! that closes a cycle the destination is routed anew, alone; if that fails too, the caller routes everything. Service
-//! levels stay with their LIDs.
+//! tree. Otherwise the switches that lost their way are settled again against what is kept ([`Search::resume`]). If
+//! that closes a cycle, the destination is routed anew, alone; then all destinations of the lane that lost something
+//! are; if that fails too, the lane is woven anew from its base, which never fails. Service levels stay with their LIDs.
 //!
-//! Turns of entries that are replaced stay in the graph while the rest is settled: the graph of old and new entries
-//! together has no cycle, so they may be sent in any order (not so for a destination that had to be routed anew).
+//! In the first case turns of entries that are replaced stay in the graph while the rest is settled: the graph of old
+//! and new entries together has no cycle, so they may be sent in any order.
 //!
 //! Work: LIDs × switches steps of about 10 ns, and a search for each destination that lost a switch.
 
+use std::collections::BTreeSet;
+
 use selvedge_fabric::SwitchIdx;
-use selvedge_plan::{NO_PATH, ServiceLevels, Tables};
+use selvedge_plan::{BLOCK_LIDS, NO_PATH, ServiceLevels, Tables};
 use selvedge_types::{Lid, Sl};
 
+use super::cluster;
 use super::net::{Goal, NONE, Net};
-use super::order::Order;
+use super::order::{Base, Order};
 use super::queue::WEIGHT_MAX;
 use super::search::Search;
 
@@ -24,6 +27,9 @@ const HOP: u32 = 256;
 const MEAN_LOAD: f64 = 64.0;
 /// The entry in force weighs only so much: it stays if the switch it leads to has a way again.
 const OLD: u32 = 32;
+
+/// The load is that of every so many LIDs: it only has to tell channels apart.
+const LOAD_OF: usize = 4;
 
 /// What is in force.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +51,10 @@ pub(super) struct Mended {
     pub levels: ServiceLevels,
     /// LIDs whose lost switches were settled again.
     pub extended: usize,
-    /// LIDs that were routed anew, alone.
+    /// LIDs that were routed anew.
     pub rerouted: usize,
+    /// Lanes that were woven anew.
+    pub rewoven: usize,
     /// Entries that changed.
     pub entries: usize,
 }
@@ -78,44 +86,48 @@ struct Mender<'a> {
     stamp: u32,
     path: Vec<u32>,
     sub: Vec<u64>,
+    /// Columns may have been written before: they are written whole.
+    is_rewritten: bool,
     out: Mended,
 }
 
-/// Repairs tables in force; `None` if that cannot be done without routing everything.
+/// Repairs tables in force; `None` if they have a cycle themselves.
 pub(super) fn mend(net: &Net, goals: &[Goal], top: Lid, in_force: InForce<'_>) -> Option<Mended> {
     let mut mender = Mender::new(net, top, in_force);
     let jobs = mender.jobs(goals);
-    let mut counts = vec![vec![0_u32; net.turn_first[net.channels()] as usize]; usize::from(in_force.lanes)];
-    let mut lost = Vec::new();
-    for &job in &jobs {
-        mender.read(job);
+    let mut counts = mender.counts();
+    let mut lost = vec![Vec::new(); counts.len()];
+    for (number, &job) in jobs.iter().enumerate() {
+        let mut is_whole = mender.read_column(job);
         let count = &mut counts[usize::from(job.lane)];
-        mender.for_turns(|from, to| count[net.turn(from, to)] += 1);
-        if job.goal.egress != 0 {
+        is_whole &= mender.for_turns(|from, to| count[net.turn(from, to)] += 1);
+        if number % LOAD_OF == 0 && job.goal.egress != 0 {
+            mender.settle_column(job);
             mender.put_load();
         }
-        if mender.settled.len() < mender.want(job) || mender.in_force(job.goal.at, job.lid) != job.goal.egress {
-            lost.push(job);
+        if !is_whole {
+            lost[usize::from(job.lane)].push(job);
         }
     }
     for count in counts {
         mender.orders.push(Order::of_turns(net, count)?);
     }
     mender.weigh();
-    for &job in &lost {
-        mender.mend_one(job)?;
+    for (lane, lost) in lost.iter().enumerate() {
+        let alone = mender.out.rerouted;
+        mender.is_rewritten = false;
+        if lost.iter().all(|&job| mender.extend(job) || mender.move_alone(job)) {
+            mender.out.extended += lost.len() - (mender.out.rerouted - alone);
+        } else if mender.reroute(lane, lost, &jobs) {
+            mender.out.rerouted = alone + lost.len();
+        } else {
+            mender.out.rerouted = alone;
+            mender.reweave(lane, &jobs);
+            mender.out.rewoven += 1;
+        }
     }
     mender.clear_unowned(&jobs);
-    let mut sls = vec![Sl::default(); top.index() + 1];
-    for job in &jobs {
-        sls[job.lid.index()] = Sl::new(job.lane).unwrap_or_default();
-    }
-    mender.out.levels = if in_force.lanes > 1 {
-        ServiceLevels::PerDestination(sls)
-    } else {
-        ServiceLevels::default()
-    };
-    Some(mender.out)
+    Some(mender.finish(&jobs, top))
 }
 
 impl<'a> Mender<'a> {
@@ -139,6 +151,7 @@ impl<'a> Mender<'a> {
             levels: ServiceLevels::default(),
             extended: 0,
             rerouted: 0,
+            rewoven: 0,
             entries: 0,
         };
         Self {
@@ -158,6 +171,7 @@ impl<'a> Mender<'a> {
             stamp: 0,
             path: Vec::new(),
             sub: vec![0; net.switches],
+            is_rewritten: false,
             out,
         }
     }
@@ -204,15 +218,34 @@ impl<'a> Mender<'a> {
 
     /// Reads the column of a LID in force, and finds the switches that reach its goal.
     fn read(&mut self, job: Job) {
-        let goal = job.goal.at;
-        for (s, next) in (0_u32..).zip(&mut self.next) {
-            let port = usize::from(self.in_force.tables.get(SwitchIdx(s), job.lid));
-            *next = if port < self.width && s != goal {
-                self.channel[s as usize * self.width + port]
-            } else {
-                NONE
-            };
+        self.read_column(job);
+        self.settle_column(job);
+    }
+
+    /// Reads the column of a LID in force; true if no switch has to find another way. That it leads to the goal then
+    /// follows if the graph has no cycle.
+    fn read_column(&mut self, job: Job) -> bool {
+        let (goal, net) = (job.goal.at, self.net);
+        let (block, i) = (job.lid.index() / BLOCK_LIDS, job.lid.index() % BLOCK_LIDS);
+        if block >= self.in_force.tables.blocks() {
+            self.next.fill(NONE);
+            return false;
         }
+        let home = net.part[goal as usize];
+        let mut is_whole = true;
+        let channels = self.channel.chunks_exact(self.width);
+        for (((s, next), channels), &part) in (0_u32..).zip(&mut self.next).zip(channels).zip(&net.part) {
+            let port = self.in_force.tables.block(SwitchIdx(s), block)[i];
+            *next = channels.get(usize::from(port)).copied().unwrap_or(NONE);
+            is_whole &= if part == home { *next != NONE } else { port == NO_PATH } || s == goal;
+        }
+        self.next[goal as usize] = NONE;
+        is_whole && self.in_force(goal, job.lid) == job.goal.egress
+    }
+
+    /// Finds the switches that reach the goal by the column at hand.
+    fn settle_column(&mut self, job: Job) {
+        let goal = job.goal.at;
         // The stamp: reaches the goal. One more: was seen, and does not unless it is found to.
         self.stamp += 2;
         self.settled.clear();
@@ -238,14 +271,21 @@ impl<'a> Mender<'a> {
         }
     }
 
-    /// The turns of the column at hand, whether they reach the goal or not: packets may still be on them.
-    fn for_turns(&self, mut f: impl FnMut(u32, u32)) {
+    /// The turns of the column at hand, whether they reach the goal or not: packets may still be on them. False if it
+    /// sends some back to where they came from, which is no turn.
+    fn for_turns(&self, mut f: impl FnMut(u32, u32)) -> bool {
+        let mut is_straight = true;
         for &from in self.next.iter().filter(|&&c| c != NONE) {
             let to = self.next[self.net.dst[from as usize] as usize];
-            if to != NONE && to != self.net.rev[from as usize] {
-                f(from, to);
+            if to != NONE {
+                if to == self.net.rev[from as usize] {
+                    is_straight = false;
+                } else {
+                    f(from, to);
+                }
             }
         }
+        is_straight
     }
 
     fn put_load(&mut self) {
@@ -273,66 +313,148 @@ impl<'a> Mender<'a> {
             .min(WEIGHT_MAX)
     }
 
-    /// Gives all switches a way to one LID again.
-    fn mend_one(&mut self, job: Job) -> Option<()> {
+    fn counts(&self) -> Vec<Vec<u32>> {
+        let turns = self.net.turn_first[self.net.channels()] as usize;
+        vec![vec![0; turns]; usize::from(self.in_force.lanes)]
+    }
+
+    /// Gives the switches that lost their way to one LID another one; nothing else changes.
+    fn extend(&mut self, job: Job) -> bool {
         self.read(job);
         let (net, want) = (self.net, self.want(job));
-        let old: Vec<u32> = self.next.iter().copied().filter(|&c| c != NONE).collect();
-        for &c in &old {
-            self.weight[c as usize] = OLD;
-        }
+        let state = &self.state;
+        let is_lost =
+            |s: &u32| state[*s as usize] != self.stamp && net.part[*s as usize] == net.part[job.goal.at as usize];
+        let lost: Vec<u32> = (0..net.switches as u32).filter(is_lost).collect();
+        let old = || lost.iter().map(|&s| self.next[s as usize]).filter(|&c| c != NONE);
+        let heavy: Vec<(u32, u32)> = old().map(|c| (c, self.weight[c as usize])).collect();
+        heavy.iter().for_each(|&(c, _)| self.weight[c as usize] = OLD);
         let order = &mut self.orders[usize::from(job.lane)];
-        let is_mended = self
-            .search
-            .resume(net, order, &self.weight, (&self.settled, &self.next), want);
-        for &c in &old {
-            self.weight[c as usize] = self.weight_of(c as usize);
-        }
+        let kept = (&self.settled[..], &self.next[..], &lost[..]);
+        let is_mended = self.search.resume(net, order, &self.weight, kept, want);
+        heavy.iter().for_each(|&(c, weight)| self.weight[c as usize] = weight);
         if is_mended {
-            self.out.extended += 1;
-        } else {
-            self.reroute(job, want)?;
-            self.out.rerouted += 1;
+            self.write(job);
         }
-        self.write(job);
-        Some(())
+        is_mended
     }
 
-    /// Routes one LID as if it had not been there.
-    fn reroute(&mut self, job: Job, want: usize) -> Option<()> {
-        let mut order = core::mem::replace(&mut self.orders[usize::from(job.lane)], Order::nothing());
-        self.for_turns(|from, to| order.remove(self.net, from, to));
+    /// Routes one LID as if it had not been there, first near its old ways, then as it likes. If it fails its turns are
+    /// out of the graph.
+    fn move_alone(&mut self, job: Job) -> bool {
+        self.read_column(job);
+        let (net, want) = (self.net, self.want(job));
+        let old = || self.next.iter().copied().filter(|&c| c != NONE);
+        let heavy: Vec<(u32, u32)> = old().map(|c| (c, self.weight[c as usize])).collect();
+        let mut turns = Vec::new();
+        self.for_turns(|from, to| turns.push((from, to)));
+        let order = &mut self.orders[usize::from(job.lane)];
+        turns.iter().for_each(|&(from, to)| order.remove(net, from, to));
         order.unblock();
-        let is_found = self
-            .search
-            .attempt(self.net, &mut order, &self.weight, job.goal.at, want);
-        self.orders[usize::from(job.lane)] = order;
-        is_found.then_some(())
+        heavy.iter().for_each(|&(c, _)| self.weight[c as usize] = OLD);
+        let mut is_found = self.search.attempt(net, order, &self.weight, job.goal.at, want);
+        heavy.iter().for_each(|&(c, weight)| self.weight[c as usize] = weight);
+        if !is_found {
+            order.unblock();
+            is_found = self.search.attempt(net, order, &self.weight, job.goal.at, want);
+        }
+        if is_found {
+            self.out.rerouted += 1;
+            self.write(job);
+        }
+        is_found
     }
 
+    /// Takes out all LIDs of a lane that lost something, and routes each anew.
+    fn reroute(&mut self, lane: usize, lost: &[Job], jobs: &[Job]) -> bool {
+        self.is_rewritten = true;
+        let is_lost: BTreeSet<Lid> = lost.iter().map(|job| job.lid).collect();
+        let mut count = vec![0; self.net.turn_first[self.net.channels()] as usize];
+        for &job in jobs
+            .iter()
+            .filter(|job| usize::from(job.lane) == lane && !is_lost.contains(&job.lid))
+        {
+            self.read_column(job);
+            self.for_turns(|from, to| count[self.net.turn(from, to)] += 1);
+        }
+        // A part of a graph without a cycle has none.
+        let Some(order) = Order::of_turns(self.net, count) else {
+            return false;
+        };
+        self.orders[lane] = order;
+        lost.iter().all(|&job| {
+            let (want, order) = (self.want(job), &mut self.orders[lane]);
+            let is_found = self.search.attempt(self.net, order, &self.weight, job.goal.at, want);
+            if is_found {
+                self.write(job);
+            }
+            is_found
+        })
+    }
+
+    /// Routes all LIDs of a lane anew, from a base.
+    fn reweave(&mut self, lane: usize, jobs: &[Job]) {
+        let lanes = self.in_force.lanes;
+        let mut of_switch = vec![lanes; self.net.switches];
+        for job in jobs.iter().filter(|job| usize::from(job.lane) == lane) {
+            of_switch[job.goal.at as usize] = job.lane;
+        }
+        let tops = cluster::tops(self.net, &of_switch, lanes, [1, 0]);
+        self.orders[lane] = Order::new(self.net, Base::Tree, 0, &tops[0][lane]);
+        for &job in jobs.iter().filter(|job| usize::from(job.lane) == lane) {
+            let (want, order) = (self.want(job), &mut self.orders[lane]);
+            self.search.route(self.net, order, &self.weight, job.goal.at, want);
+            self.write(job);
+        }
+    }
+
+    fn finish(mut self, jobs: &[Job], top: Lid) -> Mended {
+        let mut sls = vec![Sl::default(); top.index() + 1];
+        for job in jobs {
+            sls[job.lid.index()] = Sl::new(job.lane).unwrap_or_default();
+        }
+        if self.in_force.lanes > 1 {
+            self.out.levels = ServiceLevels::PerDestination(sls);
+        }
+        let (old, new) = (self.in_force.tables, &self.out.tables);
+        for s in new.switch_indices() {
+            for block in 0..new.blocks() {
+                let was = if block < old.blocks() {
+                    old.block(s, block)
+                } else {
+                    &[NO_PATH; BLOCK_LIDS]
+                };
+                let pairs = was.iter().zip(new.block(s, block));
+                self.out.entries += pairs.filter(|(was, is)| was != is).count();
+            }
+        }
+        self.out
+    }
+
+    /// Writes what is new in the tree at hand. The column in force must have been read.
     fn write(&mut self, job: Job) {
         self.set(job.goal.at, job.lid, job.goal.egress);
         for i in 1..self.search.settled.len() {
             let u = self.search.settled[i];
             let channel = self.search.next[u as usize] as usize;
-            self.set(u, job.lid, self.net.egress[channel]);
-            if self.next[u as usize] != channel as u32 {
-                // How many come that way is not counted again: this is near enough until everything is routed anew.
-                self.load[channel] += u64::from(self.net.hosts[u as usize]);
-                self.weight[channel] = self.weight_of(channel);
+            if self.next[u as usize] == channel as u32 && !self.is_rewritten {
+                continue;
             }
+            self.set(u, job.lid, self.net.egress[channel]);
+            // How many come that way is not counted again: this is near enough until everything is routed anew.
+            self.load[channel] += u64::from(self.net.hosts[u as usize]);
+            self.weight[channel] = self.weight_of(channel);
         }
-        let part = |s: u32| self.net.part[s as usize];
-        for s in (0..self.net.switches as u32).filter(|&s| part(s) != part(job.goal.at)) {
-            self.set(s, job.lid, NO_PATH);
+        if self.net.parts > 1 {
+            let part = |s: u32| self.net.part[s as usize];
+            for s in (0..self.net.switches as u32).filter(|&s| part(s) != part(job.goal.at)) {
+                self.set(s, job.lid, NO_PATH);
+            }
         }
     }
 
     fn set(&mut self, switch: u32, lid: Lid, egress: u8) {
-        if self.out.tables.get(SwitchIdx(switch), lid) != egress {
-            self.out.tables.set(SwitchIdx(switch), lid, egress);
-            self.out.entries += 1;
-        }
+        self.out.tables.set(SwitchIdx(switch), lid, egress);
     }
 
     /// LIDs that nobody has any more lead nowhere.

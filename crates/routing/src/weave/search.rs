@@ -2,7 +2,7 @@
 
 use super::net::{NONE, Net};
 use super::order::{Base, Order};
-use super::queue::Queue;
+use super::queue::{Queue, WEIGHT_MAX};
 
 /// Scratch memory of searches, and the tree that the last one found.
 #[derive(Clone, Debug, Default)]
@@ -15,7 +15,20 @@ pub(super) struct Search {
     stamp: u32,
     cost: Vec<u32>,
     queue: Queue,
+    /// Ways that the next tree stays off: other trees to the same goal, by the channel each switch sends by. The first
+    /// of them counts most.
+    pub others: Vec<Vec<u32>>,
+    /// Switches of which one of the others shares no link with the first.
+    parted: Vec<bool>,
+    /// Channels of the way at hand, and their reverses.
+    on_way: Vec<u32>,
+    way: u32,
 }
+
+/// What sharing links with the first way of the same switch weighs: more than any detour.
+const SHARED_FIRST: u32 = 3_000;
+/// What each link shared with another way weighs, or with the first if a third shares none: little more than a hop.
+const SHARED: u32 = 300;
 
 /// How a tree was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +47,7 @@ impl Search {
             mark: vec![0; net.switches],
             cost: vec![u32::MAX; net.switches],
             queue: Queue::new(net.channels()),
+            on_way: vec![0; net.channels()],
             ..Self::default()
         }
     }
@@ -68,13 +82,13 @@ impl Search {
     }
 
     /// Keeps what a tree has of settled switches (each after the one it sends to, with their next hops) and finds a way
-    /// for the others; if it fails nothing has changed.
+    /// for those that are lost; if it fails nothing has changed.
     pub fn resume(
         &mut self,
         net: &Net,
         order: &mut Order,
         weight: &[u32],
-        (settled, next): (&[u32], &[u32]),
+        (settled, next, lost): (&[u32], &[u32], &[u32]),
         want: usize,
     ) -> bool {
         self.start(settled[0]);
@@ -84,8 +98,11 @@ impl Search {
             let cost = self.cost[net.dst[channel as usize] as usize] + weight[channel as usize];
             self.settle(u, channel, cost);
         }
-        for &u in settled {
-            self.offer_all(net, order, weight, u, self.cost[u as usize], false);
+        for out in lost.iter().flat_map(|&u| net.out(u as usize)) {
+            let to = net.dst[out];
+            if self.is_settled(to) {
+                self.queue.push(out as u32, self.cost[to as usize] + weight[out]);
+            }
         }
         self.grow(net, order, weight, want, false);
         if self.settled.len() == want {
@@ -134,13 +151,19 @@ impl Search {
     /// Offers the channels that lead to a settled switch.
     fn offer_all(&mut self, net: &Net, order: &Order, weight: &[u32], to: u32, cost: u32, prune: bool) {
         let onward = self.next[to as usize];
+        if !self.others.is_empty() {
+            self.mark_way(net, to);
+        }
         for out in net.out(to as usize) {
             let u = net.dst[out];
             if self.is_settled(u) {
                 continue;
             }
             let channel = net.rev[out];
-            let total = cost + weight[channel as usize];
+            let mut total = cost + weight[channel as usize];
+            if !self.others.is_empty() {
+                total += self.price_of_sharing(net, u, channel);
+            }
             // A channel that needs no search keeps worse ones off the heap. `mark` one below the stamp says that
             // `cost` holds the best of those.
             if prune && (onward == NONE || order.agrees(channel, onward)) {
@@ -157,16 +180,76 @@ impl Search {
         }
     }
 
+    /// Marks the way of a settled switch.
+    fn mark_way(&mut self, net: &Net, from: u32) {
+        self.way += 1;
+        let mut channel = self.next[from as usize];
+        while channel != NONE {
+            self.on_way[channel as usize] = self.way;
+            self.on_way[net.rev[channel as usize] as usize] = self.way;
+            channel = self.next[net.dst[channel as usize] as usize];
+        }
+    }
+
+    /// What it costs that other ways of a switch share links with a channel and the way that was marked.
+    fn price_of_sharing(&self, net: &Net, switch: u32, first: u32) -> u32 {
+        let mut price = 0;
+        for (i, next) in self.others.iter().enumerate() {
+            let mut shared = 0;
+            let mut channel = next[switch as usize];
+            // A whole tree: it ends at the goal.
+            while channel != NONE {
+                let is_first = channel == first || net.rev[channel as usize] == first;
+                shared += u32::from(is_first || self.on_way[channel as usize] == self.way);
+                channel = next[net.dst[channel as usize] as usize];
+            }
+            price += if i == 0 && shared > 0 && !self.parted[switch as usize] {
+                SHARED_FIRST
+            } else {
+                SHARED * shared
+            };
+        }
+        price.min(WEIGHT_MAX)
+    }
+
+    /// Must be called when [`Self::others`] has changed.
+    pub fn others_changed(&mut self, net: &Net) {
+        self.parted.clear();
+        self.parted.resize(net.switches, false);
+        let Some((first, others)) = self.others.split_first() else {
+            return;
+        };
+        for s in 0..net.switches {
+            self.way += 1;
+            let mut channel = first[s];
+            while channel != NONE {
+                self.on_way[channel as usize] = self.way;
+                self.on_way[net.rev[channel as usize] as usize] = self.way;
+                channel = first[net.dst[channel as usize] as usize];
+            }
+            self.parted[s] = others.iter().any(|next| {
+                let mut channel = next[s];
+                while channel != NONE && self.on_way[channel as usize] != self.way {
+                    channel = next[net.dst[channel as usize] as usize];
+                }
+                channel == NONE
+            });
+        }
+    }
+
     fn grow(&mut self, net: &Net, order: &mut Order, weight: &[u32], want: usize, prune: bool) {
-        while let Some((channel, cost)) = self.queue.pop() {
+        while let Some((channel, _)) = self.queue.pop() {
             let u = net.src[channel as usize];
             if self.is_settled(u) {
                 continue;
             }
-            let onward = self.next[net.dst[channel as usize] as usize];
+            let to = net.dst[channel as usize];
+            let onward = self.next[to as usize];
             if onward != NONE && !order.add(net, channel, onward) {
                 continue;
             }
+            // Without what it shares with others: that is its own affair.
+            let cost = self.cost[to as usize] + weight[channel as usize];
             self.settle(u, channel, cost);
             if self.settled.len() == want {
                 return;

@@ -39,6 +39,21 @@ impl Net {
         host
     }
 
+    /// A host with a port on each of some switches.
+    pub fn host_on(&mut self, switches: &[NodeKey]) {
+        self.hosts += 1;
+        let guid = 0x20_0000_0000 + 16 * self.hosts;
+        let ports = u8::try_from(switches.len()).unwrap();
+        let host = self
+            .builder
+            .add(Node::new(NodeKind::Ca, Guid(guid), ports, format!("H{}", self.hosts)));
+        for (number, &switch) in (1..).zip(switches) {
+            let end = self.builder.node_mut(host).port_mut(port(number)).unwrap();
+            end.guid = Guid(guid + u64::from(number));
+            self.link_at(host, number, switch, None);
+        }
+    }
+
     pub fn describe(&mut self, node: NodeKey, description: &str) {
         self.builder.node_mut(node).description = description.to_owned();
     }

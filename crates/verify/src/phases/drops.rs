@@ -18,8 +18,17 @@ pub struct Drops {
     pub examples: Vec<(Lid, u32)>,
 }
 
-/// What all steps cost, the start first, and the pairs that have a way before and none after.
-pub fn drops(trial: &Trial<'_>, examples_max: usize) -> (Vec<Drops>, Sources) {
+/// What a whole transition costs.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    /// Each step, the start first.
+    pub steps: Vec<Drops>,
+    /// Pairs that have a way before and none after.
+    pub lost: Sources,
+}
+
+/// What all steps cost.
+pub fn drops(trial: &Trial<'_>, examples_max: usize) -> Costs {
     let mut all = vec![Drops::default(); trial.steps as usize];
     let mut lost = Sources::default();
     let mut column = Column::new(&trial.net);
@@ -56,7 +65,7 @@ pub fn drops(trial: &Trial<'_>, examples_max: usize) -> (Vec<Drops>, Sources) {
             step = next;
         }
     }
-    (all, lost)
+    Costs { steps: all, lost }
 }
 
 /// What it costs that packets of some switches are dropped.

@@ -39,6 +39,7 @@ mod report;
 mod standing;
 mod trial;
 mod turns;
+mod way;
 mod witness;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
@@ -204,12 +205,12 @@ pub struct QuickProof {
     pub added: u64,
 }
 
-/// Proves a proposal without waits by what it adds to the standing dependencies, all steps taken as one. Work: per
-/// written entry the links of its switch and the way on from there, and one sorting of the graph.
+/// Proves a proposal, its waits not looked at, by what it adds to the standing dependencies. Work: per written entry
+/// the links of its switch and the way on from there, and one sorting of the graph.
 ///
-/// `None` says nothing: [`prove`] may still prove it, and finds the witness if not. It takes more for possible than can
-/// be: entries of all steps together, and, where links went down, packets that were beyond them. It does not look at
-/// proposals that change lanes or whose lanes change from hop to hop; `standing` must be of the same cabling.
+/// `None` says nothing: [`prove`] may still prove it, by its waits or because it lets what was beyond a lost link drain
+/// before the first step, and finds the witness if not. Proposals that change lanes, and lanes that change from hop to
+/// hop, are not looked at; `standing` must be of the same cabling.
 #[must_use]
 pub fn prove_quickly<'a>(
     in_force: Subject<'a>,
@@ -277,6 +278,7 @@ pub fn needs_wait<'a>(
 /// §18.2.5.4: a packet that has been in a switch for LifeTimeValue is discarded) in each of the `switches` it may pass.
 /// `None` if a switch keeps packets for ever.
 ///
+/// `switches` is what [`TransitionFigures::switches_max`] says of a proposal; any bound on the length of ways will do.
 /// `lifetimes` are the values in force, 4.096 µs × 2^value; 20 and more: infinite. The head-of-queue limit discards
 /// only the packet at the head, and so bounds nothing without knowing how many are queued.
 #[must_use]
@@ -357,7 +359,7 @@ fn figures(
     let place = |switch: u32| Place::node(trial.subject.fabric, trial.subject.fabric.switches()[SwitchIdx(switch)]);
     // With a wait before every step there are no ghosts.
     let fresh = (trial.steps > 2).then(|| trial.segments(&vec![true; trial.steps as usize]));
-    let (drops, lost) = drops::drops(trial, options.listed_max);
+    let costs = drops::drops(trial, options.listed_max);
     let step = |(number, drops): (u32, drops::Drops)| {
         let turns = trial.mixed(segments, number, Traffic::Switches).len();
         let fresh = fresh
@@ -378,7 +380,7 @@ fn figures(
                 .collect(),
         }
     };
-    let steps: Vec<StepFigures> = (0..).zip(drops).skip(1).map(step).collect();
+    let steps: Vec<StepFigures> = (0..).zip(costs.steps).skip(1).map(step).collect();
     TransitionFigures {
         lids: trial.plans.len() as u64,
         entries: steps.iter().map(|step| step.entries).sum(),
@@ -388,7 +390,8 @@ fn figures(
         waits: numbers(waits),
         waits_spare: spare(trial, waits, options),
         waits_short,
-        lost,
+        switches_max: way::longest(trial, waits),
+        lost: costs.lost,
         steps,
     }
 }

@@ -1,4 +1,4 @@
-//! A quick proof, of one side only: it finds the dependencies that written entries add to those that stand, and looks
+//! A quick proof, without waits: it finds the dependencies that written entries add to those that stand, and looks
 //! at no more than what leads to and from them.
 
 use selvedge_fabric::SwitchIdx;
@@ -23,8 +23,8 @@ pub struct Added<'a> {
     tables: &'a Tables,
     rules: &'a LaneRules<'a>,
     round: u32,
-    /// Entries written so far.
-    written: Noted<Vec<u8>>,
+    /// Entries in force before, and after, the last step that wrote one, and that step.
+    written: Noted<(u8, u8, u32)>,
     /// Who may be on a channel.
     senders: Noted<u8>,
     /// Whether packets of hosts pass a switch by the tables in force.
@@ -49,7 +49,7 @@ impl<'a> Added<'a> {
             tables,
             rules,
             round: 0,
-            written: vec![(0, Vec::new()); net.switches],
+            written: vec![(0, (0, 0, 0)); net.switches],
             senders: vec![(0, 0); net.channels.len()],
             hosts_pass: vec![(0, false); net.switches],
             open: Vec::new(),
@@ -60,10 +60,7 @@ impl<'a> Added<'a> {
         })
     }
 
-    /// Dependencies that the writes of a LID add while no packets drain, whichever of them are in force.
-    ///
-    /// That takes all entries of all steps for possible at once, which is more than can be: packets that enter a
-    /// channel in a later step are taken to meet entries of earlier ones too.
+    /// Dependencies that the writes of a LID add while no packets drain.
     pub fn follow(&mut self, lid: Lid, owner: Owner, writes: &[Entry]) -> Option<()> {
         self.made.clear();
         self.round += 1;
@@ -72,15 +69,18 @@ impl<'a> Added<'a> {
             return None;
         };
         self.vl = self.rules.only(level)?;
-        for &(_, switch, entry) in writes {
-            let (round, entries) = &mut self.written[switch as usize];
-            if *round != self.round {
-                *round = self.round;
-                entries.clear();
-            }
-            entries.push(entry);
+        for step in writes.chunk_by(|a, b| a.0 == b.0) {
+            self.step(step);
         }
-        for &(_, switch, entry) in writes {
+        Some(())
+    }
+
+    fn step(&mut self, writes: &[Entry]) {
+        for &(step, switch, entry) in writes {
+            let (_, before) = self.entries(switch as usize, step);
+            self.written[switch as usize] = (self.round, (before, entry, step));
+        }
+        for &(step, switch, entry) in writes {
             let net = self.net;
             for &channel in net.entering(switch as usize) {
                 let senders = self.on(channel);
@@ -89,23 +89,30 @@ impl<'a> Added<'a> {
                 }
             }
             self.send(switch as usize, entry);
-        }
-        while let Some((channel, senders)) = self.open.pop() {
-            let switch = self.net.channels[channel as usize].dst as usize;
-            self.turn(channel, senders, self.in_force(switch));
-            for i in 0..self.writes_at(switch) {
-                let entry = self.written[switch].1[i];
-                self.turn(channel, senders, entry);
+            while let Some((channel, senders)) = self.open.pop() {
+                let (before, now) = self.entries(self.net.channels[channel as usize].dst as usize, step);
+                self.turn(channel, senders, before);
+                if now != before {
+                    self.turn(channel, senders, now);
+                }
             }
         }
-        Some(())
     }
 
-    fn writes_at(&self, switch: usize) -> usize {
-        let (round, entries) = &self.written[switch];
-        if *round == self.round { entries.len() } else { 0 }
+    /// Entries in force in a step: before and after it.
+    fn entries(&self, switch: usize, step: u32) -> (u8, u8) {
+        let (round, (before, after, last)) = self.written[switch];
+        if round != self.round {
+            let entry = self.in_force(switch);
+            (entry, entry)
+        } else if last == step {
+            (before, after)
+        } else {
+            (after, after)
+        }
     }
 
+    /// The entry before the first step.
     fn in_force(&self, switch: usize) -> u8 {
         self.tables.get(SwitchIdx::from_usize(switch), self.lid)
     }

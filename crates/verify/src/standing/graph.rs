@@ -90,7 +90,6 @@ impl Edges {
     pub fn settle(&mut self, shape: &Shape, touched: &[(u32, u8)], counts: &[Count], which: usize) {
         let words = shape.ports().div_ceil(64);
         let mut added = Vec::new();
-        let mut is_less = false;
         for &(vertex, port) in touched {
             let port = usize::from(port);
             let is_edge = counts[vertex as usize * shape.ports() + port].edges()[which];
@@ -105,7 +104,6 @@ impl Edges {
                 added.push((vertex, to));
             } else {
                 self.order.removed(vertex, to);
-                is_less = true;
             }
         }
         let bits = &self.bits;
@@ -113,7 +111,7 @@ impl Edges {
         for (vertex, to) in added {
             self.order.added(&view, vertex, to);
         }
-        if is_less {
+        if !touched.is_empty() {
             self.order.retry(&view);
         }
     }

@@ -117,6 +117,19 @@ pub fn tree(leaves: usize, spines: usize, hosts: usize) -> Fabric {
     net.finish(PortState::Active)
 }
 
+/// Three switches of 200 ports in a row, the last two with so many parallel cables; hosts on the outer ones.
+pub fn wide(cables: usize, hosts: usize) -> Fabric {
+    let mut net = Net::new(3, 200);
+    net.link(2, 0);
+    for _ in 0..cables {
+        net.link(0, 1);
+    }
+    for host in 0..hosts {
+        net.host(1 + host % 2);
+    }
+    net.finish(PortState::Active)
+}
+
 /// A random graph: a random tree and `more` further cables, some of them parallel; `down` ports are tried to be down.
 pub fn random(
     switches: usize,
