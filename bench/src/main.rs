@@ -171,7 +171,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
     let options = &cli.options;
     let (start, load) = (Instant::now(), machine::load());
-    let (machine, date) = (Machine::this(), machine::today());
+    let (machine, date, commit) = (Machine::this(), machine::today(), report::commit());
     let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
     let folder = match &options.out {
         Some(folder) => Some(folder.clone()),
@@ -199,6 +199,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
     let how = How {
         machine,
         date,
+        commit,
         arguments: std::env::args().skip(1).collect(),
         load: (load, machine::load()),
         took_s: start.elapsed().as_secs_f64(),

@@ -277,6 +277,8 @@ pub struct How {
     pub machine: Machine,
     /// The day, UTC.
     pub date: String,
+    /// The commit when it began: others may come while it runs.
+    pub commit: String,
     /// Words of the command line after the program's name.
     pub arguments: Vec<String>,
     /// Load of the machine before and after.
@@ -294,8 +296,6 @@ impl How {
             kernel,
         } = &self.machine;
         let package = |name| first_line_of("dpkg-query", &["-W", "-f", "${Version}", name]);
-        let commit = first_line_of("git", &["rev-parse", "--short", "HEAD"]);
-        let changed = !first_line_of("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty();
         let arguments = self.arguments.join(" ");
         let command = match arguments.as_str() {
             "" => "make bench".to_owned(),
@@ -305,7 +305,7 @@ impl How {
             "# Benchmark run of {}\n\n\
              | what | value |\n|---|---|\n\
              | command | `{command}` |\n\
-             | commit | {commit}{} |\n\
+             | commit | {} |\n\
              | processor | {cpu}, {cores} cores |\n\
              | memory | {:.1} GiB |\n\
              | kernel | Linux {kernel} |\n\
@@ -318,7 +318,7 @@ impl How {
              machine with two cores a load well above 2 before the run means that somebody else was working too and \
              the times are longer than they need be.\n",
             self.date,
-            if changed { ", with changes" } else { "" },
+            self.commit,
             *memory_bytes as f64 / f64::from(1 << 30),
             package("ibsim-utils"),
             package("opensm"),
@@ -327,6 +327,14 @@ impl How {
             self.took_s,
         )
     }
+}
+
+/// The commit that is checked out, and whether anything was changed since.
+#[must_use]
+pub fn commit() -> String {
+    let commit = first_line_of("git", &["rev-parse", "--short", "HEAD"]);
+    let changed = !first_line_of("git", &["status", "--porcelain", "--untracked-files=no"]).is_empty();
+    format!("{commit}{}", if changed { ", with changes" } else { "" })
 }
 
 /// A folder below `runs` that does not exist yet: `<date>-<machine><part>`, with a number if that is taken.

@@ -183,7 +183,6 @@ impl Note {
         }
     }
 }
-}
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
