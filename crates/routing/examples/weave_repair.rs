@@ -31,7 +31,9 @@ fn main() {
     if specs.is_empty() {
         specs.push("random:switches=256,degree=4,hosts=2,seed=21".to_owned());
     }
-    println!("fabric                                       V    mean_ms  max_ms extended rerouted  entries lanes errors");
+    println!(
+        "fabric                                       V    mean_ms  max_ms extended rerouted  entries lanes errors"
+    );
     for spec in &specs {
         let Ok(Spec::Generated(recipe)) = spec.parse() else {
             eprintln!("{spec}: no generator");

@@ -233,7 +233,11 @@ fn disjoint(fabric: &Fabric, lids: &Lids, routed: &Routed) -> Vec<f64> {
                 port: common::port(egress),
             };
             let back = fabric.peer(at).unwrap().port.get();
-            if w[0] < w[1] { (w[0], w[1], egress) } else { (w[1], w[0], back) }
+            if w[0] < w[1] {
+                (w[0], w[1], egress)
+            } else {
+                (w[1], w[0], back)
+            }
         });
         pairs.collect()
     };
@@ -251,7 +255,10 @@ fn disjoint(fabric: &Fabric, lids: &Lids, routed: &Routed) -> Vec<f64> {
             }
         }
     }
-    found.into_iter().map(|found| found as f64 * 100.0 / f64::from(all)).collect()
+    found
+        .into_iter()
+        .map(|found| found as f64 * 100.0 / f64::from(all))
+        .collect()
 }
 
 #[test]
@@ -275,7 +282,10 @@ fn further_lids_take_ways_that_share_no_link() {
         let routed = route(Engine::Weave, &fabric, &lids, &options(lanes, Effort::Fast));
         let disjoint = disjoint(&fabric, &lids, &routed);
         let any = disjoint.last().copied().unwrap();
-        println!("{spec}, LMC {lmc}, {lanes} lanes: {:.0} % by the second, {any:.0} % by any", disjoint[0]);
+        println!(
+            "{spec}, LMC {lmc}, {lanes} lanes: {:.0} % by the second, {any:.0} % by any",
+            disjoint[0]
+        );
         assert!(any >= want, "{spec}, LMC {lmc}, {lanes} lanes: {any} % disjoint");
     }
 }
@@ -302,9 +312,19 @@ fn every_service_level_has_a_lane_on_any_number_of_lanes() {
             assert_eq!(routed.lanes, wanted.min(vls), "{spec}, {wanted} wanted");
             let map = SlToVl::modulo(routed.lanes);
             assert!(map.default.iter().all(|vl| vl.get() < routed.lanes));
-            let used: BTreeSet<u8> = lids.iter().map(|(_, r)| routed.service_levels.to(r.base).get()).collect();
-            assert!(used.into_iter().eq(0..routed.lanes), "{spec}, {wanted} wanted: a lane has no destination");
-            assert_eq!(judged(&fabric, &lids, &routed).count(Severity::Error), 0, "{spec}, {wanted} wanted");
+            let used: BTreeSet<u8> = lids
+                .iter()
+                .map(|(_, r)| routed.service_levels.to(r.base).get())
+                .collect();
+            assert!(
+                used.into_iter().eq(0..routed.lanes),
+                "{spec}, {wanted} wanted: a lane has no destination"
+            );
+            assert_eq!(
+                judged(&fabric, &lids, &routed).count(Severity::Error),
+                0,
+                "{spec}, {wanted} wanted"
+            );
         }
     }
 }
@@ -312,7 +332,10 @@ fn every_service_level_has_a_lane_on_any_number_of_lanes() {
 #[test]
 fn hosts_on_two_rails() {
     // Two planes that no link joins.
-    for spec in ["random:switches=16,degree=3,hosts=2,rails=2", "torus:4x4,hosts=1,rails=2"] {
+    for spec in [
+        "random:switches=16,degree=3,hosts=2,rails=2",
+        "torus:4x4,hosts=1,rails=2",
+    ] {
         for (lanes, lmc) in [(1, 0), (4, 1)] {
             check(spec, &generated(spec), lmc, lanes, Effort::Fast);
         }

@@ -91,7 +91,9 @@ fn check(name: &str, whole: &Fabric, lmc: u8, lanes: u8, lost: impl Fn(usize) ->
     let after = repair(whole, &before, &fabric, &lids);
     assert_judged(name, &fabric, &lids, &after);
     let all = || (1..=lids.top().0).map(Lid);
-    let unaffected: Vec<Lid> = all().filter(|&lid| is_unaffected(&fabric, &lids, &before.tables, lid)).collect();
+    let unaffected: Vec<Lid> = all()
+        .filter(|&lid| is_unaffected(&fabric, &lids, &before.tables, lid))
+        .collect();
     if unaffected.len() == all().filter(|&lid| lids.owner(lid).is_some()).count() {
         return None;
     }
@@ -146,7 +148,10 @@ fn nothing_changes_where_nothing_was_lost() {
         let before = route(&fabric, &lids, 4);
         let after = repair(&fabric, &before, &fabric, &lids);
         assert_eq!(repaired(&after), Some([0; 4]), "{spec}");
-        assert!(after.tables == before.tables && after.service_levels == before.service_levels, "{spec}");
+        assert!(
+            after.tables == before.tables && after.service_levels == before.service_levels,
+            "{spec}"
+        );
     }
 }
 
@@ -220,6 +225,9 @@ fn lanes_in_force_are_those_of_the_switches() {
     assert_eq!(lanes.len(), 16);
     for (at, range) in lids.iter() {
         let home = common::switch_of(&fabric, at).unwrap();
-        assert_eq!(lanes[&fabric.switch(home).guid], routed.service_levels.to(range.base).get());
+        assert_eq!(
+            lanes[&fabric.switch(home).guid],
+            routed.service_levels.to(range.base).get()
+        );
     }
 }

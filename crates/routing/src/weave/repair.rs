@@ -309,7 +309,8 @@ impl<'a> Mender<'a> {
     }
 
     fn weight_of(&self, c: usize) -> u32 {
-        HOP.saturating_add((self.load[c] as f64 * self.gain[c]) as u32).min(WEIGHT_MAX)
+        HOP.saturating_add((self.load[c] as f64 * self.gain[c]) as u32)
+            .min(WEIGHT_MAX)
     }
 
     fn counts(&self) -> Vec<Vec<u32>> {
@@ -322,7 +323,8 @@ impl<'a> Mender<'a> {
         self.read(job);
         let (net, want) = (self.net, self.want(job));
         let state = &self.state;
-        let is_lost = |s: &u32| state[*s as usize] != self.stamp && net.part[*s as usize] == net.part[job.goal.at as usize];
+        let is_lost =
+            |s: &u32| state[*s as usize] != self.stamp && net.part[*s as usize] == net.part[job.goal.at as usize];
         let lost: Vec<u32> = (0..net.switches as u32).filter(is_lost).collect();
         let old = || lost.iter().map(|&s| self.next[s as usize]).filter(|&c| c != NONE);
         let heavy: Vec<(u32, u32)> = old().map(|c| (c, self.weight[c as usize])).collect();
@@ -368,7 +370,10 @@ impl<'a> Mender<'a> {
         self.is_rewritten = true;
         let is_lost: BTreeSet<Lid> = lost.iter().map(|job| job.lid).collect();
         let mut count = vec![0; self.net.turn_first[self.net.channels()] as usize];
-        for &job in jobs.iter().filter(|job| usize::from(job.lane) == lane && !is_lost.contains(&job.lid)) {
+        for &job in jobs
+            .iter()
+            .filter(|job| usize::from(job.lane) == lane && !is_lost.contains(&job.lid))
+        {
             self.read_column(job);
             self.for_turns(|from, to| count[self.net.turn(from, to)] += 1);
         }
@@ -414,7 +419,11 @@ impl<'a> Mender<'a> {
         let (old, new) = (self.in_force.tables, &self.out.tables);
         for s in new.switch_indices() {
             for block in 0..new.blocks() {
-                let was = if block < old.blocks() { old.block(s, block) } else { &[NO_PATH; BLOCK_LIDS] };
+                let was = if block < old.blocks() {
+                    old.block(s, block)
+                } else {
+                    &[NO_PATH; BLOCK_LIDS]
+                };
                 let pairs = was.iter().zip(new.block(s, block));
                 self.out.entries += pairs.filter(|(was, is)| was != is).count();
             }
@@ -452,7 +461,12 @@ impl<'a> Mender<'a> {
     fn clear_unowned(&mut self, jobs: &[Job]) {
         let mut is_owned = vec![false; self.out.tables.top().index() + 1];
         jobs.iter().for_each(|job| is_owned[job.lid.index()] = true);
-        for lid in (0..).map(Lid).zip(is_owned).filter(|&(_, owned)| !owned).map(|(lid, _)| lid) {
+        for lid in (0..)
+            .map(Lid)
+            .zip(is_owned)
+            .filter(|&(_, owned)| !owned)
+            .map(|(lid, _)| lid)
+        {
             for s in 0..self.net.switches as u32 {
                 self.set(s, lid, NO_PATH);
             }

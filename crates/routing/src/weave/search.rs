@@ -216,7 +216,9 @@ impl Search {
     pub fn others_changed(&mut self, net: &Net) {
         self.parted.clear();
         self.parted.resize(net.switches, false);
-        let Some((first, others)) = self.others.split_first() else { return };
+        let Some((first, others)) = self.others.split_first() else {
+            return;
+        };
         for s in 0..net.switches {
             self.way += 1;
             let mut channel = first[s];
