@@ -20,9 +20,10 @@ pub(super) struct Unjoined {
 /// leaf, which knows a way.
 ///
 /// This is no danger: put that leaf and all that is above it, upside down, on top of the tree. All paths then still go
-/// up first and down last, those to and from the leaf too, as long as each switch above the leaf leads down to it by one
-/// neighbour only, as in a tree; where not, the tree is not taken. A switch that does not even reach that leaf on the tree goes
-/// through a neighbour that does, always the same; put that one above it. This needs a switch without anything above it.
+/// up first and down last, those to and from the leaf too, as long as each switch above the leaf leads down to it by
+/// one neighbour only, as in a tree; where not, the tree is not taken. A switch that does not even reach that leaf on
+/// the tree goes through a neighbour that does, always the same; put that one above it. This needs a switch without
+/// anything above it.
 ///
 /// Gives the pairs that remain without a path.
 pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
@@ -71,19 +72,11 @@ pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
     missing.iter().for_each(|&(_, to)| stranded[to] = true);
     rule.climb = climbs(rule, &part, &meeting);
     (rule.meeting, rule.stranded) = (meeting, stranded);
-    let climbs_from_top = |s: usize| rule.climb[s] == NONE || !has_upper(rule, s);
-    if !(0..real).all(climbs_from_top) {
+    if !is_safe(rule) {
         unjoined.stranded += missing.len();
         return Ok(unjoined);
     }
     rule.descent = descents(rule);
-    let mut leaves: Vec<u32> = rule.meeting.iter().copied().filter(|&at| at != NONE).collect();
-    leaves.sort_unstable();
-    leaves.dedup();
-    if !leaves.iter().all(|&at| is_tree_above(rule, at as usize)) {
-        unjoined.stranded += missing.len();
-        return Ok(unjoined);
-    }
     for &(s, to) in &missing {
         let at = rule.meeting[s];
         let joined = |x: usize, reached: bool| reached || rule.climb[x] != NONE;
@@ -96,6 +89,15 @@ pub(super) fn connect(rule: &mut Rule) -> Result<Unjoined, NotATree> {
         }
     }
     Ok(unjoined)
+}
+
+/// Whether ways over meeting leaves can be free of deadlocks, see [`connect`].
+fn is_safe(rule: &Rule) -> bool {
+    let mut leaves: Vec<u32> = rule.meeting.iter().copied().filter(|&at| at != NONE).collect();
+    leaves.sort_unstable();
+    leaves.dedup();
+    let climbs_from_top = |s: usize| rule.climb[s] == NONE || !has_upper(rule, s);
+    leaves.iter().all(|&at| is_tree_above(rule, at as usize)) && (0..rule.net.real).all(climbs_from_top)
 }
 
 /// Whether a switch has a live link upwards.
