@@ -110,7 +110,7 @@ impl Targets {
 }
 
 impl Load {
-    /// `count` PortInfo Gets and LinearForwardingTable Sets for a fabric, spread evenly over its nodes and mixed evenly.
+    /// `count` PortInfo Gets and LinearForwardingTable Sets, spread evenly over the nodes of a fabric, mixed evenly.
     #[must_use]
     pub fn new(case: &Case, count: usize) -> Self {
         let minimum = Minimum::of(&Counts::of(&case.fabric));
@@ -147,8 +147,8 @@ impl Load {
         Self(mads.map(|mad| Datagram { address, mad }).collect())
     }
 
-    /// `count` requests in the proportions of this fabric's bring-up. The few SwitchInfo and P_KeyTable Sets are counted
-    /// as PortInfo Sets.
+    /// `count` requests in the proportions of this fabric's bring-up. The few SwitchInfo and P_KeyTable Sets count as
+    /// PortInfo Sets.
     #[must_use]
     pub fn like_a_bring_up(case: &Case, count: usize) -> Self {
         let minimum = Minimum::of(&Counts::of(&case.fabric));

@@ -30,10 +30,12 @@ mod mad;
 mod payload;
 mod port;
 mod print;
+mod route;
 
 pub use attribute::*;
 pub use error::DecodeError;
 pub use gid::Gid;
-pub use mad::{Class, DirectedRoute, GMP_DATA_LEN, GmpData, MAD_LEN, Mad, Method, SMP_DATA_LEN, SmpData, Status};
+pub use mad::{Class, GMP_DATA_LEN, GmpData, MAD_LEN, Mad, Method, SMP_DATA_LEN, SmpData, Status};
 pub use payload::Payload;
 pub use port::{Address, Arrival, Datagram, LocalPort, MadPort, PortError};
+pub use route::DirectedRoute;

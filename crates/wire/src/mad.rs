@@ -21,8 +21,8 @@ use core::ops::Range;
 
 use selvedge_types::{Lid, PortNum, TransactionId};
 
-use crate::DecodeError;
 use crate::attribute::{Attribute, AttributeId, GmpAttribute};
+use crate::{DecodeError, DirectedRoute};
 
 mod field {
     use super::Range;
@@ -191,63 +191,6 @@ impl Status {
     pub const BAD_METHOD_ATTRIBUTE: Self = Self(0x000C);
     /// A field of the attribute or the modifier holds an invalid value.
     pub const BAD_FIELD: Self = Self(0x001C);
-}
-
-/// The route of a directed-route SMP: the exit port of each hop. Source: IBA vol 1 §14.2.2.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct DirectedRoute {
-    len: u8,
-    ports: [u8; Self::MAX_HOPS],
-}
-
-impl DirectedRoute {
-    /// Most hops a directed route can have (the path vector has 64 bytes; byte 0 is unused).
-    pub const MAX_HOPS: usize = 63;
-    /// The empty route: the sender's own node.
-    pub const LOCAL: Self = Self {
-        len: 0,
-        ports: [0; Self::MAX_HOPS],
-    };
-
-    /// The route `ports`; `None` with more than 63 hops.
-    #[must_use]
-    pub fn new(ports: &[PortNum]) -> Option<Self> {
-        ports.iter().try_fold(Self::LOCAL, |route, &port| route.then(port))
-    }
-
-    /// This route and one more exit port; `None` after 63 hops.
-    #[must_use]
-    pub fn then(mut self, exit: PortNum) -> Option<Self> {
-        *self.ports.get_mut(usize::from(self.len))? = exit.get();
-        self.len += 1;
-        Some(self)
-    }
-
-    /// Exit ports, first hop first.
-    #[must_use]
-    pub fn ports(&self) -> &[u8] {
-        &self.ports[..usize::from(self.len)]
-    }
-
-    /// Number of hops.
-    #[must_use]
-    pub const fn hops(&self) -> u8 {
-        self.len
-    }
-}
-
-impl fmt::Display for DirectedRoute {
-    /// As infiniband-diags write it: `0,1,4`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("0")?;
-        self.ports().iter().try_for_each(|port| write!(f, ",{port}"))
-    }
-}
-
-impl fmt::Debug for DirectedRoute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DirectedRoute({self})")
-    }
 }
 
 /// One management datagram.
