@@ -1,7 +1,7 @@
 //! A manager's state in a few sentences.
 
 use selvedge_api::Status;
-use selvedge_verify::{Figures, Severity, Verdict};
+use selvedge_verify::{Fault, Figures, Severity, Traffic, Verdict};
 
 use crate::out::{count, thousands};
 
@@ -61,6 +61,12 @@ pub fn judged(verdict: &Verdict) -> String {
     let count = |severity, one: &str| count(verdict.count(severity), one);
     let word = match (verdict.is_ok(), verdict.count(Severity::Warning)) {
         (true, 0) => "no errors".to_owned(),
+        (true, _) if only_between_switches(verdict) => {
+            format!(
+                "no errors, {} about traffic between switches only",
+                count(Severity::Warning, "warning")
+            )
+        }
         (true, _) => format!("no errors, {}", count(Severity::Warning, "warning")),
         (false, _) => count(Severity::Error, "error"),
     };
@@ -71,6 +77,20 @@ pub fn judged(verdict: &Verdict) -> String {
         thousands(load.max),
         load.mean
     )
+}
+
+/// True if no warning is about packets from or to a host: agents in switches hardly ever talk to each other, and routes
+/// that go up, then down leave those at the top of a tree without a way.
+fn only_between_switches(verdict: &Verdict) -> bool {
+    let warnings = verdict.findings.iter().filter(|f| f.severity == Severity::Warning);
+    warnings.map(|finding| &finding.fault).all(|fault| match fault {
+        Fault::BlackHole { lost, .. }
+        | Fault::Loop { lost, .. }
+        | Fault::WrongDelivery { lost, .. }
+        | Fault::LaneDrop { lost, .. } => lost.hosts == 0,
+        Fault::Cycle { traffic, .. } => *traffic == Traffic::Switches,
+        _ => false,
+    })
 }
 
 /// Milliseconds as seconds.
