@@ -207,6 +207,7 @@ impl Job<'_> {
             (Rebalance::Minimal, Some(previous)) => tree.keep(self.lids, previous, &mut tables)?,
             (Rebalance::Minimal, None) => {}
         }
+        tree.join_agents(self.fabric, self.lids, &mut tables);
         let lanes = weave::lanes_to_use(
             self.fabric,
             self.lids,

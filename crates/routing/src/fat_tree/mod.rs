@@ -10,6 +10,7 @@
 //! switch, links × switches / 64 word operations: 5 M for 972 switches, 25 M for 2,880, 300 M for 10,000; filling is
 //! copying 64 entries per switch and block: 0.1 M blocks, 1.4 M, 15 M.
 
+mod agents;
 mod bits;
 mod check;
 mod error;
@@ -107,8 +108,8 @@ impl fmt::Display for TreeShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "fat tree of {} levels with {} leaves; {} positions are empty, {} hosts are on upper switches; {} pairs of \
-             upper switches do not reach each other, {} pairs of an upper switch and one with hosts",
+            "fat tree of {} levels with {} leaves; {} positions are empty, {} hosts are on upper switches; no path \
+             up, then down joins {} pairs of upper switches, {} of an upper switch and one with hosts",
             self.levels, self.leaves, self.holes, self.upper_hosts, self.unreached, self.stranded
         )
     }
