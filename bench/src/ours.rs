@@ -16,15 +16,17 @@ use crate::error::BenchError;
 const PROGRAM: &str = "selvedge";
 /// Longest bring-up that is waited for.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How often is looked whether the program has ended.
-const STEP: Duration = Duration::from_micros(200);
+/// How often is looked whether the log says that the subnet is up, and whether the program has ended: as OpenSM's.
+const STEP: Duration = Duration::from_millis(2);
+/// What the log says then, ours as OpenSM's.
+const UP: &str = "SUBNET UP";
 
 /// What one run found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// Routing engine of the plan that the judge accepted.
     pub engine: String,
-    /// Start of the process to its end, in seconds.
+    /// Start of the process to SUBNET UP in its log, as seen from outside, in seconds.
     pub process_s: f64,
     /// Start of the manager to the first time that the subnet was up, by its own clock, in seconds.
     pub bringup_s: f64,
@@ -61,39 +63,48 @@ pub fn run(case: &Case, lab: &PeerLab, base: &str, program: &Path) -> Result<Run
         fabric: case.spec.clone(),
         cause,
     };
-    let (answer, errors) = (lab.folder().join("run.json"), lab.folder().join("run.err"));
+    let [answer, errors, log] = ["run.json", "run.err", "run.log"].map(|name| lab.folder().join(name));
     let open = |path: &Path| File::create(path).map_err(BenchError::store("creating", path.display()));
     let port = format!("ibsim:{base}/{}", case.host_name());
     let mut command = Command::new(program);
     command.args(["run", "--once", "--json", "--port", &port]);
     command
+        .arg("--log-file")
+        .arg(&log)
         .stdin(Stdio::null())
         .stdout(open(&answer)?)
         .stderr(open(&errors)?);
     let start = Instant::now();
     let child = command.spawn().map_err(|error| not_up(error.to_string()))?;
-    let status = wait(child, start).map_err(|error| not_up(error.to_string()))?;
-    let process_s = start.elapsed().as_secs_f64();
+    let (status, up) = wait(child, &log, start).map_err(|error| not_up(error.to_string()))?;
     let said = || fs::read_to_string(&errors).unwrap_or_default();
     match status {
         Some(status) if status.success() => {}
         Some(status) => return Err(not_up(format!("{status}; {}", said()))),
         None => return Err(not_up(format!("not done after {} s; {}", LIMIT.as_secs(), said()))),
     }
+    let process_s = up
+        .ok_or_else(|| not_up(format!("its log does not say {UP}")))?
+        .as_secs_f64();
     let text = fs::read_to_string(&answer).unwrap_or_default();
     read(&text, process_s).ok_or_else(|| not_up("its JSON lacks status.mads, .plan or .first_up_ms".to_owned()))
 }
 
-/// Waits for the end; kills what takes too long.
-fn wait(mut child: Child, start: Instant) -> std::io::Result<Option<ExitStatus>> {
+/// Waits for the end, and kills what takes too long. Gives how it ended, and when the log said that the subnet is up.
+fn wait(mut child: Child, log: &Path, start: Instant) -> std::io::Result<(Option<ExitStatus>, Option<Duration>)> {
+    let mut up = None;
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+        let ended = child.try_wait()?;
+        if up.is_none() && fs::read_to_string(log).is_ok_and(|text| text.contains(UP)) {
+            up = Some(start.elapsed());
+        }
+        if ended.is_some() {
+            return Ok((ended, up));
         }
         if start.elapsed() > LIMIT {
             child.kill()?;
             child.wait()?;
-            return Ok(None);
+            return Ok((None, up));
         }
         thread::park_timeout(STEP);
     }

@@ -222,9 +222,13 @@ impl Body for Ports {
     const SCHEMA: &'static str = "selvedge.ports";
 }
 
-/// All ports of a snapshot; `reason` says why a port is not ACTIVE, as code and words.
+/// The ports of a snapshot that are wanted; `reason` says why a port is not ACTIVE, as code and words.
 #[must_use]
-pub fn ports(fabric: &selvedge_fabric::Fabric, reason: impl Fn(PortRef) -> Option<(&'static str, String)>) -> Ports {
+pub fn ports(
+    fabric: &selvedge_fabric::Fabric,
+    wanted: impl Fn(PortRef) -> bool,
+    reason: impl Fn(PortRef) -> Option<(&'static str, String)>,
+) -> Ports {
     let port = |at: PortRef, port: &selvedge_fabric::Port| {
         let node = fabric.node(at.node);
         let trained = (port.is_up() && at.port != PortNum::MANAGEMENT).then_some(port.link.rate);
@@ -248,7 +252,9 @@ pub fn ports(fabric: &selvedge_fabric::Fabric, reason: impl Fn(PortRef) -> Optio
     };
     let of_node = |(node, n): (_, &selvedge_fabric::Node)| {
         n.all_ports()
-            .map(|(num, p)| port(PortRef { node, port: num }, p))
+            .map(|(num, p)| (PortRef { node, port: num }, p))
+            .filter(|&(at, _)| wanted(at))
+            .map(|(at, p)| port(at, p))
             .collect::<Vec<_>>()
     };
     Ports {

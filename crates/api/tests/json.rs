@@ -51,9 +51,11 @@ fn inventory_documents() {
             r#""device_id":0}"#,
         ),
     );
-    let list = ports(&fabric, |at| {
-        (at.port.get() == 1 && at.node.0 == 0).then(|| ("SLV-PORTSTATE-0001", "no link".to_owned()))
-    });
+    let list = ports(
+        &fabric,
+        |_| true,
+        |at| (at.port.get() == 1 && at.node.0 == 0).then(|| ("SLV-PORTSTATE-0001", "no link".to_owned())),
+    );
     assert_eq!(list.ports.len(), 4);
     check(
         &serde_json::to_string(&list.ports[1]).unwrap(),

@@ -150,7 +150,6 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
     let mut out = Out::new(format);
     let interrupted = exit == Exit::Interrupted;
     if format.json {
-        let ports = manager.ports().map(|ports| ports.ports).unwrap_or_default();
         out.document(api::Run {
             outcome: if interrupted {
                 "interrupted"
@@ -160,7 +159,7 @@ fn print(ended: &Ended, exit: Exit, format: Format) -> Result<(), CliError> {
             .to_owned(),
             exit_code: exit as u8,
             status,
-            ports_not_active: ports.into_iter().filter(|port| port.reason_code.is_some()).collect(),
+            ports_not_active: manager.ports_not_active(),
         })?;
         return out.flush();
     }

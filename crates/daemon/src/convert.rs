@@ -55,12 +55,14 @@ pub(crate) fn reasons(fabric: Option<&Arc<Fabric>>, view: &View) -> Vec<ReasonCo
     count_reasons(reports.map(|r| (fabric.port_name(r.port), r.reason.code(), r.reason.to_string())))
 }
 
-/// Why each port is not ACTIVE.
-pub(crate) fn ports(fabric: &Fabric, view: &View) -> api::Ports {
+/// Every port, or only those that are not ACTIVE, with the reason of each that is not.
+pub(crate) fn ports(fabric: &Fabric, view: &View, all: bool) -> api::Ports {
     let reasons: BTreeMap<PortRef, _> = view.ports.iter().map(|report| (report.port, report.reason)).collect();
-    api::ports(fabric, |at| {
-        reasons.get(&at).map(|reason| (reason.code(), reason.to_string()))
-    })
+    api::ports(
+        fabric,
+        |at| all || reasons.contains_key(&at),
+        |at| reasons.get(&at).map(|reason| (reason.code(), reason.to_string())),
+    )
 }
 
 /// What the judge said.

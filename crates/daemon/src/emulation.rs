@@ -93,7 +93,7 @@ impl Service for Emulation {
     }
 
     fn ports(&self) -> Result<Ports, Error> {
-        Ok(ports(&*self.fabric()?, |_| None))
+        Ok(ports(&*self.fabric()?, |_| true, |_| None))
     }
 
     fn plan(&self) -> Result<Plan, Error> {

@@ -76,6 +76,13 @@ impl Manager {
         (view.fabric.as_ref().map(|fabric| self.shared.names.apply(fabric)), view)
     }
 
+    /// Ports that are not ACTIVE, with their reasons; none before the first snapshot.
+    #[must_use]
+    pub fn ports_not_active(&self) -> Vec<selvedge_api::Port> {
+        let (fabric, view) = self.named();
+        fabric.map_or_else(Vec::new, |fabric| convert::ports(&fabric, &view, false).ports)
+    }
+
     fn command(&self, command: Command) -> Result<(), Error> {
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         notes
@@ -127,7 +134,7 @@ impl Service for Manager {
     fn ports(&self) -> Result<Ports, Error> {
         let (fabric, view) = self.named();
         let fabric = fabric.ok_or_else(|| not_yet("snapshot of the fabric"))?;
-        Ok(convert::ports(&fabric, &view))
+        Ok(convert::ports(&fabric, &view, true))
     }
 
     fn plan(&self) -> Result<Plan, Error> {

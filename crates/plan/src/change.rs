@@ -199,7 +199,7 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
             configure.push(Op::Switch { node, settings });
         }
     }
-    configure.extend(lft_blocks(fabric, installed, plan));
+    add_lft_blocks(fabric, installed, plan, &mut configure);
     let phases = [
         ("configure ports, switches and tables", configure),
         ("activate", activate),
@@ -215,20 +215,24 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
 }
 
 /// Block-major, so that consecutive Sets go to different switches and their agents work side by side.
-fn lft_blocks(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Vec<Op> {
-    let mut ops = Vec::new();
-    for block in 0..plan.tables.blocks() {
-        for (switch, &node) in fabric.switches().iter_enumerated() {
-            let want = plan.tables.block(switch, block);
-            if installed.block(switch, block) != Some(want) {
-                let block = u16::try_from(block).unwrap_or(u16::MAX);
-                ops.push(Op::Lft {
-                    node,
-                    block,
-                    data: *want,
-                });
-            }
-        }
-    }
-    ops
+fn add_lft_blocks(fabric: &Fabric, installed: &Installed, plan: &Plan, ops: &mut Vec<Op>) {
+    let wanted = || {
+        let blocks = 0..plan.tables.blocks();
+        blocks.flat_map(|block| {
+            fabric
+                .switches()
+                .iter_enumerated()
+                .map(move |(switch, &node)| (block, switch, node))
+        })
+    };
+    let differs = |&(block, switch, _): &(usize, SwitchIdx, NodeIdx)| {
+        installed.block(switch, block) != Some(plan.tables.block(switch, block))
+    };
+    // Counted first: a fresh fabric has a hundred thousand, and a list that grows is copied again and again.
+    ops.reserve(wanted().filter(differs).count());
+    ops.extend(wanted().filter(differs).map(|(block, switch, node)| Op::Lft {
+        node,
+        block: u16::try_from(block).unwrap_or(u16::MAX),
+        data: *plan.tables.block(switch, block),
+    }));
 }

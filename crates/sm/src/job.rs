@@ -134,15 +134,12 @@ impl Job {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
-        let mut ports = None;
         for engine in &self.policy.engines {
-            // What ports shall hold depends on no table: it is planned once, beside the first of them.
-            let (made, routed) = par.join(
-                || ports.is_none().then(|| self.plan_ports(&lids)),
+            // What ports shall hold depends on no table: it is planned beside them.
+            let (ports, routed) = par.join(
+                || self.plan_ports(&lids),
                 || self.route(engine, &lids, previous.clone(), par),
             );
-            ports = ports.or(made);
-            let Some(ports) = &ports else { continue };
             events.extend(routed.iter().flat_map(choices));
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => {
@@ -204,7 +201,7 @@ impl Job {
             .map_err(|e| e.to_string())
     }
 
-    fn attempt(&self, routed: Routed, lids: &Lids, ports: &Ports, par: Par) -> Result<Outcome, String> {
+    fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, String> {
         let fabric = &self.inventory.fabric;
         let top = routed.tables.top();
         let plan = Plan {
@@ -215,8 +212,8 @@ impl Job {
             service_levels: routed.service_levels,
             sl_to_vl: SlToVl::modulo(routed.lanes),
             lanes: routed.lanes,
-            end_ports: ports.end_ports.clone(),
-            ports: ports.settings.clone(),
+            end_ports: ports.end_ports,
+            ports: ports.settings,
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
         let change_set = changes(fabric, &self.installed, &plan);

@@ -1,7 +1,7 @@
 //! Ways between the agents of upper switches, which no path that goes up, then down joins: the tops of a tree.
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{Lids, NO_PATH, Tables};
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
 use selvedge_types::{Idx, Lid, PortNum};
 
 use super::FatTree;
@@ -27,8 +27,10 @@ impl FatTree {
             let Some(own) = fabric.switch_index(owner.node) else {
                 continue;
             };
-            let lacks = |&s: &SwitchIdx| s != own && tables.get(s, lid) == NO_PATH;
-            let mut lacking = tables.switch_indices().filter(lacks).peekable();
+            let (block, entry) = (lid.index() / BLOCK_LIDS, lid.index() % BLOCK_LIDS);
+            let entries = tables.tile(block).iter().zip(tables.switch_indices());
+            let lacks = |&(row, s): &(&[u8; BLOCK_LIDS], SwitchIdx)| row[entry] == NO_PATH && s != own;
+            let mut lacking = entries.filter(lacks).map(|(_, s)| s).peekable();
             if lacking.peek().is_none() {
                 continue;
             }
