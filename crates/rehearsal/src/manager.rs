@@ -88,7 +88,7 @@ impl Judge for RefuseAll {
         _inventory: &Inventory,
         _installed: &Installed,
         _plan: &Plan,
-        _changes: ChangeSet,
+        _changes: &(dyn Fn() -> ChangeSet + Sync),
         _par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
         Err(Box::new(Refusal {

@@ -23,13 +23,13 @@ use crate::{lid, ports};
 ///
 /// Only `selvedge-verify` can make a [`Judged`] value, so another implementation can refuse more, never less.
 pub trait Judge: Send + Sync + fmt::Debug {
-    /// Judges the plan and the way to it.
+    /// Judges the plan and the way to it, which may be made while the plan is judged.
     fn judge(
         &self,
         inventory: &Inventory,
         installed: &Installed,
         plan: &Plan,
-        changes: ChangeSet,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
         par: Par,
     ) -> Result<Accepted, Box<Refusal>>;
 }
@@ -56,14 +56,14 @@ impl Judge for DefaultJudge {
         inventory: &Inventory,
         installed: &Installed,
         plan: &Plan,
-        changes: ChangeSet,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
         par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
         let options = JudgeOptions {
             par,
             ..self.options.clone()
         };
-        let changes = selvedge_verify::judge(&inventory.fabric, installed, plan, changes, &options)?;
+        let changes = selvedge_verify::judge_made(&inventory.fabric, installed, plan, changes, &options)?;
         let verdict = changes.verdict().clone();
         Ok(Accepted { changes, verdict })
     }
@@ -216,10 +216,10 @@ impl Job {
             ports: ports.settings,
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
-        let change_set = changes(fabric, &self.installed, &plan);
+        let change_set = || changes(fabric, &self.installed, &plan);
         let accepted = self
             .judge
-            .judge(&self.inventory, &self.installed, &plan, change_set, par)
+            .judge(&self.inventory, &self.installed, &plan, &change_set, par)
             .map_err(|refusal| in_words(&refusal))?;
         Ok(Outcome {
             plan: Arc::new(plan),

@@ -7,8 +7,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::Par;
 
-use crate::figures::Figures;
-use crate::finding::{Finding, Severity};
+use crate::finding::Severity;
 use crate::kind::Kind;
 use crate::subject::Subject;
 use crate::transition;
@@ -164,26 +163,33 @@ pub fn judge(
     changes: ChangeSet,
     options: &JudgeOptions,
 ) -> Result<Judged<ChangeSet>, Box<Refusal>> {
-    /// What the judgement is made of; the parts know nothing of each other.
-    enum Part<'a> {
-        Plan(Docket<'a>, Figures),
-        Way(Vec<Finding>),
-    }
-    let parts = options.par.map(2, |part| match part {
-        0 => {
-            let mut docket = Docket::new(options);
-            let figures = docket.try_subject(Subject::plan(fabric, plan), Senders::All);
-            Part::Plan(docket, figures)
-        }
-        _ => Part::Way(transition::findings(fabric, installed, plan, &changes)),
-    });
-    let (mut docket, mut figures) = (Docket::new(options), Figures::default());
-    for part in parts {
-        match part {
-            Part::Plan(tried, measured) => (docket, figures) = (tried, measured),
-            Part::Way(findings) => findings.into_iter().for_each(|finding| docket.add(finding)),
-        }
-    }
+    judge_made(fabric, installed, plan, || changes, options)
+}
+
+/// The same for a change set that is made meanwhile: the plan is judged beside.
+///
+/// # Errors
+/// A refusal with the whole verdict, if there is any error.
+pub fn judge_made(
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    changes: impl FnOnce() -> ChangeSet + Send,
+    options: &JudgeOptions,
+) -> Result<Judged<ChangeSet>, Box<Refusal>> {
+    // The two parts know nothing of each other.
+    let plan_alone = || {
+        let mut docket = Docket::new(options);
+        let figures = docket.try_subject(Subject::plan(fabric, plan), Senders::All);
+        (docket, figures)
+    };
+    let way = || {
+        let changes = changes();
+        let findings = transition::findings(fabric, installed, plan, &changes);
+        (changes, findings)
+    };
+    let ((mut docket, figures), (changes, findings)) = options.par.join(plan_alone, way);
+    findings.into_iter().for_each(|finding| docket.add(finding));
     sentence(docket.verdict(figures), changes)
 }
 

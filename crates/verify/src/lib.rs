@@ -57,7 +57,7 @@ mod witness;
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
-pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge};
+pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};
 pub use subject::Subject;
 pub use verdict::{Total, Verdict, verify};

@@ -3,12 +3,11 @@
 //! The Sets are replayed on what the agents hold; what is then still different is missing. Nothing here asks how the
 //! change set was computed.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx};
 use selvedge_plan::{ChangeSet, Installed, Op, Plan};
 use selvedge_types::{Idx, PortNum, PortState};
 
+use crate::by_port::ByPort;
 use crate::finding::{Attribute, Fault, Finding, Place, Severity};
 
 /// All findings about a change set.
@@ -17,11 +16,17 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         fabric,
         plan,
         blocks: vec![None; plan.tables.switches() * plan.tables.blocks()],
-        written: BTreeMap::new(),
+        wanted: ByPort::filled(fabric, None),
+        switches: vec![None; fabric.switches().len()],
+        pkeys: ByPort::filled(fabric, None),
+        ports: ByPort::filled(fabric, None),
         latest: None,
-        states: BTreeMap::new(),
+        states: ByPort::filled(fabric, None),
         found: Vec::new(),
     };
+    for (&at, settings) in &plan.ports {
+        replay.wanted.set(at, Some(settings));
+    }
     if changes.generation != plan.generation {
         replay.error(Fault::Generation {
             plan: plan.generation.0,
@@ -64,12 +69,18 @@ struct Replay<'a> {
     plan: &'a Plan,
     /// The phase each LFT block was written in last; block-major.
     blocks: Vec<Option<u32>>,
-    /// The phase everything else was written in last.
-    written: BTreeMap<Target, u32>,
+    /// The plan's settings of each port.
+    wanted: ByPort<Option<&'a PortSettings>>,
+    /// The phase each SwitchInfo was written in last.
+    switches: Vec<Option<u32>>,
+    /// The same of each P_KeyTable.
+    pkeys: ByPort<Option<u32>>,
+    /// The same of each PortInfo.
+    ports: ByPort<Option<u32>>,
     /// The last Set that every active port relies on.
     latest: Option<Latest>,
     /// States that were changed.
-    states: BTreeMap<PortRef, PortState>,
+    states: ByPort<Option<PortState>>,
     found: Vec<Finding>,
 }
 
@@ -87,16 +98,16 @@ impl Replay<'_> {
                 plan.tables.block(switch, usize::from(*block)) == data
             }),
             Op::Switch { node, settings } => self.fabric.switch_index(*node).is_some_and(|switch| {
-                self.written.insert(Target::Switch(switch), phase);
+                self.switches[switch.to_usize()] = Some(phase);
                 plan.switches.get(switch) == Some(settings)
             }),
             Op::PKeys { port, keys } => {
-                self.written.insert(Target::PKeys(*port), phase);
+                self.pkeys.set(*port, Some(phase));
                 plan.end_ports.get(port).is_some_and(|want| want.pkeys == *keys)
             }
             Op::Port { port, settings, .. } => {
-                self.written.insert(Target::Port(*port), phase);
-                plan.ports.get(port) == Some(settings)
+                self.ports.set(*port, Some(phase));
+                self.wanted.get(*port).flatten() == Some(settings)
             }
         };
         if let (Op::Lft { node, .. } | Op::Switch { node, .. }, None) = (op, self.latest.filter(|l| l.phase >= phase)) {
@@ -124,20 +135,17 @@ impl Replay<'_> {
     ///
     /// Source: IBA vol 1 §14.2.5.6: an agent goes from INIT to ARMED and from ARMED to ACTIVE, and stays in either.
     fn change_states(&mut self, ops: &[Op]) {
-        let mut goals: BTreeMap<PortRef, BTreeSet<PortState>> = BTreeMap::new();
-        for op in ops {
-            if let Op::Port {
-                port,
-                state: Some(state),
-                ..
-            } = op
-            {
-                goals.entry(*port).or_default().insert(*state);
-            }
-        }
-        for (at, goals) in goals {
+        let goal = |op: &Op| match op {
+            Op::Port { port, state, .. } => state.map(|state| (*port, state)),
+            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => None,
+        };
+        let mut goals: Vec<(PortRef, PortState)> = ops.iter().filter_map(goal).collect();
+        goals.sort_unstable();
+        goals.dedup();
+        for goals in goals.chunk_by(|a, b| a.0 == b.0) {
+            let at = goals[0].0;
             let from = self.state(at);
-            for (&to, nth) in goals.iter().zip(0..) {
+            for (&(_, to), nth) in goals.iter().zip(0..) {
                 let is_legal = matches!(
                     (from, to),
                     (PortState::Init | PortState::Armed, PortState::Armed)
@@ -147,14 +155,14 @@ impl Replay<'_> {
                     let port = Place::port(self.fabric, at);
                     self.error(Fault::IllegalState { port, from, to });
                 }
-                self.states.insert(at, to);
+                self.states.set(at, Some(to));
             }
         }
     }
 
     fn state(&self, port: PortRef) -> PortState {
         let seen = || self.fabric.port(port).map_or(PortState::Down, |p| p.link.state);
-        self.states.get(&port).copied().unwrap_or_else(seen)
+        self.states.get(port).flatten().unwrap_or_else(seen)
     }
 
     /// What differs from the plan and was not written.
@@ -202,7 +210,12 @@ impl Replay<'_> {
     }
 
     fn expect(&mut self, same: bool, target: Target) {
-        if same || self.written.contains_key(&target) {
+        let written = match target {
+            Target::Switch(switch) => self.switches.get(switch.to_usize()).copied().flatten(),
+            Target::PKeys(at) => self.pkeys.get(at).flatten(),
+            Target::Port(at) => self.ports.get(at).flatten(),
+        };
+        if same || written.is_some() {
             return;
         }
         let (place, attribute) = self.describe(target);
@@ -231,17 +244,16 @@ impl Replay<'_> {
         else {
             return;
         };
-        let tables = self
-            .latest
-            .map(|latest| (latest.phase, Place::node(self.fabric, latest.node), latest.attribute));
-        let own = self.written.get(&Target::PKeys(*port)).map(|&written| {
-            let (place, attribute) = self.describe(Target::PKeys(*port));
-            (written, place, attribute)
-        });
-        let late = [tables, own]
-            .into_iter()
-            .flatten()
-            .find(|(written, ..)| *written >= phase);
+        let tables = self.latest.filter(|latest| latest.phase >= phase);
+        let own = self.pkeys.get(*port).flatten().filter(|&written| written >= phase);
+        let late = match (tables, own) {
+            (Some(latest), _) => Some((latest.phase, Place::node(self.fabric, latest.node), latest.attribute)),
+            (None, Some(written)) => {
+                let (place, attribute) = self.describe(Target::PKeys(*port));
+                Some((written, place, attribute))
+            }
+            (None, None) => None,
+        };
         if let Some((written_in, relies_on, attribute)) = late {
             let port = Place::port(self.fabric, *port);
             self.error(Fault::EarlyActivation {
