@@ -1,6 +1,7 @@
 //! Lanes for destinations, so that on no lane packets can wait for each other in a circle.
 //!
-//! Ways come one by one, and ones that fit nowhere may be changed ([`Lanes::place`]).
+//! Ways come one by one, and ones that fit nowhere may be changed ([`Lanes::place`]). First what packets of hosts use of
+//! all of them, later what only packets of switches use ([`Lanes::add`]).
 //!
 //! A channel that a packet holds while it waits for the next one depends on that one. All dependencies of one LID go
 //! onto one lane: the first on which they close no circle. Each lane keeps its channels in an order along which all
@@ -10,8 +11,10 @@
 //! OpenSM gives lanes to pairs of source and destination. A lane per destination is what a source can look up without
 //! knowing where it stands, and what path records of any source agree on.
 
+use std::collections::BTreeSet;
+
 use crate::graph::Graph;
-use crate::sssp::{NONE, Way};
+use crate::sssp::NONE;
 
 /// Dependencies that a lane did not have before.
 pub(crate) type Added = Vec<(u32, u32)>;
@@ -41,32 +44,35 @@ impl<'a> Lanes<'a> {
         u8::try_from(self.lanes.len().max(1)).unwrap_or(u8::MAX)
     }
 
-    /// Puts a LID onto a lane: the lane and its way, or `None` if the lanes do not suffice.
+    /// Puts what packets of hosts use of a way onto a lane: the lane and the way, or `None` if the lanes do not suffice.
     ///
     /// The first lane in use that can take its own way; else the first that can take another one; else a new one.
     /// `packed`: the first that can take either. `find` looks for a way whose dependencies fit a lane, adds them there,
     /// and says which were new.
-    ///
-    /// Hosts and switches send to hosts, hosts send to switches. Packets from switch to switch hardly exist: they are
-    /// kept from circles where that costs no lane.
     pub fn place(
         &mut self,
-        way: &Way,
+        way: &[u32],
         packed: bool,
         mut find: impl FnMut(&mut Lane, &mut Added) -> Option<Vec<u32>>,
     ) -> Option<(u8, Vec<u32>)> {
-        let all = self.dependencies(way, |_| true);
+        let way = self.of_hosts(way);
+        let all = dependencies(self.graph, &way);
+        let (graph, bearing) = (self.graph, &self.bearing);
         let mut other = |lane: &mut Lane| {
             let mut added = Vec::new();
             let found = find(lane, &mut added);
-            if found.is_none() {
-                lane.remove_all(added);
+            // What no packet of a host uses comes later.
+            let found = found.map(|next| of_hosts(graph, bearing, &next));
+            if let Some(next) = &found {
+                let used: BTreeSet<u32> = next.iter().copied().collect();
+                added.retain(|(held, wanted)| !used.contains(held) || !used.contains(wanted));
             }
+            lane.remove_all(added);
             found
         };
         for (i, lane) in (0..).zip(&mut self.lanes) {
             if lane.add_all(&all) {
-                return Some((i, way.next.clone()));
+                return Some((i, way));
             }
             if packed && let Some(next) = other(lane) {
                 return Some((i, next));
@@ -78,15 +84,38 @@ impl<'a> Lanes<'a> {
                 return Some((i, next));
             }
         }
-        if way.to_switch {
-            let from_hosts = self.on_the_way(way);
-            let of_hosts = self.dependencies(way, |switch| from_hosts[switch]);
-            let lane = self.lanes.iter_mut().position(|lane| lane.add_all(&of_hosts));
-            if let Some(lane) = lane.and_then(|i| u8::try_from(i).ok()) {
-                return Some((lane, way.next.clone()));
+        self.open(&all).map(|lane| (lane, way))
+    }
+
+    /// Puts more of a way on the lane that has it, or the whole on the first other that can take both, or a new one.
+    pub fn add(&mut self, way: &[u32], lane: u8, mut more: impl FnMut(&mut Lane, &mut Added) -> bool) -> Option<u8> {
+        let all = dependencies(self.graph, way);
+        let others = (0..self.used()).filter(|&other| other != lane);
+        for lane in [lane].into_iter().chain(others).chain([self.used()]) {
+            if usize::from(lane) == self.lanes.len() {
+                self.open(&[])?;
             }
+            let into = &mut self.lanes[usize::from(lane)];
+            let mut added = Vec::new();
+            if all.iter().all(|&(held, wanted)| into.add(held, wanted, &mut added)) && more(into, &mut added) {
+                return Some(lane);
+            }
+            into.remove_all(added);
         }
-        self.open(&all).map(|lane| (lane, way.next.clone()))
+        None
+    }
+
+    /// Puts all of a way on a lane if that closes no circle.
+    pub fn add_if_fits(&mut self, lane: u8, way: &[u32]) {
+        let all = dependencies(self.graph, way);
+        if let Some(lane) = self.lanes.get_mut(usize::from(lane)) {
+            lane.add_all(&all);
+        }
+    }
+
+    /// The next hops that packets of hosts use.
+    pub fn of_hosts(&self, way: &[u32]) -> Vec<u32> {
+        of_hosts(self.graph, &self.bearing, way)
     }
 
     fn open(&mut self, dependencies: &[(u32, u32)]) -> Option<u8> {
@@ -99,35 +128,28 @@ impl<'a> Lanes<'a> {
         self.lanes.push(lane);
         u8::try_from(self.lanes.len() - 1).ok().filter(|_| fits)
     }
+}
 
-    /// Switches that packets of hosts pass.
-    fn on_the_way(&self, way: &Way) -> Vec<bool> {
-        let mut passed = vec![false; way.next.len()];
-        for start in (0..way.next.len()).filter(|&s| self.bearing[s]) {
-            let mut at = start;
-            while !passed[at] {
-                passed[at] = true;
-                if way.next[at] != NONE {
-                    at = self.graph.channels().item(way.next[at] as usize).to as usize;
-                }
-            }
+/// The next hops of switches that packets of hosts pass.
+fn of_hosts(graph: &Graph, bearing: &[bool], way: &[u32]) -> Vec<u32> {
+    let mut used = vec![NONE; way.len()];
+    for start in (0..way.len()).filter(|&s| bearing[s]) {
+        let mut at = start;
+        while used[at] == NONE && way[at] != NONE {
+            used[at] = way[at];
+            at = graph.channels().item(way[at] as usize).to as usize;
         }
-        passed
     }
+    used
+}
 
-    fn dependencies(&self, way: &Way, counts: impl Fn(usize) -> bool) -> Vec<(u32, u32)> {
-        let held = way
-            .next
-            .iter()
-            .copied()
-            .enumerate()
-            .filter(|&(s, c)| c != NONE && counts(s));
-        held.filter_map(|(_, held)| {
-            let to = self.graph.channels().item(held as usize).to as usize;
-            (way.next[to] != NONE).then_some((held, way.next[to]))
-        })
-        .collect()
-    }
+fn dependencies(graph: &Graph, way: &[u32]) -> Vec<(u32, u32)> {
+    let held = way.iter().copied().filter(|&channel| channel != NONE);
+    held.filter_map(|held| {
+        let to = graph.channels().item(held as usize).to as usize;
+        (way[to] != NONE).then_some((held, way[to]))
+    })
+    .collect()
 }
 
 /// One lane: dependencies between channels, and an order along which they lead.
@@ -136,6 +158,8 @@ pub(crate) struct Lane {
     before: Vec<Vec<u32>>,
     place: Vec<u32>,
     seen: Vec<bool>,
+    /// Dependencies that close a circle with what is on the lane for good.
+    refused: BTreeSet<(u32, u32)>,
 }
 
 impl Lane {
@@ -145,6 +169,7 @@ impl Lane {
             before: vec![Vec::new(); channels],
             place: (0..).take(channels).collect(),
             seen: vec![false; channels],
+            refused: BTreeSet::new(),
         }
     }
 
@@ -160,12 +185,24 @@ impl Lane {
         fits
     }
 
+    /// Whether the dependency is there.
+    pub fn has(&self, held: u32, wanted: u32) -> bool {
+        self.after[held as usize].contains(&wanted)
+    }
+
     /// Adds a dependency, also to `added` if it is new; false, and nothing is added, if it closes a circle.
     pub fn add(&mut self, held: u32, wanted: u32, added: &mut Vec<(u32, u32)>) -> bool {
-        if self.after[held as usize].contains(&wanted) {
+        if self.has(held, wanted) {
             return true;
         }
+        if self.refused.contains(&(held, wanted)) {
+            return false;
+        }
         if !self.make_room(held, wanted) {
+            // What was added may be taken away again: only without it this holds for good.
+            if added.is_empty() {
+                self.refused.insert((held, wanted));
+            }
             return false;
         }
         self.after[held as usize].push(wanted);

@@ -39,6 +39,7 @@ mod note;
 mod paths;
 mod ports;
 mod previous;
+mod spread;
 mod sssp;
 mod updn;
 mod weave;

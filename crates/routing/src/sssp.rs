@@ -7,9 +7,14 @@
 //! OpenSM (observed in 3.3.23) weighs a channel so that a loaded short path can lose against an empty long one; here a
 //! path is always shortest in hops. That also avoids its overflow with more than about 20,000 LIDs.
 //!
-//! Then every LID is taken out and routed again, a few times, and the round with the least loaded peak is kept.
+//! Then single next hops are moved off loaded channels, a few rounds, and the round with the least peak is kept: one
+//! way for all sources that meet at a switch makes peaks which no order of destinations avoids. Ways to switches, which
+//! receive next to nothing, are spread on their own: on an even tree they would disturb what hosts get.
 //!
-//! Work: rounds × LIDs × channels: 4 × 240 M steps for 6,804 LIDs and 35,000 channels. Not parallel: each
+//! On lanes, what hosts use comes first. Then the ways of the other switches towards hosts (in a damaged tree: the top
+//! switch that lost a link downwards) take turns that fit the same lane, longer ones if need be.
+//!
+//! Work: LIDs × channels at first, then each round as much, times the hops by which ways differ. Not parallel: each
 //! destination depends on the loads that all before it left.
 
 use std::collections::BTreeSet;
@@ -21,22 +26,14 @@ use selvedge_types::{Guid, Lid, NodeKind};
 use crate::destinations::{Destination, Destinations};
 use crate::engine::HostLists;
 use crate::graph::Graph;
-use crate::lanes::{Lane, Lanes};
+use crate::lanes::{Added, Lane, Lanes};
+use crate::spread::Spread;
 
 /// No next hop.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Times that every LID is taken out and routed again once all loads are known.
-const ROUNDS: usize = 3;
-
-/// The next hops of all switches towards one LID.
-#[derive(Clone, Debug)]
-pub(crate) struct Way {
-    /// It leads to the switch itself.
-    pub to_switch: bool,
-    /// By switch: the place of the channel among all channels; [`NONE`] at `attach` and where there is no way.
-    pub next: Vec<u32>,
-}
+/// Times that every next hop is looked at again once all loads are known; most fabrics need fewer.
+const ROUNDS: usize = 24;
 
 /// A LID to route.
 #[derive(Clone, Copy, Debug)]
@@ -55,25 +52,43 @@ pub(crate) fn route(
     lists: &HostLists,
 ) -> Tables {
     let targets = ordered(fabric, lids, destinations, lists);
-    let mut spread = Spread::new(graph, destinations);
-    let mut tables = Tables::new(graph.switches(), lids.top());
-    let mut best = None;
-    for round in 0..=ROUNDS {
-        for &target in &targets {
-            if round > 0 {
-                let before = read(graph, &tables, target);
-                spread.count(target.attach, &before, false);
+    let tables = Tables::new(graph.switches(), lids.top());
+    routed(graph, &targets, tables, &Spread::new(graph, destinations))
+}
+
+/// Hosts first. Switches receive next to nothing, so they are spread on their own.
+fn routed(graph: &Graph, targets: &[Target], mut tables: Tables, empty: &Spread<'_>) -> Tables {
+    let (hosts, switches): (Vec<Target>, Vec<Target>) = targets.iter().partition(|target| target.egress != 0);
+    let mut spread = empty.clone();
+    for &target in &hosts {
+        let next = spread.next(target.attach);
+        spread.count(target.attach, &next, true);
+        write(graph, &mut tables, target, &next);
+    }
+    let mut best = (spread.peak(), tables.clone());
+    for _ in 0..ROUNDS {
+        let mut moved = false;
+        for &target in &hosts {
+            let mut next = read(graph, &tables, target);
+            if spread.relieve(target.attach, &mut next) {
+                write(graph, &mut tables, target, &next);
+                moved = true;
             }
-            let next = spread.next(target.attach);
-            spread.count(target.attach, &next, true);
-            write(graph, &mut tables, target, &next);
         }
-        let peak = spread.peak();
-        if best.as_ref().is_none_or(|(least, _)| peak < *least) {
-            best = Some((peak, tables.clone()));
+        if spread.peak() < best.0 {
+            best = (spread.peak(), tables.clone());
+        }
+        if !moved {
+            break;
         }
     }
-    best.map_or(tables, |(_, tables)| tables)
+    let (mut spread, mut tables) = (empty.clone(), best.1);
+    for &target in &switches {
+        let next = spread.next(target.attach);
+        spread.count(target.attach, &next, true);
+        write(graph, &mut tables, target, &next);
+    }
+    tables
 }
 
 /// Routes all LIDs, each on one of at most `most` lanes: the tables, the lane of every LID, the number of lanes.
@@ -86,49 +101,108 @@ pub(crate) fn route_on_lanes(
     destinations: &Destinations,
     (lists, most): (&HostLists, u8),
 ) -> Option<(Tables, Vec<u8>, u8)> {
-    let tables = route(fabric, graph, lids, destinations, lists);
     let targets = ordered(fabric, lids, destinations, lists);
     let mut spread = Spread::new(graph, destinations);
-    for &target in &targets {
+    let tables = routed(graph, &targets, Tables::new(graph.switches(), lids.top()), &spread);
+    for &target in targets.iter().filter(|target| target.egress != 0) {
         spread.count(target.attach, &read(graph, &tables, target), true);
     }
+    let place = |packed| {
+        let mut placing = Placing {
+            graph,
+            tables: tables.clone(),
+            spread: spread.clone(),
+            lanes: Lanes::new(graph, spread.hosts.iter().map(|&h| h > 0).collect(), most),
+            lane_of: vec![0; tables.top().index() + 1],
+        };
+        let one_for_hosts = placing.place_all(&targets, packed);
+        one_for_hosts.map(|one| (one, (placing.lanes.used(), placing.spread.peak()), placing))
+    };
+    let loose = place(false);
+    // Where nothing has to give way, packing changes nothing.
+    let packed = if matches!(loose, Some((true, ..))) {
+        None
+    } else {
+        place(true)
+    };
     // Fewest lanes first, then the least loaded peak.
-    let tries = [false, true].map(|packed| {
-        let mut spread = spread.clone();
-        let placed = place_all(graph, &targets, tables.clone(), &mut spread, (packed, most))?;
-        Some((placed.2, spread.peak(), placed))
-    });
-    let best = tries
-        .into_iter()
-        .flatten()
-        .min_by_key(|(lanes, peak, _)| (*lanes, *peak));
-    best.map(|(.., placed)| placed)
+    let best = [loose, packed].into_iter().flatten().min_by_key(|&(_, rank, _)| rank);
+    best.map(|(_, (lanes, _), placed)| (placed.tables, placed.lane_of, lanes))
 }
 
-/// Puts every LID on a lane. `packed`: rather change its way than go on to the next lane.
-fn place_all(
-    graph: &Graph,
-    targets: &[Target],
-    mut tables: Tables,
-    spread: &mut Spread<'_>,
-    (packed, most): (bool, u8),
-) -> Option<(Tables, Vec<u8>, u8)> {
-    let bearing = spread.hosts.iter().map(|&h| h > 0).collect();
-    let mut lanes = Lanes::new(graph, bearing, most);
-    let mut lane_of = vec![0; tables.top().index() + 1];
-    for &target in targets {
-        let attach = target.attach;
-        let next = read(graph, &tables, target);
-        let to_switch = target.egress == 0;
-        let way = Way { to_switch, next };
-        spread.count(attach, &way.next, false);
-        let find = |lane: &mut Lane, added: &mut Vec<(u32, u32)>| spread.fitting(attach, lane, added);
-        let (lane, next) = lanes.place(&way, packed, find)?;
-        spread.count(attach, &next, true);
-        write(graph, &mut tables, target, &next);
-        lane_of[target.lid.index()] = lane;
+/// LIDs on their way onto lanes.
+struct Placing<'a> {
+    graph: &'a Graph,
+    tables: Tables,
+    spread: Spread<'a>,
+    lanes: Lanes<'a>,
+    lane_of: Vec<u8>,
+}
+
+impl Placing<'_> {
+    /// First what packets of hosts use towards all hosts, which is most: on a tree it needs one lane. Then what only
+    /// switches use towards hosts: its few turns suit what is there, by other ways if need be. Then ways to switches.
+    ///
+    /// Whether one lane was enough for hosts among each other; `None` if all lanes are not enough for the rest.
+    fn place_all(&mut self, targets: &[Target], packed: bool) -> Option<bool> {
+        let (hosts, switches): (Vec<Target>, Vec<Target>) = targets.iter().partition(|target| target.egress != 0);
+        for &target in &hosts {
+            self.place(target, packed)?;
+        }
+        let one = self.lanes.used() == 1;
+        for &target in &hosts {
+            self.complete(target)?;
+        }
+        for &target in &switches {
+            self.place(target, packed)?;
+            // From switch to switch hardly a packet goes: kept from circles where that costs no lane.
+            let lane = self.lane_of[target.lid.index()];
+            let mut next = self.of_hosts(target);
+            self.spread.fill(target.attach, &mut next);
+            self.lanes.add_if_fits(lane, &next);
+            write(self.graph, &mut self.tables, target, &next);
+        }
+        Some(one)
     }
-    Some((tables, lane_of, lanes.used()))
+
+    /// Puts what packets of hosts use on a lane, by another way if that spares one. `packed`: rather that than go on to
+    /// the next lane in use.
+    fn place(&mut self, target: Target, packed: bool) -> Option<()> {
+        let (attach, counts) = (target.attach, target.egress != 0);
+        let next = read(self.graph, &self.tables, target);
+        if counts {
+            self.spread.count(attach, &next, false);
+        }
+        let spread = &mut self.spread;
+        let find = |lane: &mut Lane, added: &mut Added| spread.fitting(attach, lane, added);
+        let (lane, next) = self.lanes.place(&next, packed, find)?;
+        if counts {
+            self.spread.count(attach, &next, true);
+        }
+        write(self.graph, &mut self.tables, target, &next);
+        self.lane_of[target.lid.index()] = lane;
+        Some(())
+    }
+
+    /// Puts the other switches' ways on the same lane, or all on another.
+    fn complete(&mut self, target: Target) -> Option<()> {
+        let on_the_way = self.of_hosts(target);
+        let mut next = on_the_way.clone();
+        let (spread, attach) = (&mut self.spread, target.attach);
+        let lane = self.lane_of[target.lid.index()];
+        let lane = self.lanes.add(&on_the_way, lane, |lane, room| {
+            next.clone_from(&on_the_way);
+            spread.complete(attach, &mut next, lane, room)
+        })?;
+        self.lane_of[target.lid.index()] = lane;
+        write(self.graph, &mut self.tables, target, &next);
+        Some(())
+    }
+
+    /// The next hops that packets of hosts use.
+    fn of_hosts(&self, target: Target) -> Vec<u32> {
+        self.lanes.of_hosts(&read(self.graph, &self.tables, target))
+    }
 }
 
 /// The next hops that the tables hold.
@@ -178,138 +252,6 @@ fn ordered(fabric: &Fabric, lids: &Lids, destinations: &Destinations, lists: &Ho
         d.lids.iter().map(move |lid| Target { lid, attach, egress })
     };
     ordered.into_iter().flat_map(each).collect()
-}
-
-/// Loads, and the memory of one destination.
-#[derive(Clone)]
-struct Spread<'a> {
-    graph: &'a Graph,
-    /// Host LIDs at each switch.
-    hosts: Vec<u64>,
-    /// Pairs of LIDs that use each channel.
-    load: Vec<u64>,
-    /// Switches by distance from `from`, nearest first, and the distances.
-    from: Option<usize>,
-    near: Vec<u32>,
-    hops: Vec<u32>,
-    cost: Vec<u64>,
-    below: Vec<u64>,
-}
-
-impl<'a> Spread<'a> {
-    fn new(graph: &'a Graph, destinations: &Destinations) -> Self {
-        let switches = graph.switches();
-        let mut hosts = vec![0; switches];
-        for (attach, batch) in destinations.batches() {
-            let of_hosts = batch.iter().filter(|d| d.egress != 0);
-            hosts[attach] += of_hosts.map(|d| u64::from(d.lids.lmc.lids())).sum::<u64>();
-        }
-        Self {
-            graph,
-            hosts,
-            load: vec![0; graph.channels().start(switches)],
-            from: None,
-            near: Vec::new(),
-            hops: Vec::new(),
-            cost: vec![0; switches],
-            below: vec![0; switches],
-        }
-    }
-
-    /// The busiest channel's load, and the squares of all.
-    fn peak(&self) -> (u64, u128) {
-        let squares = self.load.iter().map(|&load| u128::from(load) * u128::from(load)).sum();
-        (self.load.iter().copied().max().unwrap_or(0), squares)
-    }
-
-    /// The least loaded shortest ways to a switch.
-    fn next(&mut self, attach: usize) -> Vec<u32> {
-        self.search(attach);
-        let mut next = vec![NONE; self.graph.switches()];
-        self.cost[attach] = 0;
-        for &switch in self.near.iter().skip(1) {
-            let s = switch as usize;
-            // The lowest port of equals.
-            if let Some((cost, channel)) = self.shortest(s).min() {
-                self.cost[s] = cost;
-                next[s] = channel;
-            }
-        }
-        next
-    }
-
-    /// The same among those whose dependencies the lane has room for, which are put there; `None` if a switch has none.
-    fn fitting(&mut self, attach: usize, lane: &mut Lane, room: &mut Vec<(u32, u32)>) -> Option<Vec<u32>> {
-        self.search(attach);
-        let mut next = vec![NONE; self.graph.switches()];
-        self.cost[attach] = 0;
-        for &switch in self.near.iter().skip(1) {
-            let s = switch as usize;
-            let mut choice: Vec<(u64, u32)> = self.shortest(s).collect();
-            choice.sort_unstable();
-            let (cost, channel) = choice.into_iter().find(|&(_, channel)| {
-                let wanted = next[self.graph.channels().item(channel as usize).to as usize];
-                wanted == NONE || lane.add(channel, wanted, room)
-            })?;
-            self.cost[s] = cost;
-            next[s] = channel;
-        }
-        Some(next)
-    }
-
-    /// Channels from a switch that shorten its distance, with what they and the way behind them carry.
-    fn shortest(&self, switch: usize) -> impl Iterator<Item = (u64, u32)> {
-        let channels = self.graph.channels();
-        let near = channels.range(switch).zip(channels.get(switch));
-        near.filter(move |(_, c)| self.hops[c.to as usize] + 1 == self.hops[switch])
-            .map(|(at, c)| {
-                (
-                    self.load[at] + self.cost[c.to as usize],
-                    u32::try_from(at).unwrap_or(NONE),
-                )
-            })
-    }
-
-    /// Adds the pairs of a LID to the channels on its ways, or takes them away.
-    fn count(&mut self, attach: usize, next: &[u32], more: bool) {
-        self.search(attach);
-        self.below.copy_from_slice(&self.hosts);
-        for &switch in self.near.iter().skip(1).rev() {
-            let channel = next[switch as usize] as usize;
-            let pairs = self.below[switch as usize];
-            let load = &mut self.load[channel];
-            *load = if more {
-                *load + pairs
-            } else {
-                load.saturating_sub(pairs)
-            };
-            self.below[self.graph.channels().item(channel).to as usize] += pairs;
-        }
-    }
-
-    fn search(&mut self, attach: usize) {
-        /// Farther than any switch; one more does not overflow.
-        const FAR: u32 = u32::MAX - 1;
-        if self.from == Some(attach) {
-            return;
-        }
-        self.from = Some(attach);
-        self.near.clear();
-        self.near.push(u32::try_from(attach).unwrap_or(NONE));
-        self.hops.clear();
-        self.hops.resize(self.graph.switches(), FAR);
-        self.hops[attach] = 0;
-        let mut head = 0;
-        while let Some(&at) = self.near.get(head) {
-            head += 1;
-            for &to in self.graph.neighbours(at as usize) {
-                if self.hops[to as usize] == FAR {
-                    self.hops[to as usize] = self.hops[at as usize] + 1;
-                    self.near.push(to);
-                }
-            }
-        }
-    }
 }
 
 fn index(switch: usize) -> SwitchIdx {

@@ -8,6 +8,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
 use selvedge_routing::{Engine, EngineError, Options};
 use selvedge_sim::{Par, Seed};
+use selvedge_topology::{LinkRemoval, Spec, without_links};
 use selvedge_types::Lid;
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
@@ -88,16 +89,61 @@ fn sssp_and_dfsssp_are_no_worse_than_opensm() {
         fixture!("random-24-lmc2", 4),
     ];
     let want = "\
-tree-4-3: sssp 80, dfsssp 80 on 1 lanes; OpenSM 96 on 1
-tree-links-2: sssp 20, dfsssp 20 on 1 lanes; OpenSM 20 on 1
-tree-3-3-holes: sssp 27, dfsssp 27 on 2 lanes; OpenSM 30 on 1 (refused)
+tree-4-3: sssp 60, dfsssp 60 on 1 lanes; OpenSM 96 on 1
+tree-links-2: sssp 16, dfsssp 16 on 1 lanes; OpenSM 20 on 1
+tree-3-3-holes: sssp 22, dfsssp 22 on 1 lanes; OpenSM 30 on 1 (refused)
 tree-3-2-lmc2: sssp 6, dfsssp 6 on 1 lanes; OpenSM 6 on 1
 ring-7: sssp 6, dfsssp 6 on 2 lanes; OpenSM 6 on 2
-torus-4x4: sssp 48, dfsssp 48 on 3 lanes; OpenSM 48 on 4
-random-32: sssp 118, dfsssp 120 on 4 lanes; OpenSM 130 on 4
-random-24-lmc2: sssp 86, dfsssp 86 on 3 lanes; OpenSM 86 on 4
+torus-4x4: sssp 34, dfsssp 40 on 2 lanes; OpenSM 48 on 4
+random-32: sssp 110, dfsssp 110 on 4 lanes; OpenSM 130 on 4
+random-24-lmc2: sssp 78, dfsssp 78 on 3 lanes; OpenSM 86 on 4
 ";
     assert_eq!(table.concat(), want);
+}
+
+/// A generated fabric less some links, routed by `sssp` and `dfsssp`: the peak of both, and the lanes.
+fn peaks(spec: &str, lost: &str, seed: u64) -> (u64, u64, u8) {
+    let Spec::Generated(recipe) = spec.parse().unwrap() else {
+        panic!("{spec} is no generator")
+    };
+    let removal = LinkRemoval::parse(lost).unwrap();
+    let fabric = without_links(&recipe.fabric().unwrap(), removal, Seed(seed)).unwrap();
+    let lids = common::number(&fabric, 0);
+    let route = |engine: Engine| {
+        engine
+            .route(&fabric, &lids, &Options::default(), Seed(0), Par::Sequential)
+            .unwrap()
+    };
+    let (sssp, dfsssp) = (route(Engine::Sssp), route(Engine::Dfsssp));
+    let spread = judged(&fabric, &lids, &sssp.tables, &sssp.service_levels, 1);
+    let safe = judged(&fabric, &lids, &dfsssp.tables, &dfsssp.service_levels, dfsssp.lanes);
+    assert_eq!(
+        safe.errors().count(),
+        0,
+        "{spec} {lost} {seed}: {:?}",
+        safe.errors().next()
+    );
+    (spread.figures.load.max, safe.figures.load.max, dfsssp.lanes)
+}
+
+/// Whole trees, with and without parallel links, are spread evenly: what switches receive does not disturb it.
+#[test]
+fn whole_trees_are_spread_evenly() {
+    assert_eq!(peaks("sx6536", "0", 0), (306, 306, 1));
+    assert_eq!(peaks("karytree:k=6,n=2", "0", 0), (30, 30, 1));
+    assert_eq!(peaks("karytree:k=4,n=3", "0", 0), (60, 60, 1));
+}
+
+/// Hosts of a damaged tree need one lane among each other; the turns of switches' own packets are few enough to fit.
+#[test]
+fn damaged_trees_are_not_refused() {
+    for seed in 1..=6 {
+        for lost in ["1%", "3%"] {
+            let (sssp, dfsssp, lanes) = peaks("karytree:k=6,n=3", lost, seed);
+            assert_eq!(sssp, dfsssp, "{lost} {seed}: no way of a host changes for a lane");
+            assert!(lanes <= 4, "{lost} {seed}: {lanes}");
+        }
+    }
 }
 
 #[test]
