@@ -1,7 +1,7 @@
 //! Lanes for destinations, so that on no lane packets can wait for each other in a circle.
 //!
-//! Ways come one by one, and ones that fit nowhere may be changed ([`Lanes::place`]). First what packets of hosts use of
-//! all of them, later what only packets of switches use ([`Lanes::add`]).
+//! Ways come one by one, and ones that fit nowhere may be changed ([`Lanes::place`]). First what packets of hosts use
+//! of all of them, later what only packets of switches use ([`Lanes::add`]).
 //!
 //! A channel that a packet holds while it waits for the next one depends on that one. All dependencies of one LID go
 //! onto one lane: the first on which they close no circle. Each lane keeps its channels in an order along which all
@@ -44,7 +44,7 @@ impl<'a> Lanes<'a> {
         u8::try_from(self.lanes.len().max(1)).unwrap_or(u8::MAX)
     }
 
-    /// Puts what packets of hosts use of a way onto a lane: the lane and the way, or `None` if the lanes do not suffice.
+    /// Puts what packets of hosts use of a way onto a lane: the lane and the way, `None` if the lanes do not suffice.
     ///
     /// The first lane in use that can take its own way; else the first that can take another one; else a new one.
     /// `packed`: the first that can take either. `find` looks for a way whose dependencies fit a lane, adds them there,

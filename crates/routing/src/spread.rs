@@ -1,7 +1,7 @@
 //! Loads of channels, and the ways of one destination that suit them.
 //!
-//! A way is, by switch, the place of the next channel among all channels; [`NONE`] at the switch that the destination is
-//! attached to, and where there is no way.
+//! A way is, by switch, the place of the next channel among all channels; [`NONE`] at the switch that the destination
+//! is attached to, and where there is no way.
 
 use std::collections::BTreeSet;
 
@@ -68,8 +68,8 @@ impl<'a> Spread<'a> {
         next
     }
 
-    /// The same among those whose dependencies the lane has room for, which are put there; `None` if a switch with hosts
-    /// has none. Other switches that have none, or only behind such, get no way.
+    /// The same among those whose dependencies the lane has room for, which are put there; `None` if a switch with
+    /// hosts has none. Other switches that have none, or only behind such, get no way.
     pub fn fitting(&mut self, attach: usize, lane: &mut Lane, room: &mut Added) -> Option<Vec<u32>> {
         self.search(attach);
         let mut next = vec![NONE; self.graph.switches()];
