@@ -17,7 +17,7 @@ use selvedge_types::{Guid, Lid, LidRange, PortNum};
 use selvedge_verify::{JudgeOptions, Subject, verify};
 
 /// Pairings for the bisection bandwidth.
-const PAIRINGS: usize = 1000;
+const PAIRINGS: usize = 10_000;
 
 /// An engine and how it is called: name, options.
 type Contender = (&'static str, Engine, Options);

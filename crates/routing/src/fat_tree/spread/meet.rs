@@ -104,7 +104,8 @@ impl Meet {
         if to.contains(&usize::MAX) {
             return None;
         }
-        let leaves = switches.iter().map(|&s| Leaf::new(spread, s, nd));
+        let all = switches.iter().map(|&s| spread.reached(s)).max().unwrap_or(0).max(4) as f64;
+        let leaves = switches.iter().map(|&s| Leaf::new(spread, s));
         let mut meet = Self {
             leaves: leaves.collect(),
             down: vec![NONE; real * nd],
@@ -114,7 +115,7 @@ impl Meet {
             load_alone: vec![0.0; spread.peer.len()],
             share: vec![0.0; real * nd],
             share_alone: vec![0.0; real * nd],
-            both: 0.25 / (nd as f64 - 1.0) / (nd as f64 - 3.0),
+            both: 0.25 / (all - 1.0) / (all - 3.0),
             most: spread.most(&switches),
             to,
         };
@@ -323,7 +324,7 @@ impl Meet {
 }
 
 impl Leaf {
-    fn new(spread: &Spread<'_>, switch: usize, all: usize) -> Self {
+    fn new(spread: &Spread<'_>, switch: usize) -> Self {
         let hosts = f64::from(spread.hosts[switch]);
         let ports = switch * spread.stride..(switch + 1) * spread.stride;
         let peers = (0_u8..).zip(&spread.peer[ports]).filter(|(_, peer)| **peer != NOWHERE);
@@ -333,14 +334,15 @@ impl Leaf {
             peer: peer as usize,
             carries: 0,
         });
-        let numbers = || (0..=all + 1).map(|n| n as f64);
+        let all = spread.reached(switch) as f64;
+        let numbers = || (0..spread.layer.to.len() + 2).map(|n| n as f64);
         Self {
             switch,
             hosts,
             ups: ups.collect(),
             own: Vec::new(),
-            used: numbers().map(|n| 1.0 - nobody(hosts, n, all as f64)).collect(),
-            alone: numbers().map(|n| nobody(hosts - 1.0, n, all as f64 - 2.0)).collect(),
+            used: numbers().map(|n| 1.0 - nobody(hosts, n, all)).collect(),
+            alone: numbers().map(|n| nobody(hosts - 1.0, n, all - 2.0)).collect(),
         }
     }
 }
@@ -365,14 +367,19 @@ impl Spread<'_> {
         slots.any(|slot| !slot.live || shape.ports(slot).contains(&0))
     }
 
+    /// Hosts that a leaf reaches, its own included: those that it is in pairings with.
+    fn reached(&self, leaf: usize) -> u64 {
+        let to = (0..self.hosts.len()).filter(|&to| to == leaf || self.rule.reach.has(leaf, to));
+        to.map(|to| u64::from(self.hosts[to])).sum()
+    }
+
     /// What a link may carry: no less than some must, and [`SPARE`] of what the fullest link up would carry if none of
     /// these leaves' was missing, if there are parallel ones.
     fn most(&self, leaves: &[usize]) -> u64 {
         let shape = &self.rule.shape;
         let widths = |s: usize| shape.up.get(s).iter().map(|slot| shape.ports(slot).len());
-        let all: u64 = leaves.iter().map(|&s| u64::from(self.hosts[s])).sum();
         let of = |&s: &usize| {
-            let hosts = u64::from(self.hosts[s]);
+            let (hosts, all) = (u64::from(self.hosts[s]), self.reached(s));
             hosts * (all - hosts).div_ceil(widths(s).sum::<usize>().max(1) as u64)
         };
         let intact = leaves.iter().map(of).max().unwrap_or(0);
