@@ -2,8 +2,8 @@
 //!
 //! Effective bisection bandwidth counts, for random pairings of all hosts, in how many flows one has to share its
 //! fullest link. Of two levels that can be foretold. Of a leaf's links up each is used or not: the expected number of
-//! those in use is what the leaf sends at once. Downwards a link is one destination's as long as the tree is whole; when
-//! others come upon it, pairs of flows meet there that have not met already on their way up.
+//! those in use is what the leaf sends at once. Downwards a link is one destination's as long as the tree is whole;
+//! when others come upon it, pairs of flows meet there that have not met already on their way up.
 //!
 //! Both together are what an entry of a leaf costs. Entries change, or two of them change places, as long as that makes
 //! the sum less and no link carries more than [`SPARE`] of what it carries in the whole tree. So what a lost link
@@ -153,11 +153,7 @@ impl Meet {
 
     /// Changes entries as long as that helps, and writes them into the layer.
     pub fn run(mut self, spread: &mut Spread<'_>) {
-        for _ in 0..std::env::var("PASSES")
-            .ok()
-            .and_then(|s| s.parse().ok())
-            .unwrap_or(PASSES)
-        {
+        for _ in 0..PASSES {
             let mut changed = false;
             for l in 0..self.leaves.len() {
                 for d in 0..self.to.len() {
@@ -410,8 +406,8 @@ mod tests {
         // Of four a host sends to each other one with 1 / 6.
         check(1.0, 1.0, 4.0, 5.0 / 6.0);
         check(1.0, 3.0, 4.0, 0.5);
-        // Of the 12 pairings of a, b, c, d with directions 6 have a flow from a or b to c or d: 3 of the 4 of ac, bd, and
-        // 3 of the 4 of ad, bc.
+        // Of the 12 pairings of a, b, c, d with directions 6 have a flow from a or b to c or d: 3 of the 4 of ac, bd,
+        // and 3 of the 4 of ad, bc.
         check(2.0, 2.0, 4.0, 0.5);
     }
 }
