@@ -65,7 +65,7 @@ fn full() -> Options {
 fn allowed(spec: &str, before: u64) -> u64 {
     let whole = spec.split_once("remove-links").map_or(spec, |(whole, _)| whole);
     let (times, by) = match whole {
-        "sx6536:" | "pgft:m=6x4,w=1x2,p=1x3," => (33, 20),
+        "sx6536:" | "pgft:m=6x4,w=1x2,p=1x3," => (8, 5),
         "xgft:m=8x6,w=1x4," => (23, 20),
         w if w.contains("n=2,") => (23, 20),
         _ => return before,
