@@ -15,8 +15,8 @@ use super::{NOWHERE, Spread};
 /// What a link may carry, as a share of what it carries in the whole tree: the more, the fewer packets meet.
 const SPARE: (u64, u64) = (23, 20);
 /// The same where neighbours have parallel links: what a lost one carried meets nobody on its way down if it goes over
-/// the one beside it. Of 306 destinations of a leaf 27 go there instead of 17; with more it would be fuller than another
-/// engine's fullest.
+/// the one beside it. Of 306 destinations of a leaf 27 go there instead of 17; with more it would be fuller than
+/// another engine's fullest.
 const SPARE_BESIDE: (u64, u64) = (8, 5);
 /// Entries of the leaves that are looked at; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
