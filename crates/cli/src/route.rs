@@ -94,7 +94,7 @@ impl EffortArg {
 pub enum RebalanceArg {
     /// Only what led over what is missing
     Minimal,
-    /// Whatever makes the fullest links less full
+    /// Whatever makes the fullest links less full, or in trees of two levels fewer packets meet
     Full,
 }
 

@@ -17,7 +17,7 @@ use selvedge_types::{Guid, Lid, LidRange, PortNum};
 use selvedge_verify::{JudgeOptions, Subject, verify};
 
 /// Pairings for the bisection bandwidth.
-const PAIRINGS: usize = 200;
+const PAIRINGS: usize = 10_000;
 
 /// An engine and how it is called: name, options.
 type Contender = (&'static str, Engine, Options);
@@ -71,7 +71,7 @@ impl Seen {
             let worse_load = pairs().filter(|(a, b)| a.0 > b.0).count();
             let worse_ebb = pairs().filter(|(a, b)| a.1 < b.1).count();
             println!(
-                "{what} mean of {name} ({} seeds): max {:.1}, eBB {:.4}; 'full' worse on {worse_load} and {worse_ebb}",
+                "{what} mean of {name} ({} seeds): max {:.1}, eBB {:.5}; 'full' worse on {worse_load} and {worse_ebb}",
                 all.len(),
                 mean(&loads),
                 mean(&bandwidths)
@@ -151,7 +151,7 @@ fn compare((spec, seed): (&str, u64), fabric: &Fabric, seen: &mut Seen) {
                 } else {
                     String::new()
                 };
-                format!("{load} {ebb:.3} {time:.0?}{lanes}{bad}")
+                format!("{load} {ebb:.4} {time:.0?}{lanes}{bad}")
             }
         };
         line = format!("{line}; {name} {said}");
@@ -176,29 +176,40 @@ fn bound(fabric: &Fabric) -> u64 {
     fabric.switches().iter().map(of).max().unwrap_or(0)
 }
 
-/// Effective bisection bandwidth: every host sends to one other, drawn anew for each pairing.
+/// Effective bisection bandwidth: every host sends to one other, drawn anew for each pairing, the same for all engines.
 fn bandwidth(fabric: &Fabric, lids: &Lids, tables: &Tables) -> f64 {
-    let is_host = |at: PortRef| fabric.switch_index(at.node).is_none();
-    let mut hosts: Vec<(PortRef, Lid)> = lids
-        .iter()
-        .filter(|(at, _)| is_host(*at))
-        .map(|(at, r)| (at, r.base))
-        .collect();
+    let leaf = |at: PortRef| Some(fabric.switch_index(fabric.peer(at)?.node)?.0 as usize);
+    let is_host = |at: &PortRef| fabric.switch_index(at.node).is_none();
+    let hosts = lids.iter().filter(|(at, _)| is_host(at));
+    let hosts: Vec<(PortRef, usize, Lid)> = hosts.filter_map(|(at, r)| Some((at, leaf(at)?, r.base))).collect();
+    // Ways from each leaf to each host, by the first of the leaf's hosts.
+    let mut ways: BTreeMap<usize, Vec<Vec<usize>>> = BTreeMap::new();
+    for &(at, leaf, _) in &hosts {
+        let all = || hosts.iter().map(|to| way(fabric, tables, at, to.2)).collect();
+        ways.entry(leaf).or_insert_with(all);
+    }
+    let of_host: Vec<&[Vec<usize>]> = hosts.iter().map(|h| &ways[&h.1][..]).collect();
+    let mut order: Vec<usize> = (0..hosts.len()).collect();
     let mut rng = Seed(77).rng();
     let (mut sum, mut count) = (0.0, 0);
     let mut used = vec![0_u32; fabric.switches().len() * 256];
     for _ in 0..PAIRINGS {
-        rng.shuffle(&mut hosts);
-        used.fill(0);
-        let half = hosts.len() / 2;
-        let pairs = hosts.iter().zip(&hosts[half..]).take(half);
-        let ways: Vec<Vec<usize>> = pairs.map(|(a, b)| way(fabric, tables, a.0, b.1)).collect();
-        ways.iter().flatten().for_each(|&c| used[c] += 1);
-        for way in &ways {
+        rng.shuffle(&mut order);
+        let half = order.len() / 2;
+        let pairs = || {
+            order
+                .iter()
+                .zip(&order[half..])
+                .take(half)
+                .map(|(&a, &b)| &of_host[a][b])
+        };
+        pairs().flatten().for_each(|&c| used[c] += 1);
+        for way in pairs() {
             let fullest = way.iter().map(|&c| used[c]).max().unwrap_or(1).max(1);
             sum += 1.0 / f64::from(fullest);
             count += 1;
         }
+        pairs().flatten().for_each(|&c| used[c] = 0);
     }
     sum / f64::from(count.max(1))
 }

@@ -343,7 +343,8 @@ pub enum Rebalance {
     /// Only what must change: entries that led over what is gone.
     #[default]
     Minimal,
-    /// As much as makes the fullest links less full; `previous` does not count.
+    /// As much as makes the fullest links less full, and in trees of two levels fewer packets meet; `previous` does
+    /// not count.
     Full,
 }
 
