@@ -135,7 +135,7 @@ impl FabricResult {
 /// Measures one fabric.
 pub fn measure(case: &Case, options: &Options, bar: &ProgressBar) -> Result<FabricResult, BenchError> {
     let counts = Counts::of(&case.fabric);
-    let load = Load::like_a_bring_up(case, options.blast_mads);
+    let load = Load::new(case, options.blast_mads);
     let mut result = FabricResult {
         spec: case.spec.clone(),
         counts,

@@ -1,16 +1,13 @@
 //! The most MADs a second that the simulator answers: a plain blaster through the transport that the manager uses.
 //!
-//! It keeps a window of requests in flight and does nothing else: the Gets and Sets of a bring-up, in its proportions
-//! (a PortInfo Set costs a simulator more than a Get), along directed routes of the fabric's real depth. What it writes
-//! is what a fresh table or the port itself holds, so a manager that comes later finds the fabric as it was.
+//! It keeps a window of requests in flight and does nothing else: PortInfo Gets and LinearForwardingTable Sets, as many
+//! of each as a bring-up has Gets and Sets, along directed routes of the fabric's real depth. What it writes is what a
+//! fresh table holds, so a manager that comes later finds the fabric as it was.
 
 use std::time::{Duration, Instant};
 
 use selvedge_types::{PortNum, TransactionId};
-use selvedge_wire::{
-    Address, Arrival, Attribute, AttributeId, Datagram, DecodeError, DirectedRoute, LinearForwardingTable, Mad,
-    MadPort, Method, PortInfo, Status,
-};
+use selvedge_wire::{Address, Arrival, AttributeId, Datagram, LinearForwardingTable, Mad, MadPort, Method, Status};
 
 use crate::case::Case;
 use crate::error::BenchError;
@@ -41,76 +38,11 @@ pub struct Blast {
 }
 
 /// The requests of a blast.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Load(Vec<Datagram>);
 
-/// One kind of request, and how many of it a bring-up has.
-#[derive(Clone, Copy, Debug)]
-struct Share {
-    method: Method,
-    attribute: AttributeId,
-    count: u64,
-}
-
-/// Where requests can go: routes, each with a modifier.
-struct Targets {
-    nodes: Vec<(DirectedRoute, u32)>,
-    switches: Vec<(DirectedRoute, u32)>,
-    ports: Vec<(DirectedRoute, u32)>,
-    cabled: Vec<(DirectedRoute, u32)>,
-}
-
-impl Targets {
-    fn of(case: &Case) -> Self {
-        let mut targets = Self {
-            nodes: Vec::new(),
-            switches: Vec::new(),
-            ports: Vec::new(),
-            cabled: Vec::new(),
-        };
-        for (node, route) in case.routes() {
-            let node = case.fabric.node(node);
-            targets.nodes.push((route, 0));
-            if node.is_switch() {
-                targets.switches.push((route, 0));
-                targets.ports.push((route, 0));
-            }
-            for (num, port) in node.external_ports() {
-                let target = (route, u32::from(num.get()));
-                // A host is reached, and asked, through a port that has a cable.
-                if node.is_switch() || port.peer.is_some() {
-                    targets.ports.push(target);
-                }
-                if port.peer.is_some() {
-                    targets.cabled.push(target);
-                }
-            }
-        }
-        targets
-    }
-
-    /// The `i`-th target of a kind of request. Strides without a common factor with their number visit all of them,
-    /// near and far alike.
-    fn nth(&self, share: &Share, i: usize) -> (DirectedRoute, u32) {
-        let (list, modifier): (_, Option<u32>) = match (share.method, share.attribute) {
-            (Method::Set, AttributeId::PORT_INFO) => (&self.cabled, None),
-            (_, AttributeId::PORT_INFO) => (&self.ports, None),
-            (_, AttributeId::LINEAR_FORWARDING) => {
-                let blocks = (share.count / self.switches.len().max(1) as u64).max(1);
-                let block = (i / self.switches.len().max(1)) as u64 % blocks;
-                (&self.switches, u32::try_from(block).ok())
-            }
-            (_, AttributeId::SWITCH_INFO) => (&self.switches, None),
-            _ => (&self.nodes, None),
-        };
-        let stride = (list.len() * 5 / 8..).find(|&s| gcd(s, list.len()) == 1).unwrap_or(1);
-        let (route, own) = list[i * stride % list.len()];
-        (route, modifier.unwrap_or(own))
-    }
-}
-
 impl Load {
-    /// `count` PortInfo Gets and LinearForwardingTable Sets, spread evenly over the nodes of a fabric, mixed evenly.
+    /// `count` requests for a fabric, spread evenly over its nodes and mixed evenly.
     #[must_use]
     pub fn new(case: &Case, count: usize) -> Self {
         let minimum = Minimum::of(&Counts::of(&case.fabric));
@@ -145,66 +77,6 @@ impl Load {
         });
         let address = Address::DIRECTED;
         Self(mads.map(|mad| Datagram { address, mad }).collect())
-    }
-
-    /// `count` requests in the proportions of this fabric's bring-up. The few SwitchInfo and P_KeyTable Sets count as
-    /// PortInfo Sets.
-    #[must_use]
-    pub fn like_a_bring_up(case: &Case, count: usize) -> Self {
-        let minimum = Minimum::of(&Counts::of(&case.fabric));
-        let share = |method, attribute, count| Share {
-            method,
-            attribute,
-            count,
-        };
-        let port_sets = minimum.sets() - minimum.lft_set;
-        let shares = [
-            share(Method::Get, AttributeId::NODE_INFO, minimum.node_info),
-            share(Method::Get, AttributeId::NODE_DESCRIPTION, minimum.node_description),
-            share(Method::Get, AttributeId::SWITCH_INFO, minimum.switch_info_get),
-            share(Method::Get, AttributeId::PORT_INFO, minimum.port_info_get),
-            share(Method::Get, AttributeId::PKEY_TABLE, minimum.pkey_get),
-            share(Method::Set, AttributeId::PORT_INFO, port_sets),
-            share(Method::Set, AttributeId::LINEAR_FORWARDING, minimum.lft_set),
-        ];
-        let targets = Targets::of(case);
-        let mut done = [0; 7];
-        let mads = (1..=count as u64).map(|i| {
-            // Whoever is furthest behind its share is next.
-            let behind = |&at: &usize| (i * shares[at].count).saturating_sub(done[at] * minimum.total());
-            let at = (0..shares.len()).max_by_key(behind).unwrap_or_default();
-            let (route, modifier) = targets.nth(&shares[at], done[at] as usize);
-            done[at] += 1;
-            let mut mad = Mad::directed(shares[at].method, shares[at].attribute, modifier, &route);
-            if shares[at].attribute == AttributeId::LINEAR_FORWARDING {
-                mad.write(&LinearForwardingTable { ports: [NO_PATH; 64] });
-            }
-            mad
-        });
-        let address = Address::DIRECTED;
-        Self(mads.map(|mad| Datagram { address, mad }).collect())
-    }
-
-    /// Fills PortInfo Sets in with what their ports hold, states and link settings left as they are.
-    fn echo_ports(&mut self, port: &mut dyn MadPort) -> Result<(), BenchError> {
-        let is_echo = |mad: &Mad| (mad.method(), mad.attribute()) == (Method::Set, AttributeId::PORT_INFO);
-        for datagram in self.0.iter_mut().filter(|datagram| is_echo(&datagram.mad)) {
-            let mut get = *datagram;
-            get.mad.set_method(Method::Get);
-            let held = ask(port, &get)?;
-            let unreadable = |error: DecodeError| BenchError::Refused { mad: error.to_string() };
-            let info = PortInfo::parse(held.smp_data()).map_err(unreadable)?;
-            datagram.mad.write(&PortInfo {
-                state: None,
-                phys_state: None,
-                link_down_default: None,
-                width_enabled: None,
-                speed_enabled: None,
-                ext_speed_enabled: None,
-                ..info
-            });
-        }
-        Ok(())
     }
 
     /// The requests, transaction ids left to the sender.
@@ -266,30 +138,8 @@ impl Load {
 
     /// One blast per window.
     pub fn all_windows(&self, port: &mut dyn MadPort) -> Result<Vec<Blast>, BenchError> {
-        let mut load = self.clone();
-        load.echo_ports(port)?;
-        WINDOWS.iter().map(|&window| load.blast(port, window)).collect()
+        WINDOWS.iter().map(|&window| self.blast(port, window)).collect()
     }
-}
-
-/// One request, and its answer.
-fn ask(port: &mut dyn MadPort, request: &Datagram) -> Result<Mad, BenchError> {
-    let mut request = *request;
-    request.mad.set_transaction(TransactionId(1));
-    port.send(&request, TIMEOUT)?;
-    let end = Instant::now() + LIMIT;
-    while Instant::now() < end {
-        match port.receive(TIMEOUT)? {
-            Some(Arrival::Received(answer)) if answer.mad.method() == Method::GetResp => return Ok(answer.mad),
-            Some(Arrival::Returned(_)) => port.send(&request, TIMEOUT)?,
-            Some(Arrival::Received(_)) | None => {}
-        }
-    }
-    Err(BenchError::Silent {
-        answered: 0,
-        wanted: 1,
-        limit_s: LIMIT.as_secs(),
-    })
 }
 
 const fn gcd(a: usize, b: usize) -> usize {
@@ -319,36 +169,6 @@ mod tests {
             }
             let (most, least) = (asked.values().max().unwrap(), asked.values().min().unwrap());
             assert!(asked.len() == case.fabric.nodes().len() && most - least <= 1, "{spec}");
-        };
-        check("sx6536");
-        check("karytree:k=4,n=3");
-    }
-
-    #[test]
-    fn the_shares_are_those_of_a_bring_up() {
-        let check = |spec: &str| {
-            let case = Case::new(spec).unwrap();
-            let minimum = Minimum::of(&Counts::of(&case.fabric));
-            let load = Load::like_a_bring_up(&case, 10_000);
-            let of = |method, attribute| {
-                let is_it = |d: &&Datagram| (d.mad.method(), d.mad.attribute()) == (method, attribute);
-                load.0.iter().filter(is_it).count() as u64
-            };
-            let near = |have: u64, terms: u64| have.abs_diff(10_000 * terms / minimum.total()) <= 3;
-            assert!(
-                near(of(Method::Get, AttributeId::NODE_INFO), minimum.node_info),
-                "{spec}"
-            );
-            assert!(
-                near(of(Method::Get, AttributeId::PORT_INFO), minimum.port_info_get),
-                "{spec}"
-            );
-            assert!(
-                near(of(Method::Set, AttributeId::LINEAR_FORWARDING), minimum.lft_set),
-                "{spec}"
-            );
-            let port_sets = minimum.sets() - minimum.lft_set;
-            assert!(near(of(Method::Set, AttributeId::PORT_INFO), port_sets), "{spec}");
         };
         check("sx6536");
         check("karytree:k=4,n=3");

@@ -226,7 +226,7 @@ fn formula(options: &Options) -> Result<ExitCode, BenchError> {
 fn ceilings(options: &Options) -> Result<ExitCode, BenchError> {
     println!("fabric, window: MADs/s, median (minimum–maximum)");
     for case in options.cases(&FABRICS)? {
-        let load = Load::like_a_bring_up(&case, options.blast_mads());
+        let load = Load::new(&case, options.blast_mads());
         let lab = PeerLab::new()?;
         let _simulator = lab.ibsim_sized(&case.net, case.size)?;
         let _quiet = HeavyLock::acquire()?;
