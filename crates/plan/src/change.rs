@@ -58,6 +58,9 @@ impl Op {
 pub struct Phase {
     /// What it does, for people.
     pub label: &'static str,
+    /// How long the manager waits between the last acknowledgement of the phase before and the first Set of this one,
+    /// in nanoseconds: until packets that old entries have sent on are gone.
+    pub wait_before_ns: u64,
     /// Its Sets.
     pub ops: Vec<Op>,
 }
@@ -206,7 +209,11 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
     ]
     .into_iter()
     .filter(|(_, ops)| !ops.is_empty())
-    .map(|(label, ops)| Phase { label, ops })
+    .map(|(label, ops)| Phase {
+        label,
+        wait_before_ns: 0,
+        ops,
+    })
     .collect();
     ChangeSet {
         generation: plan.generation,

@@ -414,6 +414,7 @@ mod tests {
         let later_switch = |set: &mut ChangeSet| {
             let op = take(set, 0, |op| matches!(op, Op::Switch { .. }));
             set.phases.push(Phase {
+                wait_before_ns: 0,
                 label: "late",
                 ops: vec![op],
             });

@@ -93,7 +93,7 @@ pub struct Proposal<'a> {
 }
 
 impl Proposal<'_> {
-    /// The forwarding entries of a change set, phase by phase, without waits, and without phases that write none.
+    /// The forwarding entries of a change set, phase by phase with its waits, and without phases that write none.
     #[must_use]
     pub fn of_changes(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> Self {
         let mut steps = Vec::new();
@@ -118,7 +118,7 @@ impl Proposal<'_> {
                 ));
             }
             if !writes.is_empty() {
-                let wait_before_ns = 0;
+                let wait_before_ns = phase.wait_before_ns;
                 steps.push(PhaseStep { wait_before_ns, writes });
             }
         }
