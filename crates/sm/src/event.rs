@@ -170,6 +170,13 @@ pub enum Event {
         /// What is wrong.
         what: String,
     },
+    /// No port of the fabric is among those whose LIDs are stored: the state is not this fabric's and is not used.
+    ForeignState {
+        /// Ports with a stored LID.
+        stored: usize,
+        /// Ports found.
+        found: usize,
+    },
 }
 
 impl Event {
@@ -196,6 +203,7 @@ impl Event {
             Self::Role { .. } => "SLV-SM-0017",
             Self::LocalPortDown { .. } => "SLV-SM-0018",
             Self::EngineChosen { .. } => "SLV-SM-0019",
+            Self::ForeignState { .. } => "SLV-SM-0030",
         }
     }
 
@@ -211,9 +219,11 @@ impl Event {
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
             | Self::Role { .. } => Severity::Info,
-            Self::PlanRefused { .. } | Self::Silent { .. } | Self::BadDatagram { .. } | Self::LidConflict { .. } => {
-                Severity::Warning
-            }
+            Self::PlanRefused { .. }
+            | Self::Silent { .. }
+            | Self::BadDatagram { .. }
+            | Self::LidConflict { .. }
+            | Self::ForeignState { .. } => Severity::Warning,
             Self::NoPlan
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
@@ -283,6 +293,12 @@ impl fmt::Display for Event {
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
+            Self::ForeignState { stored, found } => write!(
+                f,
+                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
+                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
+                 the right folder (--state)"
+            ),
         }
     }
 }
