@@ -9,6 +9,7 @@ use selvedge_types::{Idx, PortNum, PortState};
 
 use crate::by_port::ByPort;
 use crate::finding::{Attribute, Fault, Finding, Place, Severity};
+use crate::phases;
 
 /// All findings about a change set.
 pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &ChangeSet) -> Vec<Finding> {
@@ -22,6 +23,8 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         pkeys: ByPort::filled(fabric, None),
         ports: ByPort::filled(fabric, None),
         latest: None,
+        is_live: phases::is_live(fabric),
+        last_wait: None,
         states: ByPort::filled(fabric, None),
         found: Vec::new(),
     };
@@ -35,6 +38,9 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         });
     }
     for (phase, number) in changes.phases.iter().zip(0_u32..) {
+        if phase.wait_before_ns > 0 {
+            replay.last_wait = Some(number);
+        }
         for op in &phase.ops {
             replay.write(op, number);
         }
@@ -89,6 +95,10 @@ struct Replay<'a> {
     ports: ByPort<Option<u32>>,
     /// The last Set that every active port relies on.
     latest: Option<Latest>,
+    /// Packets may be under way between switches.
+    is_live: bool,
+    /// The last phase that waits for packets under way.
+    last_wait: Option<u32>,
     /// States that were changed.
     states: ByPort<Option<PortState>>,
     found: Vec<Finding>,
@@ -280,7 +290,13 @@ impl<'a> Replay<'a> {
         else {
             return;
         };
-        let tables = self.latest.filter(|latest| latest.phase >= phase);
+        // Where packets are under way, the proof of the way counts ports from the start, whenever they go ACTIVE. Links
+        // between switches then come first, so that no entry leads to one that carries nothing yet; hosts need not
+        // stay out while others wait.
+        let is_switch = |at: PortRef| self.fabric.switch_index(at.node).is_some();
+        let is_link = is_switch(*port) && self.fabric.peer(*port).is_some_and(is_switch);
+        let is_counted = self.is_live && (is_link || self.last_wait.is_some_and(|wait| phase < wait));
+        let tables = self.latest.filter(|latest| latest.phase >= phase && !is_counted);
         let own = self.pkeys.get(*port).flatten().filter(|&written| written >= phase);
         let late = match (tables, own) {
             (Some(latest), _) => Some((latest.phase, Place::node(self.fabric, latest.node), latest.attribute)),

@@ -13,9 +13,9 @@ mod split;
 mod track;
 mod windows;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Phase, Plan, ServiceLevels, SlToVl, Tables, changes};
 use selvedge_sim::Par;
 use selvedge_types::{Lid, PortState};
@@ -92,7 +92,7 @@ const SORTED_MAX: usize = 20_000;
 #[must_use]
 pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &WayOptions<'_>) -> ChangeSet {
     let base = changes(fabric, installed, plan);
-    if !net::is_live(fabric) {
+    if !phases::is_live(fabric) {
         return base;
     }
     let in_force = installed.tables(fabric.switches().len(), plan.tables.top());
@@ -104,6 +104,9 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     let Some(steps) = way.steps(&by_lid) else { return base };
     way.assemble(base, &steps)
 }
+
+const SETTINGS: &str = "configure ports and switches";
+const TABLES: &str = "configure tables";
 
 /// What a proposal is made of.
 struct Way<'a> {
@@ -271,52 +274,64 @@ impl<'a> Way<'a> {
         self.drain_ns(longest.unwrap_or(self.net.switches as u32)).unwrap_or(0)
     }
 
-    /// The change set with its tables in these steps: settings first and with the first step, activation last.
+    /// The change set with its tables in these steps: settings first, then activation of links between switches, so
+    /// that no entry leads to one that does not carry packets yet, then the steps. Ports of hosts are activated before
+    /// the first wait, or last.
     fn assemble(&self, base: ChangeSet, steps: &[Step]) -> ChangeSet {
+        let generation = base.generation;
+        let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for op in base.phases.into_iter().flat_map(|phase| phase.ops) {
+            match &op {
+                Op::Lft { .. } => blocks.push(op),
+                Op::Port { port, state, .. } if *state == Some(PortState::Active) => {
+                    if self.is_between_switches(*port) {
+                        links.push(op);
+                    } else {
+                        hosts.push(op);
+                    }
+                }
+                Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } => settings.push(op),
+            }
+        }
+        let mut phases = vec![phase(SETTINGS, 0, settings)];
+        phases.push(phase("activate links between switches", 0, links));
+        self.add_steps(steps, blocks, &mut phases);
+        let activation = phase("activate", 0, hosts);
+        match phases.iter().position(|phase| phase.wait_before_ns > 0) {
+            Some(first_wait) => phases.insert(first_wait, activation),
+            None => phases.push(activation),
+        }
+        phases.retain(|phase| !phase.ops.is_empty());
+        merge_first(&mut phases);
+        ChangeSet { generation, phases }
+    }
+
+    fn is_between_switches(&self, at: PortRef) -> bool {
+        let is_switch = |at: PortRef| self.fabric.switch_index(at.node).is_some();
+        is_switch(at) && self.fabric.peer(at).is_some_and(is_switch)
+    }
+
+    fn add_steps(&self, steps: &[Step], mut blocks: Vec<Op>, phases: &mut Vec<Phase>) {
+        if let [only] = steps {
+            self.sort_by_use(&only.writes, &mut blocks);
+            phases.push(phase(TABLES, 0, blocks));
+            return;
+        }
         let wait_ns = self.wait_ns(steps);
         let mut tables = self.in_force.clone();
-        let mut phases = base.phases.into_iter();
-        let first = phases.next();
-        let is_activation = |phase: &Phase| {
-            let activates = |op: &Op| matches!(op, Op::Port { state: Some(PortState::Active), .. });
-            phase.ops.iter().any(activates)
-        };
-        let (first, activation) = match first {
-            Some(phase) if is_activation(&phase) => (None, Some(phase)),
-            first => (first, phases.next()),
-        };
-        let mut done = Vec::new();
-        let (mut blocks, settings): (Vec<Op>, Vec<Op>) = first
-            .map(|phase| phase.ops)
-            .unwrap_or_default()
-            .into_iter()
-            .partition(|op| matches!(op, Op::Lft { .. }));
-        if let [only] = steps {
-            // All blocks as they are, with entries of LIDs that nobody has.
-            self.sort_by_use(&only.writes, &mut blocks);
-            let ops = settings.into_iter().chain(blocks).collect();
-            done.push(phase("configure ports, switches and tables", 0, ops));
-            done.extend(activation);
-            return ChangeSet { phases: done, ..base };
-        }
-        if !settings.is_empty() {
-            done.push(phase("configure ports and switches", 0, settings));
-        }
         self.add_strays(&blocks, &mut tables);
-        let mut written = std::collections::BTreeSet::new();
+        let mut written = BTreeSet::new();
         for step in steps {
             let mut ops = self.blocks(&mut tables, &step.writes, &mut written);
             self.sort_by_use(&step.writes, &mut ops);
             let wait = if step.waits { wait_ns } else { 0 };
-            done.push(phase(step.what.label(step.waits), wait, ops));
+            phases.push(phase(step.what.label(step.waits), wait, ops));
         }
         // Blocks in which only entries of LIDs change that nobody has, or that were not known.
         blocks.retain(|op| matches!(op, Op::Lft { node, block, .. } if !written.contains(&(*node, *block))));
-        if let Some(phase) = done.last_mut() {
+        if let Some(phase) = phases.last_mut() {
             phase.ops.extend(blocks);
         }
-        done.extend(activation);
-        ChangeSet { phases: done, ..base }
     }
 
     /// Entries of LIDs that nobody has are written with the others of their block.
@@ -341,7 +356,7 @@ impl<'a> Way<'a> {
         &self,
         tables: &mut Tables,
         writes: &[Write],
-        written: &mut std::collections::BTreeSet<(selvedge_fabric::NodeIdx, u16)>,
+        written: &mut BTreeSet<(NodeIdx, u16)>,
     ) -> Vec<Op> {
         let mut touched: Vec<(usize, SwitchIdx)> = Vec::with_capacity(writes.len());
         for write in writes {
@@ -367,7 +382,7 @@ impl<'a> Way<'a> {
         if writes.len() > SORTED_MAX {
             return;
         }
-        let used: std::collections::BTreeSet<(SwitchIdx, usize)> = writes
+        let used: BTreeSet<(SwitchIdx, usize)> = writes
             .iter()
             .filter(|write| self.hosts_use(write))
             .map(|write| (write.switch, write.lid.index() / BLOCK_LIDS))
@@ -401,6 +416,21 @@ impl<'a> Way<'a> {
             }
         }
         false
+    }
+}
+
+/// A first step of tables needs nothing of the settings, nor they of it.
+fn merge_first(phases: &mut Vec<Phase>) {
+    let is_table = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
+    if let [settings, step, ..] = &mut phases[..]
+        && !is_table(settings)
+        && is_table(step)
+        && settings.label == SETTINGS
+        && step.wait_before_ns == 0
+    {
+        settings.ops.append(&mut step.ops);
+        settings.label = "configure ports, switches and tables";
+        phases.remove(1);
     }
 }
 

@@ -154,14 +154,6 @@ pub struct Senders {
     agents: bool,
 }
 
-/// True if a link between switches carries packets now.
-pub fn is_live(fabric: &Fabric) -> bool {
-    fabric.links().any(|link| {
-        let between = fabric.switch_index(link.a.node).is_some() && fabric.switch_index(link.b.node).is_some();
-        between && carries(fabric, link.a, false)
-    })
-}
-
 fn carries(fabric: &Fabric, at: PortRef, activates: bool) -> bool {
     let is_active = |end| fabric.port(end).is_some_and(|p| p.link.state == PortState::Active);
     if activates {

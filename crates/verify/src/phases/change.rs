@@ -112,7 +112,8 @@ fn of_proposal(
 }
 
 /// True if a link between switches carries packets. Packets of hosts on one switch wait for no channel.
-fn is_live(fabric: &Fabric) -> bool {
+#[must_use]
+pub fn is_live(fabric: &Fabric) -> bool {
     let is_active = |end| fabric.port(end).is_some_and(|p| p.link.state == PortState::Active);
     fabric.links().any(|link| {
         let between = fabric.switch_index(link.a.node).is_some() && fabric.switch_index(link.b.node).is_some();

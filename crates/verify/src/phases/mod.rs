@@ -51,7 +51,7 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
-pub use change::{Passage, lifetimes, links_of, passage};
+pub use change::{Passage, is_live, lifetimes, links_of, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
