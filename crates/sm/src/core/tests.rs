@@ -233,7 +233,7 @@ fn state_of_another_fabric_is_set_aside() {
         let mut bench = Bench::with_state(Mode::Manage, state);
         bench.hand(Input::Start);
         bench.compute();
-        assert_eq!(bench.has("SLV-SM-0030"), want, "{guids:x?}");
+        assert_eq!(bench.has("SLV-SM-0040"), want, "{guids:x?}");
         let (stored, _) = &bench.stored[0];
         assert_eq!(stored.lids.contains_key(&Guid(0x99)), !want && guids.contains(&0x99));
     };
