@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use selvedge_api::Backup;
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{BLOCK_LIDS, Lids, SlToVl, Tables};
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, SlToVl, Tables};
 use selvedge_routing::{Engine, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Idx, Lid};
@@ -134,6 +134,26 @@ impl InForce<'_> {
     }
 }
 
+impl InForce<'_> {
+    /// Entries of LIDs that nobody has any more: nobody sends there, so they make no channel wait for another.
+    fn forgotten(&self, lids: &Lids, what: What) -> Vec<Entry> {
+        if lids.len() == self.lids.len() {
+            return Vec::new();
+        }
+        let gone = self.lids.by_lid().filter(|(lid, _)| lids.owner(*lid).is_none());
+        let of_all = gone.flat_map(|(lid, _)| {
+            let switches = self.routed.tables.switch_indices();
+            let living = switches.filter(move |&switch| what != What::Switch(switch));
+            living.map(move |switch| Entry {
+                switch,
+                lid,
+                egress: NO_PATH,
+            })
+        });
+        of_all.collect()
+    }
+}
+
 /// A fabric in which one fault after another is tried.
 pub struct Trial<'a> {
     force: &'a InForce<'a>,
@@ -157,9 +177,10 @@ impl Trial<'_> {
         let mut backup = self.described(what);
         match routed {
             Ok(routed) => {
-                let (entries, blocks) = force.differences(&routed.tables, &lids, what);
+                let (mut entries, blocks) = force.differences(&routed.tables, &lids, what);
                 backup.entries = entries.len() as u64;
                 backup.blocks = blocks;
+                entries.extend(force.forgotten(&lids, what));
                 let (before, after) = self.judged(what, &ports, &routed, entries);
                 self.fill(&mut backup, what, before, after);
             }
