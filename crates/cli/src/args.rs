@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
-use crate::{compare, config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify};
+use crate::{compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, status, topology, verify};
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
 #[derive(Debug, Parser)]
@@ -25,6 +25,7 @@ enum Command {
     Route(Box<route::RouteArgs>),
     Compare(Box<compare::CompareArgs>),
     Verify(verify::VerifyArgs),
+    Model(Box<model::ModelArgs>),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
@@ -45,6 +46,7 @@ impl Cli {
             Command::Route(args) => args.json(),
             Command::Compare(args) => args.json(),
             Command::Verify(args) => args.json(),
+            Command::Model(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
             Command::Reload(args) => args.json(),
@@ -68,6 +70,7 @@ impl Cli {
             Command::Route(args) => route::run(args),
             Command::Compare(args) => compare::run(args),
             Command::Verify(args) => verify::run(args),
+            Command::Model(args) => model::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),

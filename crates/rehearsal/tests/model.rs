@@ -13,7 +13,7 @@ use selvedge_model::{Answer, Attribute, Cost, Counts, Manager, Method, Shape, Wi
 use selvedge_plan::Policy;
 use selvedge_rehearsal::{Options, Rehearsal};
 use selvedge_sim::Seed;
-use selvedge_sm::Event;
+use selvedge_sm::{Command, Event};
 use selvedge_wire::{AttributeId, Class};
 
 /// A fabric brought up by our manager at the model's seat, with this window and service time; the time it took.
@@ -124,6 +124,30 @@ fn counts_are_exact_on_graphs_nobody_chose() {
             draw(1, 1_000_000)
         );
         check_counts(&format!("SELVEDGE_SEED={seed}: {spec}"), &common::fabric(&spec));
+    }
+}
+
+/// A sweep of a fabric in which nothing has changed reads what the bring-up read, and writes nothing.
+#[test]
+fn a_sweep_reads_as_much_again() {
+    for spec in ["sx6536", "torus:4x4x4", "mport:m=8,n=3"] {
+        let fabric = common::fabric(spec);
+        let service = Duration::from_micros(5);
+        let (mut world, _) = rehearse(&fabric, 32, service);
+        let before = counted(&world);
+        let (id, _) = world.managers().next().unwrap();
+        world.command(id, Command::Sweep).unwrap();
+        world.run_until_quiet(Duration::from_secs(60)).unwrap();
+        let want = predict(&fabric, 32, service).counts;
+        for (method, attribute, count) in counted(&world).iter() {
+            let more = count - before.of(method, attribute);
+            let want = if method == Method::Get {
+                want.of(method, attribute)
+            } else {
+                0
+            };
+            assert_eq!(more, want, "{spec}: {method:?} {attribute:?}");
+        }
     }
 }
 
