@@ -471,9 +471,9 @@ impl Rehearsal {
 }
 
 /// The job runs now; its result is there when its virtual cost has passed.
-fn compute(now: Time, job: Job, cost: Option<Duration>) -> (Time, Pending) {
-    let result = Box::new(job.run(Par::Sequential));
+fn compute(now: Time, mut job: Job, cost: Option<Duration>) -> (Time, Pending) {
     let done = now + cost.unwrap_or_else(|| job.virtual_cost());
+    let result = Box::new(job.run(Par::Sequential));
     (
         done,
         Pending::Computed {

@@ -170,6 +170,11 @@ pub enum Event {
         /// What is wrong.
         what: String,
     },
+    /// A link went down and is planned around, without a sweep.
+    LinkLost {
+        /// The port that was seen to be down.
+        what: String,
+    },
 }
 
 impl Event {
@@ -196,6 +201,7 @@ impl Event {
             Self::Role { .. } => "SLV-SM-0017",
             Self::LocalPortDown { .. } => "SLV-SM-0018",
             Self::EngineChosen { .. } => "SLV-SM-0019",
+            Self::LinkLost { .. } => "SLV-SM-0020",
         }
     }
 
@@ -211,7 +217,7 @@ impl Event {
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
             | Self::Role { .. } => Severity::Info,
-            Self::PlanRefused { .. } | Self::Silent { .. } | Self::BadDatagram { .. } | Self::LidConflict { .. } => {
+            Self::LinkLost { .. } | Self::PlanRefused { .. } | Self::Silent { .. } | Self::BadDatagram { .. } | Self::LidConflict { .. } => {
                 Severity::Warning
             }
             Self::NoPlan
@@ -282,6 +288,7 @@ impl fmt::Display for Event {
                 other: Some(other),
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
+            Self::LinkLost { what } => write!(f, "link of {what} lost"),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
         }
     }

@@ -15,7 +15,7 @@ use crate::core::Sm;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
-use crate::job::{Job, JobResult, Outcome, blocks_to_read};
+use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -111,27 +111,50 @@ impl Sm {
             return self.rest(now);
         }
         let installed = Arc::new(installed);
-        out.push(Output::Compute(Box::new(Job {
-            generation: self.generation,
-            inventory: Arc::clone(&inventory),
-            installed: Arc::clone(&installed),
-            policy: Arc::clone(&self.config.policy),
-            known_lids: Arc::new(self.known_lids.clone()),
-            declined: Arc::new(self.declined.clone()),
-            judge: Arc::clone(&self.judge),
-        })));
+        let mut job = self.job(&inventory, &installed, Task::Plan);
+        job.known_lids = Arc::new(self.known_lids.clone());
+        job.declined = Arc::new(self.declined.clone());
+        out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
 
+    /// A job of the present generation.
+    pub(crate) fn job(&self, inventory: &Arc<Inventory>, installed: &Arc<Installed>, task: Task) -> Job {
+        Job {
+            generation: self.generation,
+            inventory: Arc::clone(inventory),
+            installed: Arc::clone(installed),
+            policy: Arc::clone(&self.config.policy),
+            known_lids: Arc::default(),
+            declined: Arc::default(),
+            judge: Arc::clone(&self.judge),
+            task,
+        }
+    }
+
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+        if self.is_preparing(generation) {
+            return self.prepared(result.warm, out);
+        }
         if generation != self.generation {
             return;
         }
         let Stage::Planning { inventory, installed } = &self.stage else {
             return;
         };
+        let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
         out.extend(result.events.into_iter().map(Output::Event));
+        if self.is_repairing() {
+            self.keep_warm(result.warm);
+            let Some(outcome) = result.outcome else {
+                return self.not_repaired();
+            };
+            self.view.changes = outcome.changes.value().count();
+            let apply = Apply::new(outcome, Arc::clone(&inventory), Installed::clone(&installed));
+            self.stage = Stage::Applying(Box::new(apply), inventory);
+            return;
+        }
         let Some(outcome) = result.outcome else {
             self.view.plan = None;
             self.view.failed = 0;
@@ -225,6 +248,7 @@ impl Sm {
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
         self.view.plan = Some(Arc::clone(&outcome.plan));
+        self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;
         self.view.acknowledged = acknowledged;
         self.view.failed = failed;
@@ -240,6 +264,7 @@ impl Sm {
             _ => Event::SubnetUpWithErrors { failed },
         }));
         self.rest(now);
+        self.after_apply(inventory, out);
     }
 
     /// A sweep is over: shows what is known now.

@@ -51,6 +51,8 @@ pub enum StageName {
     Applying,
     /// Asking switches whether anything changed.
     LightSweep,
+    /// Looking for what changed at some switches.
+    Probing,
 }
 
 impl fmt::Display for StageName {
@@ -63,6 +65,7 @@ impl fmt::Display for StageName {
             Self::Persisting => "storing",
             Self::Applying => "applying",
             Self::LightSweep => "light sweep",
+            Self::Probing => "looking at ports",
         })
     }
 }
