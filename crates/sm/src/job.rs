@@ -177,6 +177,12 @@ impl Job {
         }
     }
 
+    /// True if it plans the whole fabric.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        matches!(self.task, Task::Plan)
+    }
+
     /// Does what is to be done.
     #[must_use]
     pub fn run(&mut self, par: Par) -> JobResult {

@@ -124,7 +124,11 @@ impl Probe {
                 self.damage.lost.insert(at);
                 self.damage.seen.push((at, *info));
                 self.explained.insert(at.node);
-                self.explained.extend(port.peer.map(|peer| peer.node));
+                let far = port.peer.map(|peer| peer.node);
+                self.explained.extend(far);
+                // Its trap may have been lost with the link.
+                let far = far.filter(|node| fabric.switch_index(*node).is_some());
+                self.damage.flagged.extend([at.node].into_iter().chain(far));
                 // Our own link: whatever was sent by it is gone.
                 self.is_strange |= at == self.inventory.local || port.peer == Some(self.inventory.local);
             }
