@@ -164,6 +164,21 @@ pub struct Outcome {
 }
 
 impl Job {
+    /// A job by itself, with the usual judge, of generation 1.
+    #[must_use]
+    pub fn new(inventory: &Arc<Inventory>, installed: &Arc<Installed>, policy: Arc<Policy>, task: Task) -> Self {
+        Self {
+            generation: Generation(1),
+            inventory: Arc::clone(inventory),
+            installed: Arc::clone(installed),
+            policy,
+            known_lids: Arc::default(),
+            declined: Arc::default(),
+            judge: Arc::new(DefaultJudge::default()),
+            task,
+        }
+    }
+
     /// What the job costs under virtual time: about what one core needs. A plan takes 20 µs a switch and 2 ns
     /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch.
     #[must_use]

@@ -31,6 +31,7 @@ mod warm;
 
 pub use crate::config::{Config, Mode};
 pub use crate::core::Sm;
+pub use damage::Damage;
 pub use event::{Event, Severity, SweepReason};
 pub use inventory::{Agent, Inventory};
 pub use io::{Command, Input, Output, PersistentState};

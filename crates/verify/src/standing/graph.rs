@@ -11,6 +11,8 @@ pub struct Edges {
     bits: Vec<u64>,
     /// The order.
     pub order: Order,
+    /// Edges that went away since somebody cleared this: vertex and egress port.
+    pub removed: Vec<(u32, u8)>,
 }
 
 struct View<'a> {
@@ -76,7 +78,33 @@ impl Edges {
             words,
             bits: &bits,
         });
-        Self { bits, order }
+        let removed = Vec::new();
+        Self { bits, order, removed }
+    }
+
+    /// True if there would be no cycle with some more edges. They are not kept.
+    pub fn stays_acyclic_with<'a>(&mut self, shape: &Shape, more: impl IntoIterator<Item = &'a (u32, u8)>) -> bool {
+        let words = shape.ports().div_ceil(64);
+        let mut added = Vec::new();
+        for &(vertex, port) in more {
+            let (word, bit) = (vertex as usize * words + usize::from(port) / 64, 1 << (port % 64));
+            if self.bits[word] & bit == 0 {
+                self.bits[word] |= bit;
+                added.push((vertex, port));
+            }
+        }
+        let bits = &self.bits;
+        let view = View { shape, words, bits };
+        for &(vertex, port) in &added {
+            self.order.added(&view, vertex, view.behind(vertex, usize::from(port)));
+        }
+        let holds = self.order.is_acyclic();
+        for (vertex, port) in added {
+            let to = View { shape, words, bits: &self.bits }.behind(vertex, usize::from(port));
+            self.bits[vertex as usize * words + usize::from(port) / 64] &= !(1 << (port % 64));
+            self.order.removed(vertex, to);
+        }
+        holds
     }
 
     /// The vertices of a cycle, if there is one, each waiting for the next and the last for the first.
@@ -104,6 +132,7 @@ impl Edges {
                 added.push((vertex, to));
             } else {
                 self.order.removed(vertex, to);
+                self.removed.push((vertex, port as u8));
             }
         }
         let bits = &self.bits;
