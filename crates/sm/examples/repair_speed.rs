@@ -11,9 +11,10 @@ use std::time::Instant;
 use selvedge_fabric::{Fabric, LinkState, PortRef};
 use selvedge_plan::{Installed, Plan, Policy};
 use selvedge_sim::{Par, Seed};
-use selvedge_sm::{Agent, Damage, Inventory, Job, Outcome, Repair, Task};
+use selvedge_sm::{Agent, Damage, Inventory, Job, Outcome, Prepare, Repair, Task};
 use selvedge_topology::Spec;
 use selvedge_types::{IdxVec, PhysState, PortState};
+use selvedge_verify::Verdict;
 use selvedge_wire::DirectedRoute;
 
 const RUNS: usize = 9;
@@ -25,9 +26,12 @@ fn main() {
         Spec::Generated(recipe) => recipe.fabric().unwrap(),
         Spec::File(path) => panic!("{path:?} is a file"),
     };
-    let (inventory, installed, plan) = bring_up(fabric);
+    let (inventory, installed, plan, verdict) = bring_up(fabric);
     let began = Instant::now();
-    let mut prepare = Job::new(&inventory, &installed, Arc::default(), Task::Prepare(Arc::clone(&plan)));
+    let mut prepare = Job::new(&inventory, &installed, Arc::default(), Task::Prepare(Box::new(Prepare {
+        plan: Arc::clone(&plan),
+        warm: None,
+    })));
     let warm = prepare.run(Par::Sequential).warm;
     println!("{spec}: prepared in {:?}", began.elapsed());
     let links: Vec<PortRef> = between_switches(&inventory.fabric);
@@ -42,6 +46,7 @@ fn main() {
         let repair = Repair {
             damage,
             plan: Arc::clone(&plan),
+            verdict: Arc::clone(&verdict),
             warm: warm.clone(),
         };
         let mut job = Job::new(&inventory, &installed, Arc::default(), Task::Repair(Box::new(repair)));
@@ -67,7 +72,7 @@ fn between_switches(fabric: &Fabric) -> Vec<PortRef> {
 }
 
 /// As after a bring-up.
-fn bring_up(mut fabric: Fabric) -> (Arc<Inventory>, Arc<Installed>, Arc<Plan>) {
+fn bring_up(mut fabric: Fabric) -> (Arc<Inventory>, Arc<Installed>, Arc<Plan>, Arc<Verdict>) {
     let all: Vec<PortRef> = fabric.links().flat_map(|l| [l.a, l.b]).collect();
     for at in all {
         let settings = fabric.port(at).unwrap().settings;
@@ -96,7 +101,7 @@ fn bring_up(mut fabric: Fabric) -> (Arc<Inventory>, Arc<Installed>, Arc<Plan>) {
             installed.learn(switch, block, *plan.tables.block(switch, block));
         }
     }
-    (self::inventory(fabric, local), Arc::new(installed), plan)
+    (self::inventory(fabric, local), Arc::new(installed), plan, Arc::clone(&outcome.verdict))
 }
 
 /// Agents without ways: nothing is sent.

@@ -404,7 +404,7 @@ impl Sm {
         };
         self.inventory = Some(Arc::clone(&inventory));
         if self.is_cut_off() {
-            let (fabric, sweeps) = (Fabric::clone(&inventory.fabric), self.view.sweeps);
+            let (fabric, sweeps) = (Arc::clone(&inventory.fabric), self.view.sweeps);
             self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
             // Nothing was swept: front ends say that there is no fabric.
             self.view.sweeps = sweeps;

@@ -29,9 +29,16 @@ impl Damage {
 
     /// The inventory as it is now; `None` if some switch cannot be reached any more: then nobody knows what it does.
     pub fn apply_to(&self, before: &Inventory) -> Option<Inventory> {
-        let ends = self.ends(&before.fabric);
-        let mut fabric = Fabric::clone(&before.fabric);
-        let mut agents = before.agents.clone();
+        let mut after = before.clone();
+        self.apply(&mut after)?;
+        Some(after)
+    }
+
+    /// Changes an inventory to what is now.
+    pub fn apply(&self, inventory: &mut Inventory) -> Option<()> {
+        let ends = self.ends(&inventory.fabric);
+        let agents = &mut inventory.agents;
+        let fabric = Arc::make_mut(&mut inventory.fabric);
         for (at, info) in &self.seen {
             if let Some(slot) = agents.get_mut(at.node).and_then(|a| a.ports.get_mut(at.port.index())) {
                 *slot = Some(*info);
@@ -55,13 +62,7 @@ impl Damage {
                 switch.port_state_change = true;
             }
         }
-        let mut after = Inventory {
-            fabric: Arc::new(fabric),
-            agents,
-            local: before.local,
-        };
-        after.lead_around(&ends)?;
-        Some(after)
+        inventory.lead_around(&ends)
     }
 }
 

@@ -21,7 +21,7 @@ use crate::repair::Repair;
 use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::warm::Warm;
+use crate::warm::{Prepare, Warm};
 
 /// What the manager remembers for repairs.
 #[derive(Debug, Default)]
@@ -186,7 +186,7 @@ impl Sm {
             damage,
             ..
         } = *probe;
-        let Some(plan) = self.view.plan.clone() else {
+        let (Some(plan), Some(verdict)) = (self.view.plan.clone(), self.view.verdict.clone()) else {
             self.sweep_due = Some(reason);
             return;
         };
@@ -200,7 +200,12 @@ impl Sm {
         self.generation = self.generation.next();
         let installed = Arc::clone(&self.view.installed);
         let warm = self.failover.warm.take();
-        let task = Task::Repair(Box::new(Repair { damage, plan, warm }));
+        let task = Task::Repair(Box::new(Repair {
+            damage,
+            plan,
+            verdict,
+            warm,
+        }));
         let job = self.job(&inventory, &installed, task);
         match self.failover.preparing {
             // It is nearly there, and would have to be made first in any case.
@@ -253,7 +258,7 @@ impl Sm {
             }
             return;
         }
-        if self.failover.warm.is_none() && !inventory.fabric.switches().is_empty() {
+        if !inventory.fabric.switches().is_empty() {
             self.prepare(out);
         }
         if let Some(nodes) = repaired {
@@ -266,10 +271,11 @@ impl Sm {
         let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
             return;
         };
+        let warm = self.failover.warm.take();
         self.generation = self.generation.next();
         self.failover.preparing = Some(self.generation);
         let installed = Arc::clone(&self.view.installed);
-        let job = self.job(&inventory, &installed, Task::Prepare(plan));
+        let job = self.job(&inventory, &installed, Task::Prepare(Box::new(Prepare { plan, warm })));
         out.push(Output::Compute(Box::new(job)));
     }
 

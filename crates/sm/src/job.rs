@@ -13,13 +13,13 @@ use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Rout
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
-use selvedge_verify::standing::Standing;
+use selvedge_verify::standing::{LinkChange, Standing};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::repair::Repair;
-use crate::warm::Warm;
+use crate::warm::{Prepare, Warm};
 use crate::{lid, ports};
 
 /// Decides whether a change set may be sent.
@@ -50,6 +50,19 @@ pub trait Judge: Send + Sync + fmt::Debug {
         let accepted = self.judge(inventory, installed, plan, changes, par)?;
         *standing = None;
         Ok(accepted)
+    }
+
+    /// Judges entries that are written after links were lost, and nothing else: `before` is what was said of the plan
+    /// that `standing` proves. `None`: another judgement is needed. Default: none.
+    fn judge_entries(
+        &self,
+        _standing: &mut Standing,
+        _inventory: &Inventory,
+        _links: &[LinkChange],
+        _changes: ChangeSet,
+        _before: &Verdict,
+    ) -> Option<Accepted> {
+        None
     }
 }
 
@@ -105,6 +118,20 @@ impl Judge for DefaultJudge {
         let verdict = changes.verdict().clone();
         Ok(Accepted { changes, verdict })
     }
+
+    fn judge_entries(
+        &self,
+        standing: &mut Standing,
+        inventory: &Inventory,
+        links: &[LinkChange],
+        changes: ChangeSet,
+        before: &Verdict,
+    ) -> Option<Accepted> {
+        let judge = selvedge_verify::standing::judge_repair;
+        let changes = judge(standing, &inventory.fabric, links, changes, before)?;
+        let verdict = changes.verdict().clone();
+        Some(Accepted { changes, verdict })
+    }
 }
 
 /// What a job is for.
@@ -115,7 +142,7 @@ pub enum Task {
     /// Plan around what was lost.
     Repair(Box<Repair>),
     /// Prepare for what may be lost.
-    Prepare(Arc<Plan>),
+    Prepare(Box<Prepare>),
 }
 
 /// Plan this fabric.
@@ -148,6 +175,8 @@ pub struct JobResult {
     pub events: Vec<Event>,
     /// What a repair planned for, if it is not what the job was given.
     pub inventory: Option<Arc<Inventory>>,
+    /// The tables that its switches hold, for whoever applies it; `None`: those the job was given.
+    pub installed: Option<Installed>,
     /// What was prepared for the next repair.
     pub warm: Option<Box<Warm>>,
 }
@@ -204,8 +233,8 @@ impl Job {
         match std::mem::replace(&mut self.task, Task::Plan) {
             Task::Plan => self.plan(par),
             Task::Repair(mut repair) => repair.run(self, par),
-            Task::Prepare(plan) => JobResult {
-                warm: Some(Box::new(Warm::new(&self.inventory, &plan, par))),
+            Task::Prepare(prepare) => JobResult {
+                warm: Some(Box::new(prepare.run(self, par))),
                 ..JobResult::default()
             },
         }

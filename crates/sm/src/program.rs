@@ -96,7 +96,7 @@ impl Sm {
         if self.config.mode == Mode::Watch {
             self.finish(
                 &inventory,
-                Fabric::clone(&inventory.fabric),
+                Arc::clone(&inventory.fabric),
                 installed,
                 &report::Failures::none(),
             );
@@ -107,7 +107,7 @@ impl Sm {
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.view.plan = None;
             self.view.failed = 0;
-            self.finish(&inventory, Fabric::clone(&inventory.fabric), installed, &failures);
+            self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
         }
         let installed = Arc::new(installed);
@@ -151,7 +151,8 @@ impl Sm {
                 return self.not_repaired();
             };
             self.view.changes = outcome.changes.value().count();
-            let apply = Apply::new(outcome, Arc::clone(&inventory), Installed::clone(&installed));
+            let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
+            let apply = Apply::new(outcome, Arc::clone(&inventory), held);
             self.stage = Stage::Applying(Box::new(apply), inventory);
             return;
         }
@@ -161,7 +162,7 @@ impl Sm {
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
             self.finish(
                 &inventory,
-                Fabric::clone(&inventory.fabric),
+                Arc::clone(&inventory.fabric),
                 Installed::clone(&installed),
                 &failures,
             );
@@ -179,7 +180,7 @@ impl Sm {
             let failures = report::Failures::none();
             self.finish(
                 &inventory,
-                Fabric::clone(&inventory.fabric),
+                Arc::clone(&inventory.fabric),
                 Installed::clone(&installed),
                 &failures,
             );
@@ -271,7 +272,7 @@ impl Sm {
     pub(crate) fn finish(
         &mut self,
         inventory: &Inventory,
-        fabric: Fabric,
+        fabric: Arc<Fabric>,
         installed: Installed,
         failures: &report::Failures,
     ) {
@@ -281,7 +282,7 @@ impl Sm {
         };
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
         let inventory = Inventory {
-            fabric: Arc::new(fabric),
+            fabric,
             ..inventory.clone()
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));

@@ -11,8 +11,8 @@ pub struct Edges {
     bits: Vec<u64>,
     /// The order.
     pub order: Order,
-    /// Edges that went away since somebody cleared this: vertex and egress port.
-    pub removed: Vec<(u32, u8)>,
+    /// Edges that went away since somebody asked for them: vertex and egress port.
+    pub removed: Option<Vec<(u32, u8)>>,
 }
 
 struct View<'a> {
@@ -78,7 +78,7 @@ impl Edges {
             words,
             bits: &bits,
         });
-        let removed = Vec::new();
+        let removed = None;
         Self { bits, order, removed }
     }
 
@@ -132,7 +132,7 @@ impl Edges {
                 added.push((vertex, to));
             } else {
                 self.order.removed(vertex, to);
-                self.removed.push((vertex, port as u8));
+                self.removed.iter_mut().for_each(|removed| removed.push((vertex, port as u8)));
             }
         }
         let bits = &self.bits;

@@ -360,8 +360,6 @@ impl Standing {
         }
         touched.clear();
         self.flows.touched = touched;
-        // Only who has just cleared it wants to know; the other graph's nobody.
-        self.graphs[1].removed.clear();
     }
 
     fn link_change(&self, arc: usize, is_up: bool) -> LinkChange {

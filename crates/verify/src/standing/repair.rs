@@ -33,7 +33,7 @@ pub fn judge_repair(
     before: &Verdict,
 ) -> Option<Judged<ChangeSet>> {
     let steps = standing.steps(fabric, &changes)?;
-    standing.graphs[0].removed.clear();
+    standing.graphs[0].removed = Some(Vec::new());
     let of_links = Change {
         links: links.to_vec(),
         entries: Vec::new(),
@@ -119,7 +119,7 @@ impl Standing {
     /// True if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of hosts and
     /// agents. The links have changed already; what led over them is still on its way.
     fn is_safe_way(&mut self, steps: &[Vec<Entry>]) -> bool {
-        let mut turns: BTreeSet<(u32, u8)> = std::mem::take(&mut self.graphs[0].removed).into_iter().collect();
+        let mut turns: BTreeSet<(u32, u8)> = self.graphs[0].removed.take().into_iter().flatten().collect();
         let shape = &self.flows.shape;
         let total = shape.total();
         let is_up = |cell: usize| self.flows.next[cell] != NOWHERE;
