@@ -95,37 +95,46 @@ impl Inventory {
 
     /// Finds other ways to all agents whose way led over a lost link. `None` if there is none to some switch.
     fn lead_around(&mut self, lost: &BTreeSet<PortRef>) -> Option<()> {
-        let is_cut = |route: &DirectedRoute| self.hops(route).iter().any(|at| lost.contains(at));
-        let is_cut: Vec<NodeIdx> = self
-            .agents
-            .iter_enumerated()
-            .filter(|(_, agent)| is_cut(&agent.route) || agent.port_routes.values().any(is_cut))
-            .map(|(node, _)| node)
-            .collect();
-        if is_cut.is_empty() {
+        let fabric = Arc::clone(&self.fabric);
+        let is_cut = |node: &NodeIdx| self.is_cut(&self.agents[*node].route, lost);
+        let cut: Vec<NodeIdx> = fabric.switches().iter().copied().filter(is_cut).collect();
+        if cut.is_empty() {
+            // The way to a host is that to its switch, and one hop more.
             return Some(());
         }
         let ways = self.ways();
-        let fabric = Arc::clone(&self.fabric);
-        let way_in = |at: PortRef| {
-            let peer = fabric.peer(at).filter(|_| fabric.link_is_up(at))?;
-            ways.get(peer.node).copied().flatten()?.then(peer.port)
-        };
-        for node in is_cut {
-            let agent = self.agents.get_mut(node)?;
-            if fabric.switch_index(node).is_some() {
-                agent.route = ways.get(node).copied().flatten()?;
-                continue;
+        for node in cut {
+            let way = ways.get(node).copied().flatten()?;
+            self.agents.get_mut(node)?.route = way;
+            for (port, seen) in fabric.node(node).external_ports() {
+                let Some(peer) = seen.peer.filter(|peer| fabric.switch_index(peer.node).is_none()) else {
+                    continue;
+                };
+                let (Some(way), Some(agent)) = (way.then(port), self.agents.get_mut(peer.node)) else {
+                    continue;
+                };
+                agent.port_routes.entry(peer.port).and_modify(|route| *route = way);
+                if agent.port_routes.is_empty() || agent.port_routes.keys().next() == Some(&peer.port) {
+                    agent.route = way;
+                }
             }
-            // Of a host that is away the old way is as good as any.
-            for (&port, route) in &mut agent.port_routes {
-                *route = way_in(PortRef { node, port }).unwrap_or(*route);
-            }
-            let mut ports = fabric.node(node).external_ports();
-            let first = ports.find_map(|(port, _)| way_in(PortRef { node, port }));
-            agent.route = first.unwrap_or(agent.route);
         }
         Some(())
+    }
+
+    fn is_cut(&self, route: &DirectedRoute, lost: &BTreeSet<PortRef>) -> bool {
+        let mut node = self.local.node;
+        for port in route.ports().iter().filter_map(|&p| PortNum::new(p)) {
+            let at = PortRef { node, port };
+            if lost.contains(&at) {
+                return true;
+            }
+            match self.fabric.peer(at) {
+                Some(peer) => node = peer.node,
+                None => return false,
+            }
+        }
+        false
     }
 
     /// A shortest way to every switch over links that are up.

@@ -229,26 +229,52 @@ impl Repair<'_> {
         }
     }
 
-    /// No path up, then down leads on: by the first neighbour that has found a way, one further down if there is one.
+    /// No path up, then down leads on. Further down, by the first neighbour that has a way; from a leaf, by the first
+    /// switch above it and the first leaf below that. So all that turns from down to up because of one link does it at
+    /// one leaf: turns at several could wait for each other in a circle.
     fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
-        let rule = self.rule();
-        let links = || rule.net.links.get(s).iter().filter(|k| k.alive);
-        let below = links().filter(|k| rule.shape.level[k.peer as usize] < rule.shape.level[s]);
-        let others = links().filter(|k| rule.shape.level[k.peer as usize] >= rule.shape.level[s]);
-        let found = below.chain(others).find(|k| self.arrives(k.peer as usize, lid, s, to));
-        let egress = found?.port;
+        let below = self.neighbours(s, |mine, peer| peer < mine);
+        if let Some(&(_, egress)) = below.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to)) {
+            self.set(s, lid, egress, true);
+            return Some(());
+        }
+        let others = self.neighbours(s, |mine, peer| peer >= mine);
+        for &(peer, egress) in &others {
+            let rule = self.rule();
+            if rule.below.has(peer, to) || rule.reach.has(peer, to) {
+                continue;
+            }
+            let leaves = self.neighbours(peer, |mine, peer| peer < mine);
+            let found = leaves.iter().find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
+            if let Some(&(_, down)) = found {
+                self.set(peer, lid, down, false);
+                self.set(s, lid, egress, true);
+                return Some(());
+            }
+        }
+        let &(_, egress) = others.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to))?;
         self.set(s, lid, egress, true);
         Some(())
     }
 
-    /// Whether a packet gets to switch `to` without passing `not_by`.
-    fn arrives(&self, from: usize, lid: Lid, not_by: usize, to: usize) -> bool {
+    /// Live neighbours whose level is as wanted, and the ports to them, by number.
+    fn neighbours(&self, s: usize, wanted: impl Fn(u32, u32) -> bool) -> Vec<(usize, u8)> {
+        let rule = self.rule();
+        let live = rule.net.links.get(s).iter().filter(|k| k.alive);
+        let live = live.filter(|k| wanted(rule.shape.level[s], rule.shape.level[k.peer as usize]));
+        let mut near: Vec<(usize, u8)> = live.map(|k| (k.peer as usize, k.port)).collect();
+        near.sort_unstable();
+        near
+    }
+
+    /// Whether a packet gets to switch `to` without passing some.
+    fn arrives(&self, from: usize, lid: Lid, not_by: &[usize], to: usize) -> bool {
         let mut at = from;
         for _ in 0..self.rule().net.real {
             if at == to {
                 return true;
             }
-            if at == not_by {
+            if not_by.contains(&at) {
                 return false;
             }
             let egress = self.tables.get(SwitchIdx::from_usize(at), lid);

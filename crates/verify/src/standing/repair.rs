@@ -4,7 +4,7 @@
 //! the links of its switch. The plan is judged as it will be, and the way to it as [`crate::phases`] judges it: any mix
 //! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
@@ -15,8 +15,8 @@ use crate::standing::shape::{Goal, NOWHERE};
 use crate::standing::{Change, Entry, LinkChange, Standing};
 use crate::verdict::Verdict;
 
-/// A switch, and the last entry of a LID that was written there: before, after, and the step.
-type Written = BTreeMap<u16, (u8, u8, usize)>;
+/// What is noted of a switch or channel, and the LID (as a count of LIDs) that it was noted for.
+type Noted<T> = Vec<(u32, T)>;
 
 /// Judges a change set that leads from what `standing` proves, and the agents hold, to what is right after `links` have
 /// changed. `before` is the verdict on what stands; its findings stay, its loads are brought up to date.
@@ -119,7 +119,7 @@ impl Standing {
     /// True if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of hosts and
     /// agents. The links have changed already; what led over them is still on its way.
     fn is_safe_way(&mut self, steps: &[Vec<Entry>]) -> bool {
-        let mut turns: BTreeSet<(u32, u8)> = self.graphs[0].removed.take().into_iter().flatten().collect();
+        let mut turns = self.graphs[0].removed.take().unwrap_or_default();
         let shape = &self.flows.shape;
         let total = shape.total();
         let is_up = |cell: usize| self.flows.next[cell] != NOWHERE;
@@ -127,38 +127,29 @@ impl Standing {
             let cell = vertex as usize % total;
             is_up(cell) && is_up(usize::from(shape.behind(cell)) * shape.cells + usize::from(port))
         });
-        let mut by_lid: BTreeMap<Lid, Vec<(usize, Entry)>> = BTreeMap::new();
+        let mut writes: Vec<(Lid, usize, Entry)> = Vec::new();
         for (number, step) in steps.iter().enumerate() {
-            for &entry in step {
-                by_lid.entry(entry.lid).or_default().push((number, entry));
-            }
+            writes.extend(step.iter().map(|&entry| (entry.lid, number, entry)));
         }
-        for (lid, writes) in &by_lid {
-            self.mixed_turns(*lid, writes, &mut turns);
-        }
-        self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)
-    }
-
-    /// Dependencies that may come about while the entries of one LID are written.
-    fn mixed_turns(&self, lid: Lid, writes: &[(usize, Entry)], turns: &mut BTreeSet<(u32, u8)>) {
-        let shape = &self.flows.shape;
-        let goal = shape.goals[lid.index()];
-        if goal == Goal::Unused {
-            return;
-        }
+        writes.sort_by_key(|&(lid, step, entry)| (lid, step, entry.switch));
         let mut mix = Mix {
             standing: self,
-            lid: lid.0,
-            written: Written::new(),
-            senders: BTreeMap::new(),
+            lid: 0,
+            round: 0,
+            written: vec![(0, (0, 0, 0)); shape.switches],
+            senders: vec![(0, 0); total],
             open: Vec::new(),
             turns,
-            of_switch: matches!(goal, Goal::Switch(_)),
-            first: usize::from(shape.lanes[lid.index()]) * shape.total(),
+            of_switch: false,
+            first: 0,
         };
-        for step in writes.chunk_by(|a, b| a.0 == b.0) {
-            mix.step(step);
+        for writes in writes.chunk_by(|a, b| a.0 == b.0) {
+            mix.follow(writes);
         }
+        let mut turns = mix.turns;
+        turns.sort_unstable();
+        turns.dedup();
+        self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)
     }
 }
 
@@ -166,40 +157,58 @@ impl Standing {
 const HOSTS: u8 = 1;
 const SWITCHES: u8 = 2;
 
-/// One LID while its entries are written.
+/// LIDs while their entries are written, one after another.
 struct Mix<'a> {
     standing: &'a Standing,
     lid: u16,
-    written: Written,
-    /// Who may be on a channel, by cell: only those that are not on it by what stood.
-    senders: BTreeMap<u32, u8>,
+    round: u32,
+    /// By switch: the entry that was written last, before and after, and the step.
+    written: Noted<(u8, u8, usize)>,
+    /// By cell: who may be on a channel.
+    senders: Noted<u8>,
     open: Vec<(u32, u8)>,
-    turns: &'a mut BTreeSet<(u32, u8)>,
+    /// Dependencies that may come about: vertex and egress port.
+    turns: Vec<(u32, u8)>,
     of_switch: bool,
-    /// Its lane's first vertex.
+    /// The lane's first vertex.
     first: usize,
 }
 
 impl Mix<'_> {
-    fn step(&mut self, writes: &[(usize, Entry)]) {
-        for &(step, Entry { switch, egress, .. }) in writes {
-            let (_, before) = self.entries(switch.0 as u16, step);
-            self.written.insert(switch.0 as u16, (before, egress, step));
+    /// Dependencies that may come about while the entries of one LID are written.
+    fn follow(&mut self, writes: &[(Lid, usize, Entry)]) {
+        let (shape, lid) = (&self.standing.flows.shape, writes[0].0);
+        let goal = shape.goals[lid.index()];
+        if goal == Goal::Unused {
+            return;
         }
-        for &(step, Entry { switch, egress, .. }) in writes {
+        (self.lid, self.of_switch) = (lid.0, matches!(goal, Goal::Switch(_)));
+        self.first = usize::from(shape.lanes[lid.index()]) * shape.total();
+        self.round += 1;
+        for step in writes.chunk_by(|a, b| a.1 == b.1) {
+            self.step(step);
+        }
+    }
+
+    fn step(&mut self, writes: &[(Lid, usize, Entry)]) {
+        for &(_, step, Entry { switch, egress, .. }) in writes {
+            let (_, before) = self.entries(switch.to_usize(), step);
+            self.written[switch.to_usize()] = (self.round, (before, egress, step));
+        }
+        for &(_, step, Entry { switch, egress, .. }) in writes {
             let shape = &self.standing.flows.shape;
             let switch = switch.to_usize();
-            for i in shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize {
-                let cell = shape.entering[i].cell;
-                let senders = self.on(cell);
+            let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
+            for arc in &shape.entering[entering] {
+                let senders = self.on(arc.cell, usize::from(arc.src), arc.port);
                 if senders != 0 {
-                    self.turn(cell, senders, egress);
+                    self.turn(arc.cell, senders, egress);
                 }
             }
             let own = if shape.own[switch] > 0 { HOSTS } else { 0 };
             self.reach(switch, egress, own | SWITCHES);
             while let Some((cell, senders)) = self.open.pop() {
-                let (before, now) = self.entries(shape.behind(cell as usize), step);
+                let (before, now) = self.entries(usize::from(shape.behind(cell as usize)), step);
                 self.turn(cell, senders, before);
                 if now != before {
                     self.turn(cell, senders, now);
@@ -209,27 +218,35 @@ impl Mix<'_> {
     }
 
     /// Entries in force in a step: before and after it.
-    fn entries(&self, switch: u16, step: usize) -> (u8, u8) {
-        match self.written.get(&switch) {
-            None => {
-                let entry = self.standing.flows.entry(switch, self.lid);
-                (entry, entry)
-            }
-            Some(&(before, after, last)) if last == step => (before, after),
-            Some(&(_, after, _)) => (after, after),
+    fn entries(&self, switch: usize, step: usize) -> (u8, u8) {
+        let (round, (before, after, last)) = self.written[switch];
+        if round != self.round {
+            let entry = self.standing.flows.entry(switch as u16, self.lid);
+            (entry, entry)
+        } else if last == step {
+            (before, after)
+        } else {
+            (after, after)
         }
     }
 
     /// Who may be on a channel by what stood, and by what was added.
-    fn on(&self, cell: u32) -> u8 {
-        let (flows, shape) = (&self.standing.flows, &self.standing.flows.shape);
-        let (src, port) = (cell as usize / shape.cells, cell as usize % shape.cells);
-        let added = self.senders.get(&cell).copied().unwrap_or(0);
-        if flows.next[cell as usize] == NOWHERE || usize::from(flows.entry(src as u16, self.lid)) != port {
-            return added;
+    fn on(&mut self, cell: u32, src: usize, port: u8) -> u8 {
+        let noted = &mut self.senders[cell as usize];
+        if noted.0 == self.round {
+            return noted.1;
         }
-        let hosts = self.standing.carries_hosts(SwitchIdx::from_usize(src), Lid(self.lid));
-        added | SWITCHES | if hosts { HOSTS } else { 0 }
+        let flows = &self.standing.flows;
+        let is_used = flows.next[cell as usize] != NOWHERE && flows.entry(src as u16, self.lid) == port;
+        let senders = if !is_used {
+            0
+        } else if self.standing.carries_hosts(SwitchIdx::from_usize(src), Lid(self.lid)) {
+            HOSTS | SWITCHES
+        } else {
+            SWITCHES
+        };
+        *noted = (self.round, senders);
+        senders
     }
 
     /// Packets leave a switch by an entry.
@@ -239,11 +256,11 @@ impl Mix<'_> {
         if flows.next[cell] == NOWHERE {
             return;
         }
-        let cell = cell as u32;
-        let new = senders & !self.on(cell);
+        let known = self.on(cell as u32, switch, entry);
+        let new = senders & !known;
         if new != 0 {
-            *self.senders.entry(cell).or_default() |= new;
-            self.open.push((cell, new));
+            self.senders[cell].1 = known | new;
+            self.open.push((cell as u32, new));
         }
     }
 
@@ -255,7 +272,7 @@ impl Mix<'_> {
             return;
         }
         if senders & HOSTS != 0 || !self.of_switch {
-            self.turns.insert(((self.first + cell as usize) as u32, entry));
+            self.turns.push(((self.first + cell as usize) as u32, entry));
         }
         self.reach(switch, entry, senders);
     }
