@@ -109,7 +109,11 @@ impl Sm {
             Stage::Stopped => None,
             _ => self.next_sweep,
         };
-        [self.exchange.next_wake(), timer].into_iter().flatten().min()
+        let wait = match &self.stage {
+            Stage::Applying(apply, _) => apply.wait().map(|wait| wait.until),
+            _ => None,
+        };
+        [self.exchange.next_wake(), timer, wait].into_iter().flatten().min()
     }
 
     /// Takes one input; appends what is to be done.
@@ -281,7 +285,7 @@ impl Sm {
                 self.begin_sweep(out);
                 return;
             }
-            self.feed();
+            self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
             }
@@ -429,19 +433,21 @@ impl Sm {
     }
 
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
-    fn feed(&mut self) {
+    fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
         let Stage::Applying(apply, _) = &mut self.stage else {
             return;
         };
         let m_key = self.config.policy.m_key;
+        let mut events = Vec::new();
         while self.exchange.open() < 4 * self.config.window {
-            let Some((id, agent, set)) = apply.next(m_key) else {
+            let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
             self.exchange.submit(agent, (Token::Set(id), set));
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
+        out.extend(events.into_iter().map(Output::Event));
     }
 
     fn pump(&mut self, now: Time, out: &mut Vec<Output>) {

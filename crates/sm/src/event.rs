@@ -1,8 +1,11 @@
 //! What an operator may want to know: each kind has a stable code.
 
 use std::fmt;
+use std::time::Duration;
 
 use selvedge_types::{Guid, Lid};
+
+use crate::apply::Wait;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,6 +168,16 @@ pub enum Event {
         /// Because of whom, if anybody.
         other: Option<Guid>,
     },
+    /// The next phase waits until packets under way are gone.
+    Draining {
+        /// The wait.
+        wait: Wait,
+    },
+    /// A table was not acknowledged, so later steps were not taken.
+    StepsLeftOut {
+        /// Sets not sent.
+        sets: usize,
+    },
     /// The local port is not usable.
     LocalPortDown {
         /// What is wrong.
@@ -202,6 +215,8 @@ impl Event {
             Self::LocalPortDown { .. } => "SLV-SM-0018",
             Self::EngineChosen { .. } => "SLV-SM-0019",
             Self::LinkLost { .. } => "SLV-SM-0020",
+            Self::Draining { .. } => "SLV-SM-0030",
+            Self::StepsLeftOut { .. } => "SLV-SM-0031",
         }
     }
 
@@ -216,11 +231,13 @@ impl Event {
             | Self::PlanAccepted { .. }
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
+            | Self::Draining { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. } | Self::PlanRefused { .. } | Self::Silent { .. } | Self::BadDatagram { .. } | Self::LidConflict { .. } => {
                 Severity::Warning
             }
             Self::NoPlan
+            | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
             | Self::DuplicateGuid { .. }
@@ -289,7 +306,24 @@ impl fmt::Display for Event {
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::Draining { wait } => write!(
+                f,
+                "waiting {} until packets under way are gone, then phase {} of {}: {}",
+                seconds(wait.wait_ns),
+                wait.phase,
+                wait.phases,
+                wait.label
+            ),
+            Self::StepsLeftOut { sets } => write!(
+                f,
+                "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
+            ),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
         }
     }
+}
+
+/// Nanoseconds as seconds with two digits behind the point.
+fn seconds(ns: u64) -> String {
+    format!("{:.2} s", Duration::from_nanos(ns).as_secs_f64())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes,
+    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables,
 };
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions};
 use selvedge_sim::{Par, Seed};
@@ -20,6 +20,7 @@ use crate::inventory::Inventory;
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::repair::Repair;
 use crate::warm::{Prepare, Warm};
+use crate::way::{self, WayOptions};
 use crate::{lid, ports};
 
 /// Decides whether a change set may be sent.
@@ -339,7 +340,10 @@ impl Job {
             ports: ports.settings,
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
-        let change_set = || changes(fabric, &self.installed, &plan);
+        let change_set = || {
+            let options = WayOptions { par, ..WayOptions::default() };
+            way::propose(fabric, &self.installed, &plan, &options)
+        };
         let accepted = self
             .judge
             .judge(&self.inventory, &self.installed, &plan, &change_set, par)

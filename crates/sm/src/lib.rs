@@ -28,7 +28,9 @@ mod stage;
 mod traps;
 mod view;
 mod warm;
+pub mod way;
 
+pub use crate::apply::Wait;
 pub use crate::config::{Config, Mode};
 pub use crate::core::Sm;
 pub use damage::Damage;

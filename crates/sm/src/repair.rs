@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, Op, Phase, Plan, Tables};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Lids, Op, Phase, Plan, Tables};
 use selvedge_routing::{Engine, Moved, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
 use crate::warm::{Spare, Warm};
+use crate::way::{self, WayOptions};
 
 /// What a repair starts from.
 #[derive(Clone, Debug)]
@@ -191,7 +192,13 @@ impl Repair {
             plan.ports.remove(&at);
             plan.end_ports.remove(&at);
         }
-        let change_set = || changes(&inventory.fabric, &job.installed, &plan);
+        let change_set = || {
+            let options = WayOptions {
+                par,
+                ..WayOptions::default()
+            };
+            way::propose(&inventory.fabric, &job.installed, &plan, &options)
+        };
         let accepted = job
             .judge
             .judge_repair(&mut warm.standing, inventory, &job.installed, &plan, &change_set, par)
@@ -233,40 +240,6 @@ fn with_columns_of(old: &Tables, new: Tables, lids: &Lids, away: &BTreeSet<PortR
         }
     }
     tables
-}
-
-/// The Sets of a repair: blocks with entries of hosts first, then those of agents, then what switches are told.
-fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet {
-    let (mut traffic, mut agents, mut rest) = (Vec::new(), Vec::new(), Vec::new());
-    for block in 0..plan.tables.blocks() {
-        for (row, &node) in plan.tables.tile(block).iter().zip(fabric.switches().iter()) {
-            let Some(switch) = fabric.switch_index(node) else { continue };
-            let held = installed.block(switch, block);
-            if held == Some(row) {
-                continue;
-            }
-            let first = block * row.len();
-            let differs = |i: &usize| held.is_none_or(|held| held[*i] != row[*i]);
-            let lid = |i: usize| Lid(u16::try_from(first + i).unwrap_or(u16::MAX));
-            let of_host = |i: usize| plan.lids.owner(lid(i)).is_some_and(|at| at.port != PortNum::MANAGEMENT);
-            let is_urgent = (0..row.len()).filter(differs).any(of_host);
-            let op = Op::Lft {
-                node,
-                block: u16::try_from(block).unwrap_or(u16::MAX),
-                data: *row,
-            };
-            if is_urgent { traffic.push(op) } else { agents.push(op) }
-        }
-    }
-    for (switch, &settings) in plan.switches.iter_enumerated() {
-        let node = fabric.switches()[switch];
-        if fabric.node(node).switch_settings != settings {
-            rest.push(Op::Switch { node, settings });
-        }
-    }
-    let mut ops = traffic;
-    ops.append(&mut agents);
-    phases(plan, [("repair tables", ops), ("clear PortStateChange", rest)])
 }
 
 fn phases<const N: usize>(plan: &Plan, phases: [(&'static str, Vec<Op>); N]) -> ChangeSet {

@@ -82,8 +82,8 @@ impl Edges {
         Self { bits, order, removed }
     }
 
-    /// True if there would be no cycle with some more edges. They are not kept.
-    pub fn stays_acyclic_with<'a>(&mut self, shape: &Shape, more: impl IntoIterator<Item = &'a (u32, u8)>) -> bool {
+    /// How many of some edges are new, if there is no cycle with them. They are not kept.
+    pub fn stays_acyclic_with<'a>(&mut self, shape: &Shape, more: impl IntoIterator<Item = &'a (u32, u8)>) -> Option<u64> {
         let words = shape.ports().div_ceil(64);
         let mut added = Vec::new();
         for &(vertex, port) in more {
@@ -98,13 +98,13 @@ impl Edges {
         for &(vertex, port) in &added {
             self.order.added(&view, vertex, view.behind(vertex, usize::from(port)));
         }
-        let holds = self.order.is_acyclic();
+        let (holds, count) = (self.order.is_acyclic(), added.len() as u64);
         for (vertex, port) in added {
             let to = View { shape, words, bits: &self.bits }.behind(vertex, usize::from(port));
             self.bits[vertex as usize * words + usize::from(port) / 64] &= !(1 << (port % 64));
             self.order.removed(vertex, to);
         }
-        holds
+        holds.then_some(count)
     }
 
     /// The vertices of a cycle, if there is one, each waiting for the next and the last for the first.

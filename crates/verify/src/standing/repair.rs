@@ -2,7 +2,7 @@
 //!
 //! Nothing is compared that has not changed: work is what [`Standing::apply`] says, and for each entry that is written
 //! the links of its switch. The plan is judged as it will be, and the way to it as [`crate::phases`] judges it: any mix
-//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind.
+//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. Waits are not looked at.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use selvedge_fabric::{Fabric, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
 use selvedge_types::{Idx, Lid};
 
-use crate::judged::{Judged, sentence};
+use crate::judged::{Judged, proved};
+use crate::phases::{Passage, QuickProof};
 use crate::standing::shape::{Goal, NOWHERE};
 use crate::standing::{Change, Entry, LinkChange, Standing};
 use crate::verdict::Verdict;
@@ -39,7 +40,7 @@ pub fn judge_repair(
         entries: Vec::new(),
     };
     let undo_links = standing.apply(&of_links).ok()?;
-    if standing.is_safe_way(&steps) {
+    if let Some(way) = standing.safe_way(&steps) {
         let mut entries = steps.concat();
         // The last of several for one entry counts.
         entries.reverse();
@@ -57,7 +58,7 @@ pub fn judge_repair(
                 verdict.figures.hops.clear();
                 (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
                 (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
-                return sentence(verdict, changes).ok();
+                return proved(verdict, changes, Passage::Quick(way));
             }
             // It was in force a moment ago, so it has no circle.
             drop(standing.apply(&undo));
@@ -116,9 +117,9 @@ impl Standing {
         Some(steps)
     }
 
-    /// True if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of hosts and
+    /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of hosts and
     /// agents. The links have changed already; what led over them is still on its way.
-    fn is_safe_way(&mut self, steps: &[Vec<Entry>]) -> bool {
+    fn safe_way(&mut self, steps: &[Vec<Entry>]) -> Option<QuickProof> {
         let mut turns = self.graphs[0].removed.take().unwrap_or_default();
         let shape = &self.flows.shape;
         let total = shape.total();
@@ -149,7 +150,12 @@ impl Standing {
         let mut turns = mix.turns;
         turns.sort_unstable();
         turns.dedup();
-        self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)
+        let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)?;
+        Some(QuickProof {
+            lids: writes.chunk_by(|a, b| a.0 == b.0).count() as u64,
+            standing: self.flows.sums.dependencies.iter().sum(),
+            added,
+        })
     }
 }
 
