@@ -4,6 +4,7 @@
 //! one place can be seen in all. They compile without the daemon. A [`Document`] puts `schema` and `version` in front;
 //! numbers with a unit carry it at the end of their name.
 
+mod backups;
 mod command;
 mod document;
 mod error;
@@ -15,6 +16,7 @@ mod plan;
 mod routing;
 mod status;
 
+pub use backups::{Backup, Backups, InPlace, InPlaceRun};
 pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};

@@ -3,7 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
-use crate::{compare, config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify};
+use crate::{
+    backups, bench, compare, config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify,
+};
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
 #[derive(Debug, Parser)]
@@ -24,6 +26,8 @@ enum Command {
     Topology(topology::TopologyArgs),
     Route(Box<route::RouteArgs>),
     Compare(Box<compare::CompareArgs>),
+    Backups(Box<backups::BackupsArgs>),
+    Bench(bench::BenchArgs),
     Verify(verify::VerifyArgs),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
@@ -44,6 +48,7 @@ impl Cli {
             Command::Topology(args) => args.json(),
             Command::Route(args) => args.json(),
             Command::Compare(args) => args.json(),
+            Command::Backups(args) => args.json(),
             Command::Verify(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
@@ -51,7 +56,9 @@ impl Cli {
             Command::Decode(args) => args.json(),
             Command::Replay(args) => args.json(),
             Command::Config(args) => args.json(),
-            Command::Demo(_) | Command::Emulate(_) | Command::Completions(_) | Command::Man(_) => false,
+            Command::Bench(_) | Command::Demo(_) | Command::Emulate(_) | Command::Completions(_) | Command::Man(_) => {
+                false
+            }
         }
     }
 
@@ -67,6 +74,8 @@ impl Cli {
             Command::Topology(args) => topology::run(args),
             Command::Route(args) => route::run(args),
             Command::Compare(args) => compare::run(args),
+            Command::Backups(args) => backups::run(args),
+            Command::Bench(args) => bench::run(args),
             Command::Verify(args) => verify::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),

@@ -85,6 +85,12 @@ pub enum CliError {
         /// What the plotting library said.
         cause: String,
     },
+    /// SLV-CLI-0021: no program with the benchmarks.
+    #[error("SLV-CLI-0021: cannot run selvedge-bench: {cause}; build it beside selvedge with 'make bench'")]
+    NoBench {
+        /// What the operating system said.
+        cause: io::Error,
+    },
     /// A kind of finding.
     #[error("{cause}{meant}")]
     UnknownKind {

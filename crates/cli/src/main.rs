@@ -1,6 +1,8 @@
 //! The one binary `selvedge`: parses, calls, prints. What it does is done elsewhere.
 
 mod args;
+mod backups;
+mod bench;
 mod compare;
 mod compare_chart;
 mod config;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables};
-use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions};
+use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
@@ -81,6 +81,8 @@ pub struct Job {
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
     pub known_lids: Arc<BTreeMap<Guid, LidRange>>,
+    /// Lanes of destination switches in force, by GUID.
+    pub known_lanes: Arc<BTreeMap<Guid, u8>>,
     /// Settings that agents would not take.
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
@@ -181,6 +183,10 @@ impl Job {
             ftree: FtreeOptions {
                 roots: roots(),
                 ..FtreeOptions::default()
+            },
+            weave: WeaveOptions {
+                previous_lanes: (!self.known_lanes.is_empty()).then(|| Arc::clone(&self.known_lanes)),
+                ..WeaveOptions::default()
             },
             lanes: Some(1),
             ..Options::default()
