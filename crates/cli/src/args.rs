@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
-use crate::{compare, config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify};
+use crate::{compare, config, decode, demo, emulate, fault, replay, route, run, shell, soak, status, topology, verify};
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
 #[derive(Debug, Parser)]
@@ -29,6 +29,7 @@ enum Command {
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
     Replay(replay::ReplayArgs),
+    Soak(soak::SoakArgs),
     Config(config::ConfigArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -50,6 +51,7 @@ impl Cli {
             Command::Reload(args) => args.json(),
             Command::Decode(args) => args.json(),
             Command::Replay(args) => args.json(),
+            Command::Soak(args) => args.json(),
             Command::Config(args) => args.json(),
             Command::Demo(_) | Command::Emulate(_) | Command::Completions(_) | Command::Man(_) => false,
         }
@@ -72,6 +74,7 @@ impl Cli {
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),
             Command::Replay(args) => replay::run(args),
+            Command::Soak(args) => soak::run(args),
             Command::Config(args) => config::run(args),
             Command::Completions(args) => shell::completions(args),
             Command::Man(args) => shell::man(args),

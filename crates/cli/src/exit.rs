@@ -7,6 +7,7 @@ use selvedge_api::{Document, Error as ApiError};
 use selvedge_config::ConfigError;
 use selvedge_daemon::DaemonError;
 use selvedge_http::HttpError;
+use selvedge_rehearsal::soak::ScheduleError;
 use selvedge_routing::EngineError;
 use selvedge_sm::OutOfLids;
 use selvedge_topology::{DumpError, FileError, SpecError};
@@ -132,6 +133,9 @@ pub enum CliError {
     /// A port's name.
     #[error(transparent)]
     PortSpec(#[from] PortSpecError),
+    /// A schedule of disasters.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A fabric's name.
     #[error(transparent)]
     Spec(#[from] SpecError),

@@ -147,8 +147,8 @@ pub struct Happening {
     pub span: Duration,
 }
 
-/// Stages in which something may be timed to happen.
-pub(super) const STAGES: [StageName; 7] = [
+/// The stages of a manager, in the order of [`StageName`].
+pub const STAGES: [StageName; 7] = [
     StageName::Idle,
     StageName::Discovering,
     StageName::ReadingTables,
