@@ -70,6 +70,14 @@ pub enum BenchError {
         /// Why.
         cause: String,
     },
+    /// SLV-BENCH-0009: a manager that does not come to rest.
+    #[error("SLV-BENCH-0009: on {fabric} the manager is still at work after {limit_s} s; is the machine overloaded?")]
+    NotQuiet {
+        /// On what.
+        fabric: String,
+        /// Limit in seconds.
+        limit_s: u64,
+    },
     /// SLV-BENCH-0004: a result cannot be stored.
     #[error("SLV-BENCH-0004: {operation} {what}: {cause}; choose another folder with --out")]
     Store {

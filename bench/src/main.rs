@@ -8,6 +8,7 @@ mod ceiling;
 mod chart;
 mod emulator;
 mod error;
+mod failover;
 mod formula;
 mod machine;
 mod opensm;
@@ -30,6 +31,7 @@ use crate::case::Case;
 use crate::ceiling::Load;
 use crate::emulator::Wrappers;
 use crate::error::BenchError;
+use crate::failover::faults::{Count, Kind};
 use crate::formula::{Counts, Minimum};
 use crate::machine::Machine;
 use crate::opensm::Variant;
@@ -61,6 +63,8 @@ enum Command {
     Emulator,
     /// Quality of routing: our engines and OpenSM's on the same fabrics, both by the same judge.
     Routing,
+    /// Fail-over on ibsim: from the trap to the last entry in force, ours and OpenSM's, by one observer on the wire.
+    Failover,
     /// How long our routing and judging take, one thread unless said; on a quiet machine only.
     RoutingSpeed,
 }
@@ -79,12 +83,33 @@ struct Options {
     /// Routing: only what has this in its name, as selvedge, nue or "ftree with roots"; may be repeated.
     #[arg(long, global = true, value_name = "TEXT")]
     only: Vec<String>,
-    /// Bring-up: OpenSM's routing engines.
-    #[arg(long, global = true, value_delimiter = ',', default_value = "minhop,updn,ftree")]
+    /// Bring-up and fail-over: OpenSM's routing engines (default: minhop, updn, ftree; fail-over: and dfsssp).
+    #[arg(long, global = true, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Bring-up: OpenSM's windows (max_wire_smps): 4 is its default, 32 is ours.
+    /// Bring-up and fail-over: OpenSM's windows (max_wire_smps): 4 is its default, 32 is ours.
     #[arg(long, global = true, value_delimiter = ',', default_value = "4,32")]
     windows: Vec<usize>,
+    /// Fail-over: how many faults on each fabric, of the kinds in turn; all: every one.
+    #[arg(long, global = true, value_name = "N", default_value = "10")]
+    faults: Count,
+    /// Fail-over: leaf and mid are links, of switches with hosts and of others; spine and switch are deaths.
+    #[arg(
+        long,
+        global = true,
+        value_delimiter = ',',
+        value_name = "KIND",
+        default_value = "leaf,mid"
+    )]
+    kinds: Vec<Kind>,
+    /// Fail-over: of the draw of faults.
+    #[arg(long, global = true, value_name = "N", default_value_t = 21)]
+    seed: u64,
+    /// Fail-over: one JSON object on standard output in place of the tables.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Fail-over: without OpenSM.
+    #[arg(long, global = true)]
+    only_ours: bool,
     /// For tests: small fabrics, one repeat, one OpenSM variant, short blasts; stores only where --out says.
     #[arg(long, global = true)]
     quick: bool,
@@ -102,6 +127,7 @@ impl Cli {
         match self.command {
             Some(Command::Routing) => "-routing",
             Some(Command::RoutingSpeed) => "-routing-speed",
+            Some(Command::Failover) => "-failover",
             _ => "",
         }
     }
@@ -122,23 +148,41 @@ impl Options {
         self.repeats.unwrap_or(if self.quick { 1 } else { 3 })
     }
 
-    fn bringup(&self) -> Result<bringup::Options, BenchError> {
+    /// OpenSM with each engine and window; in quick mode the first of them.
+    fn variants(&self, engines: &[&str]) -> Vec<Variant> {
+        let given: Vec<&str> = self.engines.iter().map(String::as_str).collect();
+        let engines = if given.is_empty() { engines } else { &given };
         let variant = |window| {
-            move |engine: &String| Variant {
-                engine: engine.clone(),
+            move |engine: &&str| Variant {
+                engine: (*engine).to_owned(),
                 window,
             }
         };
-        let all = self
-            .windows
-            .iter()
-            .flat_map(|&window| self.engines.iter().map(variant(window)));
+        let windows = self.windows.iter();
+        let all = windows.flat_map(|&window| engines.iter().map(variant(window)));
+        all.take(if self.quick { 1 } else { usize::MAX }).collect()
+    }
+
+    fn bringup(&self) -> Result<bringup::Options, BenchError> {
         Ok(bringup::Options {
             program: ours::program()?,
             repeats: self.repeats(),
-            variants: all.take(if self.quick { 1 } else { usize::MAX }).collect(),
+            variants: self.variants(&["minhop", "updn", "ftree"]),
             blast_mads: self.blast_mads(),
         })
+    }
+
+    fn failover(&self) -> failover::Options {
+        failover::Options {
+            faults: if self.quick { Count::Of(2) } else { self.faults },
+            kinds: self.kinds.clone(),
+            seed: self.seed,
+            variants: if self.only_ours {
+                Vec::new()
+            } else {
+                self.variants(&["minhop", "updn", "ftree", "dfsssp"])
+            },
+        }
     }
 
     /// Fabrics of the routing part.
@@ -185,6 +229,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
         Some(Command::Routing) => routings(options, folder.as_deref(), &mut results)?,
+        Some(Command::Failover) => failovers(options, folder.as_deref(), &mut results)?,
         Some(Command::RoutingSpeed) => {
             let bar = progress(0);
             results.speed = routing::speed::measure(options.quick, options.repeats(), &bar)?;
@@ -195,7 +240,11 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
             emulators(options, &mut results)?;
         }
     }
-    println!("{}", results.summary());
+    if options.json && cli.command == Some(Command::Failover) {
+        println!("{}", failover::json(&results.failover));
+    } else {
+        println!("{}", results.summary());
+    }
     let how = How {
         machine,
         date,
@@ -206,7 +255,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
     };
     if let Some(folder) = folder {
         results.store(&folder, &how)?;
-        println!("stored in {}", folder.display());
+        eprintln!("stored in {}", folder.display());
     }
     if results.misses_a_count() {
         eprintln!("more MADs than the target allows; see the summary");
@@ -267,6 +316,26 @@ fn routings(options: &Options, folder: Option<&Path>, results: &mut Results) -> 
             results.store_tables(folder)?;
         }
         bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Rows are stored after each fabric.
+fn failovers(options: &Options, folder: Option<&Path>, results: &mut Results) -> Result<(), BenchError> {
+    let failover = options.failover();
+    let bar = progress(0);
+    let default = [FABRICS[0], FABRICS[2]].map(str::to_owned);
+    let specs = match (options.fabric.is_empty(), options.quick) {
+        (false, _) => &options.fabric[..],
+        (true, true) => &default[..1],
+        (true, false) => &default[..],
+    };
+    for spec in specs {
+        results.failover.extend(failover::measure(spec, &failover, &bar)?);
+        if let Some(folder) = folder {
+            results.store_tables(folder)?;
+        }
     }
     bar.finish_and_clear();
     Ok(())

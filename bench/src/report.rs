@@ -8,7 +8,7 @@ use crate::bringup::FabricResult;
 use crate::error::BenchError;
 use crate::machine::{Machine, first_line_of};
 use crate::stats::Spread;
-use crate::{chart, emulator, routing};
+use crate::{chart, emulator, failover, routing};
 
 /// MADs sent over the least number: at most this.
 pub const MADS_TARGET: f64 = 1.10;
@@ -28,6 +28,8 @@ pub struct Results {
     pub routing: Vec<routing::Row>,
     /// Times of routing and judging.
     pub speed: Vec<routing::speed::Work>,
+    /// Fail-over, by fabric, manager and fault.
+    pub failover: Vec<failover::Row>,
 }
 
 impl Results {
@@ -58,6 +60,9 @@ impl Results {
         }
         if !self.speed.is_empty() {
             text += &routing::speed::summary(&self.speed);
+        }
+        if !self.failover.is_empty() {
+            text += &failover::summary(&self.failover);
         }
         text
     }
@@ -170,6 +175,10 @@ impl Results {
         }
         if !self.speed.is_empty() {
             write("routing-speed.csv", routing::speed::csv(&self.speed))?;
+        }
+        if !self.failover.is_empty() {
+            write("failover.csv", failover::csv(&self.failover))?;
+            write("failover.svg", failover::svg(&self.failover)?)?;
         }
         Ok(())
     }

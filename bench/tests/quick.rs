@@ -167,6 +167,40 @@ fn a_quick_run_of_speed_stores_its_figures() {
 }
 
 #[test]
+fn a_quick_run_of_fail_over_sees_both_managers_mend_the_same_links() {
+    let folder = Folder::new("failover");
+    let words = ["failover", "--quick", "--kinds", "leaf", "--engines", "ftree"];
+    let output = bench(&words, &folder);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    for name in ["README.md", "summary.md", "failover.svg"] {
+        assert!(fs::metadata(folder.0.join(name)).unwrap().len() > 100, "{name}");
+    }
+    let rows = rows(&folder.0.join("failover.csv"));
+    let managers: Vec<&str> = rows.iter().map(|row| row["manager"].as_str()).collect();
+    assert_eq!(managers, ["selvedge", "selvedge", "opensm", "opensm"], "{said}");
+    for (ours, theirs) in rows[..2].iter().zip(&rows[2..]) {
+        assert_eq!(ours["fault"], theirs["fault"]);
+        // 18 hosts behind a leaf send to 17 of the 306 others by each of its 18 links, and get as much.
+        assert_eq!(ours["pairs_interrupted"], "612", "{said}");
+    }
+    for row in &rows {
+        let number = |name: &str| row[name].parse::<f64>().unwrap();
+        // The first change comes after the trap, and nothing comes after quiet.
+        assert!(
+            0.0 < number("total_us") && number("total_us") <= number("quiet_us"),
+            "{row:?}"
+        );
+        assert!(
+            1.0 <= number("smps_changing") && number("smps_changing") <= number("smps"),
+            "{row:?}"
+        );
+        assert!(number("smps") < number("mads"), "{row:?}");
+        assert!(0.0 < number("floor_us"), "{row:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_measured_is_said() {
     let check = |words: &[&str], code: i32, want: &str| {
         let output = bench(words, &Folder::new("wrong"));
@@ -180,5 +214,7 @@ fn what_cannot_be_measured_is_said() {
     check(&["formula", "--fabric", "karytree:k=2,m=3"], 3, "SLV-TOPOLOGY-0002");
     check(&["routing", "--fabric", "./some.net"], 3, "SLV-BENCH-0001");
     check(&["routing", "--seeds", "30-21"], 2, "21-30");
+    check(&["failover", "--kinds", "root"], 2, "leaf, mid, spine or switch");
+    check(&["failover", "--faults", "few"], 2, "all");
     check(&["no-such-command"], 2, "no-such-command");
 }

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use crate::process::{Finished, Running, command, package_of};
-use crate::{Ibsim, LabError, NetSize, OpenSm, OpenSmOptions, Relay};
+use crate::{Ibsim, LabError, NetSize, OpenSm, OpenSmOptions, Relay, Seen};
 
 /// The shim that makes programs clients of a simulator.
 const SHIM: &str = "libumad2sim.so";
@@ -76,6 +77,12 @@ impl PeerLab {
     pub fn relay(&self) -> Result<Relay, LabError> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         Relay::start(&format!("{}-relay{number}", self.base), &self.base)
+    }
+
+    /// As [`Self::relay`]; whoever holds the other end of `observer` is told of every packet.
+    pub fn observed_relay(&self, observer: Sender<Seen>) -> Result<Relay, LabError> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        Relay::observed(&format!("{}-relay{number}", self.base), &self.base, Some(observer))
     }
 
     /// Starts OpenSM at `node`.

@@ -35,7 +35,7 @@ pub use lock::HeavyLock;
 pub use opensm::{OpenSm, OpenSmOptions};
 pub use probe::Probe;
 pub use process::{Finished, Running};
-pub use relay::{MadCounts, MadKind, Relay};
+pub use relay::{MadCounts, MadKind, Relay, Seen};
 pub use selvedge::binary;
 pub use survey::{EndPort, Survey};
 pub use wait::until;

@@ -1,7 +1,7 @@
-//! A relay between clients and a simulator that counts what clients send.
+//! A relay between clients and a simulator that counts what clients send, and tells an observer of every packet.
 //!
-//! The count is independent of every manager's own: "sent 0 Sets" is then an observation. A relay adds a hop; times
-//! measured through it mean nothing.
+//! The count is independent of every manager's own: "sent 0 Sets" is then an observation. A relay adds a hop: it costs
+//! every MAD some microseconds, the same ones for every manager behind it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,19 +9,19 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use selvedge_transport::ibsim::protocol::{CONTROL_LEN, Connect, Control, Kind, PACKET_LEN, Packet};
+use selvedge_transport::ibsim::protocol::{CONTROL_LEN, Connect, Control, Kind, Packet};
+use selvedge_transport::ibsim::{Pipe, Way};
 use selvedge_wire::{Class, Mad, Method};
 
 use crate::LabError;
 
 /// How often a relay's threads look whether they shall end.
 const TICK: Duration = Duration::from_millis(20);
-/// How long a packet waits for room at its receiver before it is lost.
-const FULL_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long the simulator may take for a control message.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -92,6 +92,19 @@ impl fmt::Display for MadCounts {
     }
 }
 
+/// A packet on its way through a relay.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// When the relay had it in its hands.
+    pub at: Instant,
+    /// The client: the name its sockets end with.
+    pub client: u32,
+    /// Where it goes.
+    pub way: Way,
+    /// What it is; a request that comes back unanswered has another status than 0.
+    pub packet: Packet,
+}
+
 /// How often a client said that it is an SM.
 type Claims = Arc<AtomicU64>;
 
@@ -110,6 +123,11 @@ pub struct Relay {
 impl Relay {
     /// Serves clients under `base` and passes everything to the simulator named `upstream`.
     pub fn start(base: &str, upstream: &str) -> Result<Self, LabError> {
+        Self::observed(base, upstream, None)
+    }
+
+    /// As [`Self::start`]; whoever holds the other end of `observer` is told of every packet.
+    pub fn observed(base: &str, upstream: &str, observer: Option<Sender<Seen>>) -> Result<Self, LabError> {
         let control = bind(&format!("{base}:ctl")).map_err(LabError::io("binding", base))?;
         let counts = Shared::default();
         let claims = Claims::default();
@@ -120,6 +138,7 @@ impl Relay {
             control,
             counts: counts.clone(),
             claims: claims.clone(),
+            observer,
             stop: stop.clone(),
             lines: BTreeMap::new(),
         };
@@ -179,13 +198,15 @@ struct Line {
     id: u32,
     control: UnixDatagram,
     stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Drop for Line {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
 
@@ -195,6 +216,7 @@ struct Worker {
     control: UnixDatagram,
     counts: Shared,
     claims: Claims,
+    observer: Option<Sender<Seen>>,
     stop: Arc<AtomicBool>,
     /// Clients by the simulator's slot.
     lines: BTreeMap<u32, Line>,
@@ -251,41 +273,42 @@ impl Worker {
         let down = bind(&format!("{}:out{slot}", self.base))?;
         down.connect_addr(&address(&format!("{}:in{id}", self.base))?)?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (up_too, down_too) = (up.try_clone()?, down.try_clone()?);
-        let counts = self.counts.clone();
-        let upwards = pump(down, up, stop.clone(), move |bytes| {
-            if let Ok(packet) = Packet::parse(bytes) {
+        let (counts, observer) = (self.counts.clone(), self.observer.clone());
+        let look = move |way, bytes: &[u8]| {
+            let Ok(packet) = Packet::parse(bytes) else { return };
+            if way == Way::Up {
                 lock(&counts).entry(id).or_default().add(&packet.mad);
             }
-        });
-        let downwards = pump(up_too, down_too, stop.clone(), |_| {});
+            if let Some(observer) = &observer {
+                let (at, client) = (Instant::now(), id);
+                // An observer that has gone away sees nothing.
+                let _ = observer.send(Seen {
+                    at,
+                    client,
+                    way,
+                    packet,
+                });
+            }
+        };
+        let thread = Some(pump(Pipe::new(down, up)?, stop.clone(), look));
         let line = Line {
             id,
             control,
             stop,
-            threads: vec![upwards, downwards],
+            thread,
         };
         self.lines.insert(slot, line);
         Ok(answer)
     }
 }
 
-/// Moves packets from one socket to the other until told to stop.
-fn pump(
-    from: UnixDatagram,
-    to: UnixDatagram,
-    stop: Arc<AtomicBool>,
-    mut look: impl FnMut(&[u8]) + Send + 'static,
-) -> JoinHandle<()> {
-    std::thread::spawn(move || {
-        let mut bytes = [0; PACKET_LEN + 1];
-        while !stop.load(Ordering::Relaxed) {
-            let Ok(length) = from.recv(&mut bytes) else { continue };
-            look(&bytes[..length]);
-            // A receiver that is gone loses its packets, as it would without a relay.
-            let _ = to.send(&bytes[..length]);
-        }
-    })
+/// Passes packets on until told to stop.
+fn pump(mut pipe: Pipe, stop: Arc<AtomicBool>, mut look: impl FnMut(Way, &[u8]) + Send + 'static) -> JoinHandle<()> {
+    std::thread::spawn(
+        move || {
+            while !stop.load(Ordering::Relaxed) && pipe.turn(TICK, &mut look).is_ok() {}
+        },
+    )
 }
 
 fn pass_on(control: &UnixDatagram, question: &Control) -> io::Result<Control> {
@@ -302,7 +325,6 @@ fn address(name: &str) -> io::Result<SocketAddr> {
 fn bind(name: &str) -> io::Result<UnixDatagram> {
     let socket = UnixDatagram::bind_addr(&address(name)?)?;
     socket.set_read_timeout(Some(TICK))?;
-    socket.set_write_timeout(Some(FULL_TIMEOUT))?;
     Ok(socket)
 }
 

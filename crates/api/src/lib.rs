@@ -4,6 +4,7 @@
 //! one place can be seen in all. They compile without the daemon. A [`Document`] puts `schema` and `version` in front;
 //! numbers with a unit carry it at the end of their name.
 
+mod backups;
 mod command;
 mod document;
 mod error;
@@ -11,11 +12,13 @@ mod event;
 mod fault;
 mod finding;
 mod inventory;
+mod model;
 mod plan;
 mod routing;
 mod soak;
 mod status;
 
+pub use backups::{Backup, Backups, InPlace, InPlaceRun};
 pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
@@ -26,6 +29,7 @@ pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
 };
+pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure};

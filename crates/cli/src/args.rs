@@ -3,7 +3,10 @@
 use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
-use crate::{compare, config, decode, demo, emulate, fault, replay, route, run, shell, soak, status, topology, verify};
+use crate::{
+    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, soak, status,
+    topology, verify,
+};
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
 #[derive(Debug, Parser)]
@@ -24,7 +27,10 @@ enum Command {
     Topology(topology::TopologyArgs),
     Route(Box<route::RouteArgs>),
     Compare(Box<compare::CompareArgs>),
+    Backups(Box<backups::BackupsArgs>),
+    Bench(bench::BenchArgs),
     Verify(verify::VerifyArgs),
+    Model(Box<model::ModelArgs>),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
@@ -45,7 +51,9 @@ impl Cli {
             Command::Topology(args) => args.json(),
             Command::Route(args) => args.json(),
             Command::Compare(args) => args.json(),
+            Command::Backups(args) => args.json(),
             Command::Verify(args) => args.json(),
+            Command::Model(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
             Command::Reload(args) => args.json(),
@@ -53,7 +61,9 @@ impl Cli {
             Command::Replay(args) => args.json(),
             Command::Soak(args) => args.json(),
             Command::Config(args) => args.json(),
-            Command::Demo(_) | Command::Emulate(_) | Command::Completions(_) | Command::Man(_) => false,
+            Command::Bench(_) | Command::Demo(_) | Command::Emulate(_) | Command::Completions(_) | Command::Man(_) => {
+                false
+            }
         }
     }
 
@@ -69,7 +79,10 @@ impl Cli {
             Command::Topology(args) => topology::run(args),
             Command::Route(args) => route::run(args),
             Command::Compare(args) => compare::run(args),
+            Command::Backups(args) => backups::run(args),
+            Command::Bench(args) => bench::run(args),
             Command::Verify(args) => verify::run(args),
+            Command::Model(args) => model::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),

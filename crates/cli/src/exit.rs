@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use selvedge_api::{Document, Error as ApiError};
 use selvedge_config::ConfigError;
 use selvedge_daemon::DaemonError;
+use selvedge_emulator::EmulatorError;
 use selvedge_http::HttpError;
+use selvedge_model::NoSeat;
 use selvedge_rehearsal::soak::ScheduleError;
 use selvedge_routing::EngineError;
 use selvedge_sm::OutOfLids;
@@ -86,6 +88,12 @@ pub enum CliError {
         /// What the plotting library said.
         cause: String,
     },
+    /// SLV-CLI-0021: no program with the benchmarks.
+    #[error("SLV-CLI-0021: cannot run selvedge-bench: {cause}; build it beside selvedge with 'make bench'")]
+    NoBench {
+        /// What the operating system said.
+        cause: io::Error,
+    },
     /// A kind of finding.
     #[error("{cause}{meant}")]
     UnknownKind {
@@ -136,6 +144,12 @@ pub enum CliError {
     /// A schedule of disasters.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// A port of a fabric, named as the emulator names it.
+    #[error(transparent)]
+    PortName(#[from] EmulatorError),
+    /// A place at which no manager can sit.
+    #[error(transparent)]
+    Seat(#[from] NoSeat),
     /// A fabric's name.
     #[error(transparent)]
     Spec(#[from] SpecError),

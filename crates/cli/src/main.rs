@@ -1,6 +1,8 @@
 //! The one binary `selvedge`: parses, calls, prints. What it does is done elsewhere.
 
 mod args;
+mod backups;
+mod bench;
 mod compare;
 mod compare_chart;
 mod config;
@@ -12,6 +14,9 @@ mod fault;
 mod load;
 mod manage;
 mod measure;
+mod model;
+mod model_chart;
+mod model_paper;
 mod out;
 mod progress;
 mod replay;

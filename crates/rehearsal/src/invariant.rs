@@ -12,6 +12,7 @@ use selvedge_plan::NO_PATH;
 use selvedge_sim::Time;
 use selvedge_sm::{Mode, Role};
 use selvedge_types::{Guid, Idx, IdxVec, Lid, PortState};
+use selvedge_verify::phases;
 
 use crate::manager::{AcceptedPlan, Life, Manager};
 use crate::subnet::{Subnets, ports_of};
@@ -382,7 +383,8 @@ impl Invariants {
         })
     }
 
-    /// A port goes ACTIVE only when its switch holds every block of the plan.
+    /// While nothing carries packets, a port goes ACTIVE only when its switch holds every block of the plan. Later the
+    /// judge's proof of the way counts ports from the start, whenever they go ACTIVE.
     fn invariant_tables_before_active(
         &self,
         emulator: &Emulator,
@@ -395,7 +397,9 @@ impl Invariants {
             let sides = [Some(wire.node()), wire.peer().map(|peer| chassis.wire(peer).node())];
             let master = self.only_master(emulator, managers, port);
             let accepted = master.and_then(|life| life.accepted.as_ref());
-            let Some(accepted) = accepted.filter(|plan| self.several_masters.is_none_or(|at| at < plan.at)) else {
+            let is_first = |plan: &&AcceptedPlan| !phases::is_live(&plan.fabric);
+            let is_alone = |plan: &&AcceptedPlan| self.several_masters.is_none_or(|at| at < plan.at);
+            let Some(accepted) = accepted.filter(is_first).filter(is_alone) else {
                 continue;
             };
             for node in sides

@@ -12,6 +12,10 @@ impl Sm {
         let counters = self.exchange.counters();
         view.stage = self.stage.name();
         view.progress = self.progress();
+        view.wait = match &self.stage {
+            Stage::Applying(apply, _) => apply.wait(),
+            _ => None,
+        };
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;
         view.mads.dropped += counters.stray;

@@ -75,6 +75,16 @@ impl Outbox {
         self.waiting >= BATCH
     }
 
+    /// True if nothing waits.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// Drops what waits: nobody is there to take it.
+    pub(super) const fn forget(&mut self) {
+        self.waiting = 0;
+    }
+
     /// A place for one more packet; `None` if as many wait as may.
     pub(super) fn place(&mut self) -> Option<&mut [u8; PACKET_LEN]> {
         if self.waiting >= WAITING_MAX {

@@ -17,6 +17,7 @@ mod backend;
 mod batch;
 mod client;
 mod event;
+mod pipe;
 pub mod protocol;
 mod server;
 mod slot;
@@ -25,6 +26,7 @@ mod socket;
 pub use backend::{AttachPoint, Backend};
 pub use client::IbsimPort;
 pub use event::{Counters, Delivery, SLOTS, ServerError, ServerEvent, ServerOptions, Slot};
+pub use pipe::{Pipe, Way};
 pub use server::{IbsimServer, Waker};
 
 /// Base name that client and server use when the environment variable `IBSIM_SOCKNAME` is not set.

@@ -1,0 +1,140 @@
+//! The managers that are compared, started behind a relay.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use selvedge_conformance::{OpenSm, OpenSmOptions, PeerLab, Running, until};
+
+use crate::case::Case;
+use crate::error::BenchError;
+use crate::opensm::Variant;
+
+/// Longest bring-up and longest fail-over that is waited for.
+pub const LIMIT: Duration = Duration::from_secs(240);
+/// What a log says when the subnet is up, ours as OpenSM's.
+const UP: &str = "SUBNET UP";
+/// Our window.
+const WINDOW: usize = 32;
+
+/// Who is measured.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Who {
+    /// Ours.
+    Selvedge,
+    /// OpenSM, so started.
+    OpenSm(Variant),
+}
+
+impl Who {
+    /// Its name in tables: `selvedge`, `opensm`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Selvedge => "selvedge",
+            Self::OpenSm(_) => "opensm",
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self {
+            Self::Selvedge => "selvedge".to_owned(),
+            Self::OpenSm(variant) => format!("OpenSM {}, window {}", variant.engine, variant.window),
+        }
+    }
+
+    /// SMPs in flight.
+    #[must_use]
+    pub const fn window(&self) -> usize {
+        match self {
+            Self::Selvedge => WINDOW,
+            Self::OpenSm(variant) => variant.window,
+        }
+    }
+}
+
+/// A manager that runs.
+pub enum Manager {
+    /// Ours, and its log.
+    Selvedge(Running, PathBuf),
+    /// OpenSM.
+    OpenSm(OpenSm),
+}
+
+impl Manager {
+    /// Starts it behind the relay `base`; does not wait.
+    pub fn start(who: &Who, case: &Case, lab: &PeerLab, base: &str) -> Result<Self, BenchError> {
+        match who {
+            Who::Selvedge => {
+                let log = lab.folder().join("manager.log");
+                let (port, file) = (format!("ibsim:{base}/{}", case.host_name()), log.to_string_lossy());
+                // No light sweeps, as OpenSM's sweep_interval 0: traps alone tell of faults.
+                let words = ["run", "--port", &port, "--log-file", &file, "--sweep-interval", "0"];
+                Ok(Self::Selvedge(lab.start_daemon(&words)?, log))
+            }
+            Who::OpenSm(variant) => {
+                let options = OpenSmOptions {
+                    engine: variant.engine.clone(),
+                    lines: vec![
+                        "sweep_interval 0".to_owned(),
+                        format!("max_wire_smps {}", variant.window),
+                    ],
+                    ..OpenSmOptions::default()
+                };
+                Ok(Self::OpenSm(lab.opensm_through(base, case.host_name(), &options)?))
+            }
+        }
+    }
+
+    /// Its process.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        match self {
+            Self::Selvedge(process, _) => process.pid(),
+            Self::OpenSm(opensm) => opensm.process().pid(),
+        }
+    }
+
+    /// Waits until its log says that the subnet is up.
+    pub fn wait_up(&mut self) -> Result<(), BenchError> {
+        match self {
+            Self::OpenSm(opensm) => Ok(opensm.wait_up(1, LIMIT)?),
+            Self::Selvedge(process, log) => {
+                let read = || fs::read_to_string(&*log).unwrap_or_default();
+                Ok(until("the subnet to come up", LIMIT, read, || {
+                    process.must_run()?;
+                    Ok(read().contains(UP).then_some(()))
+                })?)
+            }
+        }
+    }
+
+    /// Its log so far.
+    #[must_use]
+    pub fn log(&self) -> String {
+        match self {
+            Self::Selvedge(_, log) => fs::read_to_string(log).unwrap_or_default(),
+            Self::OpenSm(opensm) => opensm.log(),
+        }
+    }
+
+    /// The engine whose tables are in force, as its log says.
+    #[must_use]
+    pub fn engine_used(&self) -> Option<String> {
+        let log = self.log();
+        let mut lines = log.lines().rev();
+        match self {
+            Self::OpenSm(_) => {
+                let (before, _) = lines.find_map(|line| line.split_once(" tables configured on all switches"))?;
+                Some(before.rsplit(' ').next()?.to_owned())
+            }
+            Self::Selvedge(..) => {
+                let line = lines.find(|line| line.contains("SLV-SM-0004"))?;
+                let (_, after) = line.split_once("plan by ")?;
+                Some(after.split(' ').next()?.to_owned())
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Fail-over as tables: every fault as CSV and JSON, medians with their range as Markdown.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json as object};
+
+use crate::failover::faults::Kind;
+use crate::failover::{Row, Who};
+use crate::stats::Spread;
+
+/// One line per manager and fault.
+#[must_use]
+pub fn csv(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "fabric,hosts,manager,engine,window,engine_used,kind,fault,trap_us,total_us,quiet_us,floor_us,floor_direct_us,\
+         mads,mads_to_last,smps,smps_changing,entries,pairs_interrupted,load\n",
+    );
+    for row in rows {
+        let us = |value: Option<f64>| value.map(|us| format!("{us:.1}")).unwrap_or_default();
+        let (engine, window) = variant(&row.who);
+        let _ = writeln!(
+            text,
+            "\"{}\",{},{},{engine},{window},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{:.2}",
+            row.spec,
+            row.hosts,
+            row.who.name(),
+            row.engine_used.as_deref().unwrap_or_default(),
+            row.kind,
+            row.fault.replace('"', "\"\""),
+            us(row.trap_us),
+            us(row.total_us),
+            us(row.quiet_us),
+            us(row.floor_us),
+            us(row.floor_direct_us),
+            row.mads,
+            row.mads_to_last,
+            row.smps,
+            row.smps_changing,
+            row.entries,
+            row.pairs_interrupted,
+            row.load,
+        );
+    }
+    text
+}
+
+fn variant(who: &Who) -> (&str, usize) {
+    let engine = match who {
+        Who::Selvedge => "auto",
+        Who::OpenSm(variant) => &variant.engine,
+    };
+    (engine, who.window())
+}
+
+/// The same as one JSON object, its schema first.
+#[must_use]
+pub fn json(rows: &[Row]) -> String {
+    let each = rows.iter().map(|row| {
+        let (engine, window) = variant(&row.who);
+        object!({
+            "fabric": row.spec,
+            "hosts": row.hosts,
+            "manager": row.who.name(),
+            "engine": engine,
+            "window": window,
+            "engine_used": row.engine_used,
+            "kind": row.kind.name(),
+            "fault": row.fault,
+            "trap_us": row.trap_us,
+            "total_us": row.total_us,
+            "quiet_us": row.quiet_us,
+            "floor_us": row.floor_us,
+            "floor_direct_us": row.floor_direct_us,
+            "mads": row.mads,
+            "mads_to_last": row.mads_to_last,
+            "smps": row.smps,
+            "smps_changing": row.smps_changing,
+            "entries": row.entries,
+            "pairs_interrupted": row.pairs_interrupted,
+        })
+    });
+    let faults: Vec<Value> = each.collect();
+    format!(
+        "{{\"schema\":\"selvedge.bench-failover\",\"version\":1,\"faults\":{}}}",
+        Value::from(faults)
+    )
+}
+
+/// Fabric, manager and kind, in the order in which they were measured.
+fn groups(rows: &[Row]) -> Vec<(&str, &Who, Kind)> {
+    let mut groups: Vec<(&str, &Who, Kind)> = Vec::new();
+    for row in rows {
+        let group = (&row.spec[..], &row.who, row.kind);
+        if !groups.contains(&group) {
+            groups.push(group);
+        }
+    }
+    groups
+}
+
+/// How many times as long as ours each fault took.
+fn ratios(rows: &[Row], group: (&str, &Who, Kind)) -> Option<Spread> {
+    let of_group = rows.iter().filter(|row| (&row.spec[..], &row.who, row.kind) == group);
+    Spread::of(of_group.filter_map(|row| {
+        let same = |ours: &&Row| (&ours.spec, &ours.fault, &ours.who) == (&row.spec, &row.fault, &Who::Selvedge);
+        Some(row.total_us? / rows.iter().find(same)?.total_us?)
+    }))
+}
+
+/// Medians with their range, for people.
+#[must_use]
+pub fn summary(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "\n## Fail-over: trap to the answer to the last Set that changes an entry\n\n\
+         | fabric | kind | manager | engine used | faults | last change, ms | quiet, ms | floor, ms | relay adds, ms | \
+         table Sets, those that change something | MADs | times ours |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for group in groups(rows) {
+        let (spec, who, kind) = group;
+        let of_group = || {
+            rows.iter()
+                .filter(move |row| (&row.spec[..], &row.who, row.kind) == group)
+        };
+        let ms = |of: &dyn Fn(&Row) -> Option<f64>| match Spread::of(of_group().filter_map(of)) {
+            Some(spread) => format!("{:.2}", scaled(spread, 1e-3)),
+            None => "–".to_owned(),
+        };
+        let count = |of: &dyn Fn(&Row) -> u64| match Spread::of(of_group().map(|row| of(row) as f64)) {
+            Some(spread) => format!("{spread:.0}"),
+            None => "–".to_owned(),
+        };
+        let mut engines: Vec<&str> = of_group().filter_map(|row| row.engine_used.as_deref()).collect();
+        engines.sort_unstable();
+        engines.dedup();
+        let _ = writeln!(
+            text,
+            "| `{spec}` | {kind} | {} | {} | {} | {} | {} | {} | {} | {}; {} | {} | {} |",
+            who.label(),
+            engines.join(", "),
+            of_group().count(),
+            ms(&|row| row.total_us),
+            ms(&|row| row.quiet_us),
+            ms(&|row| row.floor_us),
+            ms(&|row| Some(row.floor_us? - row.floor_direct_us?)),
+            count(&|row| row.smps),
+            count(&|row| row.smps_changing),
+            count(&|row| row.mads),
+            match (who, ratios(rows, group)) {
+                (Who::OpenSm(_), Some(ratio)) => format!("{ratio:.0}"),
+                _ => "–".to_owned(),
+            }
+        );
+    }
+    text
+}
+
+fn scaled(spread: Spread, factor: f64) -> Spread {
+    Spread {
+        median: spread.median * factor,
+        min: spread.min * factor,
+        max: spread.max * factor,
+        mean: spread.mean * factor,
+        count: spread.count,
+    }
+}

@@ -1,0 +1,100 @@
+//! What a fabric would do about faults that have not happened.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// What would change for each single fault, weakest points first. Loads are host pairs per directed link between
+/// switches; every figure is the judge's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Backups {
+    /// The fabric as it was named.
+    pub fabric: String,
+    /// The engine that makes the tables.
+    pub engine: String,
+    /// Most data lanes it might use; absent: what suits the engine.
+    pub vls: Option<u8>,
+    /// Switches.
+    pub switches: u64,
+    /// Host ports with a link.
+    pub host_ports: u64,
+    /// Of these, those of nodes that have no other: their cable and their switch are single points of failure for them.
+    pub hosts_with_one_link: u64,
+    /// Links between switches.
+    pub switch_links: u64,
+    /// Faults there are of the kinds that were asked for; more than are listed if a sample was asked for.
+    pub faults_there_are: u64,
+    /// Pairs on the busiest link while nothing is lost.
+    pub max_load: u64,
+    /// True if no listed fault cuts hosts off from each other, leaves a deadlock, or finds no plan.
+    pub ok: bool,
+    /// Every fault that was looked at, weakest points first.
+    pub faults: Vec<Backup>,
+    /// How many faults in a row it stands; absent if not asked for.
+    pub in_place: Option<InPlace>,
+}
+
+impl Body for Backups {
+    const SCHEMA: &'static str = "selvedge.backups";
+}
+
+/// One fault and what would be done about it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Backup {
+    /// `link` or `switch`.
+    pub kind: String,
+    /// The link by its two ends, or the switch.
+    pub name: String,
+    /// Hosts that hang on the lost switch alone.
+    pub hosts_lost: u64,
+    /// Pairs of the other hosts that no cable joins any more, whatever the tables.
+    pub pairs_cut: u64,
+    /// Pairs of the other hosts that do not reach each other once the new tables are in force.
+    pub pairs_lost: u64,
+    /// Pairs of hosts whose packets stop until the new tables are in force.
+    pub pairs_interrupted: u64,
+    /// Forwarding entries that would change.
+    pub entries: u64,
+    /// Blocks that hold them: one SMP each.
+    pub blocks: u64,
+    /// Pairs on the busiest link afterwards.
+    pub max_load: u64,
+    /// Busiest link before, divided by busiest link afterwards: 1 is no loss.
+    pub load_share: f64,
+    /// True if no lane's channel dependencies close a circle afterwards, in traffic from or to hosts.
+    pub deadlock_free: bool,
+    /// Why the engine makes no tables; absent: it does.
+    pub refused: Option<String>,
+}
+
+/// How many lost links, one after another and none repaired, a fabric stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InPlace {
+    /// What is looked at: `ebb` (effective bisection bandwidth) or `load` (inverse of the busiest link's load).
+    pub measure: String,
+    /// It is down when the measure, as a share of the whole fabric's, is below this, or hosts do not reach each other.
+    pub below: f64,
+    /// Faults it stands, of each random order of faults.
+    pub runs: Vec<InPlaceRun>,
+    /// Mean over the runs.
+    pub mean: f64,
+    /// Of ten runs one stands no more than this.
+    pub percentile_10: u64,
+    /// Half of them.
+    pub median: u64,
+    /// Nine of ten.
+    pub percentile_90: u64,
+}
+
+/// One random order of faults.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct InPlaceRun {
+    /// What the order is drawn by.
+    pub seed: u64,
+    /// Lost links that it stands.
+    pub faults: u64,
+    /// What ends it: `slow`, `cut off`, `refused`, or `all links` if nothing does.
+    pub end: String,
+    /// Lost links, and the measure as a share of the whole fabric's.
+    pub steps: Vec<(u64, f64)>,
+}

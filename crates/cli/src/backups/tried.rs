@@ -1,0 +1,304 @@
+//! One fault after another: routed by the engine as a manager would, judged by the proof that stands.
+
+use std::cmp::Reverse;
+
+use selvedge_api::Backup;
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, SlToVl, Tables};
+use selvedge_routing::{Engine, Options, Routed};
+use selvedge_sim::{Par, Seed};
+use selvedge_types::{Idx, Lid};
+use selvedge_verify::standing::{Change, Entry, Proof, Standing};
+use selvedge_verify::{JudgeOptions, Kind, Subject, Verdict, verify};
+
+use crate::backups::cuts::{Cuts, pairs};
+use crate::backups::faults::{Damaged, What, link_changes};
+
+/// A fabric and what is in force in it.
+pub struct InForce<'a> {
+    /// The fabric, whole.
+    pub fabric: &'a Fabric,
+    /// Its LIDs.
+    pub lids: &'a Lids,
+    /// Who makes new tables.
+    pub engine: Engine,
+    /// How; the tables in force are among it.
+    pub options: Options,
+    /// The tables in force.
+    pub routed: Routed,
+    /// Lane maps.
+    pub sl_to_vl: SlToVl,
+    /// Live links between switches.
+    pub links: Vec<PortRef>,
+    /// Live host ports of each switch.
+    pub hosts: Vec<u64>,
+    /// What no tables can mend.
+    pub cuts: Cuts,
+}
+
+/// The judge's figures that count here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    /// Pairs of hosts that reach each other.
+    pub reached: u64,
+    /// Pairs on the busiest link.
+    pub max_load: u64,
+    /// Whether nobody can wait for himself.
+    pub deadlock_free: bool,
+}
+
+impl From<&Proof> for Judged {
+    fn from(proof: &Proof) -> Self {
+        let is_harmless = |traffic| traffic == selvedge_verify::Traffic::Switches;
+        Self {
+            reached: proof.host_pairs_reached,
+            max_load: proof.load.max,
+            deadlock_free: proof.cyclic.is_none_or(is_harmless),
+        }
+    }
+}
+
+impl From<&Verdict> for Judged {
+    fn from(verdict: &Verdict) -> Self {
+        let cycles = [Kind::HostCycle, Kind::AgentCycle].map(|kind| verdict.count_of(kind));
+        Self {
+            reached: verdict.figures.host_pairs_reached,
+            max_load: verdict.figures.load.max,
+            deadlock_free: cycles.iter().sum::<u64>() == 0,
+        }
+    }
+}
+
+impl InForce<'_> {
+    /// What the judge says of tables on a fabric with these cables.
+    pub fn judge(&self, fabric: &Fabric, routed: &Routed, par: Par) -> Verdict {
+        let subject = Subject::tables(
+            fabric,
+            self.lids,
+            &routed.tables,
+            &routed.service_levels,
+            &self.sl_to_vl,
+        );
+        let options = JudgeOptions {
+            par,
+            findings_max: 1,
+            ..JudgeOptions::default()
+        };
+        verify(subject, &options)
+    }
+
+    /// Ready to try faults, one at a time.
+    pub fn trial(&self) -> Trial<'_> {
+        let subject = Subject::tables(
+            self.fabric,
+            self.lids,
+            &self.routed.tables,
+            &self.routed.service_levels,
+            &self.sl_to_vl,
+        );
+        let standing = Standing::new(subject, Par::Sequential).ok();
+        let whole = match &standing {
+            Some(standing) => Judged::from(&standing.proof()),
+            None => Judged::from(&self.judge(self.fabric, &self.routed, Par::Sequential)),
+        };
+        Trial {
+            force: self,
+            damaged: Damaged::new(self.fabric),
+            standing,
+            whole,
+        }
+    }
+
+    /// Entries that differ from those in force, in the order of blocks and switches, and the blocks that hold them.
+    /// Those of LIDs and switches that are gone do not count.
+    fn differences(&self, new: &Tables, lids: &Lids, what: What) -> (Vec<Entry>, u64) {
+        let old = &self.routed.tables;
+        let (mut entries, mut blocks) = (Vec::new(), 0);
+        for block in 0..old.blocks().min(new.blocks()) {
+            for (switch, (was, now)) in (0..).zip(old.tile(block).iter().zip(new.tile(block))) {
+                let switch = selvedge_fabric::SwitchIdx(switch);
+                if was == now || what == What::Switch(switch) {
+                    continue;
+                }
+                let before = entries.len();
+                for (column, (_, &egress)) in was.iter().zip(now).enumerate().filter(|(_, (was, now))| was != now) {
+                    let lid = Lid(u16::try_from(block * BLOCK_LIDS + column).unwrap_or(u16::MAX));
+                    if lids.owner(lid).is_some() {
+                        entries.push(Entry { switch, lid, egress });
+                    }
+                }
+                blocks += u64::from(entries.len() > before);
+            }
+        }
+        (entries, blocks)
+    }
+}
+
+impl InForce<'_> {
+    /// Entries of LIDs that nobody has any more: nobody sends there, so they make no channel wait for another.
+    fn forgotten(&self, lids: &Lids, what: What) -> Vec<Entry> {
+        if lids.len() == self.lids.len() {
+            return Vec::new();
+        }
+        let gone = self.lids.by_lid().filter(|(lid, _)| lids.owner(*lid).is_none());
+        let of_all = gone.flat_map(|(lid, _)| {
+            let switches = self.routed.tables.switch_indices();
+            let living = switches.filter(move |&switch| what != What::Switch(switch));
+            living.map(move |switch| Entry {
+                switch,
+                lid,
+                egress: NO_PATH,
+            })
+        });
+        of_all.collect()
+    }
+}
+
+/// A fabric in which one fault after another is tried.
+pub struct Trial<'a> {
+    force: &'a InForce<'a>,
+    damaged: Damaged,
+    /// The judge's proof of the tables in force; `None` if they are none it can stand on.
+    standing: Option<Standing>,
+    /// While nothing is lost.
+    pub whole: Judged,
+}
+
+impl Trial<'_> {
+    /// Makes a fault, sees what would be done, makes it good again.
+    pub fn of(&mut self, what: What) -> Backup {
+        let force = self.force;
+        let ports = what.ports(force.fabric, &force.links);
+        self.damaged.lose(&ports);
+        let lids = self.damaged.lids(force.lids, what);
+        let routed = force
+            .engine
+            .route(&self.damaged.fabric, &lids, &force.options, Seed(0), Par::Sequential);
+        let mut backup = self.described(what);
+        match routed {
+            Ok(routed) => {
+                let (mut entries, blocks) = force.differences(&routed.tables, &lids, what);
+                backup.entries = entries.len() as u64;
+                backup.blocks = blocks;
+                entries.extend(force.forgotten(&lids, what));
+                let (before, after) = self.judged(what, &ports, &routed, entries);
+                self.fill(&mut backup, what, before, after);
+            }
+            Err(why) => {
+                let (before, _) = self.judged(what, &ports, &force.routed, Vec::new());
+                self.fill(&mut backup, what, before, before);
+                backup.refused = Some(why.to_string());
+            }
+        }
+        self.damaged.mend();
+        backup
+    }
+
+    fn described(&self, what: What) -> Backup {
+        let force = self.force;
+        let cuts = &force.cuts;
+        let (kind, name, hosts_lost, pairs_cut) = match what {
+            What::Link(link) => {
+                let at = force.links[link];
+                let peer = force.fabric.peer(at).map(|peer| force.fabric.port_name(peer));
+                let name = format!("{} – {}", force.fabric.port_name(at), peer.unwrap_or_default());
+                ("link", name, 0, cuts.by_link[link])
+            }
+            What::Switch(switch) => {
+                let node = force.fabric.switch(switch);
+                let at = switch.to_usize();
+                let name = match node.description.is_empty() {
+                    true => node.guid.to_string(),
+                    false => format!("\"{}\"", node.description),
+                };
+                ("switch", name, force.hosts[at], cuts.by_switch[at])
+            }
+        };
+        Backup {
+            kind: kind.to_owned(),
+            name,
+            hosts_lost,
+            pairs_cut,
+            ..Backup::default()
+        }
+    }
+
+    /// Pairs of the hosts that are still there, put down as lost and interrupted.
+    fn fill(&self, backup: &mut Backup, what: What, before: Judged, after: Judged) {
+        let all: u64 = self.force.hosts.iter().sum();
+        let own = match what {
+            What::Link(_) => 0,
+            What::Switch(switch) => self.force.hosts[switch.to_usize()],
+        };
+        let unreached = pairs(all).saturating_sub(self.whole.reached);
+        let there = pairs(all - own).saturating_sub(unreached);
+        backup.pairs_interrupted = there.saturating_sub(before.reached);
+        backup.pairs_lost = there.saturating_sub(after.reached);
+        backup.max_load = after.max_load;
+        backup.load_share = self.whole.max_load as f64 / after.max_load.max(1) as f64;
+        backup.deadlock_free = after.deadlock_free;
+    }
+
+    /// The judge's figures with the old tables and with the new ones.
+    fn judged(&mut self, what: What, ports: &[PortRef], routed: &Routed, entries: Vec<Entry>) -> (Judged, Judged) {
+        let force = self.force;
+        let same_levels = routed.service_levels == force.routed.service_levels;
+        let by_proof = self.standing.as_mut().filter(|_| same_levels).and_then(|standing| {
+            let links = link_changes(force.fabric, ports);
+            mended(
+                standing,
+                Change {
+                    links,
+                    entries: Vec::new(),
+                },
+                Change {
+                    links: Vec::new(),
+                    entries,
+                },
+            )
+        });
+        if let (Some((before, after)), What::Switch(dead)) = (by_proof, what) {
+            // The proof knows links between switches only: hosts of a dead switch seem to reach each other still.
+            let without = |judged: Judged| Judged {
+                reached: judged.reached - pairs(force.hosts[dead.to_usize()]),
+                ..judged
+            };
+            return (without(before), without(after));
+        }
+        by_proof.unwrap_or_else(|| {
+            let judge = |routed| Judged::from(&force.judge(&self.damaged.fabric, routed, Par::Sequential));
+            (judge(&force.routed), judge(routed))
+        })
+    }
+}
+
+/// What a proof says after one change, and after another on top of it; then it is as it was.
+fn mended(standing: &mut Standing, first: Change, second: Change) -> Option<(Judged, Judged)> {
+    let undo = standing.apply(&first).ok()?;
+    let before = Judged::from(&standing.proof());
+    let after = standing.apply(&second).ok().map(|undo| {
+        let after = Judged::from(&standing.proof());
+        // It was so a moment ago: nothing can be wrong with it.
+        drop(standing.apply(&undo));
+        after
+    });
+    drop(standing.apply(&undo));
+    Some((before, after?))
+}
+
+/// Weakest points first: what parts hosts, what leaves no plan, what loads links most, what takes most SMPs.
+pub fn sort(faults: &mut [Backup]) {
+    faults.sort_by_key(|fault| {
+        let lost = fault.pairs_lost.max(fault.pairs_cut);
+        let is_bad = fault.refused.is_some() || !fault.deadlock_free;
+        Reverse((
+            lost > 0,
+            lost,
+            is_bad,
+            fault.max_load,
+            fault.hosts_lost,
+            fault.blocks,
+            fault.entries,
+        ))
+    });
+}
