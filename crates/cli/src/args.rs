@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, status, topology,
-    verify,
+    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, soak, status,
+    topology, verify,
 };
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
@@ -35,6 +35,7 @@ enum Command {
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
     Replay(replay::ReplayArgs),
+    Soak(soak::SoakArgs),
     Config(config::ConfigArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -58,6 +59,7 @@ impl Cli {
             Command::Reload(args) => args.json(),
             Command::Decode(args) => args.json(),
             Command::Replay(args) => args.json(),
+            Command::Soak(args) => args.json(),
             Command::Config(args) => args.json(),
             Command::Bench(_) | Command::Demo(_) | Command::Emulate(_) | Command::Completions(_) | Command::Man(_) => {
                 false
@@ -85,6 +87,7 @@ impl Cli {
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),
             Command::Replay(args) => replay::run(args),
+            Command::Soak(args) => soak::run(args),
             Command::Config(args) => config::run(args),
             Command::Completions(args) => shell::completions(args),
             Command::Man(args) => shell::man(args),

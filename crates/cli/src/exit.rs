@@ -9,6 +9,7 @@ use selvedge_daemon::DaemonError;
 use selvedge_emulator::EmulatorError;
 use selvedge_http::HttpError;
 use selvedge_model::NoSeat;
+use selvedge_rehearsal::soak::ScheduleError;
 use selvedge_routing::EngineError;
 use selvedge_sm::OutOfLids;
 use selvedge_topology::{DumpError, FileError, SpecError};
@@ -140,6 +141,9 @@ pub enum CliError {
     /// A port's name.
     #[error(transparent)]
     PortSpec(#[from] PortSpecError),
+    /// A schedule of disasters.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A port of a fabric, named as the emulator names it.
     #[error(transparent)]
     PortName(#[from] EmulatorError),
