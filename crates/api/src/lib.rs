@@ -13,6 +13,7 @@ mod finding;
 mod inventory;
 mod plan;
 mod routing;
+mod simulation;
 mod status;
 
 pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
@@ -27,4 +28,5 @@ pub use inventory::{
 };
 pub use plan::{Changes, Plan, Reroute};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
+pub use simulation::Simulation;
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};

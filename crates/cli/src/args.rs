@@ -3,7 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
-use crate::{compare, config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify};
+use crate::{
+    compare, config, decode, demo, emulate, fault, replay, route, run, shell, simulate, status, topology, verify,
+};
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
 #[derive(Debug, Parser)]
@@ -25,6 +27,7 @@ enum Command {
     Route(Box<route::RouteArgs>),
     Compare(Box<compare::CompareArgs>),
     Verify(verify::VerifyArgs),
+    Simulate(Box<simulate::SimulateArgs>),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
@@ -45,6 +48,7 @@ impl Cli {
             Command::Route(args) => args.json(),
             Command::Compare(args) => args.json(),
             Command::Verify(args) => args.json(),
+            Command::Simulate(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
             Command::Reload(args) => args.json(),
@@ -68,6 +72,7 @@ impl Cli {
             Command::Route(args) => route::run(args),
             Command::Compare(args) => compare::run(args),
             Command::Verify(args) => verify::run(args),
+            Command::Simulate(args) => simulate::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),

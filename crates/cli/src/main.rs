@@ -19,6 +19,7 @@ mod report;
 mod route;
 mod run;
 mod shell;
+mod simulate;
 mod status;
 mod tables;
 mod tables_io;
