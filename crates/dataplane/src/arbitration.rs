@@ -47,14 +47,20 @@ impl VlArb {
         }
     }
 
+    /// With the default filled in.
+    #[must_use]
+    pub fn filled(&self, vls: u8) -> Self {
+        let mut tables = self.clone();
+        if self.is_default() {
+            tables.low = (0..vls).map(|vl| (vl, 1)).collect();
+        }
+        tables
+    }
+
     /// The tables as an arbiter walks them.
     #[must_use]
     pub fn compiled(&self, vls: u8) -> Compiled {
-        let low = if self.is_default() {
-            (0..vls).map(|vl| (vl, 1)).collect()
-        } else {
-            self.low.clone()
-        };
+        let tables = self.filled(vls);
         let limit = match self.high_limit {
             255 => i32::MAX,
             // "One packet": anything sent uses it up.
@@ -62,8 +68,8 @@ impl VlArb {
             limit => i32::from(limit) * LIMIT_UNITS,
         };
         Compiled {
-            high: Table::new(&self.high),
-            low: Table::new(&low),
+            high: Table::new(&tables.high),
+            low: Table::new(&tables.low),
             limit,
         }
     }

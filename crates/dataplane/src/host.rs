@@ -54,7 +54,8 @@ impl<W: Workload> Simulation<W> {
         if sent && state.lanes != 0 {
             let at = self.ports[port as usize].free_at;
             self.wake_at(host, at);
-        } else if state.lanes == 0 || self.settings.vls > 1 && state.waiting < self.settings.source_queue {
+        } else if state.lanes == 0 || self.settings.vls > 1 {
+            // On several lanes what comes may be free to go although what waits is not.
             self.wake_for_next(host);
         }
     }
@@ -65,8 +66,10 @@ impl<W: Workload> Simulation<W> {
             if message.at > until {
                 break;
             }
-            if self.hosts[host as usize].waiting < self.settings.source_queue {
-                self.post(host, message);
+            let (sl, vl) = self.lane_of(host, &message);
+            let vls = usize::from(self.settings.vls);
+            if self.waiting[host as usize * vls + usize::from(vl)] < self.settings.source_queue {
+                self.post(host, message, sl, vl);
             } else {
                 self.window.missed(&message);
             }
@@ -74,20 +77,25 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
-    fn post(&mut self, host: Host, message: Message) {
-        self.window.posted(&message);
-        let to = self.layout.hosts[message.to as usize];
-        let from = self.layout.hosts[host as usize];
+    /// Service level and lane of a message.
+    fn lane_of(&mut self, host: Host, message: &Message) -> (u8, u8) {
         let vls = self.settings.vls;
         let sl = message.sl.unwrap_or_else(|| match self.settings.sl {
             SlChoice::Routing | SlChoice::DestHash => self.sls[message.to as usize],
             SlChoice::Random => self.hosts[host as usize].rng.below(u64::from(vls)) as u8,
             SlChoice::Flow => {
-                let pair = u64::from(from.lid.0) << 16 | u64::from(to.lid.0);
-                (hash(pair) % u64::from(vls)) as u8
+                let lid = |host: Host| u64::from(self.layout.hosts[host as usize].lid.0);
+                (hash(lid(host) << 16 | lid(message.to)) % u64::from(vls)) as u8
             }
         });
-        let vl = self.layout.lanes[usize::from(sl % 16)].min(vls - 1);
+        (sl, self.layout.lanes[usize::from(sl % 16)].min(vls - 1))
+    }
+
+    fn post(&mut self, host: Host, message: Message, sl: u8, vl: u8) {
+        self.window.posted(&message);
+        let to = self.layout.hosts[message.to as usize];
+        let from = self.layout.hosts[host as usize];
+        let vls = usize::from(self.settings.vls);
         let mtu = u32::from(self.settings.mtu.bytes());
         let posted = Posted {
             created: message.at,
@@ -111,16 +119,15 @@ impl<W: Workload> Simulation<W> {
             self.messages.push(posted);
             (self.messages.len() - 1) as u32
         };
-        let queue = &mut self.queues[from.port as usize * usize::from(vls) + usize::from(vl)];
+        let queue = &mut self.queues[from.port as usize * vls + usize::from(vl)];
         if queue.head == NIL {
             queue.head = index;
         } else {
             self.messages[queue.tail as usize].next = index;
         }
         queue.tail = index;
-        let state = &mut self.hosts[host as usize];
-        state.waiting += 1;
-        state.lanes |= 1 << vl;
+        self.waiting[host as usize * vls + usize::from(vl)] += 1;
+        self.hosts[host as usize].lanes |= 1 << vl;
     }
 
     /// Sends a packet of the lane whose turn it is; false if there is none, or no credits for it.
@@ -210,7 +217,7 @@ impl<W: Workload> Simulation<W> {
         if queue.head == NIL {
             state.lanes &= !(1 << vl);
         }
-        state.waiting -= 1;
+        self.waiting[host as usize * usize::from(self.settings.vls) + usize::from(vl)] -= 1;
     }
 
     /// A packet's last byte has reached a host: its buffer is free at once.

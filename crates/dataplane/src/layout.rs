@@ -29,6 +29,15 @@ impl Network<'_> {
         host_ports(self).len() as u32
     }
 
+    /// The rate of all links that are up; `None` if they differ.
+    #[must_use]
+    pub fn one_rate(&self) -> Option<LinkRate> {
+        let up = self.fabric.links().filter(|link| self.fabric.link_is_up(link.a));
+        let mut rates = up.filter_map(|link| self.fabric.port(link.a).map(|port| port.link.rate));
+        let first = rates.next()?;
+        rates.all(|rate| rate == first).then(|| first.into())
+    }
+
     /// The rate of the first host's link.
     #[must_use]
     pub fn host_link(&self) -> LinkRate {

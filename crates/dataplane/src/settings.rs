@@ -4,6 +4,7 @@ use selvedge_types::Mtu;
 use serde::{Deserialize, Serialize};
 
 use crate::arbitration::VlArb;
+use crate::layout::Network;
 use crate::units::{BLOCKS_MAX, LinkRate, PS_PER_NS, Ps, Speed, blocks, header};
 
 /// How packets wait at an input of a switch.
@@ -72,7 +73,7 @@ pub struct Settings {
     pub hoq_life: u8,
     /// How long a packet may stay in a switch: 4.096 µs × 2^value; 20 and more: infinite. Default 18, OpenSM's.
     pub switch_life: u8,
-    /// Messages that wait at a host before the next is not posted, but counted as missed. Default 256.
+    /// Messages that wait on a lane of a host before the next is not posted, but counted as missed. Default 256.
     pub source_queue: u32,
     /// Simulated time before measuring begins, in ns.
     pub warmup_ns: u64,
@@ -185,6 +186,16 @@ impl Settings {
         self.buffers
             .per_vl_blocks
             .unwrap_or_else(|| LANE_BLOCKS.max(4 * self.packet_blocks()))
+    }
+
+    /// With the defaults that depend on something filled in: a result says how it was simulated.
+    #[must_use]
+    pub fn resolved(&self, network: &Network<'_>) -> Self {
+        let mut settings = self.clone();
+        settings.buffers.per_vl_blocks = Some(self.lane_blocks());
+        settings.link = self.link.or_else(|| network.one_rate());
+        settings.vl_arb = self.vl_arb.filled(self.vls);
+        settings
     }
 
     /// When measuring begins.

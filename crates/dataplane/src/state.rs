@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use selvedge_fabric::Fabric;
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_sim::{Rng, Seed};
 use selvedge_types::{Lid, Sl};
 
@@ -125,8 +125,6 @@ pub(crate) struct HostState {
     pub next: Option<Message>,
     /// When its event is due.
     pub wake_at: Ps,
-    /// Messages that wait to be sent or are being sent.
-    pub waiting: u32,
     /// Lanes with such messages.
     pub lanes: u16,
     /// For what only this host draws.
@@ -138,7 +136,6 @@ impl HostState {
         Self {
             next: None,
             wake_at: NOT_SET,
-            waiting: 0,
             lanes: 0,
             rng: seed.child("host").nth(host).rng(),
         }
@@ -175,6 +172,8 @@ pub struct Simulation<W> {
     pub(crate) voq_outputs: Vec<u64>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) hosts: Vec<HostState>,
+    /// By host and lane: messages that wait to be sent or are being sent.
+    pub(crate) waiting: Vec<u32>,
     pub(crate) messages: Vec<Posted>,
     pub(crate) free_message: u32,
     /// Service level by destination host.
@@ -188,6 +187,9 @@ pub struct Simulation<W> {
     pub(crate) lane_bytes: Vec<u64>,
     pub(crate) deadlock: Option<Deadlock>,
     pub(crate) ready: Vec<u32>,
+    /// The port whose departures are noted.
+    pub(crate) watched: u32,
+    pub(crate) departures: Vec<Ps>,
 }
 
 impl<W: Workload> Simulation<W> {
@@ -240,13 +242,16 @@ impl<W: Workload> Simulation<W> {
             hoq: within(lifetime(settings.hoq_life)),
             switch_life: within(lifetime(settings.switch_life)),
             fabric: network.fabric.clone(),
-            settings: settings.clone(),
+            settings: settings.resolved(network),
+            waiting: vec![0; hosts * vls],
             packets: Packets::new(),
             messages: Vec::new(),
             free_message: NIL,
             drops: Drops::default(),
             deadlock: None,
             ready: Vec::new(),
+            watched: NIL,
+            departures: Vec::new(),
             now: 0,
             events: 0,
             sent: 0,
@@ -306,6 +311,18 @@ impl<W: Workload> Simulation<W> {
         if self.deadlock.is_none() {
             self.now = self.now.max(until);
         }
+    }
+
+    /// From now on notes when a port begins to send a packet.
+    pub fn watch(&mut self, port: PortRef) {
+        let place = self.layout.refs.iter().position(|&at| at == port);
+        self.watched = place.map_or(NIL, |place| place as u32);
+    }
+
+    /// When the watched port began to send each packet.
+    #[must_use]
+    pub fn departures(&self) -> &[Ps] {
+        &self.departures
     }
 
     /// Simulated time.

@@ -160,7 +160,7 @@ impl<W: Workload> Simulation<W> {
         }
         self.queues[place].head_since = self.now;
         if self.hoq.is_some() || self.switch_life.is_some() {
-            self.watch(switch, place);
+            self.watch_age(switch, place);
         }
     }
 
@@ -442,6 +442,9 @@ impl<W: Workload> Simulation<W> {
         } else {
             self.port_stats[out as usize].waits_since = None;
         }
+        if out == self.watched {
+            self.departures.push(self.now);
+        }
         self.schedule(arrives, component, kind::ARRIVE, index);
         ends
     }
@@ -481,7 +484,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Sees to it that the age of a queue's first packet is looked at in time.
-    fn watch(&mut self, switch: usize, place: usize) {
+    fn watch_age(&mut self, switch: usize, place: usize) {
         let queue = self.queues[place];
         if queue.watched || queue.head == NIL {
             return;
@@ -510,7 +513,7 @@ impl<W: Workload> Simulation<W> {
         } else if self.hoq.is_some_and(|life| head_since + life <= self.now) {
             self.drop_first(switch, head, Drop::HeadOfQueue);
         }
-        self.watch(switch, place);
+        self.watch_age(switch, place);
     }
 
     /// Drops all packets that wait for an output whose link broke.
