@@ -243,7 +243,10 @@ fn text(out: &mut Out, model: &Model) -> Result<(), CliError> {
 fn times(model: &Model) -> Grid {
     let mut grid = Grid::new(&["question", "manager", "by", "window", "MADs", "time (ms)", "of which"]);
     for answer in &model.answers {
-        let stages = answer.stages.iter().filter(|stage| stage.time_ms >= answer.time_ms / 1e3);
+        let stages = answer
+            .stages
+            .iter()
+            .filter(|stage| stage.time_ms >= answer.time_ms / 1e3);
         let stages: Vec<String> = stages.map(|s| format!("{} {}", s.stage, figure(s.time_ms))).collect();
         grid.row([
             answer.question.clone(),
