@@ -5,12 +5,14 @@
 //! all, errors, and in percent of the host pairs that could have two ways without a common cable (or cable and switch)
 //! those that have.
 
-use selvedge_fabric::Fabric;
-use selvedge_plan::{Lids, SlToVl};
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::{Lids, SlToVl, Tables};
 use selvedge_routing::{Effort, Engine, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_topology::Spec;
-use selvedge_types::{Lid, LidRange, Lmc};
+use selvedge_types::{Lid, LidRange, Lmc, PortNum};
 use selvedge_verify::disjoint::Ways;
 use selvedge_verify::phases::Links;
 use selvedge_verify::{JudgeOptions, Severity, Subject, verify};
@@ -36,16 +38,25 @@ fn main() {
     if specs.is_empty() {
         specs.push("random:switches=128,degree=4,hosts=2".to_owned());
     }
-    println!("{:44} LMC V effort  cpu_ms  max_1st  max_all errors links% switches%", "fabric");
+    println!(
+        "{:44} LMC V effort  cpu_ms  max_1st  max_all errors links% switches%",
+        "fabric"
+    );
     for spec in &specs {
         let of_seed = seeds.iter().map(|seed| format!("{spec},seed={seed}"));
-        let all: Vec<String> = if seeds.is_empty() { vec![spec.clone()] } else { of_seed.collect() };
+        let all: Vec<String> = if seeds.is_empty() {
+            vec![spec.clone()]
+        } else {
+            of_seed.collect()
+        };
         let fabrics: Vec<(&String, Fabric)> = all.iter().filter_map(|spec| Some((spec, fabric(spec)?))).collect();
         for (lmc, lanes, effort) in combinations(&lmcs, &vls, &efforts) {
             let mut sum = [0.0; 6];
             let mut rows = 0.0;
             for (name, fabric) in &fabrics {
-                let Some(row) = row(fabric, engine, lmc, lanes, effort) else { continue };
+                let Some(row) = row(fabric, engine, lmc, lanes, effort) else {
+                    continue;
+                };
                 if !only_means {
                     print(name, (lmc, lanes, effort), row);
                 }
@@ -53,7 +64,11 @@ fn main() {
                 rows += 1.0;
             }
             if rows > 1.0 {
-                print(&format!("mean of {rows}: {spec}"), (lmc, lanes, effort), sum.map(|sum| sum / rows));
+                print(
+                    &format!("mean of {rows}: {spec}"),
+                    (lmc, lanes, effort),
+                    sum.map(|sum| sum / rows),
+                );
             }
         }
     }
@@ -61,12 +76,15 @@ fn main() {
 
 fn combinations<'a>(lmcs: &[u8], vls: &[u8], efforts: &'a [String]) -> Vec<(u8, u8, &'a str)> {
     let all = lmcs.iter().flat_map(|&lmc| vls.iter().map(move |&v| (lmc, v)));
-    all.flat_map(|(lmc, v)| efforts.iter().map(move |effort| (lmc, v, effort.as_str()))).collect()
+    all.flat_map(|(lmc, v)| efforts.iter().map(move |effort| (lmc, v, effort.as_str())))
+        .collect()
 }
 
 fn print(name: &str, (lmc, lanes, effort): (u8, u8, &str), row: [f64; 6]) {
     let [ms, first, all, errors, links, switches] = row;
-    println!("{name:44} {lmc:3} {lanes} {effort:6} {ms:7.1} {first:8.0} {all:8.0} {errors:6} {links:6.2} {switches:6.2}");
+    println!(
+        "{name:44} {lmc:3} {lanes} {effort:6} {ms:7.1} {first:8.0} {all:8.0} {errors:6} {links:6.2} {switches:6.2}"
+    );
 }
 
 /// `21-30`, or one number.
@@ -118,36 +136,61 @@ fn row(fabric: &Fabric, engine: Engine, lmc: u8, lanes: u8, effort: &str) -> Opt
         }
     };
     let cpu = cpu_ms() - cpu;
-    if std::env::var_os("DUMP").is_some() {
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for s in routed.tables.switch_indices() {
-            for block in 0..routed.tables.blocks() {
-                for &b in routed.tables.block(s, block) {
-                    hash = (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3);
-                }
-            }
-        }
-        print!("{hash:016x} ");
-    }
     let sl_to_vl = SlToVl::modulo(routed.lanes);
     let subject = Subject::tables(fabric, &lids, &routed.tables, &routed.service_levels, &sl_to_vl);
-    let verdict = verify(subject, &JudgeOptions { par: Par::Rayon, ..JudgeOptions::default() });
+    let verdict = verify(
+        subject,
+        &JudgeOptions {
+            par: Par::Rayon,
+            ..JudgeOptions::default()
+        },
+    );
     let figures = Ways::new(subject, Links::Trained).figures(Par::Rayon);
-    let apart = |pairs: &[u64]| pairs.iter().skip(2).sum::<u64>() as f64 * 100.0 / figures.pairs as f64;
-    let (links, switches) = (&figures.by_links, &figures.by_switches);
     Some([
         cpu,
         verdict.figures.load.max as f64,
-        0.0,
+        all_loads(fabric, &lids, &routed.tables),
         verdict.count(Severity::Error) as f64,
-        apart(&links.pairs),
-        apart(&switches.pairs),
+        figures.by_links.share_of_possible() * 100.0,
+        figures.by_switches.share_of_possible() * 100.0,
     ])
+}
+
+/// Most pairs of a host and a LID of another on a link between switches.
+fn all_loads(fabric: &Fabric, lids: &Lids, tables: &Tables) -> f64 {
+    let mut hosts = vec![0_u64; fabric.switches().len()];
+    let is_host = |at: &PortRef| !fabric.node(at.node).is_switch();
+    let home = |at: PortRef| fabric.switch_index(fabric.peer(at)?.node);
+    let ends = || lids.iter().filter(|(at, _)| is_host(at));
+    ends()
+        .filter_map(|(at, _)| home(at))
+        .for_each(|s| hosts[s.0 as usize] += 1);
+    let mut load: BTreeMap<(SwitchIdx, u8), u64> = BTreeMap::new();
+    for (lid, to) in ends().flat_map(|(at, range)| range.iter().map(move |lid| (lid, home(at)))) {
+        for from in tables.switch_indices().filter(|s| hosts[s.0 as usize] > 0) {
+            let (mut at, mut left) = (from, hosts.len());
+            while Some(at) != to && left > 0 {
+                left -= 1;
+                let egress = tables.get(at, lid);
+                let node = fabric.switches()[at];
+                let peer = PortNum::new(egress).and_then(|port| fabric.peer(PortRef { node, port }));
+                let Some(next) = peer.and_then(|peer| fabric.switch_index(peer.node)) else {
+                    break;
+                };
+                *load.entry((at, egress)).or_default() += hosts[from.0 as usize];
+                at = next;
+            }
+        }
+    }
+    load.into_values().max().unwrap_or(0) as f64
 }
 
 /// Time this thread has had a processor: what counts on a machine that is busy with other things.
 fn cpu_ms() -> f64 {
     let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let ns = schedstat.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok());
+    let ns = schedstat
+        .split_whitespace()
+        .next()
+        .and_then(|ns| ns.parse::<f64>().ok());
     ns.unwrap_or(0.0) / 1e6
 }
