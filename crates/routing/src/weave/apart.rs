@@ -106,6 +106,13 @@ impl Apart {
         }
     }
 
+    /// Hosts whose two ways share a link, if they have no others that do not.
+    pub fn sharing(&self, net: &Net) -> u64 {
+        let is_sharing = |&u: &u32| self.cost[u as usize] >= SHARING * importance(net, u);
+        let sharing = (0..net.switches as u32).filter(is_sharing);
+        sharing.map(|u| u64::from(net.hosts[u as usize])).sum()
+    }
+
     /// Moves one next hop to where those behind it share least; false if it is best where it is.
     fn move_hop(&mut self, net: &Net, order: &mut Order, side: Side, u: u32, room: Option<&mut Room<'_>>) -> bool {
         self.find_behind(net, side, u);

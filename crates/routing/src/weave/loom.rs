@@ -63,6 +63,8 @@ pub(super) struct Loom<'a> {
     scratch: Scratch,
     /// With more than one LID a port: what [`Loom::choose_spare`] chose, by errand.
     spare: Vec<u32>,
+    /// The lane of each errand: not always the one it began with.
+    pub lane: Vec<u8>,
     apart: Apart,
     /// Host pairs of first LIDs on each channel, and the most that a channel may have, priced; once further LIDs are
     /// made.
@@ -108,6 +110,7 @@ impl<'a> Loom<'a> {
             waiting: vec![0; net.switches],
             scratch: Scratch::default(),
             spare: Vec::new(),
+            lane: work.errands.iter().map(|errand| errand.lane).collect(),
             apart: Apart::default(),
             first_load: Vec::new(),
             first_peak: 0,
@@ -133,7 +136,8 @@ impl<'a> Loom<'a> {
             }
             self.keep(e);
             if self.work.errands[e].before != NONE {
-                self.part(e);
+                let sharing = self.part(e, true);
+                self.try_lanes(e, sharing);
             }
             if self.is_counted(e) {
                 self.sum_up();
@@ -177,7 +181,9 @@ impl<'a> Loom<'a> {
 
     /// Moves the tree of a further LID, just made, and of the second one also that of the first, off each other's
     /// links. The load of the first LIDs stays below what it was when only those were made.
-    fn part(&mut self, e: usize) {
+    ///
+    /// Returns for how many sources, weighted, they still share one; those with another way apart are not counted.
+    fn part(&mut self, e: usize, may_move_first: bool) -> u64 {
         let net = self.work.net;
         let mut first = self.work.errands[e].before as usize;
         while self.work.errands[first].before != NONE {
@@ -198,7 +204,7 @@ impl<'a> Loom<'a> {
             apart.parted.extend_from_slice(self.search.parted());
         }
         let lanes = [self.place_of(first).1, self.place_of(e).1];
-        let room = (is_second && self.is_counted(e)).then_some(Room {
+        let room = (may_move_first && is_second && self.is_counted(e)).then_some(Room {
             first: &mut self.first_load,
             all: &mut self.load,
             peak: self.first_peak,
@@ -215,14 +221,57 @@ impl<'a> Loom<'a> {
                 };
             }
         }
+        let sharing = apart.sharing(net);
         self.apart = apart;
         self.load_tree(e);
+        sharing
+    }
+
+    /// Where many sources share a link, tries the other lanes for the new tree, that of the first one last.
+    fn try_lanes(&mut self, e: usize, mut sharing: u64) {
+        /// One source in so many is too few to try.
+        const MANY: u64 = 16;
+        let net = self.work.net;
+        let lanes = u8::try_from(self.orders.len()).unwrap_or(u8::MAX);
+        let all: u64 = net.hosts.iter().map(|&hosts| u64::from(hosts)).sum();
+        let errand = self.work.errands[e];
+        for i in 1..u16::from(lanes) {
+            if sharing * MANY <= all {
+                break;
+            }
+            self.shun_earlier(e);
+            let (at, old, want) = self.place_of(e);
+            let tree = self.trees[e * net.switches..(e + 1) * net.switches].to_vec();
+            self.load_tree(e);
+            let order = &mut self.orders[old];
+            self.search.for_turns(net, |from, to| order.remove(net, from, to));
+            self.lane[e] = lane_of(errand.lane, i, lanes);
+            let lane = usize::from(self.lane[e]);
+            if self.search.route(net, &mut self.orders[lane], &self.weight, at, want) == Found::ByBase {
+                self.by_base += 1;
+            }
+            self.keep(e);
+            let now = self.part(e, false);
+            if now < sharing {
+                sharing = self.part(e, true);
+                continue;
+            }
+            let order = &mut self.orders[lane];
+            self.search.for_turns(net, |from, to| order.remove(net, from, to));
+            self.lane[e] = u8::try_from(old).unwrap_or(0);
+            self.trees[e * net.switches..(e + 1) * net.switches].copy_from_slice(&tree);
+            self.load_tree(e);
+            // Nothing but what was just taken out again has come to that lane.
+            let order = &mut self.orders[old];
+            self.search.for_turns(net, |from, to| order.restore(net, from, to));
+        }
     }
 
     /// Gives an errand the tree of another with the same destination switch.
     pub fn copy(&mut self, from: usize, to: usize) {
         let n = self.work.net.switches;
         self.trees.copy_within(from * n..(from + 1) * n, to * n);
+        self.lane[to] = self.lane[from];
     }
 
     /// One round over some errands: each is taken out and routed again around the busy channels, and the new tree is
@@ -328,7 +377,7 @@ impl<'a> Loom<'a> {
     fn place_of(&self, e: usize) -> (u32, usize, usize) {
         let at = self.work.goals[self.work.errands[e].goal as usize].at;
         let part = self.work.net.part[at as usize] as usize;
-        (at, usize::from(self.work.errands[e].lane), self.work.part_size[part])
+        (at, usize::from(self.lane[e]), self.work.part_size[part])
     }
 
     /// True if hosts send there.

@@ -157,8 +157,8 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
     let mut tables = Tables::new(net.switches, lids.top());
     fill(&work, &loom, &mut tables, par);
     let mut sls = vec![Sl::default(); lids.top().index() + 1];
-    for errand in &errands {
-        sls[errand.lid(goals).index()] = Sl::new(errand.lane).unwrap_or_default();
+    for (errand, &lane) in errands.iter().zip(&loom.lane) {
+        sls[errand.lid(goals).index()] = Sl::new(lane).unwrap_or_default();
     }
     let service_levels = if lanes > 1 {
         ServiceLevels::PerDestination(sls)
