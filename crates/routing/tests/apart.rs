@@ -238,3 +238,39 @@ fn trees_whole_and_less_any_one_link() {
         assert!(worst >= least, "{spec}: {worst}");
     }
 }
+
+/// Slow links, hosts on two rails, two ports of a host on different switches: judged as any other.
+#[test]
+fn unequal_links_and_rails() {
+    let mut fabric = fabric("random:switches=24,degree=4,hosts=2,seed=5", "0");
+    let is_switch = |fabric: &Fabric, node| fabric.switch_index(node).is_some();
+    let between: Vec<_> = fabric
+        .links()
+        .filter(|l| is_switch(&fabric, l.a.node) && is_switch(&fabric, l.b.node))
+        .collect();
+    for at in between.iter().step_by(3).flat_map(|link| [link.a, link.b]) {
+        let port = fabric.port(at).unwrap().clone();
+        let mut link = port.link;
+        link.rate.width = selvedge_types::LinkWidth::X1;
+        fabric.set_port(at, link, port.settings);
+    }
+    let mut rails = common::Net::default();
+    let ring: Vec<_> = (1..=6).map(|guid| rails.switch(guid, 8)).collect();
+    for i in 0..6 {
+        rails.link(ring[i], ring[(i + 1) % 6]);
+        rails.link(ring[i], ring[(i + 2) % 6]);
+        rails.host_on(&[ring[i], ring[(i + 3) % 6]]);
+    }
+    let rails = rails.finish();
+    for (name, fabric) in [("slow links", &fabric), ("two ports", &rails)] {
+        for (lmc, lanes) in [(1, 1), (1, 2), (2, 4)] {
+            let found = found(name, fabric, (Engine::Weave, lmc, lanes, Effort::Best)).unwrap();
+            let share = found.apart.by_links.share_of_possible();
+            println!("{name}, LMC {lmc}, {lanes} lanes: {share:.3}");
+            assert!(
+                share >= if lanes == 1 { 0.8 } else { 0.9 },
+                "{name}, LMC {lmc}, {lanes} lanes: {share}"
+            );
+        }
+    }
+}

@@ -6,6 +6,8 @@
 //! start, so a tree is always found, on one lane as well ([`loom`]). Several variants are made, and the best is
 //! improved by taking trees out and routing them again around the busiest channels.
 //!
+//! With more than one LID a port, the ways to them are moved off each other's links and switches ([`apart`]).
+//!
 //! The tree of a switch's own LID is one of its host's, or is made in the same graph, and every tree covers all
 //! switches: traffic of switches is free of deadlock too.
 //!
