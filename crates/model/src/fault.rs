@@ -224,7 +224,7 @@ impl Case<'_> {
         let looks: Vec<(u64, u16)> = self.beside.iter().map(ports).collect();
         let gets = looks.iter().map(|(count, _)| count).sum();
         answer.counts.add(Method::Get, Attribute::PortInfo, gets);
-        answer.push_requests(self.cost, StageName::Look, (rounds(self.cost, &looks, 0), 0), gets);
+        answer.push_requests(self.cost, StageName::Look, rounds(self.cost, &looks), gets);
         answer.push(StageName::Compute, FAST_COMPUTE.time_ns(self.shape));
         self.write(answer)
     }
@@ -237,7 +237,7 @@ impl Case<'_> {
         let blocks = switches * self.blocks;
         answer.counts.add(Method::Set, Attribute::SwitchInfo, switches);
         answer.counts.add(Method::Set, Attribute::LinearForwardingTable, blocks);
-        let time = (rounds(self.cost, &sets, 0), 0);
+        let time = rounds(self.cost, &sets);
         answer.push_requests(self.cost, StageName::Tables, time, blocks + switches);
         answer
     }
