@@ -1,5 +1,5 @@
-//! The analytic model against what it predicts: the paper's figures 4 to 9 measured, predicted against measured time, and
-//! how long it takes to answer.
+//! The analytic model against what it predicts: the paper's figures 4 to 9 measured, predicted against measured time,
+//! and how long it takes to answer.
 //!
 //! The emulator runs in virtual time: those figures are the same on every machine. ibsim runs in real time.
 

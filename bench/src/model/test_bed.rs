@@ -86,8 +86,8 @@ fn test_bed(switches: u8, nodes: u8) -> Fabric {
     }
 }
 
-/// The service time with which one switch and 8 nodes are discovered in the paper's time. One request at a time: the time
-/// is the service time times the MADs, and what the cables take.
+/// The service time with which one switch and 8 nodes are discovered in the paper's time. One request at a time: the
+/// time is the service time times the MADs, and what the cables take.
 fn calibrated() -> Result<Duration, BenchError> {
     let probe = Duration::from_micros(100);
     let phases = emulated(&one_switch(TEST_BED_NODES), probe)?;

@@ -15,6 +15,9 @@ use crate::exit::{CliError, Exit};
 use crate::out::{Format, Grid, Out, count, thousands};
 use crate::{load, model_chart, model_paper};
 
+/// A second: no cable and no switch takes longer.
+const NS_MAX: u64 = 1_000_000_000;
+
 /// Predict what bring-up, a lost link and a lost switch cost: MADs and time, ours and OpenSM's.
 #[derive(Args, Debug)]
 pub struct ModelArgs {
@@ -46,10 +49,10 @@ pub struct ModelArgs {
     #[arg(long, value_name = "NS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     opensm_entry_ns: u64,
     /// Time of a MAD in a cable, in ns
-    #[arg(long, value_name = "NS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    #[arg(long, value_name = "NS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=NS_MAX))]
     link_ns: u64,
     /// Time of a switch to pass a MAD on, in ns
-    #[arg(long, value_name = "NS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    #[arg(long, value_name = "NS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(..=NS_MAX))]
     relay_ns: u64,
     /// Time after which a request is sent again, in ms
     #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]

@@ -84,9 +84,9 @@ pub struct Cost {
 impl Cost {
     /// The defaults of a manager.
     ///
-    /// Ours: window 32, two at an agent; planning 20 µs a switch and 2 ns an entry and 1 ms to store LIDs, which is what
-    /// a rehearsal takes. OpenSM: window 4 (max_wire_smps); minhop 300 ns an entry, between the 120 and 480 ns of most
-    /// fabrics in the stored benchmark run of routing.
+    /// Ours: window 32, two at an agent; planning 20 µs a switch and 2 ns an entry and 1 ms to store LIDs, which is
+    /// what a rehearsal takes. OpenSM: window 4 (max_wire_smps); minhop 300 ns an entry, between the 120 and 480 ns of
+    /// most fabrics in the stored benchmark run of routing.
     #[must_use]
     pub const fn of(manager: Manager, wires: Wires) -> Self {
         let (window, agent_window, stale_ns, compute) = match manager {

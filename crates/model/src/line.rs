@@ -95,8 +95,8 @@ pub(crate) struct Line<'a> {
     items: Vec<(Request, u32)>,
     free_items: Vec<u32>,
     turns: VecDeque<Turn>,
-    /// In order. Windows are small and most answers come back behind those that are on their way already, so that putting
-    /// one in its place from behind takes a third of what a heap takes.
+    /// In order. Windows are small and most answers come back behind those that are on their way already, so that
+    /// putting one in its place from behind takes a third of what a heap takes.
     events: VecDeque<Event>,
     flights: Vec<Flight>,
     free_flights: Vec<u32>,
@@ -111,7 +111,8 @@ pub(crate) struct Line<'a> {
     pub repeats: u64,
 }
 
-/// Decides which requests are lost: SplitMix64, whose numbers are the same everywhere. Source: Steele, Lea and Flood 2014.
+/// Decides which requests are lost: SplitMix64, whose numbers are the same everywhere. Source: Steele, Lea and Flood
+/// 2014.
 struct Dice {
     state: u64,
     /// Losses in 2^64.
@@ -310,7 +311,8 @@ impl<'a> Line<'a> {
             if std::mem::take(&mut flight.counts) {
                 self.window_used -= 1;
             }
-            // Whoever does not answer in the end has failed: what depends on it is not asked, which the model leaves out.
+            // Whoever does not answer in the end has failed: what depends on it is not asked, which the model leaves
+            // out.
             if lost && flight.repeats < REPEATS_MAX {
                 flight.repeats += 1;
                 self.send(place);
