@@ -147,6 +147,12 @@ pub enum CliError {
     /// Traffic that the hosts cannot carry out.
     #[error(transparent)]
     Receivers(#[from] selvedge_workload::ReceiversError),
+    /// An experiment's file.
+    #[error(transparent)]
+    Experiment(#[from] selvedge_experiment::ExperimentError),
+    /// An experiment's results.
+    #[error(transparent)]
+    Results(#[from] selvedge_experiment::ResultsError),
     /// A link's rate.
     #[error(transparent)]
     LinkRate(#[from] selvedge_dataplane::LinkRateError),

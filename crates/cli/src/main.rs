@@ -10,6 +10,7 @@ mod decode;
 mod demo;
 mod emulate;
 mod exit;
+mod experiment;
 mod fault;
 mod load;
 mod manage;

@@ -3,10 +3,13 @@
 use std::fs;
 
 use clap::{Args, ValueEnum};
+use indicatif::ProgressBar;
 use selvedge_dataplane::{Buffers, LinkRate, Network, Queueing, Results, Settings, Simulation, SlChoice, header};
+use selvedge_fabric::Fabric;
 use selvedge_plan::{Policy, SlToVl};
-use selvedge_routing::{Engine, Options, Routed};
+use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
+use selvedge_topology::{LinkRemoval, without_links};
 use selvedge_types::Mtu;
 use selvedge_workload::{Arrivals, Pattern, PatternTraffic};
 
@@ -34,6 +37,9 @@ pub struct SimulateArgs {
     /// LIDs to keep (guid2lid)
     #[arg(long, value_name = "FILE")]
     lids: Option<std::path::PathBuf>,
+    /// Links between switches that are gone, drawn by the seed: a number, or a share as 1%
+    #[arg(long, value_name = "LINKS", default_value = "0")]
+    lost: String,
     #[command(flatten)]
     traffic: TrafficArgs,
     #[command(flatten)]
@@ -158,13 +164,32 @@ const STEPS: u64 = 500;
 
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
+    let bar = progress::bar();
+    let done = simulate(args, &bar);
+    bar.finish_and_clear();
+    args.show(done?)
+}
+
+/// What a simulation found.
+pub struct Simulated {
+    /// The engine that made the tables.
+    engine: String,
+    pattern: Pattern,
+    arrivals: Arrivals,
+    /// Payload bytes of a message.
+    bytes: u32,
+    /// Everything else.
+    pub results: Results,
+}
+
+/// Simulates what was asked for, and shows how far it is.
+pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, CliError> {
     let settings = args.settings()?;
     let pattern: Pattern = args.traffic.traffic.parse()?;
     let arrivals: Arrivals = args.traffic.arrivals.parse()?;
     args.traffic.check()?;
-    let fabric = load::fabric(&args.fabric)?;
+    let fabric = args.fabric()?;
     let lids = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_ref())?)?;
-    let bar = progress::spinner();
     bar.set_message("routing");
     let mut options = args.inputs.options(&fabric)?;
     let engine = args.engine(&options)?;
@@ -174,7 +199,6 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
     args.how.apply(&mut options);
     // On one thread: processor time is compared with simulators that have one.
     let routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Sequential)?;
-    bar.finish_and_clear();
     let sl_to_vl = SlToVl::modulo(args.hardware.vls);
     let network = Network {
         fabric: &fabric,
@@ -191,7 +215,6 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
     let hosts = network.host_count();
     let traffic = PatternTraffic::new((&pattern, arrivals), hosts, (args.traffic.load, bytes, byte_ps), seed)?;
     let mut simulation = Simulation::new(&network, &settings, traffic, Vec::new(), seed)?;
-    let bar = progress::bar();
     bar.set_message("simulating, ns");
     let end_ns = settings.warmup_ns + settings.duration_ns;
     bar.set_length(end_ns);
@@ -200,8 +223,13 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
         simulation.run_until(ns * 1_000);
         bar.set_position(ns);
     }
-    bar.finish_and_clear();
-    args.show(&routed, (&pattern, arrivals, bytes), simulation.finish())
+    Ok(Simulated {
+        engine: routed.engine.0,
+        pattern,
+        arrivals,
+        bytes,
+        results: simulation.finish(),
+    })
 }
 
 impl TrafficArgs {
@@ -215,6 +243,23 @@ impl TrafficArgs {
 }
 
 impl SimulateArgs {
+    /// The fabric without the links that are gone.
+    fn fabric(&self) -> Result<Fabric, CliError> {
+        let whole = load::fabric(&self.fabric)?;
+        let usage = |what| CliError::Usage { what };
+        let lost = LinkRemoval::parse(&self.lost);
+        let lost = lost.ok_or_else(|| {
+            usage(format!(
+                "--lost {}: want a number of links, or a share as 1%",
+                self.lost
+            ))
+        })?;
+        if lost == LinkRemoval::Count(0) {
+            return Ok(whole);
+        }
+        without_links(&whole, lost, Seed(self.seed)).map_err(|cause| usage(format!("{}: {cause}", self.fabric)))
+    }
+
     fn engine(&self, options: &Options) -> Result<Engine, CliError> {
         match (&self.engine, &options.listed) {
             (Some(name), _) => Ok(name.parse()?),
@@ -257,12 +302,14 @@ impl SimulateArgs {
         Ok(settings)
     }
 
-    fn show(
-        &self,
-        routed: &Routed,
-        (pattern, arrivals, bytes): (&Pattern, Arrivals, u32),
-        results: Results,
-    ) -> Result<Exit, CliError> {
+    fn show(&self, simulated: Simulated) -> Result<Exit, CliError> {
+        let Simulated {
+            engine,
+            pattern,
+            arrivals,
+            bytes,
+            results,
+        } = simulated;
         let exit = match results.deadlock {
             None => Exit::Good,
             Some(_) => Exit::NotGood,
@@ -271,7 +318,7 @@ impl SimulateArgs {
         if self.format.json {
             out.document(selvedge_api::Simulation {
                 fabric: self.fabric.clone(),
-                engine: routed.engine.0.clone(),
+                engine,
                 traffic: pattern.to_string(),
                 arrivals: arrivals.to_string(),
                 message_bytes: bytes,
@@ -282,7 +329,7 @@ impl SimulateArgs {
                 peak_rss_bytes: peak_rss_bytes(),
             })?;
         } else {
-            out.grid(&grid(&routed.engine.0, &results))?;
+            out.grid(&grid(&engine, &results))?;
             if let Some(deadlock) = &results.deadlock {
                 let word = out.bad("deadlock");
                 out.line(format!(
