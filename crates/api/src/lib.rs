@@ -15,6 +15,7 @@ mod inventory;
 mod plan;
 mod routing;
 mod status;
+mod transition;
 
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
 pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
@@ -30,3 +31,4 @@ pub use inventory::{
 pub use plan::{Changes, Plan, Reroute};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};
+pub use transition::{Transition, TransitionStep};

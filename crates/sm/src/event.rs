@@ -173,6 +173,16 @@ pub enum Event {
         /// The wait.
         wait: Wait,
     },
+    /// A change of tables takes several steps, or waits.
+    Way {
+        /// The steps in words.
+        what: String,
+    },
+    /// A wait is cut short because a sweep is due; the new plan takes it into account.
+    WaitEnded {
+        /// The wait.
+        wait: Wait,
+    },
     /// A table was not acknowledged, so later steps were not taken.
     StepsLeftOut {
         /// Sets not sent.
@@ -218,6 +228,8 @@ impl Event {
             Self::EngineChosen { .. } => "SLV-SM-0019",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
+            Self::WaitEnded { .. } => "SLV-SM-0032",
+            Self::Way { .. } => "SLV-SM-0033",
             Self::ForeignState { .. } => "SLV-SM-0040",
         }
     }
@@ -234,6 +246,8 @@ impl Event {
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
             | Self::Draining { .. }
+            | Self::WaitEnded { .. }
+            | Self::Way { .. }
             | Self::Role { .. } => Severity::Info,
             Self::PlanRefused { .. }
             | Self::Silent { .. }
@@ -303,6 +317,7 @@ impl fmt::Display for Event {
                     "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
                 )
             }
+            Self::Way { what } => write!(f, "the way to the plan: {what}"),
             Self::Trap { what } => write!(f, "{what}"),
             Self::Role {
                 role,
@@ -316,6 +331,11 @@ impl fmt::Display for Event {
                 wait.phase,
                 wait.phases,
                 wait.label
+            ),
+            Self::WaitEnded { wait } => write!(
+                f,
+                "a sweep is due: phase {} of {} is planned anew, with what is left of its wait",
+                wait.phase, wait.phases
             ),
             Self::StepsLeftOut { sets } => write!(
                 f,

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables};
+use selvedge_plan::{
+    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, SlToVl, Tables,
+};
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
@@ -151,6 +153,7 @@ impl Job {
                         sets,
                         lft_blocks,
                     });
+                    events.extend(self.way_in_words(&outcome));
                     return JobResult {
                         outcome: Some(Arc::new(outcome)),
                         events,
@@ -191,6 +194,20 @@ impl Job {
             lanes: Some(1),
             ..Options::default()
         }
+    }
+
+    /// The steps, if tables change in more than one or packets must be gone first.
+    fn way_in_words(&self, outcome: &Outcome) -> Option<Event> {
+        let changes = outcome.changes.value();
+        let has_tables = |phase: &&Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
+        let waits = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
+        if !waits && changes.phases.iter().filter(has_tables).count() < 2 {
+            return None;
+        }
+        let steps = way::summary(&self.inventory.fabric, &self.installed, changes);
+        Some(Event::Way {
+            what: way::in_words(&steps),
+        })
     }
 
     fn plan_ports(&self, lids: &Lids) -> Ports {

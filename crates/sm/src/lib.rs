@@ -15,6 +15,7 @@ mod io;
 mod job;
 mod lid;
 mod light;
+mod past;
 mod ports;
 mod program;
 mod report;

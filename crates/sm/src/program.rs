@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
@@ -116,7 +117,8 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        let installed = Arc::new(installed);
+        let under_way = self.past.under_way(&inventory.fabric, now);
+        let installed = Arc::new(Installed { under_way, ..installed });
         out.push(Output::Compute(Box::new(Job {
             generation: self.generation,
             inventory: Arc::clone(&inventory),
@@ -249,6 +251,8 @@ impl Sm {
 
     pub(crate) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
         let Apply {
+            taken,
+            has_drained,
             outcome,
             fabric,
             installed,
@@ -259,6 +263,7 @@ impl Sm {
             declined,
             ..
         } = apply;
+        self.past.add(taken, has_drained, now);
         self.declined.extend(
             declined
                 .into_iter()
@@ -280,6 +285,24 @@ impl Sm {
             _ => Event::SubnetUpWithErrors { failed },
         }));
         self.rest(now);
+    }
+
+    /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
+    pub(crate) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        if let Some(wait) = apply.wait() {
+            out.push(Output::Event(Event::WaitEnded { wait }));
+            // It began with the last acknowledgement.
+            let at = wait.until.since(Time::ZERO).saturating_sub(Duration::from_nanos(wait.wait_ns));
+            self.past.add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now));
+        }
+        self.view.acknowledged = apply.acknowledged;
+        self.view.failed = apply.failed;
+        let failures = report::Failures {
+            ports: apply.failed_ports,
+            nodes: apply.failed_nodes,
+            nothing_sent: None,
+        };
+        self.finish(inventory, apply.fabric, apply.installed, &failures);
     }
 
     /// A sweep is over: shows what is known now.
