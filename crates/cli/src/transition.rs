@@ -6,9 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use selvedge_api::{Transition, TransitionStep};
 use selvedge_fabric::{Fabric, LinkState, PortRef};
-use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, Plan, Policy, ServiceLevels, SlToVl, Tables,
-};
+use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, Plan, Policy, ServiceLevels, SlToVl, Tables};
 use selvedge_routing::{Engine, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_sm::way::{self, WayOptions};
@@ -29,7 +27,12 @@ pub struct TransitionArgs {
     #[arg(long, value_name = "SPEC")]
     fabric: String,
     /// Routing engine whose tables are in force
-    #[arg(long, value_name = "NAME", required_unless_present = "from_lfts", conflicts_with = "from_lfts")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "from_lfts",
+        conflicts_with = "from_lfts"
+    )]
     from: Option<String>,
     /// The tables in force: OpenSM's dump, or the output of ibroute or dump_fts
     #[arg(long, value_name = "FILE")]
@@ -63,11 +66,20 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
         }
         (None, Some(path)) => {
             let name = path.display().to_string();
-            let read = read_lfts(&name, &load::text_bytes(path)?, &fabric, args.lids.as_ref().map(|_| &known))?;
+            let read = read_lfts(
+                &name,
+                &load::text_bytes(path)?,
+                &fabric,
+                args.lids.as_ref().map(|_| &known),
+            )?;
             load::warn(read.warnings.iter());
             (read.lids, read.tables, name)
         }
-        (None, None) => (known.clone(), Tables::new(fabric.switches().len(), known.top()), String::new()),
+        (None, None) => (
+            known.clone(),
+            Tables::new(fabric.switches().len(), known.top()),
+            String::new(),
+        ),
     };
     let routed = route(to, &fabric, &known, Some(&in_force))?;
     let installed = installed(&in_force);
@@ -153,7 +165,12 @@ fn steps(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> Vec<Tra
 }
 
 impl TransitionArgs {
-    fn show(&self, (from, to): (String, String), passage: &Passage, steps: Vec<TransitionStep>) -> Result<Exit, CliError> {
+    fn show(
+        &self,
+        (from, to): (String, String),
+        passage: &Passage,
+        steps: Vec<TransitionStep>,
+    ) -> Result<Exit, CliError> {
         let (word, why) = match passage {
             Passage::Still => ("still", Vec::new()),
             Passage::Quick(_) | Passage::Proved(_) => ("proved", Vec::new()),
@@ -221,7 +238,10 @@ fn verdict(body: &Transition) -> String {
     match (body.passage.as_str(), body.wait_ns) {
         ("still", _) => format!("from {from} to {to}: no entry changes"),
         ("proved", 0) => format!("from {from} to {to}: proved, without a wait"),
-        ("proved", ns) => format!("from {from} to {to}: proved; {} of waiting for packets under way", seconds(ns)),
+        ("proved", ns) => format!(
+            "from {from} to {to}: proved; {} of waiting for packets under way",
+            seconds(ns)
+        ),
         ("inherited", _) => format!("from {from} to {to}: the tables in force are not safe; the steps lead out of it"),
         _ => format!("from {from} to {to}: no way is proved"),
     }

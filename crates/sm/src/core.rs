@@ -299,10 +299,7 @@ impl Sm {
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             Stage::Applying(ref apply, _) => apply.wait().is_some() && self.superseded < SUPERSEDED_MAX,
             Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
-            Stage::Discovering(_)
-            | Stage::Electing { .. }
-            | Stage::Reading { .. }
-            | Stage::Stopped => false,
+            Stage::Discovering(_) | Stage::Electing { .. } | Stage::Reading { .. } | Stage::Stopped => false,
         }
     }
 

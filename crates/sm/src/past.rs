@@ -100,7 +100,9 @@ impl Past {
         let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
         let before = self.taken.before.iter();
         let step = |step: &Vec<BlockOf<Guid>>| {
-            let blocks = step.iter().filter_map(|(guid, block, data)| Some((switch(*guid)?, *block, *data)));
+            let blocks = step
+                .iter()
+                .filter_map(|(guid, block, data)| Some((switch(*guid)?, *block, *data)));
             blocks.collect()
         };
         Some(Arc::new(UnderWay {

@@ -292,8 +292,12 @@ impl Sm {
         if let Some(wait) = apply.wait() {
             out.push(Output::Event(Event::WaitEnded { wait }));
             // It began with the last acknowledgement.
-            let at = wait.until.since(Time::ZERO).saturating_sub(Duration::from_nanos(wait.wait_ns));
-            self.past.add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now));
+            let at = wait
+                .until
+                .since(Time::ZERO)
+                .saturating_sub(Duration::from_nanos(wait.wait_ns));
+            self.past
+                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now));
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;

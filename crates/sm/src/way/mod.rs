@@ -211,15 +211,16 @@ impl<'a> Way<'a> {
         };
         let all = [(false, true), (false, false), (true, true), (true, false)];
         let modes = if by_lid.len() > SMALL_MAX { &all[..2] } else { &all };
-        let found = modes
-            .iter()
-            .map(|&(halves, by_rank)| self.windows(by_lid, &lanes, Mode { halves, by_rank }));
+        let found = self.options.par.map(modes.len(), |number| {
+            let (halves, by_rank) = modes[number];
+            self.windows(by_lid, &lanes, Mode { halves, by_rank })
+        });
         let cost = |steps: &Vec<Step>| {
             let dropped = steps.iter().filter(|step| step.what == What::Drop);
             let waits = steps.iter().filter(|step| step.waits).count();
             (dropped.map(|step| step.writes.len()).sum::<usize>(), waits, steps.len())
         };
-        let mut steps = found.flatten().min_by_key(cost)?;
+        let mut steps = found.into_iter().flatten().min_by_key(cost)?;
         if self.past.is_some() && !self.is_proved(&steps) {
             wait_first(&mut steps);
         }
@@ -268,12 +269,14 @@ impl<'a> Way<'a> {
     fn is_proved(&self, steps: &[Step]) -> bool {
         let proposal = self.proposal(steps);
         let options = self.phase_options();
-        let standing = self.options.standing.filter(|standing| self.past.is_none() || standing.lingers());
+        let standing = self
+            .options
+            .standing
+            .filter(|standing| self.past.is_none() || standing.lingers());
         if let Some(standing) = standing
             && !steps.iter().any(|step| step.waits)
         {
-            let is_proved =
-                phases::prove_quickly(self.subject(self.in_force), standing, &proposal, &options).is_some();
+            let is_proved = phases::prove_quickly(self.subject(self.in_force), standing, &proposal, &options).is_some();
             if is_proved || self.past.is_none() {
                 return is_proved;
             }

@@ -40,7 +40,9 @@ pub fn summary(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> V
             let known = installed.block(switch, usize::from(*block)).unwrap_or(&UNKNOWN);
             let held = written.insert((switch, *block), data).unwrap_or(known);
             let changed = held.iter().zip(data).filter(|(old, new)| old != new);
-            let (all, gone) = changed.fold((0, 0), |(all, gone), (_, new)| (all + 1, gone + usize::from(*new == NO_PATH)));
+            let (all, gone) = changed.fold((0, 0), |(all, gone), (_, new)| {
+                (all + 1, gone + usize::from(*new == NO_PATH))
+            });
             entries += all;
             dropped += gone;
             if all > 0 {
@@ -62,7 +64,9 @@ pub fn summary(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> V
 /// Steps in one line.
 #[must_use]
 pub fn in_words(steps: &[StepSummary]) -> String {
-    let words = (1..).zip(steps).map(|(number, step): (usize, _)| format!("step {number}: {step}"));
+    let words = (1..)
+        .zip(steps)
+        .map(|(number, step): (usize, _)| format!("step {number}: {step}"));
     words.collect::<Vec<_>>().join("; ")
 }
 

@@ -177,7 +177,9 @@ fn add_writes(
     if held == data {
         return;
     }
-    let entries = (block * BLOCK_LIDS..).zip(held.iter().zip(data)).filter(|(_, (old, new))| old != new);
+    let entries = (block * BLOCK_LIDS..)
+        .zip(held.iter().zip(data))
+        .filter(|(_, (old, new))| old != new);
     writes.extend(entries.filter_map(|(lid, (_, &egress))| {
         let lid = Lid(u16::try_from(lid).ok()?);
         Some(Write { switch, lid, egress })

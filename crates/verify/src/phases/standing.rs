@@ -8,9 +8,9 @@ use selvedge_sim::Par;
 use selvedge_types::Lid;
 
 use super::drift::{Drift, LaneRules, Made};
-use super::{Proposal, trial};
 use super::net::{Links, Net};
 use super::turns::{LANES, Layout, TurnSet};
+use super::{Proposal, trial};
 use crate::finding::Traffic;
 use crate::subject::Subject;
 
@@ -72,7 +72,9 @@ impl StandingTurns {
     /// [`prove_quickly`](super::prove_quickly) must not be asked while packets are under way.
     pub fn linger(&mut self, in_force: Subject<'_>, proposal: &Proposal<'_>) {
         let rules = trial::rules(in_force, proposal);
-        let Ok(by_lid) = trial::sorted(in_force, proposal) else { return };
+        let Ok(by_lid) = trial::sorted(in_force, proposal) else {
+            return;
+        };
         let mut drift = Drift::new(&self.net, in_force.tables, &rules);
         let waits = vec![false; proposal.steps.len() + 1];
         for (lid, writes) in by_lid {
@@ -138,7 +140,6 @@ impl StandingTurns {
             counts,
             sets,
             ..
-
         } = self;
         follow_all(
             net,
