@@ -14,6 +14,7 @@ use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
+use crate::failover::Failover;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
@@ -47,6 +48,8 @@ pub struct Sm {
     pub(crate) sweep_reason: SweepReason,
     /// What packets may still be under way by.
     pub(crate) past: Past,
+    /// When the input at hand came in.
+    pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
     superseded: u32,
     pub(crate) next_sweep: Option<Time>,
@@ -60,6 +63,8 @@ pub struct Sm {
     pub(crate) asked_before: u32,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
     pub(crate) unwatched: Vec<PortRef>,
+    /// What repairs need.
+    pub(crate) failover: Failover,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -95,6 +100,7 @@ impl Sm {
             sweep_due: None,
             sweep_reason: SweepReason::Start,
             past: Past::default(),
+            now: Time::ZERO,
             superseded: 0,
             next_sweep: None,
             next_poll: None,
@@ -103,6 +109,7 @@ impl Sm {
             act_count: 0,
             asked_before: 0,
             unwatched: Vec::new(),
+            failover: Failover::default(),
             requests: Vec::new(),
         }
     }
@@ -127,6 +134,7 @@ impl Sm {
         if matches!(self.stage, Stage::Stopped) {
             return;
         }
+        self.now = now;
         match input {
             Input::Start => self.start(out),
             Input::Received(datagram) => self.received(now, &datagram, out),
@@ -230,7 +238,13 @@ impl Sm {
             }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
-            (Token::Light | Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
+            (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
+            (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
+                Some(true) => self.suspect(node, SweepReason::LightSweep),
+                Some(false) => {}
+                None => *changed = true,
+            },
+            (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
             }
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
@@ -240,7 +254,8 @@ impl Sm {
                 | Token::Table { .. }
                 | Token::Set(_)
                 | Token::OtherSm(_)
-                | Token::Light
+                | Token::Light(_)
+                | Token::Probe(_)
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
@@ -279,6 +294,7 @@ impl Sm {
     /// Moves on when a stage has nothing left in flight; begins a sweep that is due.
     fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
         loop {
+            self.probe_suspects();
             if self.sweep_due.is_some() && self.may_sweep() {
                 self.begin_sweep(now, out);
                 return;
@@ -294,7 +310,7 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } => true,
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             Stage::Applying(ref apply, _) => apply.wait().is_some() && self.superseded < SUPERSEDED_MAX,
@@ -315,6 +331,7 @@ impl Sm {
         }
         self.sweep_reason = reason;
         self.asked_before = self.act_count;
+        self.forget_repairs();
         self.unwatched.clear();
         self.exchange.clear();
         self.generation = self.generation.next();
@@ -340,7 +357,9 @@ impl Sm {
                 inventory, installed, ..
             } => self.tables_read(inventory, installed, now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
+            Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::LightSweep { changed } => {
+                self.unwatched.clear();
                 if changed {
                     self.sweep_due = Some(SweepReason::LightSweep);
                 } else {
@@ -406,7 +425,7 @@ impl Sm {
         };
         self.inventory = Some(Arc::clone(&inventory));
         if self.is_cut_off() {
-            let (fabric, sweeps) = (Fabric::clone(&inventory.fabric), self.view.sweeps);
+            let (fabric, sweeps) = (Arc::clone(&inventory.fabric), self.view.sweeps);
             self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
             // Nothing was swept: front ends say that there is no fabric.
             self.view.sweeps = sweeps;
