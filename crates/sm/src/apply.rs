@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
-use selvedge_plan::{Installed, Op, Phase};
+use selvedge_plan::{BLOCK_LIDS, Installed, Op, Phase};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases;
@@ -275,6 +275,18 @@ impl Apply {
         }
     }
 
+    /// A block that a switch says it holds.
+    fn learn(&mut self, node: NodeIdx, block: u16, ports: [u8; BLOCK_LIDS]) {
+        let Some(switch) = self.fabric.switch_index(node) else {
+            return;
+        };
+        if self.is_live {
+            let before = self.installed.block(switch, usize::from(block)).copied();
+            self.taken.note((self.fabric.node(node).guid, block, ports), before);
+        }
+        self.installed.learn(switch, usize::from(block), ports);
+    }
+
     fn check(&mut self, op: &Op, mad: &Mad) -> Result<(), String> {
         let data = mad.smp_data();
         match op {
@@ -284,14 +296,7 @@ impl Apply {
                 data: want,
             } => {
                 let held = LinearForwardingTable::parse(data).map_err(|e| e.to_string())?;
-                if let Some(switch) = self.fabric.switch_index(*node) {
-                    if self.is_live {
-                        let before = self.installed.block(switch, usize::from(*block)).copied();
-                        let guid = self.fabric.node(*node).guid;
-                        self.taken.note((guid, *block, held.ports), before);
-                    }
-                    self.installed.learn(switch, usize::from(*block), held.ports);
-                }
+                self.learn(*node, *block, held.ports);
                 expect(held.ports == *want, || {
                     "the switch answers with another table".to_owned()
                 })

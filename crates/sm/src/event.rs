@@ -324,7 +324,6 @@ impl fmt::Display for Event {
                     "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
                 )
             }
-            Self::Way { what } => write!(f, "the way to the plan: {what}"),
             Self::Trap { what } => write!(f, "{what}"),
             Self::Role {
                 role,
@@ -332,6 +331,24 @@ impl fmt::Display for Event {
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
+                self.of_steps(f)
+            }
+            Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
+            Self::ForeignState { stored, found } => write!(
+                f,
+                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
+                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
+                 the right folder (--state)"
+            ),
+        }
+    }
+}
+
+impl Event {
+    /// What is said of the steps of a change.
+    fn of_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::Draining { wait } => write!(
                 f,
                 "waiting {} until packets under way are gone, then phase {} of {}: {}",
@@ -349,13 +366,8 @@ impl fmt::Display for Event {
                 f,
                 "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
             ),
-            Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
-            Self::ForeignState { stored, found } => write!(
-                f,
-                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
-                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
-                 the right folder (--state)"
-            ),
+            Self::Way { what } => write!(f, "the way to the plan: {what}"),
+            _ => Ok(()),
         }
     }
 }

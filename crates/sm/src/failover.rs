@@ -125,7 +125,9 @@ impl Sm {
     }
 
     fn begin_probe(&mut self, reason: SweepReason, is_check: bool) {
-        let Some(inventory) = self.inventory.clone() else { return };
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
         let suspects = std::mem::take(&mut self.failover.suspects);
         let mut probe = Probe::new(inventory, reason, is_check);
         probe.suspect(&suspects);

@@ -41,5 +41,5 @@ pub use io::{Command, Input, Output, PersistentState};
 pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome, Task};
 pub use lid::{OutOfLids, assign as assign_lids};
 pub use repair::Repair;
-pub use warm::{Prepare, Spare, Warm};
 pub use view::{MadCounters, PortReason, PortReport, Progress, Role, StageName, View};
+pub use warm::{Prepare, Spare, Warm};

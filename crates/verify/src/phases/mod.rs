@@ -297,7 +297,8 @@ pub fn needs_wait<'a>(
 }
 
 /// Most switches that a packet to any LID that changes may pass, with all declared waits: what [`drain_bound_ns`] asks
-/// for. Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not say what it writes.
+/// for. Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not
+/// say what it writes.
 #[must_use]
 pub fn switches_max<'a>(
     in_force: Subject<'a>,
