@@ -225,6 +225,7 @@ impl Sm {
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
+            (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
                 Some(true) => self.suspect(node, SweepReason::LightSweep),
                 Some(false) => {}
@@ -242,6 +243,7 @@ impl Sm {
                 | Token::OtherSm(_)
                 | Token::Light(_)
                 | Token::Probe(_)
+                | Token::Behind(..)
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock

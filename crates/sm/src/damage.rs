@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef};
-use selvedge_types::{IdxVec, PhysState, PortNum, PortState};
+use selvedge_types::{IdxVec, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{DirectedRoute, PortInfo};
 
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, link_state, settings};
 
 /// What a look at some ports has found. Nothing else has changed, as far as anybody said.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +18,19 @@ pub struct Damage {
     pub seen: Vec<(PortRef, PortInfo)>,
     /// Switches that show PortStateChange.
     pub flagged: BTreeSet<NodeIdx>,
+    /// Links that came back, with the same ports at both ends.
+    pub returned: Vec<Returned>,
+}
+
+/// A link that came back: what its two ends hold now.
+#[derive(Clone, Debug)]
+pub struct Returned {
+    /// The end at the switch that was asked, and its PortInfo.
+    pub near: (PortRef, PortInfo),
+    /// The other end, likewise.
+    pub far: (PortRef, PortInfo),
+    /// The P_Keys of the other end, if it is a host.
+    pub pkeys: Option<Vec<PKey>>,
 }
 
 impl Damage {
@@ -52,6 +65,17 @@ impl Damage {
             let info = agents.get_mut(at.node).and_then(|a| a.ports.get_mut(at.port.index()));
             if let Some(Some(info)) = info {
                 (info.state, info.phys_state) = (Some(state), Some(phys));
+            }
+        }
+        for returned in &self.returned {
+            for (at, info) in [returned.near, returned.far] {
+                fabric.set_port(at, link_state(&info), settings(&info));
+                if let Some(slot) = agents.get_mut(at.node).and_then(|a| a.ports.get_mut(at.port.index())) {
+                    *slot = Some(info);
+                }
+            }
+            if let Some(pkeys) = &returned.pkeys {
+                fabric.set_pkeys(returned.far.0, pkeys.clone());
             }
         }
         for &node in &self.flagged {

@@ -188,6 +188,11 @@ pub enum Event {
         /// The port that was seen to be down.
         what: String,
     },
+    /// A link came back and is set up, without a sweep.
+    LinkReturned {
+        /// The port that was seen to be up.
+        what: String,
+    },
 }
 
 impl Event {
@@ -215,6 +220,7 @@ impl Event {
             Self::LocalPortDown { .. } => "SLV-SM-0018",
             Self::EngineChosen { .. } => "SLV-SM-0019",
             Self::LinkLost { .. } => "SLV-SM-0020",
+            Self::LinkReturned { .. } => "SLV-SM-0021",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
         }
@@ -225,6 +231,7 @@ impl Event {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::SweepStarted { .. }
+            | Self::LinkReturned { .. }
             | Self::Discovered { .. }
             | Self::FabricChanged { .. }
             | Self::EngineChosen { .. }
@@ -305,6 +312,7 @@ impl fmt::Display for Event {
                 other: Some(other),
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
+            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
             Self::Draining { wait } => write!(
                 f,

@@ -16,7 +16,7 @@ use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, Task};
-use crate::probe::{Looked, Probe};
+use crate::probe::{Behind, Looked, Probe};
 use crate::repair::Repair;
 use crate::smp;
 use crate::stage::{Stage, Token};
@@ -147,7 +147,24 @@ impl Sm {
     pub(crate) fn port_looked_at(&mut self, at: PortRef, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &mut self.stage else { return };
         let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
-        match probe.answered(at, info.as_ref()) {
+        let looked = probe.answered(at, info.as_ref());
+        let m_key = self.config.policy.m_key;
+        for (at, what, attribute, modifier, route) in probe.more_questions() {
+            let get = smp::get(attribute, modifier, &route, m_key);
+            self.exchange.submit(AgentId::UNKNOWN, (Token::Behind(at, what), get));
+        }
+        self.go_on(looked, out);
+    }
+
+    /// Takes the answer of what is behind a port whose link came back.
+    pub(crate) fn behind_looked_at(&mut self, at: PortRef, what: Behind, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = &mut self.stage else { return };
+        let looked = probe.behind(at, what, ok(answer).map(Mad::smp_data));
+        self.go_on(looked, out);
+    }
+
+    fn go_on(&mut self, looked: Looked, out: &mut Vec<Output>) {
+        match looked {
             Looked::Further => {}
             Looked::Explained => self.end_probe(out),
             Looked::Strange => self.sweep_instead(),
@@ -164,7 +181,7 @@ impl Sm {
 
     /// Every port was looked at, or enough of them.
     pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
-        if probe.is_check && probe.damage.lost.is_empty() {
+        if probe.is_check && probe.damage.lost.is_empty() && probe.damage.returned.is_empty() {
             return self.rest(now);
         }
         if !probe.is_settled() {
@@ -194,6 +211,10 @@ impl Sm {
         for &at in &damage.lost {
             let what = inventory.fabric.port_name(at);
             out.push(Output::Event(Event::LinkLost { what }));
+        }
+        for returned in &damage.returned {
+            let what = inventory.fabric.port_name(returned.near.0);
+            out.push(Output::Event(Event::LinkReturned { what }));
         }
         self.sweep_reason = reason;
         self.failover.repaired = Some(damage.flagged.clone());
