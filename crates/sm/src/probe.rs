@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef};
-use selvedge_types::{PKey, PhysState, PortState};
+use selvedge_types::{PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, PortInfo, SmpData};
 
 use crate::damage::{Damage, Returned};
@@ -23,6 +23,9 @@ pub enum Behind {
     Port,
     /// Its P_Keys, of a host.
     PKeys,
+    /// Port 0 of a switch, at the near end or the far one: a switch that was off in between has forgotten its LID, and
+    /// its tables.
+    Agent(NodeIdx),
 }
 
 /// What has been answered about a link that came back.
@@ -184,7 +187,7 @@ impl Probe {
         }
         self.unasked.push(at);
         let near = *info;
-        let (info, pkeys, open) = (None, None, 3);
+        let (info, pkeys, open) = (None, None, 4);
         self.returns.insert(at, Return { near, far, info, pkeys, open });
     }
 
@@ -199,12 +202,13 @@ impl Probe {
             };
             let port = u32::from(back.far.port.get());
             asked.push((at, Behind::Node, AttributeId::NODE_INFO, 0, through));
+            asked.push((at, Behind::Port, AttributeId::PORT_INFO, port, through));
+            let near = agents[at.node].route;
+            asked.push((at, Behind::Agent(at.node), AttributeId::PORT_INFO, 0, near));
             if self.inventory.fabric.switch_index(back.far.node).is_some() {
-                let route = agents[back.far.node].route;
-                asked.push((at, Behind::Port, AttributeId::PORT_INFO, port, route));
-                back.open = 2;
+                let far = back.far.node;
+                asked.push((at, Behind::Agent(far), AttributeId::PORT_INFO, 0, through));
             } else {
-                asked.push((at, Behind::Port, AttributeId::PORT_INFO, port, through));
                 asked.push((at, Behind::PKeys, AttributeId::PKEY_TABLE, 0, through));
             }
         }
@@ -229,6 +233,11 @@ impl Probe {
                 back.info = Some(info);
                 let is_up = info.phys_state == Some(PhysState::LinkUp);
                 is_up && !matches!(info.state, None | Some(PortState::Down | PortState::Active))
+            }),
+            Behind::Agent(node) => PortInfo::parse(data).is_ok_and(|info| {
+                let port = PortNum::MANAGEMENT;
+                let known = fabric.port(PortRef { node, port }).map(|p| (p.settings.lids.base, p.settings.sm_lid));
+                known == Some((info.lid, info.sm_lid))
             }),
             Behind::PKeys => PKeyTable::parse(data).is_ok_and(|table| {
                 let used = table.keys.iter().rposition(|k| k.0 != 0).map_or(0, |last| last + 1);
