@@ -228,6 +228,15 @@ impl Job {
         matches!(self.task, Task::Plan)
     }
 
+    /// True if it is done in less than a millisecond: a repair of a fabric that is not too large, and prepared for.
+    #[must_use]
+    pub fn is_brief(&self) -> bool {
+        const ENTRIES_MAX: usize = 2_000_000;
+        let Task::Repair(repair) = &self.task else { return false };
+        let entries = self.inventory.fabric.switches().len() * repair.plan.lids.len();
+        repair.is_prepared() && entries <= ENTRIES_MAX
+    }
+
     /// Does what is to be done.
     #[must_use]
     pub fn run(&mut self, par: Par) -> JobResult {

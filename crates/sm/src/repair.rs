@@ -33,6 +33,12 @@ pub struct Repair {
 }
 
 impl Repair {
+    /// True if it can be made in place.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
+    }
+
     /// Makes the repaired plan; no outcome means that only a sweep can help.
     pub fn run(&mut self, job: &mut Job, par: Par) -> JobResult {
         let mut warm = self.warm.take().unwrap_or_default();
