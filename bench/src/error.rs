@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use selvedge_conformance::LabError;
+use selvedge_model::NoSeat;
 use selvedge_topology::SpecError;
 use selvedge_wire::PortError;
 
@@ -17,6 +18,9 @@ pub enum BenchError {
     /// The port into the simulated fabric does not work.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// A fabric in which no manager can sit.
+    #[error(transparent)]
+    Seat(#[from] NoSeat),
     /// The fabric's text is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),

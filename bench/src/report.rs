@@ -8,7 +8,7 @@ use crate::bringup::FabricResult;
 use crate::error::BenchError;
 use crate::machine::{Machine, first_line_of};
 use crate::stats::Spread;
-use crate::{chart, emulator, failover, routing};
+use crate::{chart, emulator, failover, model, routing};
 
 /// MADs sent over the least number: at most this.
 pub const MADS_TARGET: f64 = 1.10;
@@ -30,6 +30,8 @@ pub struct Results {
     pub speed: Vec<routing::speed::Work>,
     /// Fail-over, by fabric, manager and fault.
     pub failover: Vec<failover::Row>,
+    /// The analytic model.
+    pub model: Option<model::Report>,
 }
 
 impl Results {
@@ -63,6 +65,9 @@ impl Results {
         }
         if !self.failover.is_empty() {
             text += &failover::summary(&self.failover);
+        }
+        if let Some(model) = &self.model {
+            text += &model.summary();
         }
         text
     }
@@ -179,6 +184,9 @@ impl Results {
         if !self.failover.is_empty() {
             write("failover.csv", failover::csv(&self.failover))?;
             write("failover.svg", failover::svg(&self.failover)?)?;
+        }
+        if let Some(model) = &self.model {
+            model.store(folder)?;
         }
         Ok(())
     }

@@ -12,8 +12,11 @@ mod event;
 mod fault;
 mod finding;
 mod inventory;
+mod model;
 mod plan;
 mod routing;
+mod simulation;
+mod soak;
 mod status;
 
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
@@ -27,6 +30,9 @@ pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
 };
+pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
+pub use simulation::Simulation;
+pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure};
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};

@@ -8,11 +8,11 @@ use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Installed, Op, Phase};
 use selvedge_sim::Time;
-use selvedge_types::PortState;
+use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
 
 use crate::event::Event;
-use crate::inventory::{Inventory, settings};
+use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::smp::{self, Smp};
 
@@ -286,7 +286,11 @@ impl Apply {
                 state,
             } => {
                 let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
-                let mut now = settings(&held);
+                let is_external = port.port != PortNum::MANAGEMENT && self.fabric.node(port.node).is_switch();
+                let mut now = match is_external {
+                    true => external_settings(&held),
+                    false => settings(&held),
+                };
                 // Agents hide the M_Key from askers without it, and some clear it in answers.
                 now.m_key = want.m_key;
                 let link = LinkState {

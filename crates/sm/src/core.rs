@@ -37,6 +37,8 @@ pub struct Sm {
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
     pub(crate) known_lids: BTreeMap<Guid, LidRange>,
+    /// What was handed out to be stored last.
+    pub(crate) stored: PersistentState,
     pub(crate) declined: DeclinedByGuid,
     pub(crate) generation: Generation,
     /// Why the next sweep is due as soon as the current stage allows.
@@ -48,6 +50,8 @@ pub struct Sm {
     pub(crate) next_sweep: Option<Time>,
     pub(crate) next_poll: Option<Time>,
     pub(crate) persist_id: u64,
+    /// The newest of these that is safe.
+    pub(crate) persisted_id: u64,
     /// How often this manager was asked for SMInfo (SMInfo.ActCount).
     pub(crate) act_count: u32,
     /// The same when the last sweep began.
@@ -84,15 +88,17 @@ impl Sm {
             view: View::default(),
             last_seen: None,
             inventory: None,
-            known_lids: state.lids,
             declined: DeclinedByGuid::new(),
-            generation: Generation::default(),
+            known_lids: state.lids.clone(),
+            generation: state.generation,
+            stored: state,
             sweep_due: None,
             sweep_reason: SweepReason::Start,
             superseded: 0,
             next_sweep: None,
             next_poll: None,
             persist_id: 0,
+            persisted_id: 0,
             act_count: 0,
             asked_before: 0,
             unwatched: Vec::new(),

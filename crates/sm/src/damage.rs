@@ -7,7 +7,7 @@ use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef};
 use selvedge_types::{IdxVec, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{DirectedRoute, PortInfo};
 
-use crate::inventory::{Inventory, link_state, settings};
+use crate::inventory::{Inventory, external_settings, link_state, settings};
 
 /// What a look at some ports has found. Nothing else has changed, as far as anybody said.
 #[derive(Clone, Debug, Default)]
@@ -69,7 +69,9 @@ impl Damage {
         }
         for returned in &self.returned {
             for (at, info) in [returned.near, returned.far] {
-                fabric.set_port(at, link_state(&info), settings(&info));
+                let is_external = fabric.switch_index(at.node).is_some();
+                let held = if is_external { external_settings(&info) } else { settings(&info) };
+                fabric.set_port(at, link_state(&info), held);
                 if let Some(slot) = agents.get_mut(at.node).and_then(|a| a.ports.get_mut(at.port.index())) {
                     *slot = Some(info);
                 }

@@ -183,6 +183,13 @@ pub enum Event {
         /// What is wrong.
         what: String,
     },
+    /// No port of the fabric is among those whose LIDs are stored: the state is not this fabric's and is not used.
+    ForeignState {
+        /// Ports with a stored LID.
+        stored: usize,
+        /// Ports found.
+        found: usize,
+    },
     /// A link went down and is planned around, without a sweep.
     LinkLost {
         /// The port that was seen to be down.
@@ -223,6 +230,7 @@ impl Event {
             Self::LinkReturned { .. } => "SLV-SM-0021",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
+            Self::ForeignState { .. } => "SLV-SM-0040",
         }
     }
 
@@ -240,9 +248,12 @@ impl Event {
             | Self::Trap { .. }
             | Self::Draining { .. }
             | Self::Role { .. } => Severity::Info,
-            Self::LinkLost { .. } | Self::PlanRefused { .. } | Self::Silent { .. } | Self::BadDatagram { .. } | Self::LidConflict { .. } => {
-                Severity::Warning
-            }
+            Self::LinkLost { .. }
+            | Self::PlanRefused { .. }
+            | Self::Silent { .. }
+            | Self::BadDatagram { .. }
+            | Self::LidConflict { .. }
+            | Self::ForeignState { .. } => Severity::Warning,
             Self::NoPlan
             | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
@@ -327,6 +338,12 @@ impl fmt::Display for Event {
                 "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
             ),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
+            Self::ForeignState { stored, found } => write!(
+                f,
+                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
+                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
+                 the right folder (--state)"
+            ),
         }
     }
 }

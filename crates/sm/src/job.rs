@@ -6,10 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables,
-};
-use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions};
+use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables};
+use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
@@ -159,6 +157,8 @@ pub struct Job {
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
     pub known_lids: Arc<BTreeMap<Guid, LidRange>>,
+    /// Lanes of destination switches in force, by GUID.
+    pub known_lanes: Arc<BTreeMap<Guid, u8>>,
     /// Settings that agents would not take.
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
@@ -203,6 +203,7 @@ impl Job {
             installed: Arc::clone(installed),
             policy,
             known_lids: Arc::default(),
+            known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
             task,
@@ -316,6 +317,10 @@ impl Job {
                 roots: roots(),
                 ..FtreeOptions::default()
             },
+            weave: WeaveOptions {
+                previous_lanes: (!self.known_lanes.is_empty()).then(|| Arc::clone(&self.known_lanes)),
+                ..WeaveOptions::default()
+            },
             lanes: Some(1),
             ..Options::default()
         }
@@ -350,7 +355,10 @@ impl Job {
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
         let change_set = || {
-            let options = WayOptions { par, ..WayOptions::default() };
+            let options = WayOptions {
+                par,
+                ..WayOptions::default()
+            };
             way::propose(fabric, &self.installed, &plan, &options)
         };
         let accepted = self

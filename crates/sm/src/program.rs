@@ -1,10 +1,12 @@
 //! From an inventory to tables in switches: read back, plan, store, apply.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
+use selvedge_routing::lanes_in_force;
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_wire::AttributeId;
@@ -20,6 +22,9 @@ use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
 use crate::{report, smp};
+
+/// Generations stored at once: one write in so many plans.
+pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
 
 impl Sm {
     /// Reads back the tables of switches that hold some and are not known already.
@@ -110,9 +115,11 @@ impl Sm {
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
         }
+        self.set_foreign_state_aside(&inventory.fabric, out);
         let installed = Arc::new(installed);
         let mut job = self.job(&inventory, &installed, Task::Plan);
         job.known_lids = Arc::new(self.known_lids.clone());
+        job.known_lanes = Arc::new(self.stored.lanes.clone());
         job.declined = Arc::new(self.declined.clone());
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
@@ -126,10 +133,25 @@ impl Sm {
             installed: Arc::clone(installed),
             policy: Arc::clone(&self.config.policy),
             known_lids: Arc::default(),
+            known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             task,
         }
+    }
+
+    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
+    fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
+        let is_known = |guid| self.known_lids.contains_key(&guid);
+        if self.known_lids.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
+            return;
+        }
+        out.push(Output::Event(Event::ForeignState {
+            stored: self.known_lids.len(),
+            found: fabric.end_ports().count(),
+        }));
+        self.known_lids.clear();
+        self.stored = PersistentState::default();
     }
 
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
@@ -151,7 +173,11 @@ impl Sm {
                 return self.not_repaired();
             };
             self.view.changes = outcome.changes.value().count();
+            self.store_generation(outcome.plan.generation, out);
             let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
+            if outcome.plan.generation > self.stored.generation {
+                return self.persist(inventory, Arc::new(held), outcome, out);
+            }
             let apply = Apply::new(outcome, Arc::clone(&inventory), held);
             self.stage = Stage::Applying(Box::new(apply), inventory);
             return;
@@ -190,7 +216,8 @@ impl Sm {
         self.persist(inventory, installed, outcome, out);
     }
 
-    /// LIDs are stored before they are given out, so that a crash cannot forget them.
+    /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
+    /// not wait for a disk.
     fn persist(
         &mut self,
         inventory: Arc<Inventory>,
@@ -199,23 +226,54 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.known_lids.extend(Apply::lids_by_guid(&outcome, &inventory.fabric));
-        self.persist_id += 1;
-        let state = PersistentState {
+        let plan = &outcome.plan;
+        let mut state = PersistentState {
             lids: self.known_lids.clone(),
+            generation: self.stored.generation,
+            lanes: match plan.lanes {
+                0 | 1 => BTreeMap::new(),
+                _ => lanes_in_force(&inventory.fabric, &plan.lids, &plan.service_levels),
+            },
         };
-        out.push(Output::Persist {
-            id: self.persist_id,
-            state,
-        });
+        if plan.generation > state.generation {
+            state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
+        }
+        if state != self.stored {
+            self.stored = state.clone();
+            self.persist_id += 1;
+            out.push(Output::Persist {
+                id: self.persist_id,
+                state,
+            });
+        }
         self.stage = Stage::Persisting {
             id: self.persist_id,
             inventory,
             installed,
             outcome,
         };
+        self.apply_if_stored();
+    }
+
+    /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out no
+    /// LIDs and no service levels.
+    fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
+        if generation > self.stored.generation {
+            self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
+            self.persist_id += 1;
+            out.push(Output::Persist {
+                id: self.persist_id,
+                state: self.stored.clone(),
+            });
+        }
     }
 
     pub(crate) fn persisted(&mut self, stored: u64) {
+        self.persisted_id = self.persisted_id.max(stored);
+        self.apply_if_stored();
+    }
+
+    fn apply_if_stored(&mut self) {
         let Stage::Persisting {
             id,
             inventory,
@@ -225,7 +283,7 @@ impl Sm {
         else {
             return;
         };
-        if *id == stored {
+        if self.persisted_id >= *id {
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }

@@ -2,7 +2,7 @@
 
 use crate::core::Sm;
 use crate::stage::Stage;
-use crate::view::{Progress, Role, View};
+use crate::view::{Progress, Role, StageName, View};
 
 impl Sm {
     /// What it shows of itself.
@@ -26,6 +26,12 @@ impl Sm {
     #[must_use]
     pub const fn role(&self) -> Role {
         self.view.role
+    }
+
+    /// What it is doing.
+    #[must_use]
+    pub const fn stage_name(&self) -> StageName {
+        self.stage.name()
     }
 
     /// Requests that have not ended, waiting or in flight.
