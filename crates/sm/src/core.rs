@@ -15,6 +15,7 @@ use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
+use crate::flap::Flaps;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
@@ -60,6 +61,10 @@ pub struct Sm {
     pub(crate) unwatched: Vec<PortRef>,
     /// What repairs need.
     pub(crate) failover: Failover,
+    /// Links that went down of late.
+    pub(crate) flaps: Flaps,
+    /// The time of the input at hand.
+    pub(crate) now: Time,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -103,6 +108,8 @@ impl Sm {
             asked_before: 0,
             unwatched: Vec::new(),
             failover: Failover::default(),
+            flaps: Flaps::default(),
+            now: Time::ZERO,
             requests: Vec::new(),
         }
     }
@@ -119,7 +126,9 @@ impl Sm {
             Stage::Applying(apply, _) => apply.wait().map(|wait| wait.until),
             _ => None,
         };
-        [self.exchange.next_wake(), timer, wait].into_iter().flatten().min()
+        let release = matches!(self.stage, Stage::Idle).then(|| self.flaps.next_release()).flatten();
+        let due = [self.exchange.next_wake(), timer, wait, release];
+        due.into_iter().flatten().min()
     }
 
     /// Takes one input; appends what is to be done.
@@ -127,6 +136,7 @@ impl Sm {
         if matches!(self.stage, Stage::Stopped) {
             return;
         }
+        self.now = now;
         match input {
             Input::Start => self.start(out),
             Input::Received(datagram) => self.received(now, &datagram, out),
@@ -162,7 +172,10 @@ impl Sm {
 
     fn command(&mut self, command: Command, out: &mut Vec<Output>) {
         match command {
-            Command::Sweep => self.sweep_due = Some(SweepReason::Command),
+            Command::Sweep => {
+                self.flaps.clear();
+                self.sweep_due = Some(SweepReason::Command);
+            }
             Command::SetPolicy(policy) => {
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
@@ -278,6 +291,9 @@ impl Sm {
     }
 
     fn timers(&mut self, now: Time) {
+        if matches!(self.stage, Stage::Idle) {
+            self.let_back_in(now);
+        }
         match self.stage {
             Stage::Idle if self.next_sweep.is_some_and(|at| at <= now) => self.begin_light_sweep(),
             Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now),
@@ -408,7 +424,10 @@ impl Sm {
             return self.cut_off(what, now, out);
         };
         let inventory = match Inventory::build(discovery.found, (0, local)) {
-            Ok(inventory) => Arc::new(inventory),
+            Ok(mut inventory) => {
+                inventory.leave_out(&self.flaps.held(&inventory.fabric));
+                Arc::new(inventory)
+            }
             Err(error) => {
                 out.push(Output::Event(Event::BadDatagram { why: error.to_string() }));
                 return self.rest(now);

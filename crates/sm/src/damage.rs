@@ -7,6 +7,7 @@ use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef};
 use selvedge_types::{IdxVec, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{DirectedRoute, PortInfo};
 
+use crate::PortReason;
 use crate::inventory::{Inventory, external_settings, link_state, settings};
 
 /// What a look at some ports has found. Nothing else has changed, as far as anybody said.
@@ -20,6 +21,8 @@ pub struct Damage {
     pub flagged: BTreeSet<NodeIdx>,
     /// Links that came back, with the same ports at both ends.
     pub returned: Vec<Returned>,
+    /// Ends of links that are left out from now on.
+    pub held: BTreeSet<PortRef>,
 }
 
 /// A link that came back: what its two ends hold now.
@@ -72,12 +75,18 @@ impl Damage {
                 let is_external = fabric.switch_index(at.node).is_some();
                 let held = if is_external { external_settings(&info) } else { settings(&info) };
                 fabric.set_port(at, link_state(&info), held);
-                if let Some(slot) = agents.get_mut(at.node).and_then(|a| a.ports.get_mut(at.port.index())) {
-                    *slot = Some(info);
+                if let Some(agent) = agents.get_mut(at.node) {
+                    agent.troubles.remove(&at.port);
+                    agent.ports.get_mut(at.port.index()).into_iter().for_each(|slot| *slot = Some(info));
                 }
             }
             if let Some(pkeys) = &returned.pkeys {
                 fabric.set_pkeys(returned.far.0, pkeys.clone());
+            }
+        }
+        for &at in &self.held {
+            if let Some(agent) = agents.get_mut(at.node) {
+                agent.troubles.insert(at.port, PortReason::LeftOut);
             }
         }
         for &node in &self.flagged {
@@ -93,6 +102,32 @@ impl Damage {
 }
 
 impl Inventory {
+    /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them.
+    pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
+        let reached = |inventory: &Self| inventory.ways().iter().flatten().count();
+        if ends.is_empty() {
+            return;
+        }
+        let (before, all) = (Arc::clone(&self.fabric), reached(self));
+        let fabric = Arc::make_mut(&mut self.fabric);
+        for &at in ends {
+            if let Some(port) = fabric.port(at) {
+                let (mut link, settings) = (port.link, port.settings);
+                link.state = PortState::Down;
+                fabric.set_port(at, link, settings);
+            }
+        }
+        if reached(self) < all {
+            self.fabric = before;
+            return;
+        }
+        for &at in ends {
+            if let Some(agent) = self.agents.get_mut(at.node) {
+                agent.troubles.insert(at.port, PortReason::LeftOut);
+            }
+        }
+    }
+
     /// The port by which the way to every node enters the fabric, and the node there.
     fn first_hop(&self) -> (Option<PortNum>, NodeIdx) {
         match self.fabric.switch_index(self.local.node) {

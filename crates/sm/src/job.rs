@@ -178,6 +178,8 @@ pub struct JobResult {
     pub inventory: Option<Arc<Inventory>>,
     /// The tables that its switches hold, for whoever applies it; `None`: those the job was given.
     pub installed: Option<Installed>,
+    /// What a repair took: its virtual cost unless somebody with a clock says otherwise.
+    pub took: Duration,
     /// What was prepared for the next repair.
     pub warm: Option<Box<Warm>>,
 }
@@ -241,6 +243,12 @@ impl Job {
     /// Does what is to be done.
     #[must_use]
     pub fn run(&mut self, par: Par) -> JobResult {
+        let took = self.virtual_cost();
+        let result = self.run_task(par);
+        JobResult { took, ..result }
+    }
+
+    fn run_task(&mut self, par: Par) -> JobResult {
         match std::mem::replace(&mut self.task, Task::Plan) {
             Task::Plan => self.plan(par),
             Task::Repair(mut repair) => repair.run(self, par),

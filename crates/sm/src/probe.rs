@@ -48,6 +48,8 @@ pub struct Probe {
     pub reason: SweepReason,
     /// Every port is looked at, whatever is found: what was repaired is checked.
     pub is_check: bool,
+    /// Ports of links that are left out, whatever they do.
+    held: BTreeSet<PortRef>,
     /// Switches that said that something changed.
     suspects: BTreeSet<NodeIdx>,
     /// Suspects of which something was found.
@@ -79,9 +81,10 @@ pub enum Looked {
 
 impl Probe {
     /// A look that has not begun.
-    pub fn new(inventory: Arc<Inventory>, reason: SweepReason, is_check: bool) -> Self {
+    pub fn new(inventory: Arc<Inventory>, held: BTreeSet<PortRef>, reason: SweepReason, is_check: bool) -> Self {
         Self {
             inventory,
+            held,
             reason,
             is_check,
             suspects: BTreeSet::new(),
@@ -164,6 +167,10 @@ impl Probe {
                 self.is_strange |= at == self.inventory.local || port.peer == Some(self.inventory.local);
             }
             // It came back, or went and came back before anybody looked.
+            (false, true) if self.held.contains(&at) => {
+                self.explained.insert(at.node);
+                self.explained.extend(port.peer.map(|peer| peer.node));
+            }
             (false, true) => self.came_back(at, info),
             (true, true) if state != port.link.state => self.came_back(at, info),
             (true, true) | (false, false) => {}

@@ -173,6 +173,15 @@ impl Sm {
                 return self.not_repaired();
             };
             self.view.changes = outcome.changes.value().count();
+            let (lost, returned) = self.repaired_links();
+            let blocks = outcome.changes.value().count().lft_blocks;
+            let took = result.took;
+            out.push(Output::Event(Event::Repaired {
+                lost,
+                returned,
+                blocks,
+                took,
+            }));
             self.store_generation(outcome.plan.generation, out);
             let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
             if outcome.plan.generation > self.stored.generation {

@@ -114,6 +114,7 @@ impl Repair {
             inventory: Some(inventory),
             installed: Some(installed),
             warm: Some(Box::new(std::mem::take(warm))),
+            ..JobResult::default()
         })
     }
 
