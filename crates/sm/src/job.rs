@@ -163,6 +163,8 @@ pub struct Job {
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
     pub judge: Arc<dyn Judge>,
+    /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
+    pub(crate) rebalances: bool,
     /// What is to be done.
     pub(crate) task: Task,
 }
@@ -208,6 +210,7 @@ impl Job {
             known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
+            rebalances: false,
             task,
         }
     }
@@ -271,7 +274,8 @@ impl Job {
                 return JobResult { events, ..JobResult::default() };
             }
         };
-        let previous = match gained_capacity(fabric) {
+        let is_idle = || self.rebalances && has_idle_link(fabric, &self.installed);
+        let previous = match gained_capacity(fabric) || is_idle() {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
@@ -406,6 +410,25 @@ fn gained_capacity(fabric: &Fabric) -> bool {
     fabric
         .links()
         .any(|l| carries_nothing(l.a) && carries_nothing(l.b) && fabric.link_is_up(l.a))
+}
+
+/// True if a link between switches is up and no entry uses it: it came back, and nothing has moved yet.
+fn has_idle_link(fabric: &Fabric, installed: &Installed) -> bool {
+    let used: Vec<[bool; 256]> = (installed.lfts.iter())
+        .map(|blocks| {
+            let mut used = [false; 256];
+            let entries = blocks.iter().flatten().flatten();
+            entries.for_each(|&port| used[usize::from(port)] = true);
+            used
+        })
+        .collect();
+    let is_idle = |at: PortRef| {
+        let switch = fabric.switch_index(at.node);
+        switch.is_some_and(|s| used.get(s.to_usize()).is_some_and(|used| !used[at.port.index()]))
+    };
+    fabric
+        .links()
+        .any(|link| fabric.link_is_up(link.a) && is_idle(link.a) && is_idle(link.b))
 }
 
 /// What the switches hold, as tables: engines keep entries that are still good. `None` if nothing is known.

@@ -14,7 +14,7 @@ use selvedge_wire::AttributeId;
 use crate::apply::Apply;
 use crate::config::Mode;
 use crate::core::Sm;
-use crate::event::Event;
+use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
@@ -121,6 +121,7 @@ impl Sm {
         job.known_lids = Arc::new(self.known_lids.clone());
         job.known_lanes = Arc::new(self.stored.lanes.clone());
         job.declined = Arc::new(self.declined.clone());
+        job.rebalances = self.sweep_reason == SweepReason::Command;
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -136,6 +137,7 @@ impl Sm {
             known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
+            rebalances: false,
             task,
         }
     }
