@@ -156,6 +156,31 @@ impl Key {
             },
             show: |s| Some(Value::Int(u64::from(s.policy.lanes))),
         },
+        small!(
+            "routing",
+            "flap_downs",
+            policy.flap_downs,
+            0..=100,
+            "0 to 100 times (0: never)",
+            "A link between switches that goes down so often within flap_window_s is left out of routing for \
+                flap_hold_s since it last did, though it may be up. A sweep by command lets it back in at once."
+        ),
+        count!(
+            "routing",
+            "flap_window_s",
+            policy.flap_window_s,
+            1..=86_400,
+            "1 to 86400 seconds",
+            "See flap_downs."
+        ),
+        count!(
+            "routing",
+            "flap_hold_s",
+            policy.flap_hold_s,
+            1..=86_400,
+            "1 to 86400 seconds",
+            "See flap_downs."
+        ),
         Self {
             section: "fabric",
             name: "mtu_max_bytes",

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
 use selvedge_plan::Generation;
 use selvedge_sim::Par;
@@ -77,17 +78,25 @@ pub(crate) fn planner(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonErr
         while let Ok(newer) = queue.try_recv() {
             job = newer;
         }
-        let run = AssertUnwindSafe(|| job.run(Par::Rayon));
-        // A defect in planning costs the plan, not the manager: what is in the switches stays.
-        let result = catch_unwind(run).unwrap_or_else(|_| JobResult {
-            events: vec![Event::NoPlan],
-            ..JobResult::default()
-        });
         Note::Computed {
             generation: job.generation,
-            result: Box::new(result),
+            result: Box::new(compute(&mut job, Par::Rayon)),
         }
     })
+}
+
+/// Runs a job. A defect in planning costs the plan, not the manager: what is in the switches stays.
+pub(crate) fn compute(job: &mut Job, par: Par) -> JobResult {
+    let began = Instant::now();
+    let run = AssertUnwindSafe(|| job.run(par));
+    let result = catch_unwind(run).unwrap_or_else(|_| JobResult {
+        events: vec![Event::NoPlan],
+        ..JobResult::default()
+    });
+    JobResult {
+        took: began.elapsed(),
+        ..result
+    }
 }
 
 /// Stores what is new. LIDs first: whoever finds a newer plan state finds its LIDs, too.

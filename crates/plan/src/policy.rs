@@ -25,6 +25,13 @@ pub struct Policy {
     pub reassign_lids: bool,
     /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1. Routes use one so far.
     pub lanes: u8,
+    /// A link between switches that goes down so often within [`Self::flap_window_s`] is left out of routing, though it
+    /// may be up, for [`Self::flap_hold_s`] since it last did. Default 10; 0: never.
+    pub flap_downs: u8,
+    /// See [`Self::flap_downs`], in seconds. Default 60.
+    pub flap_window_s: u32,
+    /// See [`Self::flap_downs`], in seconds. Default 600.
+    pub flap_hold_s: u32,
     /// Largest MTU to plan. Default 4096.
     pub mtu_max: Mtu,
     /// Switch lifetime: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
@@ -62,6 +69,9 @@ impl Default for Policy {
             known_lids: BTreeMap::new(),
             reassign_lids: false,
             lanes: 1,
+            flap_downs: 10,
+            flap_window_s: 60,
+            flap_hold_s: 600,
             mtu_max: Mtu::B4096,
             packet_life: 18,
             hoq_life: 18,

@@ -15,6 +15,7 @@ use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
+use crate::flap::Flaps;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
@@ -65,6 +66,8 @@ pub struct Sm {
     pub(crate) unwatched: Vec<PortRef>,
     /// What repairs need.
     pub(crate) failover: Failover,
+    /// Links that went down of late.
+    pub(crate) flaps: Flaps,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -110,6 +113,7 @@ impl Sm {
             asked_before: 0,
             unwatched: Vec::new(),
             failover: Failover::default(),
+            flaps: Flaps::default(),
             requests: Vec::new(),
         }
     }
@@ -126,7 +130,9 @@ impl Sm {
             Stage::Applying(apply, _) => apply.wait().map(|wait| wait.until),
             _ => None,
         };
-        [self.exchange.next_wake(), timer, wait].into_iter().flatten().min()
+        let release = matches!(self.stage, Stage::Idle).then(|| self.flaps.next_release()).flatten();
+        let due = [self.exchange.next_wake(), timer, wait, release];
+        due.into_iter().flatten().min()
     }
 
     /// Takes one input; appends what is to be done.
@@ -170,7 +176,10 @@ impl Sm {
 
     fn command(&mut self, command: Command, out: &mut Vec<Output>) {
         match command {
-            Command::Sweep => self.sweep_due = Some(SweepReason::Command),
+            Command::Sweep => {
+                self.flaps.clear();
+                self.sweep_due = Some(SweepReason::Command);
+            }
             Command::SetPolicy(policy) => {
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
@@ -239,6 +248,7 @@ impl Sm {
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
+            (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
                 Some(true) => self.suspect(node, SweepReason::LightSweep),
                 Some(false) => {}
@@ -256,6 +266,7 @@ impl Sm {
                 | Token::OtherSm(_)
                 | Token::Light(_)
                 | Token::Probe(_)
+                | Token::Behind(..)
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
@@ -284,6 +295,9 @@ impl Sm {
     }
 
     fn timers(&mut self, now: Time) {
+        if matches!(self.stage, Stage::Idle) {
+            self.let_back_in(now);
+        }
         match self.stage {
             Stage::Idle if self.next_sweep.is_some_and(|at| at <= now) => self.begin_light_sweep(),
             Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now),
@@ -417,7 +431,10 @@ impl Sm {
             return self.cut_off(what, now, out);
         };
         let inventory = match Inventory::build(discovery.found, (0, local)) {
-            Ok(inventory) => Arc::new(inventory),
+            Ok(mut inventory) => {
+                inventory.leave_out(&self.flaps.held(&inventory.fabric));
+                Arc::new(inventory)
+            }
             Err(error) => {
                 out.push(Output::Event(Event::BadDatagram { why: error.to_string() }));
                 return self.rest(now);

@@ -4,10 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef};
-use selvedge_types::{IdxVec, PhysState, PortNum, PortState};
+use selvedge_types::{IdxVec, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{DirectedRoute, PortInfo};
 
-use crate::inventory::Inventory;
+use crate::PortReason;
+use crate::inventory::{Inventory, external_settings, link_state, settings};
 
 /// What a look at some ports has found. Nothing else has changed, as far as anybody said.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,21 @@ pub struct Damage {
     pub seen: Vec<(PortRef, PortInfo)>,
     /// Switches that show PortStateChange.
     pub flagged: BTreeSet<NodeIdx>,
+    /// Links that came back, with the same ports at both ends.
+    pub returned: Vec<Returned>,
+    /// Ends of links that are left out from now on.
+    pub held: BTreeSet<PortRef>,
+}
+
+/// A link that came back: what its two ends hold now.
+#[derive(Clone, Debug)]
+pub struct Returned {
+    /// The end at the switch that was asked, and its PortInfo.
+    pub near: (PortRef, PortInfo),
+    /// The other end, likewise.
+    pub far: (PortRef, PortInfo),
+    /// The P_Keys of the other end, if it is a host.
+    pub pkeys: Option<Vec<PKey>>,
 }
 
 impl Damage {
@@ -54,6 +70,25 @@ impl Damage {
                 (info.state, info.phys_state) = (Some(state), Some(phys));
             }
         }
+        for returned in &self.returned {
+            for (at, info) in [returned.near, returned.far] {
+                let is_external = fabric.switch_index(at.node).is_some();
+                let held = if is_external { external_settings(&info) } else { settings(&info) };
+                fabric.set_port(at, link_state(&info), held);
+                if let Some(agent) = agents.get_mut(at.node) {
+                    agent.troubles.remove(&at.port);
+                    agent.ports.get_mut(at.port.index()).into_iter().for_each(|slot| *slot = Some(info));
+                }
+            }
+            if let Some(pkeys) = &returned.pkeys {
+                fabric.set_pkeys(returned.far.0, pkeys.clone());
+            }
+        }
+        for &at in &self.held {
+            if let Some(agent) = agents.get_mut(at.node) {
+                agent.troubles.insert(at.port, PortReason::LeftOut);
+            }
+        }
         for &node in &self.flagged {
             let mut settings = fabric.node(node).switch_settings;
             settings.port_state_change = true;
@@ -67,6 +102,32 @@ impl Damage {
 }
 
 impl Inventory {
+    /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them.
+    pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
+        let reached = |inventory: &Self| inventory.ways().iter().flatten().count();
+        if ends.is_empty() {
+            return;
+        }
+        let (before, all) = (Arc::clone(&self.fabric), reached(self));
+        let fabric = Arc::make_mut(&mut self.fabric);
+        for &at in ends {
+            if let Some(port) = fabric.port(at) {
+                let (mut link, settings) = (port.link, port.settings);
+                link.state = PortState::Down;
+                fabric.set_port(at, link, settings);
+            }
+        }
+        if reached(self) < all {
+            self.fabric = before;
+            return;
+        }
+        for &at in ends {
+            if let Some(agent) = self.agents.get_mut(at.node) {
+                agent.troubles.insert(at.port, PortReason::LeftOut);
+            }
+        }
+    }
+
     /// The port by which the way to every node enters the fabric, and the node there.
     fn first_hop(&self) -> (Option<PortNum>, NodeIdx) {
         match self.fabric.switch_index(self.local.node) {

@@ -205,6 +205,33 @@ pub enum Event {
         /// The port that was seen to be down.
         what: String,
     },
+    /// A link went down too often.
+    LinkLeftOut {
+        /// One of its ports.
+        what: String,
+        /// How often it went down.
+        downs: usize,
+        /// Within so many seconds.
+        window_s: u32,
+        /// It is left out for so many seconds since it last did.
+        hold_s: u32,
+    },
+    /// Lost or returned links are planned for, and the judge is content.
+    Repaired {
+        /// Links that were lost.
+        lost: usize,
+        /// Links that came back.
+        returned: usize,
+        /// LFT blocks that change.
+        blocks: usize,
+        /// What planning and judging took; on a virtual clock, what they are said to cost.
+        took: Duration,
+    },
+    /// A link came back and is set up, without a sweep.
+    LinkReturned {
+        /// The port that was seen to be up.
+        what: String,
+    },
 }
 
 impl Event {
@@ -232,6 +259,9 @@ impl Event {
             Self::LocalPortDown { .. } => "SLV-SM-0018",
             Self::EngineChosen { .. } => "SLV-SM-0019",
             Self::LinkLost { .. } => "SLV-SM-0020",
+            Self::LinkReturned { .. } => "SLV-SM-0021",
+            Self::LinkLeftOut { .. } => "SLV-SM-0022",
+            Self::Repaired { .. } => "SLV-SM-0023",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
@@ -240,11 +270,19 @@ impl Event {
         }
     }
 
+    /// True if its text has a measured time: it is another one each time.
+    #[must_use]
+    pub const fn is_measured(&self) -> bool {
+        matches!(self, Self::Repaired { .. })
+    }
+
     /// How much it matters.
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
             Self::SweepStarted { .. }
+            | Self::Repaired { .. }
+            | Self::LinkReturned { .. }
             | Self::Discovered { .. }
             | Self::FabricChanged { .. }
             | Self::EngineChosen { .. }
@@ -256,6 +294,7 @@ impl Event {
             | Self::Way { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
+            | Self::LinkLeftOut { .. }
             | Self::PlanRefused { .. }
             | Self::Silent { .. }
             | Self::BadDatagram { .. }
@@ -330,6 +369,27 @@ impl fmt::Display for Event {
                 other: Some(other),
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
+            Self::LinkLeftOut {
+                what,
+                downs,
+                window_s,
+                hold_s,
+            } => write!(
+                f,
+                "link of {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
+                 command lets it back in"
+            ),
+            Self::Repaired {
+                lost,
+                returned,
+                blocks,
+                took,
+            } => write!(
+                f,
+                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned and judged in {} us",
+                took.as_micros()
+            ),
+            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)

@@ -12,11 +12,12 @@ use selvedge_wire::{Attribute, AttributeId, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
+use crate::damage::Damage;
 use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, Task};
-use crate::probe::{Looked, Probe};
+use crate::probe::{Behind, Looked, Probe};
 use crate::repair::Repair;
 use crate::smp;
 use crate::stage::{Stage, Token};
@@ -38,6 +39,8 @@ pub struct Failover {
     held: Option<Box<Job>>,
     /// Switches to look at again when the repair is applied; none: no repair is on its way.
     repaired: Option<BTreeSet<NodeIdx>>,
+    /// Links that the repair on its way is for: lost, and returned.
+    links: (usize, usize),
 }
 
 impl Sm {
@@ -129,12 +132,42 @@ impl Sm {
             return;
         };
         let suspects = std::mem::take(&mut self.failover.suspects);
-        let mut probe = Probe::new(inventory, reason, is_check);
+        let held = self.flaps.held(&inventory.fabric);
+        let mut probe = Probe::new(inventory, held, reason, is_check);
         probe.suspect(&suspects);
         self.exchange.clear();
         self.next_sweep = None;
         self.stage = Stage::Probing(Box::new(probe));
         self.ask_ports();
+    }
+
+    /// Links that were left out for long enough are looked at again.
+    pub(crate) fn let_back_in(&mut self, now: Time) {
+        for (guid, _) in self.flaps.release(now) {
+            let node = self.inventory.as_ref().and_then(|inventory| inventory.fabric.find(guid));
+            node.into_iter().for_each(|node| self.suspect(node, SweepReason::Interval));
+        }
+    }
+
+    /// Counts how often the links of lost ports went down, and leaves out those that did too often.
+    fn count_flaps(&mut self, damage: &mut Damage, inventory: &Inventory, out: &mut Vec<Output>) {
+        let policy = Arc::clone(&self.config.policy);
+        for &at in &damage.lost {
+            let far = inventory.fabric.peer(at);
+            // Where both ends were seen, it is one link all the same.
+            if far.is_some_and(|far| far < at && damage.lost.contains(&far)) {
+                continue;
+            }
+            if let Some((downs, _)) = self.flaps.down(&inventory.fabric, at, self.now, &policy) {
+                damage.held.extend([Some(at), far].into_iter().flatten());
+                out.push(Output::Event(Event::LinkLeftOut {
+                    what: inventory.fabric.port_name(at),
+                    downs,
+                    window_s: policy.flap_window_s,
+                    hold_s: policy.flap_hold_s,
+                }));
+            }
+        }
     }
 
     fn ask_ports(&mut self) {
@@ -151,7 +184,24 @@ impl Sm {
     pub(crate) fn port_looked_at(&mut self, at: PortRef, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &mut self.stage else { return };
         let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
-        match probe.answered(at, info.as_ref()) {
+        let looked = probe.answered(at, info.as_ref());
+        let m_key = self.config.policy.m_key;
+        for (at, what, attribute, modifier, route) in probe.more_questions() {
+            let get = smp::get(attribute, modifier, &route, m_key);
+            self.exchange.submit(AgentId::UNKNOWN, (Token::Behind(at, what), get));
+        }
+        self.go_on(looked, out);
+    }
+
+    /// Takes the answer of what is behind a port whose link came back.
+    pub(crate) fn behind_looked_at(&mut self, at: PortRef, what: Behind, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = &mut self.stage else { return };
+        let looked = probe.behind(at, what, ok(answer).map(Mad::smp_data));
+        self.go_on(looked, out);
+    }
+
+    fn go_on(&mut self, looked: Looked, out: &mut Vec<Output>) {
+        match looked {
             Looked::Further => {}
             Looked::Explained => self.end_probe(out),
             Looked::Strange => self.sweep_instead(),
@@ -168,7 +218,7 @@ impl Sm {
 
     /// Every port was looked at, or enough of them.
     pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
-        if probe.is_check && probe.damage.lost.is_empty() {
+        if probe.is_check && probe.damage.lost.is_empty() && probe.damage.returned.is_empty() {
             return self.rest(now);
         }
         if !probe.is_settled() {
@@ -187,7 +237,7 @@ impl Sm {
         let Probe {
             inventory,
             reason,
-            damage,
+            mut damage,
             ..
         } = *probe;
         let (Some(plan), Some(verdict)) = (self.view.plan.clone(), self.view.verdict.clone()) else {
@@ -199,8 +249,16 @@ impl Sm {
             let what = inventory.fabric.port_name(at);
             out.push(Output::Event(Event::LinkLost { what }));
         }
+        self.count_flaps(&mut damage, &inventory, out);
+        for returned in &damage.returned {
+            let what = inventory.fabric.port_name(returned.near.0);
+            out.push(Output::Event(Event::LinkReturned { what }));
+        }
         self.sweep_reason = reason;
         self.failover.repaired = Some(damage.flagged.clone());
+        let twice = |at: &&PortRef| inventory.fabric.peer(**at).is_some_and(|far| far < **at && damage.lost.contains(&far));
+        let lost = damage.lost.len() - damage.lost.iter().filter(twice).count();
+        self.failover.links = (lost, damage.returned.len());
         self.generation = self.generation.next();
         let installed = Arc::clone(&self.view.installed);
         let warm = self.failover.warm.take();
@@ -241,6 +299,11 @@ impl Sm {
     /// True if `generation` is of the job that prepares repairs.
     pub(crate) fn is_preparing(&self, generation: selvedge_plan::Generation) -> bool {
         self.failover.preparing == Some(generation)
+    }
+
+    /// Links that the repair on its way is for: lost, and returned.
+    pub(crate) const fn repaired_links(&self) -> (usize, usize) {
+        self.failover.links
     }
 
     /// True while a repair is planned or applied.

@@ -191,11 +191,7 @@ fn port_of(seen: &mut FoundPort, node: &NodeInfo, num: PortNum) -> Port {
     Port {
         guid,
         capability: capability(info),
-        link: LinkState {
-            state: info.state.unwrap_or(PortState::Down),
-            phys: info.phys_state.unwrap_or_default(),
-            rate: info.rate_active().unwrap_or_default(),
-        },
+        link: link_state(info),
         settings: match node.kind {
             NodeKind::Switch if num != PortNum::MANAGEMENT => external_settings(info),
             NodeKind::Switch | NodeKind::Ca | NodeKind::Router => settings(info),
@@ -222,6 +218,15 @@ fn capability(info: &PortInfo) -> PortCapability {
         vl_arb_high: info.vl_arb_high_cap,
         vl_arb_low: info.vl_arb_low_cap,
         guids: info.guid_cap,
+    }
+}
+
+/// The state of a link, out of the PortInfo of one end.
+pub fn link_state(info: &PortInfo) -> LinkState {
+    LinkState {
+        state: info.state.unwrap_or(PortState::Down),
+        phys: info.phys_state.unwrap_or_default(),
+        rate: info.rate_active().unwrap_or_default(),
     }
 }
 

@@ -167,6 +167,8 @@ pub struct Job {
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
     pub judge: Arc<dyn Judge>,
+    /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
+    pub(crate) rebalances: bool,
     /// What is to be done.
     pub(crate) task: Task,
 }
@@ -182,6 +184,8 @@ pub struct JobResult {
     pub inventory: Option<Arc<Inventory>>,
     /// The tables that its switches hold, for whoever applies it; `None`: those the job was given.
     pub installed: Option<Installed>,
+    /// What a repair took: its virtual cost unless somebody with a clock says otherwise.
+    pub took: Duration,
     /// What was prepared for the next repair.
     pub warm: Option<Box<Warm>>,
 }
@@ -211,6 +215,7 @@ impl Job {
             under_way: None,
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
+            rebalances: false,
             task,
         }
     }
@@ -234,9 +239,24 @@ impl Job {
         matches!(self.task, Task::Plan)
     }
 
+    /// True if it is done in less than a millisecond: a repair of a fabric that is not too large, and prepared for.
+    #[must_use]
+    pub fn is_brief(&self) -> bool {
+        const ENTRIES_MAX: usize = 2_000_000;
+        let Task::Repair(repair) = &self.task else { return false };
+        let entries = self.inventory.fabric.switches().len() * repair.plan.lids.len();
+        repair.is_prepared() && entries <= ENTRIES_MAX
+    }
+
     /// Does what is to be done.
     #[must_use]
     pub fn run(&mut self, par: Par) -> JobResult {
+        let took = self.virtual_cost();
+        let result = self.run_task(par);
+        JobResult { took, ..result }
+    }
+
+    fn run_task(&mut self, par: Par) -> JobResult {
         match std::mem::replace(&mut self.task, Task::Plan) {
             Task::Plan => self.plan(par),
             Task::Repair(mut repair) => repair.run(self, par),
@@ -262,7 +282,8 @@ impl Job {
                 };
             }
         };
-        let previous = match gained_capacity(fabric) {
+        let is_idle = || self.rebalances && has_idle_link(fabric, &self.installed);
+        let previous = match gained_capacity(fabric) || is_idle() {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
@@ -415,6 +436,25 @@ fn gained_capacity(fabric: &Fabric) -> bool {
     fabric
         .links()
         .any(|l| carries_nothing(l.a) && carries_nothing(l.b) && fabric.link_is_up(l.a))
+}
+
+/// True if a link between switches is up and no entry uses it: it came back, and nothing has moved yet.
+fn has_idle_link(fabric: &Fabric, installed: &Installed) -> bool {
+    let used: Vec<[bool; 256]> = (installed.lfts.iter())
+        .map(|blocks| {
+            let mut used = [false; 256];
+            let entries = blocks.iter().flatten().flatten();
+            entries.for_each(|&port| used[usize::from(port)] = true);
+            used
+        })
+        .collect();
+    let is_idle = |at: PortRef| {
+        let switch = fabric.switch_index(at.node);
+        switch.is_some_and(|s| used.get(s.to_usize()).is_some_and(|used| !used[at.port.index()]))
+    };
+    fabric
+        .links()
+        .any(|link| fabric.link_is_up(link.a) && is_idle(link.a) && is_idle(link.b))
 }
 
 /// What the switches hold, as tables: engines keep entries that are still good. `None` if nothing is known.

@@ -11,6 +11,7 @@ mod damage;
 mod discover;
 mod event;
 mod failover;
+mod flap;
 mod handover;
 mod inventory;
 mod io;

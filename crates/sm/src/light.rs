@@ -80,7 +80,8 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Table { .. }
         | Token::Set(_)
         | Token::Poll
-        | Token::Probe(_) => false,
+        | Token::Probe(_)
+        | Token::Behind(..) => false,
     }
 }
 

@@ -37,32 +37,43 @@ fn plan_ports(
     sm: PortRef,
     declined: &DeclinedByGuid,
 ) -> BTreeMap<PortRef, PortSettings> {
-    let sm_lid = lids.base(sm).unwrap_or(Lid::NONE);
     // In order, so that the map is built in one go.
     let mut plan = Vec::new();
     for (node, n) in fabric.nodes().iter_enumerated() {
-        for (num, port) in n.all_ports() {
+        for (num, _) in n.all_ports() {
             let at = PortRef { node, port: num };
-            let is_end_port = n.kind != NodeKind::Switch || num == PortNum::MANAGEMENT;
-            if num != PortNum::MANAGEMENT && !fabric.link_is_up(at) {
-                continue;
-            }
-            let mut settings = port.settings;
-            if is_end_port {
-                let Some(range) = lids.range(at) else { continue };
-                end_port(&mut settings, policy, sm_lid);
-                settings.lids = range;
-            }
-            if num != PortNum::MANAGEMENT {
-                link(&mut settings, fabric, policy, at, port);
-            }
-            // What the agent would not take once is not asked for again: the plan says what can be had.
-            let known = declined.get(&(n.guid, num));
-            let futile = known.is_some_and(|d| d.wanted == settings && d.held == port.settings);
-            plan.push((at, if futile { port.settings } else { settings }));
+            let settings = plan_port(fabric, policy, (lids, sm), declined, at);
+            plan.extend(settings.map(|settings| (at, settings)));
         }
     }
     plan.into_iter().collect()
+}
+
+/// Settings of one port; `None` if its link is not up, or it lacks LIDs that it needs.
+pub fn plan_port(
+    fabric: &Fabric,
+    policy: &Policy,
+    (lids, sm): (&Lids, PortRef),
+    declined: &DeclinedByGuid,
+    at: PortRef,
+) -> Option<PortSettings> {
+    let (node, port) = (fabric.node(at.node), fabric.port(at)?);
+    if at.port != PortNum::MANAGEMENT && !fabric.link_is_up(at) {
+        return None;
+    }
+    let mut settings = port.settings;
+    if node.kind != NodeKind::Switch || at.port == PortNum::MANAGEMENT {
+        let range = lids.range(at)?;
+        end_port(&mut settings, policy, lids.base(sm).unwrap_or(Lid::NONE));
+        settings.lids = range;
+    }
+    if at.port != PortNum::MANAGEMENT {
+        link(&mut settings, fabric, policy, at, port);
+    }
+    // What the agent would not take once is not asked for again: the plan says what can be had.
+    let known = declined.get(&(node.guid, at.port));
+    let futile = known.is_some_and(|d| d.wanted == settings && d.held == port.settings);
+    Some(if futile { port.settings } else { settings })
 }
 
 fn end_port(settings: &mut PortSettings, policy: &Policy, sm_lid: Lid) {
@@ -114,18 +125,23 @@ fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
 
 /// P_Key tables: the default partition, full membership, at index 0; whatever else the table holds stays.
 fn plan_end_ports(fabric: &Fabric, plan: &BTreeMap<PortRef, PortSettings>) -> BTreeMap<PortRef, EndPortPlan> {
-    fabric
-        .end_ports()
-        .filter(|(at, _)| plan.contains_key(at))
-        .map(|(at, port)| {
-            let mut pkeys = port.pkeys.clone();
-            match pkeys.first_mut() {
-                Some(first) => *first = PKey::DEFAULT_FULL,
-                None => pkeys.push(PKey::DEFAULT_FULL),
-            }
-            (at, EndPortPlan { pkeys })
-        })
+    let planned = fabric.end_ports().filter(|(at, _)| plan.contains_key(at));
+    planned
+        .filter_map(|(at, _)| Some((at, plan_end_port(fabric, at)?)))
         .collect()
+}
+
+/// The P_Key table of one end port; `None` if it is none.
+pub fn plan_end_port(fabric: &Fabric, at: PortRef) -> Option<EndPortPlan> {
+    if fabric.node(at.node).is_switch() && at.port != PortNum::MANAGEMENT {
+        return None;
+    }
+    let mut pkeys = fabric.port(at)?.pkeys.clone();
+    match pkeys.first_mut() {
+        Some(first) => *first = PKey::DEFAULT_FULL,
+        None => pkeys.push(PKey::DEFAULT_FULL),
+    }
+    Some(EndPortPlan { pkeys })
 }
 
 /// SwitchInfo of every switch.

@@ -7,12 +7,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef};
-use selvedge_types::{PhysState, PortState};
-use selvedge_wire::PortInfo;
+use selvedge_types::{PKey, PhysState, PortNum, PortState};
+use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, PortInfo, SmpData};
 
-use crate::damage::Damage;
+use crate::damage::{Damage, Returned};
 use crate::event::SweepReason;
 use crate::inventory::Inventory;
+
+/// What is asked of the far end of a link that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// Who it is.
+    Node,
+    /// The port.
+    Port,
+    /// Its P_Keys, of a host.
+    PKeys,
+    /// Port 0 of a switch, at the near end or the far one: a switch that was off in between has forgotten its LID, and
+    /// its tables.
+    Agent(NodeIdx),
+}
+
+/// What has been answered about a link that came back.
+#[derive(Clone, Debug)]
+struct Return {
+    near: PortInfo,
+    far: PortRef,
+    info: Option<PortInfo>,
+    pkeys: Option<Vec<PKey>>,
+    /// Answers that are missing.
+    open: u8,
+}
 
 /// A look at the ports of some switches.
 #[derive(Debug)]
@@ -23,6 +48,8 @@ pub struct Probe {
     pub reason: SweepReason,
     /// Every port is looked at, whatever is found: what was repaired is checked.
     pub is_check: bool,
+    /// Ports of links that are left out, whatever they do.
+    held: BTreeSet<PortRef>,
     /// Switches that said that something changed.
     suspects: BTreeSet<NodeIdx>,
     /// Suspects of which something was found.
@@ -31,6 +58,10 @@ pub struct Probe {
     known: BTreeSet<PortRef>,
     /// Ports whose agents did not answer.
     silent: usize,
+    /// Links that came back, by the end that was asked first.
+    returns: BTreeMap<PortRef, Return>,
+    /// Those whose far end is yet to be asked.
+    unasked: Vec<PortRef>,
     /// What was found.
     pub damage: Damage,
     /// Something that no lost link explains: only a sweep can tell.
@@ -50,15 +81,18 @@ pub enum Looked {
 
 impl Probe {
     /// A look that has not begun.
-    pub fn new(inventory: Arc<Inventory>, reason: SweepReason, is_check: bool) -> Self {
+    pub fn new(inventory: Arc<Inventory>, held: BTreeSet<PortRef>, reason: SweepReason, is_check: bool) -> Self {
         Self {
             inventory,
+            held,
             reason,
             is_check,
             suspects: BTreeSet::new(),
             explained: BTreeSet::new(),
             known: BTreeSet::new(),
             silent: 0,
+            returns: BTreeMap::new(),
+            unasked: Vec::new(),
             damage: Damage::default(),
             is_strange: false,
         }
@@ -132,10 +166,100 @@ impl Probe {
                 // Our own link: whatever was sent by it is gone.
                 self.is_strange |= at == self.inventory.local || port.peer == Some(self.inventory.local);
             }
-            // Something came, or went and came back.
-            (false, true) => self.is_strange = true,
-            (true, true) => self.is_strange |= state != port.link.state,
-            (false, false) => {}
+            // It came back, or went and came back before anybody looked.
+            (false, true) if self.held.contains(&at) => {
+                self.explained.insert(at.node);
+                self.explained.extend(port.peer.map(|peer| peer.node));
+            }
+            (false, true) => self.came_back(at, info),
+            (true, true) if state != port.link.state => self.came_back(at, info),
+            (true, true) | (false, false) => {}
+        }
+        self.looked()
+    }
+
+    /// A link is up that was not. Without a cable known there, or before the hosts of a new switch, only a sweep helps.
+    fn came_back(&mut self, at: PortRef, info: &PortInfo) {
+        let Some(far) = self.inventory.fabric.peer(at).filter(|_| info.state != Some(PortState::Active)) else {
+            self.is_strange = true;
+            return;
+        };
+        self.explained.extend([at.node, far.node]);
+        self.damage.flagged.insert(at.node);
+        if self.inventory.fabric.switch_index(far.node).is_some() {
+            self.damage.flagged.insert(far.node);
+        }
+        if self.returns.contains_key(&far) {
+            return;
+        }
+        self.unasked.push(at);
+        let near = *info;
+        let (info, pkeys, open) = (None, None, 4);
+        self.returns.insert(at, Return { near, far, info, pkeys, open });
+    }
+
+    /// Questions about links that came back.
+    pub fn more_questions(&mut self) -> Vec<(PortRef, Behind, AttributeId, u32, DirectedRoute)> {
+        let mut asked = Vec::new();
+        for at in std::mem::take(&mut self.unasked) {
+            let agents = &self.inventory.agents;
+            let (Some(back), Some(through)) = (self.returns.get_mut(&at), agents[at.node].route.then(at.port)) else {
+                self.is_strange = true;
+                continue;
+            };
+            let port = u32::from(back.far.port.get());
+            asked.push((at, Behind::Node, AttributeId::NODE_INFO, 0, through));
+            asked.push((at, Behind::Port, AttributeId::PORT_INFO, port, through));
+            let near = agents[at.node].route;
+            asked.push((at, Behind::Agent(at.node), AttributeId::PORT_INFO, 0, near));
+            if self.inventory.fabric.switch_index(back.far.node).is_some() {
+                let far = back.far.node;
+                asked.push((at, Behind::Agent(far), AttributeId::PORT_INFO, 0, through));
+            } else {
+                asked.push((at, Behind::PKeys, AttributeId::PKEY_TABLE, 0, through));
+            }
+        }
+        asked
+    }
+
+    /// Takes what the far end of a link that came back says; nothing or nonsense needs a sweep.
+    pub fn behind(&mut self, at: PortRef, what: Behind, data: Option<&SmpData>) -> Looked {
+        let fabric = &self.inventory.fabric;
+        let Some(back) = self.returns.get_mut(&at) else {
+            return self.looked();
+        };
+        let far = back.far;
+        let is_right = data.is_some_and(|data| match what {
+            Behind::Node => NodeInfo::parse(data).is_ok_and(|info| {
+                let guid = fabric.port(far).map(|port| port.guid);
+                let is_switch = fabric.switch_index(far.node).is_some();
+                let is_same_port = info.local_port == far.port.get() && (is_switch || guid == Some(info.port_guid));
+                info.node_guid == fabric.node(far.node).guid && is_same_port
+            }),
+            Behind::Port => PortInfo::parse(data).is_ok_and(|info| {
+                back.info = Some(info);
+                let is_up = info.phys_state == Some(PhysState::LinkUp);
+                is_up && !matches!(info.state, None | Some(PortState::Down | PortState::Active))
+            }),
+            Behind::Agent(node) => PortInfo::parse(data).is_ok_and(|info| {
+                let port = PortNum::MANAGEMENT;
+                let known = fabric.port(PortRef { node, port }).map(|p| (p.settings.lids.base, p.settings.sm_lid));
+                known == Some((info.lid, info.sm_lid))
+            }),
+            Behind::PKeys => PKeyTable::parse(data).is_ok_and(|table| {
+                let used = table.keys.iter().rposition(|k| k.0 != 0).map_or(0, |last| last + 1);
+                back.pkeys = Some(table.keys[..used].to_vec());
+                true
+            }),
+        });
+        self.is_strange |= !is_right;
+        back.open -= 1;
+        if let (0, Some(info)) = (back.open, back.info) {
+            self.damage.returned.push(Returned {
+                near: (at, back.near),
+                far: (far, info),
+                pkeys: back.pkeys.take(),
+            });
         }
         self.looked()
     }
@@ -148,6 +272,8 @@ impl Probe {
     fn looked(&self) -> Looked {
         if self.is_strange {
             Looked::Strange
+        } else if self.returns.values().any(|back| back.open > 0) {
+            Looked::Further
         } else if !self.is_check && self.suspects.is_subset(&self.explained) {
             Looked::Explained
         } else {

@@ -15,7 +15,7 @@ use selvedge_wire::AttributeId;
 use crate::apply::Apply;
 use crate::config::Mode;
 use crate::core::Sm;
-use crate::event::Event;
+use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
@@ -123,6 +123,7 @@ impl Sm {
         job.known_lids = Arc::new(self.known_lids.clone());
         job.known_lanes = Arc::new(self.stored.lanes.clone());
         job.declined = Arc::new(self.declined.clone());
+        job.rebalances = self.sweep_reason == SweepReason::Command;
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -139,6 +140,7 @@ impl Sm {
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             under_way: self.past.under_way(&inventory.fabric, self.now),
+            rebalances: false,
             task,
         }
     }
@@ -176,6 +178,16 @@ impl Sm {
                 return self.not_repaired();
             };
             self.view.changes = outcome.changes.value().count();
+            let (lost, returned) = self.repaired_links();
+            let blocks = outcome.changes.value().count().lft_blocks;
+            let took = result.took;
+            out.push(Output::Event(Event::Repaired {
+                lost,
+                returned,
+                blocks,
+                took,
+            }));
+            self.store_generation(outcome.plan.generation, out);
             let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
             if outcome.plan.generation > self.stored.generation {
                 return self.persist(inventory, Arc::new(held), outcome, out);
@@ -255,6 +267,19 @@ impl Sm {
             outcome,
         };
         self.apply_if_stored();
+    }
+
+    /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out no
+    /// LIDs and no service levels.
+    fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
+        if generation > self.stored.generation {
+            self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
+            self.persist_id += 1;
+            out.push(Output::Persist {
+                id: self.persist_id,
+                state: self.stored.clone(),
+            });
+        }
     }
 
     pub(crate) fn persisted(&mut self, stored: u64) {

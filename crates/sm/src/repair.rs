@@ -15,6 +15,7 @@ use crate::damage::Damage;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
+use crate::ports;
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
 
@@ -32,10 +33,18 @@ pub struct Repair {
 }
 
 impl Repair {
+    /// True if it can be made in place.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
+    }
+
     /// Makes the repaired plan; no outcome means that only a sweep can help.
     pub fn run(&mut self, job: &mut Job, par: Par) -> JobResult {
         let mut warm = self.warm.take().unwrap_or_default();
-        if let Some(result) = self.quickly(job, &mut warm) {
+        if self.damage.returned.is_empty()
+            && let Some(result) = self.quickly(job, &mut warm)
+        {
             return result;
         }
         // What was changed half-way is of no use.
@@ -105,6 +114,7 @@ impl Repair {
             inventory: Some(inventory),
             installed: Some(installed),
             warm: Some(Box::new(std::mem::take(warm))),
+            ..JobResult::default()
         })
     }
 
@@ -194,6 +204,13 @@ impl Repair {
         for at in self.damage.ends(&inventory.fabric) {
             plan.ports.remove(&at);
             plan.end_ports.remove(&at);
+        }
+        let (fabric, policy) = (&inventory.fabric, &job.policy);
+        for at in self.damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]) {
+            let end = ports::plan_port(fabric, policy, (&plan.lids, inventory.local), &job.declined, at);
+            plan.ports.insert(at, end.ok_or("a port that came back has no LID")?);
+            let pkeys = ports::plan_end_port(fabric, at);
+            plan.end_ports.extend(pkeys.map(|pkeys| (at, pkeys)));
         }
         let installed = Installed {
             under_way: job.under_way.clone(),

@@ -78,6 +78,9 @@ fn reason(
     if trouble.is_none() && inventory.port_info(at).is_none() {
         return PortReason::NotSeen;
     }
+    if trouble == Some(PortReason::LeftOut) {
+        return PortReason::LeftOut;
+    }
     match port.link.phys {
         PhysState::Disabled => return PortReason::Disabled,
         PhysState::Sleep | PhysState::Polling | PhysState::PhyTest => return PortReason::NoLink,

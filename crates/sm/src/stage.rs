@@ -12,7 +12,7 @@ use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::inventory::Inventory;
 use crate::job::Outcome;
-use crate::probe::Probe;
+use crate::probe::{Behind, Probe};
 use crate::view::StageName;
 
 /// What was asked, kept with each request in flight.
@@ -41,6 +41,8 @@ pub enum Token {
     Knock,
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
+    /// What is behind such a port, if its link came back.
+    Behind(PortRef, Behind),
     /// SMInfo of the master, from a standby.
     Poll,
 }

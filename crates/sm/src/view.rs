@@ -105,6 +105,8 @@ pub enum PortReason {
     NotSeen,
     /// No plan was accepted, so nothing is sent.
     NoPlan,
+    /// It went down too often: left out of routing for a while.
+    LeftOut,
     /// None of the above: a defect.
     Unexplained,
 }
@@ -124,6 +126,7 @@ impl PortReason {
             Self::NotOurs => "SLV-PORTSTATE-0008",
             Self::NotSeen => "SLV-PORTSTATE-0009",
             Self::NoPlan => "SLV-PORTSTATE-0010",
+            Self::LeftOut => "SLV-PORTSTATE-0011",
             Self::Unexplained => "SLV-PORTSTATE-0099",
         }
     }
@@ -142,6 +145,7 @@ impl fmt::Display for PortReason {
             Self::NotOurs => "not managed by this process",
             Self::NotSeen => "its agent did not say, or is on another rail",
             Self::NoPlan => "no plan was accepted",
+            Self::LeftOut => "went down too often, left out for a while",
             Self::Unexplained => "unexplained",
         })
     }

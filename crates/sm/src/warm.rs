@@ -25,7 +25,7 @@ pub struct Warm {
 }
 
 /// Copies of what is in force.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Spare {
     /// The plan.
     pub plan: Plan,
@@ -33,6 +33,12 @@ pub struct Spare {
     pub inventory: Inventory,
     /// What the switches hold.
     pub installed: Installed,
+}
+
+impl Clone for Spare {
+    fn clone(&self) -> Self {
+        Self::new(&self.inventory, &self.installed, &self.plan)
+    }
 }
 
 impl Spare {

@@ -49,8 +49,12 @@ pub(super) fn outputs(outputs: &[Output]) -> u64 {
             Output::SetIsSm(is_sm) => digest.number(4 << 56 | u64::from(*is_sm)),
             Output::Event(event) => {
                 text.clear();
-                // Writing to a String cannot fail.
-                let _ = write!(text, "{event}");
+                // What is measured is another number in every run. Writing to a String cannot fail.
+                let _ = if event.is_measured() {
+                    write!(text, "{}", event.code())
+                } else {
+                    write!(text, "{event}")
+                };
                 digest.number(5 << 56);
                 digest.bytes(text.as_bytes());
             }

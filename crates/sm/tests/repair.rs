@@ -1,0 +1,220 @@
+//! Repairs of trees, link after link: what they change is what must change, the whole judge is content with what comes
+//! of it, and the prover of transitions with the way there.
+#![allow(clippy::unwrap_used, reason = "a test may stop")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, LinkState, PortRef};
+use selvedge_plan::{ChangeSet, Installed, Op, Plan, Policy};
+use selvedge_sim::{Par, Seed};
+use selvedge_sm::{Agent, Damage, Inventory, Job, JobResult, Prepare, Repair, Task, Warm};
+use selvedge_topology::Spec;
+use selvedge_types::{PhysState, PortState};
+use selvedge_verify::phases::{Passage, passage};
+use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
+use selvedge_wire::DirectedRoute;
+
+/// A fabric with a plan in force.
+struct Bench {
+    inventory: Arc<Inventory>,
+    installed: Arc<Installed>,
+    plan: Arc<Plan>,
+    verdict: Arc<Verdict>,
+    warm: Option<Box<Warm>>,
+}
+
+impl Bench {
+    fn up(spec: &str) -> Self {
+        let Spec::Generated(recipe) = spec.parse().unwrap() else {
+            panic!("{spec}: only generated fabrics here")
+        };
+        let mut fabric = recipe.fabric().unwrap();
+        let ends: Vec<PortRef> = fabric.links().flat_map(|link| [link.a, link.b]).collect();
+        for at in ends {
+            let settings = fabric.port(at).unwrap().settings;
+            let (state, phys, rate) = (PortState::Active, PhysState::LinkUp, Default::default());
+            fabric.set_port(at, LinkState { state, phys, rate }, settings);
+        }
+        let fresh = inventory(fabric);
+        let unknown = Arc::new(Installed::unknown(fresh.fabric.switches().len()));
+        let mut job = Job::new(&fresh, &unknown, Arc::new(Policy::default()), Task::Plan);
+        let outcome = job.run(Par::Sequential).outcome.unwrap();
+        let mut fabric = Fabric::clone(&fresh.fabric);
+        apply(&mut fabric, &mut Installed::default(), outcome.changes.value());
+        let mut installed = Installed::unknown(fabric.switches().len());
+        apply(&mut fabric, &mut installed, outcome.changes.value());
+        Self {
+            inventory: inventory(fabric),
+            installed: Arc::new(installed),
+            plan: Arc::clone(&outcome.plan),
+            verdict: Arc::clone(&outcome.verdict),
+            warm: None,
+        }
+    }
+
+    fn prepare(&mut self) {
+        let (plan, warm) = (Arc::clone(&self.plan), self.warm.take());
+        let task = Task::Prepare(Box::new(Prepare { plan, warm }));
+        self.warm = Job::new(&self.inventory, &self.installed, Arc::default(), task)
+            .run(Par::Sequential)
+            .warm;
+    }
+
+    fn lose(&self, lost: &BTreeSet<PortRef>) -> JobResult {
+        let repair = Repair {
+            damage: Damage {
+                lost: lost.clone(),
+                flagged: lost.iter().map(|at| at.node).collect(),
+                ..Damage::default()
+            },
+            plan: Arc::clone(&self.plan),
+            verdict: Arc::clone(&self.verdict),
+            warm: self.warm.clone(),
+        };
+        let task = Task::Repair(Box::new(repair));
+        Job::new(&self.inventory, &self.installed, Arc::default(), task).run(Par::Sequential)
+    }
+
+    /// Checks a repair from outside, and goes on from it.
+    fn take(&mut self, what: &str, result: JobResult) {
+        let (outcome, after) = (result.outcome.unwrap(), result.inventory.unwrap());
+        let (plan, changes) = (&outcome.plan, outcome.changes.value());
+        let options = JudgeOptions::default();
+        let found = verify(Subject::plan(&after.fabric, plan), &options);
+        assert!(found.is_ok(), "{what}: {:?}", found.errors().next());
+        let way = passage(&after.fabric, &self.installed, plan, changes, None, &options);
+        assert!(!matches!(way, Passage::Refused(_)), "{what}: {way:?}");
+        // In place every block is written once; steps may have to write one twice.
+        let is_quick = result.installed.is_some();
+        let mut differ = 0;
+        for (switch, &node) in after.fabric.switches().iter_enumerated() {
+            for block in 0..plan.tables.blocks() {
+                let is_new = self.installed.block(switch, block) != Some(plan.tables.block(switch, block));
+                let writes = |op: &&Op| matches!(op, Op::Lft { node: n, block: b, .. } if *n == node && usize::from(*b) == block);
+                let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
+                let (count, least) = (ops.filter(writes).count(), usize::from(is_new));
+                assert!(count == least || !is_quick && count > least, "{what}: block {block}");
+                differ += usize::from(is_new);
+            }
+        }
+        assert!(changes.count().lft_blocks == differ || !is_quick, "{what}");
+        assert_eq!(plan.lids, self.plan.lids, "{what}: LIDs never change");
+        let (mut fabric, mut installed) = (Fabric::clone(&after.fabric), Installed::clone(&self.installed));
+        apply(&mut fabric, &mut installed, changes);
+        (self.inventory, self.installed) = (inventory(fabric), Arc::new(installed));
+        (self.plan, self.verdict) = (Arc::clone(plan), Arc::clone(&outcome.verdict));
+        self.warm = result.warm;
+    }
+}
+
+/// What agents hold when they have taken all Sets.
+fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
+    for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
+        match op {
+            Op::Lft { node, block, data } => {
+                let switch = fabric.switch_index(*node).unwrap();
+                installed.learn(switch, usize::from(*block), *data);
+            }
+            Op::Switch { node, settings } => fabric.set_switch(*node, *settings),
+            Op::PKeys { port, keys } => fabric.set_pkeys(*port, keys.clone()),
+            Op::Port { port, settings, .. } => {
+                let link = fabric.port(*port).unwrap().link;
+                fabric.set_port(*port, link, *settings);
+            }
+        }
+    }
+}
+
+/// Agents without ways: nothing is sent.
+fn inventory(fabric: Fabric) -> Arc<Inventory> {
+    let agent = |_| Agent {
+        route: DirectedRoute::LOCAL,
+        port_routes: Default::default(),
+        switch: None,
+        ports: Vec::new(),
+        troubles: Default::default(),
+    };
+    let mut hosts = fabric.end_ports().filter(|(at, _)| !fabric.node(at.node).is_switch());
+    let local = hosts.next().unwrap().0;
+    drop(hosts);
+    Arc::new(Inventory {
+        agents: (0..fabric.nodes().len()).map(agent).collect(),
+        fabric: Arc::new(fabric),
+        local,
+    })
+}
+
+fn between_switches(fabric: &Fabric) -> Vec<PortRef> {
+    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
+    let links = fabric.links().filter(|link| fabric.link_is_up(link.a));
+    links
+        .filter(|link| is_switch(link.a) && is_switch(link.b))
+        .map(|link| link.a)
+        .collect()
+}
+
+#[test]
+fn links_are_lost_one_after_another() {
+    for (spec, at_once) in [
+        ("karytree:k=4,n=2", 1),
+        ("karytree:k=3,n=3", 1),
+        ("karytree:k=4,n=3", 2),
+        ("mport:m=8,n=3", 1),
+        ("sx6536", 1),
+        ("sx6536", 3),
+        ("pgft:m=4x4x4,w=1x2x2,p=1x2x2", 1),
+    ] {
+        let mut quick = 0;
+        for seed in 1..=4 {
+            let mut bench = Bench::up(spec);
+            let mut rng = Seed(seed).rng();
+            for step in 0..5 {
+                bench.prepare();
+                let links = between_switches(&bench.inventory.fabric);
+                let pick = |rng: &mut selvedge_sim::Rng| links[rng.below(links.len() as u64) as usize];
+                let lost: BTreeSet<PortRef> = (0..at_once).map(|_| pick(&mut rng)).collect();
+                let result = bench.lose(&lost);
+                let what = format!("{spec} seed {seed} step {step} {lost:?}");
+                // A tree that falls apart is for a sweep.
+                if result.outcome.is_none() {
+                    break;
+                }
+                quick += usize::from(result.installed.is_some());
+                let again = bench.lose(&lost);
+                let sets = |result: &JobResult| result.outcome.as_ref().map(|outcome| outcome.changes.value().clone());
+                assert_eq!(sets(&again), sets(&result), "{what}: the same twice");
+                bench.take(&what, result);
+            }
+        }
+        assert!(quick > 2, "{spec}: only {quick} of 20 in place");
+    }
+}
+
+#[test]
+fn without_preparations_it_takes_longer_and_is_right_as_well() {
+    for spec in [
+        "karytree:k=3,n=3",
+        "torus:4x4,hosts=1",
+        "random:switches=12,degree=4,hosts=1,seed=3",
+    ] {
+        let mut bench = Bench::up(spec);
+        let links = between_switches(&bench.inventory.fabric);
+        let result = bench.lose(&BTreeSet::from([links[3]]));
+        assert!(result.installed.is_none(), "{spec}: nothing was prepared");
+        bench.take(spec, result);
+    }
+}
+
+#[test]
+fn a_host_that_goes_takes_no_entry_along() {
+    let mut bench = Bench::up("karytree:k=3,n=3");
+    bench.prepare();
+    let fabric = Arc::clone(&bench.inventory.fabric);
+    let leaf_ports = fabric.links().flat_map(|link| [(link.a, link.b), (link.b, link.a)]);
+    let of_host = |(a, b): &(PortRef, PortRef)| fabric.node(a.node).is_switch() && !fabric.node(b.node).is_switch();
+    let (at, _) = leaf_ports.filter(of_host).nth(4).unwrap();
+    let result = bench.lose(&BTreeSet::from([at]));
+    let count = result.outcome.as_ref().unwrap().changes.value().count();
+    assert_eq!((count.lft_blocks, count.switches), (0, 1));
+}
