@@ -12,6 +12,7 @@ mod event;
 mod fault;
 mod finding;
 mod inventory;
+mod model;
 mod plan;
 mod routing;
 mod status;
@@ -27,6 +28,7 @@ pub use inventory::{
     End, Fabric, Link, Links, Node, Nodes, Port, Ports, RateCount, ReasonCount, StateCounts, count_reasons, links,
     nodes, ports,
 };
+pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};

@@ -313,6 +313,26 @@ impl Chassis {
         }
     }
 
+    /// Exchanges the cables of two ports and plugs them in; says whether there were two. Their links go down.
+    pub fn swap_cables(&mut self, a: PortIdx, b: PortIdx) -> bool {
+        let (Some(far_a), Some(far_b)) = (self.wires[a].peer(), self.wires[b].peer()) else {
+            return false;
+        };
+        if a == b || a == far_b {
+            return false;
+        }
+        self.take_down(a);
+        self.take_down(b);
+        for (near, far) in [(a, far_b), (b, far_a)] {
+            (self.wires[near].peer, self.wires[far].peer) = (far.0, near.0);
+            for end in [near, far] {
+                self.set_flag(end, Wire::PLUGGED, true);
+                self.touch(self.wires[end].node, TableKind::Links);
+            }
+        }
+        true
+    }
+
     /// Switches a node off: its links go down, its agents are gone. What it held is lost.
     pub fn power_off(&mut self, node: NodeIdx) {
         for num in 1..=self.nodes[node].port_count {

@@ -82,10 +82,14 @@ impl Chassis {
             }
             keys.push(builder.add(node));
         }
-        for link in self.fabric.links() {
-            let (a, b) = (keys[link.a.node.0 as usize], keys[link.b.node.0 as usize]);
-            // The cables come from a fabric that a builder accepted, so none is refused.
-            let _ = builder.link((a, link.a.port), (b, link.b.port));
+        for (at, wire) in self.wires.iter_enumerated() {
+            let Some(peer) = wire.peer().filter(|&peer| at <= peer) else {
+                continue;
+            };
+            let ends = [at, peer].map(|end| self.port_ref(end));
+            let [a, b] = ends.map(|end| (keys[end.node.0 as usize], end.port));
+            // A port has one cable, so none is refused.
+            let _ = builder.link(a, b);
         }
         // The GUIDs come from a fabric that a builder accepted, so they are unique.
         builder.finish().unwrap_or_default()

@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, fault, replay, route, run, shell, status, topology, verify,
+    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, status, topology,
+    verify,
 };
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
@@ -29,6 +30,7 @@ enum Command {
     Backups(Box<backups::BackupsArgs>),
     Bench(bench::BenchArgs),
     Verify(verify::VerifyArgs),
+    Model(Box<model::ModelArgs>),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
@@ -50,6 +52,7 @@ impl Cli {
             Command::Compare(args) => args.json(),
             Command::Backups(args) => args.json(),
             Command::Verify(args) => args.json(),
+            Command::Model(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
             Command::Reload(args) => args.json(),
@@ -77,6 +80,7 @@ impl Cli {
             Command::Backups(args) => backups::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Verify(args) => verify::run(args),
+            Command::Model(args) => model::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),

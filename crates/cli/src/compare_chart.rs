@@ -5,6 +5,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use selvedge_api::{Comparison, ComparisonRun};
+use selvedge_experiment::colour;
 
 use crate::compare::label;
 use crate::exit::CliError;
@@ -20,18 +21,6 @@ const PANEL: (u32, u32) = (WIDTH / 2, 300);
 /// Left and right of a group of bars, as a share of its room.
 const GAP: f64 = 0.12;
 const FONT: &str = "sans-serif";
-/// Colours that people with any colour vision tell apart. Source: Okabe and Ito 2008.
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(213, 94, 0),
-    RGBColor(120, 120, 120),
-    RGBColor(200, 190, 40),
-];
-
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// One panel.
@@ -256,14 +245,6 @@ impl Paper<'_, '_> {
 fn pale(RGBColor(r, g, b): RGBColor) -> RGBColor {
     let paler = |part: u8| u8::try_from((u32::from(part) + 2 * 255) / 3).unwrap_or(part);
     RGBColor(paler(r), paler(g), paler(b))
-}
-
-/// The colour of a series; after the last one they come again, darker.
-fn colour(series: usize) -> RGBColor {
-    let RGBColor(r, g, b) = COLOURS[series % COLOURS.len()];
-    let rounds = (series / COLOURS.len()).min(2) as u32;
-    let darker = |part: u8| u8::try_from(u32::from(part) * (5 - 2 * rounds) / 5).unwrap_or(part);
-    RGBColor(darker(r), darker(g), darker(b))
 }
 
 /// The axis from bottom to top, in its own scale.

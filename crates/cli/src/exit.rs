@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use selvedge_api::{Document, Error as ApiError};
 use selvedge_config::ConfigError;
 use selvedge_daemon::DaemonError;
+use selvedge_emulator::EmulatorError;
 use selvedge_http::HttpError;
+use selvedge_model::NoSeat;
 use selvedge_routing::EngineError;
 use selvedge_sm::OutOfLids;
 use selvedge_topology::{DumpError, FileError, SpecError};
@@ -138,6 +140,12 @@ pub enum CliError {
     /// A port's name.
     #[error(transparent)]
     PortSpec(#[from] PortSpecError),
+    /// A port of a fabric, named as the emulator names it.
+    #[error(transparent)]
+    PortName(#[from] EmulatorError),
+    /// A place at which no manager can sit.
+    #[error(transparent)]
+    Seat(#[from] NoSeat),
     /// A fabric's name.
     #[error(transparent)]
     Spec(#[from] SpecError),

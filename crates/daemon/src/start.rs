@@ -8,8 +8,9 @@ use std::thread::{self, JoinHandle};
 
 use selvedge_config::{ConfigError, Settings};
 use selvedge_fabric::Fabric;
+use selvedge_plan::Generation;
 use selvedge_sm::{Config, DefaultJudge, Judge, Mode, PersistentState, Sm, View};
-use selvedge_store::StateDir;
+use selvedge_store::{PlanState, StateDir};
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, MadPort};
@@ -127,18 +128,22 @@ pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Conf
     }
 }
 
+/// What a folder holds from earlier runs.
+fn stored(folder: &StateDir) -> Result<PersistentState, DaemonError> {
+    let PlanState { generation, lanes } = folder.load_plan_state()?;
+    Ok(PersistentState {
+        lids: folder.load_lids()?,
+        generation: Generation(generation),
+        lanes,
+    })
+}
+
 /// Opens the port, takes the state folder and starts the manager.
 pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let settings = options.settings;
     let folder = settings.daemon.state_dir.as_deref().map(StateDir::open).transpose()?;
-    let state = PersistentState {
-        lids: folder
-            .as_ref()
-            .map(StateDir::load_lids)
-            .transpose()?
-            .unwrap_or_default(),
-    };
+    let state = folder.as_ref().map(stored).transpose()?.unwrap_or_default();
     let (port, name, emulator) = open_door(options.door, options.mode, clock)?;
     let local = port.local();
     let header = Header {

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use selvedge_plan::Generation;
 use selvedge_sim::Par;
 use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
-use selvedge_store::{StateDir, StoreError};
+use selvedge_store::{PlanState, StateDir, StoreError};
 
 use crate::DaemonError;
 
@@ -90,6 +90,17 @@ pub(crate) fn planner(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonErr
     })
 }
 
+/// Stores what is new. LIDs first: whoever finds a newer plan state finds its LIDs, too.
+fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentState>) -> Result<(), StoreError> {
+    if last.is_none_or(|last| last.lids != state.lids) {
+        folder.save_lids(&state.lids)?;
+    }
+    folder.save_plan_state(&PlanState {
+        generation: state.generation.0,
+        lanes: state.lanes.clone(),
+    })
+}
+
 /// Starts the thread that stores; without a folder everything counts as stored.
 pub(crate) fn storer(
     notes: Sender<Note>,
@@ -98,7 +109,7 @@ pub(crate) fn storer(
     let mut last = None;
     Worker::start("store", notes, move |(id, state): (u64, PersistentState), _| {
         let result = match &folder {
-            Some(folder) if last.as_ref() != Some(&state) => folder.save_lids(&state.lids),
+            Some(folder) if last.as_ref() != Some(&state) => save(folder, &state, last.as_ref()),
             _ => Ok(()),
         };
         if result.is_ok() {

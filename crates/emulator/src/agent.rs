@@ -6,12 +6,13 @@ use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
-use selvedge_wire::{BadKey, Class, Method, SmpData, Status, Trap};
+use selvedge_wire::{AttributeId, BadKey, Class, Method, SmpData, Status, Trap};
 
 use crate::attribute::{self, Effects, Request};
 use crate::count::DropReason;
 use crate::emulator::{Emulator, Event, agent_index};
 use crate::flight::Slot;
+use crate::watch::Change;
 
 /// One agent's queue. Its content is in the event queue: each request knows when it will be done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,7 +40,8 @@ impl Emulator {
         }
         agent.waiting += 1;
         let start = agent.busy_until.max(self.now);
-        agent.busy_until = Time(start.0.saturating_add(self.delays.service));
+        let service = self.delays.service + self.slow.get(&node).copied().unwrap_or(0);
+        agent.busy_until = Time(start.0.saturating_add(service));
         let wait = agent.busy_until.0 - self.now.0;
         self.flights.at_mut(slot).boot = self.chassis.boots(node);
         self.schedule(wait, at, Event::Serve(slot));
@@ -121,9 +123,27 @@ impl Emulator {
             Err(Status::BAD_VERSION)
         } else if method == Method::Get {
             attribute::smp_get(&self.chassis, &request, id)
+        } else if id == AttributeId::LINEAR_FORWARDING && self.liars.contains(&node) {
+            Ok(data)
         } else {
             attribute::smp_set(&mut self.chassis, &request, id, &data, &mut effects)
         };
+        if method == Method::Get && id == AttributeId::LINEAR_FORWARDING && self.watch.has_lied(node) {
+            self.watch.note(Change::Read {
+                node,
+                by: self.flights.at(slot).origin,
+                modifier: request.modifier,
+            });
+        }
+        if method == Method::Set && answer.is_ok() {
+            self.watch.note(Change::Set {
+                node,
+                by: self.flights.at(slot).origin,
+                attribute: id,
+                modifier: request.modifier,
+                transaction: self.flights.at(slot).mad.transaction(),
+            });
+        }
         self.finish_smp(slot, answer);
         self.apply_effects(effects);
     }

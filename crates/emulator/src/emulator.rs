@@ -1,6 +1,6 @@
 //! The emulator as its callers see it: clients, time, commands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_chassis::{Chassis, PortIdx, TableKind};
 use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef};
@@ -16,6 +16,7 @@ use crate::count::{Counts, DropReason, MadTable};
 use crate::fault::Action;
 use crate::flight::{Flight, Flights, Slot};
 use crate::trap::TrapTable;
+use crate::watch::Watch;
 use crate::wrapper::Wrappers;
 use crate::{ClientId, Delivery, EmulatorConfig, EmulatorError, PortName};
 
@@ -31,6 +32,11 @@ pub struct Emulator {
     /// Two per node: subnet management, then general services.
     pub(crate) agents: Vec<Agent>,
     pub(crate) hung: BTreeMap<NodeIdx, Vec<Slot>>,
+    /// What a request costs more than usual, in ns, at nodes whose agents are slow.
+    pub(crate) slow: BTreeMap<NodeIdx, u64>,
+    /// Switches that acknowledge blocks of forwarding tables and keep what they have.
+    pub(crate) liars: BTreeSet<NodeIdx>,
+    pub(crate) watch: Watch,
     pub(crate) clients: Clients,
     pub(crate) traps: TrapTable,
     /// How often each link started to train; a training step of an earlier attempt is void.
@@ -87,6 +93,9 @@ impl Emulator {
             flights: Flights::default(),
             agents: vec![Agent::default(); 2 * fabric.nodes().len()],
             hung: BTreeMap::new(),
+            slow: BTreeMap::new(),
+            liars: BTreeSet::new(),
+            watch: Watch::default(),
             clients: Clients::default(),
             traps: TrapTable::default(),
             attempts: vec![0; chassis.port_count()],
@@ -205,8 +214,9 @@ impl Emulator {
         self.run(now, out, false);
     }
 
-    /// Like [`Self::advance`], but stops after the first instant at which a client received something. Returns the time
-    /// reached: `limit` if nothing was received.
+    /// Like [`Self::advance`], but stops after the first instant at which a client received something, and in the middle
+    /// of an instant when something changed that is watched ([`Self::watch_changes`]). Returns the time reached:
+    /// `limit` if there was neither.
     pub fn advance_to_delivery(&mut self, limit: Time, out: &mut Vec<Delivery>) -> Time {
         self.run(limit, out, true);
         self.now
@@ -292,6 +302,10 @@ impl Emulator {
         while let Some((at, _, event)) = self.queue.pop_until(until) {
             self.now = at;
             self.handle(event);
+            if stop && self.watch.has_seen() {
+                until = at;
+                break;
+            }
             if stop && self.outbox.len() > before {
                 until = until.min(at);
             }

@@ -15,7 +15,8 @@ use crate::{Emulator, EmulatorError, NodeName, PortName};
 
 /// How faults are written, for help texts.
 pub const FAULT_GRAMMAR: &str = "cut PORT | restore PORT | flap PORT times=3 down=10ms up=20ms | kill NODE | \
-     revive NODE | reboot NODE | hang NODE | unhang NODE | clone NODE of NODE | \
+     revive NODE | reboot NODE | hang NODE | unhang NODE | slow NODE by=5ms | lie NODE | honest NODE | \
+     clone NODE of NODE | swap PORT with PORT | \
      loss RATIO [at PORT] | duplicate RATIO [at PORT] | \
      corrupt RATIO [at PORT] | delay RATIO max=5ms [at PORT]; PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, \
      RATIO as 1% or 1/200 (0% ends it)";
@@ -48,6 +49,15 @@ pub enum Fault {
     Hang(NodeName),
     /// They go on with what waits.
     Unhang(NodeName),
+    /// The node's agents take so much longer for each request; zero ends it.
+    Slow(NodeName, Duration),
+    /// The switch acknowledges blocks of its forwarding table as if it had taken them, and keeps what it has. A Get
+    /// tells the truth.
+    Lie(NodeName),
+    /// It does what it acknowledges again.
+    Honest(NodeName),
+    /// Exchanges the cables of two ports, as somebody does who plugs them in again the wrong way round.
+    Swap(PortName, PortName),
     /// The first node shows the GUIDs of the second, as if flashed with them; of itself: its own again.
     Clone(NodeName, NodeName),
     /// MADs get lost: each with this probability once, or at each crossing of the link at `port`.
@@ -77,6 +87,10 @@ pub(crate) enum Action {
     Reboot(NodeIdx),
     Hang(NodeIdx),
     Unhang(NodeIdx),
+    Slow(NodeIdx, u64),
+    Lie(NodeIdx),
+    Honest(NodeIdx),
+    Swap(PortIdx, PortIdx),
     Clone {
         node: NodeIdx,
         original: NodeIdx,
@@ -126,6 +140,10 @@ impl Emulator {
             Fault::Reboot(node) => Action::Reboot(node.find(self.chassis.fabric())?),
             Fault::Hang(node) => Action::Hang(node.find(self.chassis.fabric())?),
             Fault::Unhang(node) => Action::Unhang(node.find(self.chassis.fabric())?),
+            Fault::Slow(node, by) => Action::Slow(node.find(self.chassis.fabric())?, nanos(*by)),
+            Fault::Lie(node) => Action::Lie(node.find(self.chassis.fabric())?),
+            Fault::Honest(node) => Action::Honest(node.find(self.chassis.fabric())?),
+            Fault::Swap(a, b) => Action::Swap(self.link_at(a)?, self.link_at(b)?),
             Fault::Clone(node, original) => Action::Clone {
                 node: node.find(self.chassis.fabric())?,
                 original: original.find(self.chassis.fabric())?,
@@ -168,7 +186,7 @@ impl FromStr for Fault {
 }
 
 /// How each fault is written, for who has its first word right.
-const FORMS: [(&str, &str); 13] = [
+const FORMS: [(&str, &str); 17] = [
     ("cut", "cut PORT"),
     ("restore", "restore PORT"),
     ("flap", "flap PORT times=3 down=10ms up=20ms"),
@@ -177,7 +195,11 @@ const FORMS: [(&str, &str); 13] = [
     ("reboot", "reboot NODE"),
     ("hang", "hang NODE"),
     ("unhang", "unhang NODE"),
+    ("slow", "slow NODE by=5ms"),
+    ("lie", "lie NODE"),
+    ("honest", "honest NODE"),
     ("clone", "clone NODE of NODE"),
+    ("swap", "swap PORT with PORT"),
     ("loss", "loss RATIO [at PORT]"),
     ("duplicate", "duplicate RATIO [at PORT]"),
     ("corrupt", "corrupt RATIO [at PORT]"),
@@ -211,6 +233,13 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
         ["reboot", at] => node(at).map(Fault::Reboot),
         ["hang", at] => node(at).map(Fault::Hang),
         ["unhang", at] => node(at).map(Fault::Unhang),
+        ["slow", at, by] => {
+            let by = value(by, "by=", "by=TIME, as by=5ms", duration)?;
+            Ok(Fault::Slow(node(at)?, by))
+        }
+        ["lie", at] => node(at).map(Fault::Lie),
+        ["honest", at] => node(at).map(Fault::Honest),
+        ["swap", a, "with", b] => Ok(Fault::Swap(port(a)?, port(b)?)),
         ["clone", at, "of", original] => Ok(Fault::Clone(node(at)?, node(original)?)),
         ["delay", of, max, ref rest @ ..] => Ok(Fault::Delay {
             ratio: ratio_word(of)?,
@@ -360,6 +389,10 @@ impl fmt::Display for Fault {
             Self::Reboot(node) => return write!(f, "reboot {node}"),
             Self::Hang(node) => return write!(f, "hang {node}"),
             Self::Unhang(node) => return write!(f, "unhang {node}"),
+            Self::Slow(node, by) => return write!(f, "slow {node} by={}", DurationText(*by)),
+            Self::Lie(node) => return write!(f, "lie {node}"),
+            Self::Honest(node) => return write!(f, "honest {node}"),
+            Self::Swap(a, b) => return write!(f, "swap {a} with {b}"),
             Self::Clone(node, original) => return write!(f, "clone {node} of {original}"),
             Self::Loss(ratio, port) => ("loss", ratio, port),
             Self::Duplicate(ratio, port) => ("duplicate", ratio, port),
@@ -400,6 +433,10 @@ mod tests {
         check("reboot \"S-L2-1\"", "reboot \"S-L2-1\"");
         check("hang 0xnode", "hang \"0xnode\"");
         check("unhang a", "unhang \"a\"");
+        check("slow a by=1500us", "slow \"a\" by=1500us");
+        check("lie a", "lie \"a\"");
+        check("honest 0x10", "honest 0x0000000000000010");
+        check("swap s[1] with t[2]", "swap \"s\"[1] with \"t\"[2]");
         check("clone a of 0x10", "clone \"a\" of 0x0000000000000010");
         check("loss 1%", "loss 1%");
         check("loss 0.25% at s[1]", "loss 0.25% at \"s\"[1]");
@@ -424,6 +461,9 @@ mod tests {
             "clone S",
             "clone S of",
             "clone S of S[1]",
+            "slow S",
+            "slow S 5ms",
+            "swap S[1] S[2]",
             "loss",
             "loss 1",
             "loss 101%",

@@ -59,6 +59,7 @@ mod m_key;
 mod name;
 mod network;
 mod trap;
+mod watch;
 mod wrapper;
 
 pub use client::{ClientId, Delivery};
@@ -68,3 +69,4 @@ pub use emulator::Emulator;
 pub use error::EmulatorError;
 pub use fault::{FAULT_GRAMMAR, Fault};
 pub use name::{NodeName, PortName};
+pub use watch::Change;

@@ -8,6 +8,7 @@ use selvedge_wire::{CapabilityMask, Trap};
 use crate::config::nanos;
 use crate::emulator::Emulator;
 use crate::fault::Action;
+use crate::watch::Change;
 
 impl Emulator {
     /// Starts training if nothing but time keeps the link from coming up.
@@ -91,6 +92,9 @@ impl Emulator {
 
     /// Carries out a command that is due.
     pub(crate) fn act(&mut self, action: Action) {
+        if !matches!(action, Action::TrapDue { .. }) {
+            self.watch.note(Change::Happened);
+        }
         match action {
             Action::Cut(port) => {
                 self.link_down(port, None);
@@ -114,12 +118,40 @@ impl Emulator {
             }
             Action::Hang(node) => self.hang(node),
             Action::Unhang(node) => self.unhang(node),
+            Action::Slow(node, by) => {
+                self.slow.insert(node, by);
+            }
+            Action::Lie(node) => {
+                self.liars.insert(node);
+                self.watch.note_liar(node);
+            }
+            Action::Honest(node) => {
+                self.liars.remove(&node);
+            }
+            Action::Swap(a, b) => self.swap(a, b),
             Action::Clone { node, original } => self.chassis.clone_guids(node, original),
             Action::Impair { link, impairment } => self.impair(link, impairment),
             Action::Train { port, attempt } => self.train(port, attempt),
             Action::TrapDue { node, serial } => self.repeat_trap(node, serial),
             Action::Link { port, state } => self.link_command(port, state),
             Action::IsSm { port, is_sm } => self.change_is_sm(port, is_sm),
+        }
+    }
+
+    /// Exchanges the cables of two ports; what was wrong with either cable is gone.
+    fn swap(&mut self, a: PortIdx, b: PortIdx) {
+        let ends: Vec<PortIdx> = [a, b].into_iter().flat_map(|port| self.both_ends(port)).collect();
+        for port in [a, b] {
+            self.link_down(port, None);
+            self.mend(port);
+        }
+        if self.chassis.swap_cables(a, b) {
+            for port in ends {
+                let attempt = &mut self.attempts[port.0 as usize];
+                *attempt = attempt.wrapping_add(1);
+            }
+            self.try_train(a);
+            self.try_train(b);
         }
     }
 

@@ -101,6 +101,14 @@ impl Emulator {
         self.chassis.mark(port, !perfect);
     }
 
+    /// Nothing is wrong with the cable of a port any more.
+    pub(crate) fn mend(&mut self, port: PortIdx) {
+        let key = self.lower_end(port);
+        if self.wrappers.links.remove(&key).is_some() {
+            self.chassis.mark(port, false);
+        }
+    }
+
     /// A MAD crosses a cable where something may happen to it: faults "everywhere" strike once, on its first cable,
     /// faults of a link on each crossing.
     pub(crate) fn cross_wrapped(&mut self, slot: Slot, to: PortIdx, delay: u64, first: bool) {

@@ -3,7 +3,7 @@
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_types::{IdxVec, Lid, PKey, PortNum, PortState};
 
-use crate::{BLOCK_LIDS, Generation, Plan};
+use crate::{BLOCK_LIDS, Generation, Plan, Tables};
 
 /// One Set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +148,22 @@ impl Installed {
             }
             blocks[block] = Some(data);
         }
+    }
+
+    /// All of it as tables of so many switches for LIDs up to `top`; what is not known is [`NO_PATH`](crate::NO_PATH):
+    /// a switch whose table cannot be read is new or does not answer.
+    #[must_use]
+    pub fn tables(&self, switches: usize, top: Lid) -> Tables {
+        let mut tables = Tables::new(switches, top);
+        let blocks = tables.blocks();
+        for (switch, held) in self.lfts.iter_enumerated().take(switches) {
+            for (block, data) in held.iter().enumerate().take(blocks) {
+                if let Some(data) = data {
+                    *tables.block_mut(switch, block) = *data;
+                }
+            }
+        }
+        tables
     }
 
     /// The egress port of `lid` at `switch` as far as known.

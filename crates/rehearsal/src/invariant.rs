@@ -12,6 +12,7 @@ use selvedge_plan::NO_PATH;
 use selvedge_sim::Time;
 use selvedge_sm::{Mode, Role};
 use selvedge_types::{Guid, Idx, IdxVec, Lid, PortState};
+use selvedge_verify::phases;
 
 use crate::manager::{AcceptedPlan, Life, Manager};
 use crate::subnet::{Subnets, ports_of};
@@ -78,6 +79,80 @@ pub enum Violation {
         /// What there may be.
         limit: usize,
     },
+    /// SLV-REHEARSAL-0107: channels wait for each other in a circle.
+    #[error("SLV-REHEARSAL-0107: a circle of channels that wait for each other: {channels}")]
+    Cycle {
+        /// The ports by which packets leave, first to last.
+        channels: String,
+    },
+    /// SLV-REHEARSAL-0108: a Set took a route away.
+    #[error("SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}")]
+    RouteLost {
+        /// The LID.
+        lid: Lid,
+        /// Where packets to it come from.
+        from: String,
+        /// Where the Set was taken.
+        at: String,
+    },
+    /// SLV-REHEARSAL-0109: there is no route although the master is content.
+    #[error("SLV-REHEARSAL-0109: the master is at rest, and packets from {from} do not reach LID {lid}")]
+    NoRoute {
+        /// The LID.
+        lid: Lid,
+        /// Where packets come from.
+        from: String,
+    },
+    /// SLV-REHEARSAL-0110: a port got another LID, and nobody had asked for it.
+    #[error("SLV-REHEARSAL-0110: {port} had LID {before} and now has {now}")]
+    LidChanged {
+        /// The port.
+        port: String,
+        /// Its LID before.
+        before: Lid,
+        /// Its LID now.
+        now: Lid,
+    },
+    /// SLV-REHEARSAL-0111: a Set that no judge has passed.
+    #[error("SLV-REHEARSAL-0111: {manager} sent what no judge passed: {what}")]
+    NeverJudged {
+        /// The manager.
+        manager: String,
+        /// The Set.
+        what: String,
+    },
+    /// SLV-REHEARSAL-0112: more requests on the wire than the window allows.
+    #[error("SLV-REHEARSAL-0112: {manager} has {open} requests on the wire, its window and slack are {limit}")]
+    Window {
+        /// The manager.
+        manager: String,
+        /// Requests that nobody has answered and that are not given up.
+        open: usize,
+        /// What there may be.
+        limit: usize,
+    },
+    /// SLV-REHEARSAL-0114: when the faults had stopped, not everything became well in time.
+    #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]
+    NotConverged {
+        /// What is not well.
+        what: String,
+        /// Which faults had stopped.
+        when: &'static str,
+        /// How long it had been waited for.
+        seconds: u64,
+    },
+    /// SLV-REHEARSAL-0113: a switch does not hold what it acknowledged, and nobody looked.
+    #[error("SLV-REHEARSAL-0113: {switch} has not held block {block} for {seconds} s, and {manager} did not look")]
+    NotReadBack {
+        /// The manager.
+        manager: String,
+        /// The switch.
+        switch: String,
+        /// The block.
+        block: u32,
+        /// Since when.
+        seconds: u64,
+    },
 }
 
 /// What the hardware looked like when last checked.
@@ -132,6 +207,11 @@ impl Invariants {
 
     pub const fn loops_met(&self) -> u64 {
         self.loops_met
+    }
+
+    /// Who reaches whom.
+    pub const fn subnets(&self) -> &Subnets {
+        &self.subnets
     }
 
     /// Takes what is as given.
@@ -238,17 +318,17 @@ impl Invariants {
         cables_moved: bool,
     ) -> Result<(), Violation> {
         let twice = held_twice(chassis, &self.subnets);
+        let before = std::mem::replace(&mut self.twice, sides(&twice));
         let mut masters = lives(managers)
             .map(|(_, life)| life)
             .filter(|life| life.sm.role() == Role::Master);
         if let (Some(master), None, false) = (masters.next(), masters.next(), cables_moved) {
-            let is_old = |c: &&Conflict| sides(&[**c]).is_subset(&self.twice);
+            let is_old = |c: &&Conflict| sides(&[**c]).is_subset(&before);
             let mut new = twice.iter().filter(|c| !is_old(c));
             if let Some(conflict) = new.find(|c| is_known(chassis, master, c) && was_seen(chassis, master, c)) {
                 return Err(conflict.violation(chassis));
             }
         }
-        self.twice = sides(&twice);
         Ok(())
     }
 
@@ -303,7 +383,8 @@ impl Invariants {
         })
     }
 
-    /// A port goes ACTIVE only when its switch holds every block of the plan.
+    /// While nothing carries packets, a port goes ACTIVE only when its switch holds every block of the plan. Later the
+    /// judge's proof of the way counts ports from the start, whenever they go ACTIVE.
     fn invariant_tables_before_active(
         &self,
         emulator: &Emulator,
@@ -316,7 +397,9 @@ impl Invariants {
             let sides = [Some(wire.node()), wire.peer().map(|peer| chassis.wire(peer).node())];
             let master = self.only_master(emulator, managers, port);
             let accepted = master.and_then(|life| life.accepted.as_ref());
-            let Some(accepted) = accepted.filter(|plan| self.several_masters.is_none_or(|at| at < plan.at)) else {
+            let is_first = |plan: &&AcceptedPlan| !phases::is_live(&plan.fabric);
+            let is_alone = |plan: &&AcceptedPlan| self.several_masters.is_none_or(|at| at < plan.at);
+            let Some(accepted) = accepted.filter(is_first).filter(is_alone) else {
                 continue;
             };
             for node in sides
@@ -430,7 +513,7 @@ fn lives(managers: &[Manager]) -> impl Iterator<Item = (&Manager, &Life)> {
 }
 
 /// True for a master whose last plan is in every agent.
-fn is_content(life: &Life) -> bool {
+pub(crate) fn is_content(life: &Life) -> bool {
     let view = life.sm.view();
     view.role == Role::Master && view.is_up()
 }

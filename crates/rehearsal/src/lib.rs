@@ -10,17 +10,21 @@
 //! Same fabric, seed and commands: the same bytes in [`Rehearsal::log_text`], and the same [`Rehearsal::digest`] over
 //! every datagram that a manager sent.
 
+mod digest;
 mod error;
 mod invariant;
 mod manager;
 mod observed;
 mod rehearsal;
 mod script;
+pub mod soak;
 mod subnet;
+mod watch;
 
 pub use error::RehearsalError;
 pub use invariant::Violation;
-pub use manager::{ManagerId, RefuseAll};
+pub use manager::{ManagerId, RefuseAll, Tamper};
 pub use observed::Observed;
 pub use rehearsal::{LogEntry, Options, Rehearsal};
+pub use watch::{Checker, Exemptions, Rule};
 pub use script::{FabricLoader, GRAMMAR, Script, ScriptError, Transcript};

@@ -1,13 +1,16 @@
 //! A manager's seat: what survives when it is killed, and its present life.
 
+use std::fmt;
 use std::sync::Arc;
 
 use selvedge_emulator::ClientId;
 use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Generation, Installed, Plan};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Accepted, Config, Inventory, JobResult, Judge, PersistentState, Sm};
+use selvedge_sm::{Accepted, Config, Input, Inventory, JobResult, Judge, Output, PersistentState, Sm};
 use selvedge_verify::{Refusal, Verdict};
+
+use crate::watch::Passed;
 
 /// A manager of a rehearsal: its position in order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +24,10 @@ pub(crate) struct Manager {
     pub at: String,
     pub config: Config,
     pub judge: Arc<dyn Judge>,
+    /// What its judge has passed, where somebody watches.
+    pub passed: Option<Passed>,
+    /// What somebody makes of its inputs and outputs.
+    pub tamper: Option<Box<dyn Tamper>>,
     pub stored: PersistentState,
     pub life: Option<Life>,
 }
@@ -32,6 +39,8 @@ pub(crate) struct Life {
     pub sm: Sm,
     /// What will be done later.
     pub pending: Vec<(Time, Pending)>,
+    /// When its last sweep began.
+    pub looked_at: Option<Time>,
     /// How often each node had been switched on when the last sweep began.
     pub boots: Arc<Vec<u32>>,
     /// The plan that was accepted last, and the fabric it is for.
@@ -61,6 +70,20 @@ pub(crate) enum Pending {
         id: u64,
         state: PersistentState,
     },
+    Input(Input),
+}
+
+/// Stands between a manager and the world: tests of checkers break managers with it.
+pub trait Tamper: fmt::Debug + Send {
+    /// An input is about to reach the manager: itself, another one, or none.
+    fn input(&mut self, now: Time, input: Input) -> Option<Input> {
+        let _ = now;
+        Some(input)
+    }
+
+    /// An output leaves the manager. What goes out is appended to `out`, what is handed to the manager instead of an
+    /// answer of the world to `back`.
+    fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, back: &mut Vec<Input>);
 }
 
 impl Life {

@@ -5,15 +5,19 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_chassis::PortIdx;
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
+use selvedge_plan::Policy;
 use selvedge_sim::{Par, Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Job, Judge, Output, PersistentState, Sm, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
-use crate::invariant::Invariants;
-use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending};
+use crate::digest::Digest;
+use crate::invariant::{Invariants, is_content};
+use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending, Tamper};
+use crate::watch::{Clerk, Exemptions, Passed, Watcher};
 use crate::{RehearsalError, Violation};
 
 /// Parameters of a rehearsal.
@@ -57,6 +61,7 @@ pub struct Rehearsal {
     log: Vec<LogEntry>,
     digest: u64,
     invariants: Invariants,
+    pub(crate) watcher: Option<Box<Watcher>>,
     deliveries: Vec<Delivery>,
     /// Steps since time last went on.
     steps_at_now: u32,
@@ -67,6 +72,8 @@ pub struct Rehearsal {
 
 /// How long storing takes: an fsync on a common disk.
 const PERSIST_COST: Duration = Duration::from_millis(1);
+/// How long an answer takes that nobody in the world gave.
+const FAKED_COST: Duration = Duration::from_micros(10);
 /// The managers are at rest: then a fabric in which nothing happens for so long is quiet. Links train within it; traps
 /// are repeated, standbys poll and masters sweep at longer intervals.
 const QUIET: Duration = Duration::from_millis(50);
@@ -84,11 +91,12 @@ impl Rehearsal {
             now: Time::ZERO,
             invariants: Invariants::new(&emulator),
             emulator,
+            watcher: None,
             managers: Vec::new(),
             tools: BTreeMap::new(),
             plan_cost: None,
             log: Vec::new(),
-            digest: FNV_START,
+            digest: Digest::default().0,
             deliveries: Vec::new(),
             steps_at_now: 0,
             tool_requests: 0,
@@ -96,14 +104,52 @@ impl Rehearsal {
         }
     }
 
+    /// From now on somebody looks after every Set that an agent takes, every fault and every timer, and not only when
+    /// time goes on. Before any manager is added: what judges pass is noted from then on.
+    pub fn watch(&mut self) {
+        self.watcher = Some(Box::new(Watcher::new(&mut self.emulator)));
+    }
+
+    /// What was found and excused, by checker and rule.
+    #[must_use]
+    pub fn exemptions(&self) -> Exemptions {
+        self.watcher.as_ref().map(|w| w.exemptions().clone()).unwrap_or_default()
+    }
+
+    /// Sets that agents took, and looks after events, while somebody watched.
+    #[must_use]
+    pub fn watched(&self) -> (u64, u64) {
+        self.watcher.as_ref().map_or((0, 0), |w| (w.sets, w.looks))
+    }
+
+    /// Puts somebody between a manager and the world.
+    pub fn tamper(&mut self, id: ManagerId, tamper: Box<dyn Tamper>) {
+        if let Some(manager) = self.managers.get_mut(id.0) {
+            manager.tamper = Some(tamper);
+        }
+    }
+
     /// Adds a manager at an end port (as text, see [`Emulator::attach_named`]); [`Self::start`] starts it. The local
     /// port in `config` is filled in then.
     pub fn add_manager(&mut self, name: &str, at: &str, config: Config, judge: Arc<dyn Judge>) -> ManagerId {
+        let (judge, passed): (Arc<dyn Judge>, _) = match &self.watcher {
+            None => (judge, None),
+            Some(_) => {
+                let passed = Passed::default();
+                let clerk = Clerk {
+                    judge,
+                    passed: passed.clone(),
+                };
+                (Arc::new(clerk), Some(passed))
+            }
+        };
         self.managers.push(Manager {
             name: name.to_owned(),
             at: at.to_owned(),
             config,
             judge,
+            passed,
+            tamper: None,
             stored: PersistentState::default(),
             life: None,
         });
@@ -133,6 +179,7 @@ impl Rehearsal {
             client,
             sm,
             pending: Vec::new(),
+            looked_at: None,
             boots: Arc::default(),
             accepted: None,
         });
@@ -149,11 +196,27 @@ impl Rehearsal {
 
     /// Hands a manager an operator's command.
     pub fn command(&mut self, id: ManagerId, command: Command) -> Result<(), RehearsalError> {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.wanted_changed(self.now);
+        }
         self.hand(id, Input::Command(command))
+    }
+
+    /// Gives a manager another policy: now if it runs, and in all lives to come.
+    pub fn reload(&mut self, id: ManagerId, policy: Arc<Policy>) -> Result<(), RehearsalError> {
+        let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
+        manager.config.policy = Arc::clone(&policy);
+        match manager.life {
+            Some(_) => self.command(id, Command::SetPolicy(policy)),
+            None => Ok(()),
+        }
     }
 
     /// Lets something go wrong now.
     pub fn fault(&mut self, fault: &Fault) -> Result<(), RehearsalError> {
+        if let (Some(watcher), Fault::Corrupt(ratio, _)) = (&mut self.watcher, fault) {
+            watcher.set_corrupting(self.now, ratio.numerator > 0);
+        }
         Ok(self.emulator.apply(self.now, fault)?)
     }
 
@@ -289,8 +352,21 @@ impl Rehearsal {
     /// Runs until [`Self::is_quiet`]; then no forwarding loop and no LID conflict may be left.
     pub fn run_until_quiet(&mut self, bound: Duration) -> Result<(), RehearsalError> {
         self.run_until(bound, "everything is quiet", Self::is_quiet)?;
-        let result = self.invariants.at_rest(&self.emulator, &self.managers);
-        result.map_err(|violation| self.violated(violation))
+        self.at_rest().map_err(|violation| self.violated(violation))
+    }
+
+    /// What must hold in a subnet whose master has nothing left to do.
+    pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
+        self.invariants.at_rest(&self.emulator, &self.managers)?;
+        let Some(watcher) = &mut self.watcher else { return Ok(()) };
+        let (chassis, subnets) = (self.emulator.chassis(), self.invariants.subnets());
+        for life in self.managers.iter().filter_map(|m| m.life.as_ref()) {
+            let at = self.emulator.port_of(life.client);
+            if let Some(at) = at.filter(|_| is_content(life)) {
+                watcher.at_rest(chassis, subnets, at)?;
+            }
+        }
+        Ok(())
     }
 
     /// True if all managers are at rest, no datagram is on its way and nothing is about to happen.
@@ -331,6 +407,16 @@ impl Rehearsal {
         managers.filter_map(|(i, m)| Some((ManagerId(i), m.life.as_ref()?)))
     }
 
+    /// A running manager itself.
+    pub(crate) fn life_of(&self, id: ManagerId) -> Option<&Sm> {
+        self.life(id).map(|life| &life.sm)
+    }
+
+    /// True if packets can get from one port to another.
+    pub(crate) fn connected(&self, a: PortIdx, b: PortIdx) -> bool {
+        self.invariants.subnets().connected(a, b)
+    }
+
     fn life(&self, id: ManagerId) -> Option<&Life> {
         self.managers.get(id.0)?.life.as_ref()
     }
@@ -363,10 +449,23 @@ impl Rehearsal {
     fn check(&mut self) -> Result<(), RehearsalError> {
         if self.foreign_hands {
             self.invariants.excuse(&self.emulator);
+            if let Some(watcher) = &mut self.watcher {
+                watcher.excuse(&mut self.emulator);
+            }
             return Ok(());
         }
-        let result = self.invariants.after_event(self.now, &self.emulator, &self.managers);
-        result.map_err(|violation| self.violated(violation))
+        let mut seen = Ok(());
+        if let Some(watcher) = &mut self.watcher {
+            let subnets = self.invariants.subnets();
+            seen = watcher.after_event(self.now, &mut self.emulator, &self.managers, subnets);
+        }
+        let mut result = self.invariants.after_event(self.now, &self.emulator, &self.managers);
+        if let (Err(violation), Some(watcher)) = (&result, &mut self.watcher)
+            && watcher.excuses(self.now, violation, self.emulator.chassis(), &self.managers)
+        {
+            result = Ok(());
+        }
+        seen.and(result).map_err(|violation| self.violated(violation))
     }
 
     fn deliver(&mut self, delivery: &Delivery) -> Result<(), RehearsalError> {
@@ -381,6 +480,9 @@ impl Rehearsal {
             .lives()
             .find(|(_, life)| life.client == delivery.client)
             .map(|(id, _)| id);
+        if let Some(watcher) = &mut self.watcher {
+            watcher.receives(delivery.client, &delivery.datagram);
+        }
         id.map_or(Ok(()), |id| self.hand(id, Input::Received(delivery.datagram)))
     }
 
@@ -408,6 +510,7 @@ impl Rehearsal {
                 self.managers[id.0].stored = state;
                 self.hand(id, Input::Persisted { id: number })
             }
+            Pending::Input(input) => self.hand(id, input),
             Pending::Computed {
                 generation,
                 inventory,
@@ -436,34 +539,65 @@ impl Rehearsal {
 
     fn hand(&mut self, id: ManagerId, input: Input) -> Result<(), RehearsalError> {
         let now = self.now;
-        let Some(life) = self.managers.get_mut(id.0).and_then(|m| m.life.as_mut()) else {
+        let Some(manager) = self.managers.get_mut(id.0).filter(|m| m.life.is_some()) else {
             return Err(self.not_running(id));
+        };
+        let input = match &mut manager.tamper {
+            Some(tamper) => tamper.input(now, input),
+            None => Some(input),
+        };
+        let (Some(life), Some(input)) = (&mut manager.life, input) else {
+            return Ok(());
         };
         let mut out = Vec::new();
         life.sm.handle(now, input, &mut out);
-        for output in out {
-            match output {
-                Output::Send { datagram, .. } => {
-                    self.digest = fnv(fnv(self.digest, &now.0.to_be_bytes()), datagram.mad.as_bytes());
-                    self.emulator.send(now, life.client, &datagram);
+        if let Some(tamper) = &mut manager.tamper {
+            let mut back = Vec::new();
+            let meant = std::mem::take(&mut out);
+            for output in meant {
+                tamper.output(now, output, &mut out, &mut back);
+            }
+            let back = back.into_iter().map(|input| (now + FAKED_COST, Pending::Input(input)));
+            life.pending.extend(back);
+        }
+        out.into_iter().try_for_each(|output| self.carry_out(id, output))
+    }
+
+    fn carry_out(&mut self, id: ManagerId, output: Output) -> Result<(), RehearsalError> {
+        let now = self.now;
+        let manager = &mut self.managers[id.0];
+        let Some(life) = &mut manager.life else { return Ok(()) };
+        match output {
+            Output::Send { datagram, timeout } => {
+                let digest = Digest(self.digest).number(now.0).bytes(datagram.mad.as_bytes());
+                self.digest = digest.0;
+                let client = life.client;
+                self.emulator.send(now, client, &datagram);
+                if let Some(watcher) = &mut self.watcher {
+                    let sent = watcher.sends(now, (id, manager, client), &datagram, timeout);
+                    return sent.map_err(|violation| self.violated(violation));
                 }
-                Output::Compute(job) => life.pending.push(compute(now, *job, self.plan_cost)),
-                Output::Persist { id, state } => {
-                    life.pending
-                        .push((now + PERSIST_COST, Pending::Persisted { id, state }));
-                }
-                Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
-                Output::Event(event) => {
-                    if matches!(event, Event::SweepStarted { .. }) {
-                        let chassis = self.emulator.chassis();
-                        life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
+            }
+            Output::Compute(job) => life.pending.push(compute(now, *job, self.plan_cost)),
+            Output::Persist { id, state } => {
+                life.pending
+                    .push((now + PERSIST_COST, Pending::Persisted { id, state }));
+            }
+            Output::SetIsSm(is_sm) => self.emulator.set_is_sm(now, life.client, is_sm)?,
+            Output::Event(event) => {
+                if matches!(event, Event::SweepStarted { .. }) {
+                    let chassis = self.emulator.chassis();
+                    life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
+                    life.looked_at = Some(now);
+                    if let Some(watcher) = &mut self.watcher {
+                        watcher.forgets(life.client);
                     }
-                    self.log.push(LogEntry {
-                        at: now,
-                        manager: id,
-                        event,
-                    });
                 }
+                self.log.push(LogEntry {
+                    at: now,
+                    manager: id,
+                    event,
+                });
             }
         }
         Ok(())
@@ -489,13 +623,4 @@ fn unknown(id: ManagerId) -> RehearsalError {
         name: format!("number {}", id.0),
         problem: "does not exist",
     }
-}
-
-/// FNV-1a, 64 bits: a number that differs if a byte differs, for comparing runs.
-const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
-
-fn fnv(start: u64, bytes: &[u8]) -> u64 {
-    bytes.iter().fold(start, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
 }

@@ -2,15 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
-use selvedge_plan::{Installed, Op};
-use selvedge_types::PortState;
+use selvedge_plan::{Installed, Op, Phase};
+use selvedge_sim::Time;
+use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
 
 use crate::event::Event;
-use crate::inventory::{Inventory, settings};
+use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::smp::{self, Smp};
 
@@ -34,6 +36,9 @@ pub struct Apply {
     phase: usize,
     next: usize,
     in_flight: usize,
+    wait: Option<Wait>,
+    /// A forwarding table block was not acknowledged: steps after it are not proved.
+    is_torn: bool,
     /// Sets acknowledged.
     pub acknowledged: usize,
     /// Ports whose Set failed.
@@ -44,6 +49,21 @@ pub struct Apply {
     pub failed: usize,
     /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
     pub declined: BTreeMap<PortRef, Declined>,
+}
+
+/// A pause before a phase, until packets that old entries have sent on are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// When the phase begins.
+    pub until: Time,
+    /// How long the pause is, in nanoseconds.
+    pub wait_ns: u64,
+    /// The phase, from 1.
+    pub phase: usize,
+    /// How many there are.
+    pub phases: usize,
+    /// What the phase does.
+    pub label: &'static str,
 }
 
 /// Settings that an agent does not take: asked for again in every sweep, they would never converge.
@@ -67,6 +87,8 @@ impl Apply {
             phase: 0,
             next: 0,
             in_flight: 0,
+            wait: None,
+            is_torn: false,
             acknowledged: 0,
             failed_ports: BTreeSet::new(),
             failed_nodes: BTreeSet::new(),
@@ -80,17 +102,27 @@ impl Apply {
         self.phase >= self.outcome.changes.value().phases.len()
     }
 
-    /// The next Set of the current phase; `None` until its answers are in or everything is done.
-    pub fn next(&mut self, m_key: u64) -> Option<(SetId, AgentId, Smp)> {
+    /// The pause it is in, if it is in one.
+    pub const fn wait(&self) -> Option<Wait> {
+        self.wait
+    }
+
+    /// The next Set of the current phase; `None` until its answers are in, its wait is over, or everything is done.
+    pub fn next(&mut self, now: Time, m_key: u64, events: &mut Vec<Event>) -> Option<(SetId, AgentId, Smp)> {
         let outcome = Arc::clone(&self.outcome);
+        let phases = &outcome.changes.value().phases;
         loop {
-            let phase = outcome.changes.value().phases.get(self.phase)?;
+            let phase = phases.get(self.phase)?;
+            if self.wait.is_some_and(|wait| wait.until > now) {
+                return None;
+            }
+            self.wait = None;
             let Some(op) = phase.ops.get(self.next) else {
                 if self.in_flight > 0 {
                     return None;
                 }
-                self.phase += 1;
                 self.next = 0;
+                self.begin_phase(self.phase + 1, phases, now, events);
                 continue;
             };
             let id = SetId {
@@ -107,8 +139,37 @@ impl Apply {
                     self.in_flight += 1;
                     return Some((id, AgentId(op.node().0), smp));
                 }
-                None => self.failed += 1,
+                None => {
+                    self.failed += 1;
+                    self.is_torn |= matches!(op, Op::Lft { .. });
+                }
             }
+        }
+    }
+
+    /// Goes on to a phase: what it relies on is acknowledged, and its wait begins now.
+    fn begin_phase(&mut self, number: usize, phases: &[Phase], now: Time, events: &mut Vec<Event>) {
+        self.phase = number;
+        let left = phases.get(number..).unwrap_or_default();
+        let has_tables = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
+        if self.is_torn && left.iter().any(has_tables) {
+            // Some switch may hold the old entries or the new: safe with this step, not proved with the next ones.
+            let sets: usize = left.iter().map(|phase| phase.ops.len()).sum();
+            self.failed += sets;
+            self.phase = phases.len();
+            events.push(Event::StepsLeftOut { sets });
+            return;
+        }
+        if let Some(phase) = left.first().filter(|phase| phase.wait_before_ns > 0) {
+            let wait = Wait {
+                until: now + Duration::from_nanos(phase.wait_before_ns),
+                wait_ns: phase.wait_before_ns,
+                phase: number + 1,
+                phases: phases.len(),
+                label: phase.label,
+            };
+            self.wait = Some(wait);
+            events.push(Event::Draining { wait });
         }
     }
 
@@ -170,6 +231,7 @@ impl Apply {
                     Op::Port { port, .. } | Op::PKeys { port, .. } => self.failed_ports.insert(*port),
                     Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
                 };
+                self.is_torn |= matches!(op, Op::Lft { .. });
                 events.push(Event::SetFailed {
                     what: self.describe(op),
                     why,
@@ -224,7 +286,11 @@ impl Apply {
                 state,
             } => {
                 let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
-                let mut now = settings(&held);
+                let is_external = port.port != PortNum::MANAGEMENT && self.fabric.node(port.node).is_switch();
+                let mut now = match is_external {
+                    true => external_settings(&held),
+                    false => settings(&held),
+                };
                 // Agents hide the M_Key from askers without it, and some clear it in answers.
                 now.m_key = want.m_key;
                 let link = LinkState {

@@ -36,6 +36,8 @@ pub struct Sm {
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
     pub(crate) known_lids: BTreeMap<Guid, LidRange>,
+    /// What was handed out to be stored last.
+    pub(crate) stored: PersistentState,
     pub(crate) declined: DeclinedByGuid,
     pub(crate) generation: Generation,
     /// Why the next sweep is due as soon as the current stage allows.
@@ -47,6 +49,8 @@ pub struct Sm {
     pub(crate) next_sweep: Option<Time>,
     pub(crate) next_poll: Option<Time>,
     pub(crate) persist_id: u64,
+    /// The newest of these that is safe.
+    pub(crate) persisted_id: u64,
     /// How often this manager was asked for SMInfo (SMInfo.ActCount).
     pub(crate) act_count: u32,
     /// The same when the last sweep began.
@@ -81,15 +85,17 @@ impl Sm {
             view: View::default(),
             last_seen: None,
             inventory: None,
-            known_lids: state.lids,
             declined: DeclinedByGuid::new(),
-            generation: Generation::default(),
+            known_lids: state.lids.clone(),
+            generation: state.generation,
+            stored: state,
             sweep_due: None,
             sweep_reason: SweepReason::Start,
             superseded: 0,
             next_sweep: None,
             next_poll: None,
             persist_id: 0,
+            persisted_id: 0,
             act_count: 0,
             asked_before: 0,
             unwatched: Vec::new(),
@@ -105,7 +111,11 @@ impl Sm {
             Stage::Stopped => None,
             _ => self.next_sweep,
         };
-        [self.exchange.next_wake(), timer].into_iter().flatten().min()
+        let wait = match &self.stage {
+            Stage::Applying(apply, _) => apply.wait().map(|wait| wait.until),
+            _ => None,
+        };
+        [self.exchange.next_wake(), timer, wait].into_iter().flatten().min()
     }
 
     /// Takes one input; appends what is to be done.
@@ -269,7 +279,7 @@ impl Sm {
                 self.begin_sweep(out);
                 return;
             }
-            self.feed();
+            self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
             }
@@ -414,19 +424,21 @@ impl Sm {
     }
 
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
-    fn feed(&mut self) {
+    fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
         let Stage::Applying(apply, _) = &mut self.stage else {
             return;
         };
         let m_key = self.config.policy.m_key;
+        let mut events = Vec::new();
         while self.exchange.open() < 4 * self.config.window {
-            let Some((id, agent, set)) = apply.next(m_key) else {
+            let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
             self.exchange.submit(agent, (Token::Set(id), set));
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
+        out.extend(events.into_iter().map(Output::Event));
     }
 
     fn pump(&mut self, now: Time, out: &mut Vec<Output>) {

@@ -1,8 +1,11 @@
 //! What an operator may want to know: each kind has a stable code.
 
 use std::fmt;
+use std::time::Duration;
 
 use selvedge_types::{Guid, Lid};
+
+use crate::apply::Wait;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -165,10 +168,27 @@ pub enum Event {
         /// Because of whom, if anybody.
         other: Option<Guid>,
     },
+    /// The next phase waits until packets under way are gone.
+    Draining {
+        /// The wait.
+        wait: Wait,
+    },
+    /// A table was not acknowledged, so later steps were not taken.
+    StepsLeftOut {
+        /// Sets not sent.
+        sets: usize,
+    },
     /// The local port is not usable.
     LocalPortDown {
         /// What is wrong.
         what: String,
+    },
+    /// No port of the fabric is among those whose LIDs are stored: the state is not this fabric's and is not used.
+    ForeignState {
+        /// Ports with a stored LID.
+        stored: usize,
+        /// Ports found.
+        found: usize,
     },
 }
 
@@ -196,6 +216,9 @@ impl Event {
             Self::Role { .. } => "SLV-SM-0017",
             Self::LocalPortDown { .. } => "SLV-SM-0018",
             Self::EngineChosen { .. } => "SLV-SM-0019",
+            Self::Draining { .. } => "SLV-SM-0030",
+            Self::StepsLeftOut { .. } => "SLV-SM-0031",
+            Self::ForeignState { .. } => "SLV-SM-0040",
         }
     }
 
@@ -210,11 +233,15 @@ impl Event {
             | Self::PlanAccepted { .. }
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
+            | Self::Draining { .. }
             | Self::Role { .. } => Severity::Info,
-            Self::PlanRefused { .. } | Self::Silent { .. } | Self::BadDatagram { .. } | Self::LidConflict { .. } => {
-                Severity::Warning
-            }
+            Self::PlanRefused { .. }
+            | Self::Silent { .. }
+            | Self::BadDatagram { .. }
+            | Self::LidConflict { .. }
+            | Self::ForeignState { .. } => Severity::Warning,
             Self::NoPlan
+            | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
             | Self::DuplicateGuid { .. }
@@ -282,7 +309,30 @@ impl fmt::Display for Event {
                 other: Some(other),
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
+            Self::Draining { wait } => write!(
+                f,
+                "waiting {} until packets under way are gone, then phase {} of {}: {}",
+                seconds(wait.wait_ns),
+                wait.phase,
+                wait.phases,
+                wait.label
+            ),
+            Self::StepsLeftOut { sets } => write!(
+                f,
+                "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
+            ),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
+            Self::ForeignState { stored, found } => write!(
+                f,
+                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
+                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
+                 the right folder (--state)"
+            ),
         }
     }
+}
+
+/// Nanoseconds as seconds with two digits behind the point.
+fn seconds(ns: u64) -> String {
+    format!("{:.2} s", Duration::from_nanos(ns).as_secs_f64())
 }

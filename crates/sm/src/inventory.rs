@@ -196,7 +196,10 @@ fn port_of(seen: &mut FoundPort, node: &NodeInfo, num: PortNum) -> Port {
             phys: info.phys_state.unwrap_or_default(),
             rate: info.rate_active().unwrap_or_default(),
         },
-        settings: settings(info),
+        settings: match node.kind {
+            NodeKind::Switch if num != PortNum::MANAGEMENT => external_settings(info),
+            NodeKind::Switch | NodeKind::Ca | NodeKind::Router => settings(info),
+        },
         pkeys: std::mem::take(&mut seen.pkeys),
         peer: None,
     }
@@ -219,6 +222,19 @@ fn capability(info: &PortInfo) -> PortCapability {
         vl_arb_high: info.vl_arb_high_cap,
         vl_arb_low: info.vl_arb_low_cap,
         guids: info.guid_cap,
+    }
+}
+
+/// What the agent of a switch holds for an external port. Only port 0 of a switch has LIDs and talks to the manager;
+/// what stands there for another port means nothing, and a Set that went astray while cables were moved may have left
+/// it. Source: IBA vol 1 §14.2.5.6 (LID, MasterSMLID, MasterSMSL).
+pub fn external_settings(info: &PortInfo) -> PortSettings {
+    let none = PortSettings::default();
+    PortSettings {
+        lids: none.lids,
+        sm_lid: none.sm_lid,
+        sm_sl: none.sm_sl,
+        ..settings(info)
     }
 }
 

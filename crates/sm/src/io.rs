@@ -78,9 +78,13 @@ pub enum Output {
     Event(Event),
 }
 
-/// What survives a restart.
+/// What survives a restart. Stored before any Set of a plan is sent, so that nothing an agent may hold is forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersistentState {
     /// LIDs by port GUID (OpenSM's guid2lid).
     pub lids: BTreeMap<Guid, LidRange>,
+    /// No plan of a generation above this one has been sent. It runs ahead, so that not every plan needs the disk.
+    pub generation: Generation,
+    /// Lane of the LIDs behind each switch, by the switch's GUID; none if there is one lane.
+    pub lanes: BTreeMap<Guid, u8>,
 }

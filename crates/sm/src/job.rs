@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables, changes,
+    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables,
 };
-use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions};
+use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
@@ -17,6 +17,7 @@ use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::ports::{DeclinedByGuid, Ports};
+use crate::way::{self, WayOptions};
 use crate::{lid, ports};
 
 /// Decides whether a change set may be sent.
@@ -82,6 +83,8 @@ pub struct Job {
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
     pub known_lids: Arc<BTreeMap<Guid, LidRange>>,
+    /// Lanes of destination switches in force, by GUID.
+    pub known_lanes: Arc<BTreeMap<Guid, u8>>,
     /// Settings that agents would not take.
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
@@ -183,6 +186,10 @@ impl Job {
                 roots: roots(),
                 ..FtreeOptions::default()
             },
+            weave: WeaveOptions {
+                previous_lanes: (!self.known_lanes.is_empty()).then(|| Arc::clone(&self.known_lanes)),
+                ..WeaveOptions::default()
+            },
             lanes: Some(1),
             ..Options::default()
         }
@@ -216,7 +223,10 @@ impl Job {
             ports: ports.settings,
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
-        let change_set = || changes(fabric, &self.installed, &plan);
+        let change_set = || {
+            let options = WayOptions { par, ..WayOptions::default() };
+            way::propose(fabric, &self.installed, &plan, &options)
+        };
         let accepted = self
             .judge
             .judge(&self.inventory, &self.installed, &plan, &change_set, par)

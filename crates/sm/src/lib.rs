@@ -23,7 +23,9 @@ mod smp;
 mod stage;
 mod traps;
 mod view;
+pub mod way;
 
+pub use crate::apply::Wait;
 pub use crate::config::{Config, Mode};
 pub use crate::core::Sm;
 pub use event::{Event, Severity, SweepReason};

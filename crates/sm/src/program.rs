@@ -1,10 +1,12 @@
 //! From an inventory to tables in switches: read back, plan, store, apply.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
+use selvedge_routing::lanes_in_force;
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_wire::AttributeId;
@@ -20,6 +22,9 @@ use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
 use crate::{report, smp};
+
+/// Generations stored at once: one write in so many plans.
+pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
 
 impl Sm {
     /// Reads back the tables of switches that hold some and are not known already.
@@ -110,6 +115,7 @@ impl Sm {
             self.finish(&inventory, Fabric::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
         }
+        self.set_foreign_state_aside(&inventory.fabric, out);
         let installed = Arc::new(installed);
         out.push(Output::Compute(Box::new(Job {
             generation: self.generation,
@@ -117,10 +123,25 @@ impl Sm {
             installed: Arc::clone(&installed),
             policy: Arc::clone(&self.config.policy),
             known_lids: Arc::new(self.known_lids.clone()),
+            known_lanes: Arc::new(self.stored.lanes.clone()),
             declined: Arc::new(self.declined.clone()),
             judge: Arc::clone(&self.judge),
         })));
         self.stage = Stage::Planning { inventory, installed };
+    }
+
+    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
+    fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
+        let is_known = |guid| self.known_lids.contains_key(&guid);
+        if self.known_lids.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
+            return;
+        }
+        out.push(Output::Event(Event::ForeignState {
+            stored: self.known_lids.len(),
+            found: fabric.end_ports().count(),
+        }));
+        self.known_lids.clear();
+        self.stored = PersistentState::default();
     }
 
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
@@ -166,7 +187,8 @@ impl Sm {
         self.persist(inventory, installed, outcome, out);
     }
 
-    /// LIDs are stored before they are given out, so that a crash cannot forget them.
+    /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
+    /// not wait for a disk.
     fn persist(
         &mut self,
         inventory: Arc<Inventory>,
@@ -175,23 +197,41 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.known_lids.extend(Apply::lids_by_guid(&outcome, &inventory.fabric));
-        self.persist_id += 1;
-        let state = PersistentState {
+        let plan = &outcome.plan;
+        let mut state = PersistentState {
             lids: self.known_lids.clone(),
+            generation: self.stored.generation,
+            lanes: match plan.lanes {
+                0 | 1 => BTreeMap::new(),
+                _ => lanes_in_force(&inventory.fabric, &plan.lids, &plan.service_levels),
+            },
         };
-        out.push(Output::Persist {
-            id: self.persist_id,
-            state,
-        });
+        if plan.generation > state.generation {
+            state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
+        }
+        if state != self.stored {
+            self.stored = state.clone();
+            self.persist_id += 1;
+            out.push(Output::Persist {
+                id: self.persist_id,
+                state,
+            });
+        }
         self.stage = Stage::Persisting {
             id: self.persist_id,
             inventory,
             installed,
             outcome,
         };
+        self.apply_if_stored();
     }
 
     pub(crate) fn persisted(&mut self, stored: u64) {
+        self.persisted_id = self.persisted_id.max(stored);
+        self.apply_if_stored();
+    }
+
+    fn apply_if_stored(&mut self) {
         let Stage::Persisting {
             id,
             inventory,
@@ -201,7 +241,7 @@ impl Sm {
         else {
             return;
         };
-        if *id == stored {
+        if self.persisted_id >= *id {
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }

@@ -2,7 +2,7 @@
 
 use crate::core::Sm;
 use crate::stage::Stage;
-use crate::view::{Progress, Role, View};
+use crate::view::{Progress, Role, StageName, View};
 
 impl Sm {
     /// What it shows of itself.
@@ -12,6 +12,10 @@ impl Sm {
         let counters = self.exchange.counters();
         view.stage = self.stage.name();
         view.progress = self.progress();
+        view.wait = match &self.stage {
+            Stage::Applying(apply, _) => apply.wait(),
+            _ => None,
+        };
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;
         view.mads.dropped += counters.stray;
@@ -22,6 +26,12 @@ impl Sm {
     #[must_use]
     pub const fn role(&self) -> Role {
         self.view.role
+    }
+
+    /// What it is doing.
+    #[must_use]
+    pub const fn stage_name(&self) -> StageName {
+        self.stage.name()
     }
 
     /// Requests that have not ended, waiting or in flight.

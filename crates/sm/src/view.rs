@@ -8,6 +8,8 @@ use selvedge_plan::{ChangeCount, Generation, Installed, Plan};
 use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
+use crate::apply::Wait;
+
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
@@ -181,6 +183,8 @@ pub struct View {
     pub stage: StageName,
     /// How far that is.
     pub progress: Progress,
+    /// The pause that an application is in, until packets under way are gone.
+    pub wait: Option<Wait>,
     /// Finished sweeps.
     pub sweeps: u64,
     /// Generation of the newest plan in force.

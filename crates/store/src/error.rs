@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use selvedge_types::Guid;
+
 /// State that cannot be read or kept: what, where, what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -37,6 +39,55 @@ pub enum StoreError {
         line: usize,
         /// What is wrong with it.
         what: LineError,
+    },
+    /// SLV-STORE-0004: a file of plan state that cannot be understood.
+    #[error(
+        "SLV-STORE-0004: {}: {what}; correct or move the file away (then plans are numbered from 1 and engines \
+            choose lanes afresh)",
+        path.display()
+    )]
+    PlanState {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: PlanStateError,
+    },
+}
+
+/// What is wrong with a file of plan state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanStateError {
+    /// Bytes that are no text.
+    #[error("the file is no text")]
+    NoText,
+    /// No TOML, or other keys and values than ours; in the words of the TOML reader.
+    #[error("{what}")]
+    Toml {
+        /// What and where.
+        what: String,
+    },
+    /// Written by another version.
+    #[error("it has format {found}, this version knows {known}: it was written by another version of selvedge")]
+    Format {
+        /// Its format.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// A name of a lane that is no GUID.
+    #[error("'{found}' is no GUID")]
+    Guid {
+        /// What was found.
+        found: String,
+    },
+    /// A lane that no SL leads to.
+    #[error("switch {guid} has lane {lane}; lanes are 0 to 14")]
+    Lane {
+        /// The switch.
+        guid: Guid,
+        /// Its lane.
+        lane: u8,
     },
 }
 

@@ -4,11 +4,15 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::plan_state::{PlanState, parse_plan_state, print_plan_state};
 use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 
 const GUID2LID: &str = "guid2lid";
-/// What a file is called while it is written.
-const GUID2LID_NEW: &str = "guid2lid.new";
+const PLAN_STATE: &str = "plan-state.toml";
+/// Ends the name of a file while it is written.
+const NEW: &str = "new";
+/// Ends the name of a file that belongs to another fabric.
+const SET_ASIDE: &str = "set-aside";
 /// Held while a manager runs; its content is the process id, for people.
 const LOCK: &str = "selvedge.lock";
 
@@ -43,7 +47,7 @@ impl StateDir {
             path: path.to_owned(),
             _lock: lock,
         };
-        dir.remove_leftover()?;
+        dir.remove_leftovers()?;
         Ok(dir)
     }
 
@@ -56,19 +60,43 @@ impl StateDir {
     /// The stored LIDs; none if nothing was stored yet.
     pub fn load_lids(&self) -> Result<LidMap, StoreError> {
         let path = self.path.join(GUID2LID);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(LidMap::new()),
-            Err(cause) => return Err(io_error("read", &path, cause)),
+        let Some(bytes) = read(&path)? else {
+            return Ok(LidMap::new());
         };
         parse_guid2lid(&bytes).map_err(|(line, what)| StoreError::Line { path, line, what })
     }
 
-    /// Stores LIDs; when this returns they survive a crash of the machine.
+    /// Stores LIDs; when this returns they survive a crash of the machine. LIDs of another fabric (no GUID in common
+    /// with `map`) are kept beside, as `guid2lid.set-aside`, unless something was set aside before.
     pub fn save_lids(&self, map: &LidMap) -> Result<(), StoreError> {
-        let (new, path) = (self.path.join(GUID2LID_NEW), self.path.join(GUID2LID));
+        let path = self.path.join(GUID2LID);
+        let aside = path.with_extension(SET_ASIDE);
+        let old = self.load_lids()?;
+        if !old.is_empty() && !map.is_empty() && !old.keys().any(|guid| map.contains_key(guid)) && !aside.exists() {
+            fs::rename(&path, &aside).map_err(|cause| io_error("rename to", &aside, cause))?;
+        }
+        self.replace(GUID2LID, &print_guid2lid(map))
+    }
+
+    /// What else is stored of the plan in force; nothing if nothing was stored yet.
+    pub fn load_plan_state(&self) -> Result<PlanState, StoreError> {
+        let path = self.path.join(PLAN_STATE);
+        let Some(bytes) = read(&path)? else {
+            return Ok(PlanState::default());
+        };
+        parse_plan_state(&bytes).map_err(|what| StoreError::PlanState { path, what })
+    }
+
+    /// Stores it; when this returns it survives a crash of the machine.
+    pub fn save_plan_state(&self, state: &PlanState) -> Result<(), StoreError> {
+        self.replace(PLAN_STATE, &print_plan_state(state))
+    }
+
+    fn replace(&self, name: &str, text: &str) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        let new = path.with_extension(NEW);
         let mut file = File::create(&new).map_err(|cause| io_error("create", &new, cause))?;
-        file.write_all(print_guid2lid(map).as_bytes())
+        file.write_all(text.as_bytes())
             .and_then(|()| file.sync_all())
             .map_err(|cause| io_error("write", &new, cause))?;
         drop(file);
@@ -80,13 +108,25 @@ impl StateDir {
     }
 
     /// A crash between writing and renaming leaves a half-written file behind: it was never in force.
-    fn remove_leftover(&self) -> Result<(), StoreError> {
-        let leftover = self.path.join(GUID2LID_NEW);
-        match fs::remove_file(&leftover) {
-            Ok(()) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(cause) => Err(io_error("remove", &leftover, cause)),
+    fn remove_leftovers(&self) -> Result<(), StoreError> {
+        for name in [GUID2LID, PLAN_STATE] {
+            let leftover = self.path.join(name).with_extension(NEW);
+            match fs::remove_file(&leftover) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(cause) => return Err(io_error("remove", &leftover, cause)),
+            }
         }
+        Ok(())
+    }
+}
+
+/// The bytes of a file, if there is one.
+fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(io_error("read", path, cause)),
     }
 }
 
@@ -135,10 +175,14 @@ mod tests {
         let dir = StateDir::open(&path).unwrap();
         dir.save_lids(&lids(&[(1, 7)])).unwrap();
         drop(dir);
-        fs::write(path.join(GUID2LID_NEW), "0x0000000000000001 0x00").unwrap();
+        let halves = ["guid2lid.new", "plan-state.new"].map(|name| path.join(name));
+        for half in &halves {
+            fs::write(half, "0x0000000000000001 0x00").unwrap();
+        }
         let dir = StateDir::open(&path).unwrap();
         assert_eq!(dir.load_lids().unwrap(), lids(&[(1, 7)]));
-        assert!(!path.join(GUID2LID_NEW).exists());
+        assert_eq!(dir.load_plan_state().unwrap(), PlanState::default());
+        assert!(halves.iter().all(|half| !half.exists()));
         fs::remove_dir_all(path).unwrap();
     }
 
@@ -150,6 +194,48 @@ mod tests {
         assert!(matches!(error, StoreError::Locked { .. }), "{error}");
         drop(first);
         StateDir::open(&path).unwrap();
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn plan_state_comes_back() {
+        let path = scratch("plan");
+        let state = PlanState {
+            generation: 7,
+            lanes: [(Guid(1), 3)].into(),
+        };
+        StateDir::open(&path).unwrap().save_plan_state(&state).unwrap();
+        assert_eq!(StateDir::open(&path).unwrap().load_plan_state().unwrap(), state);
+        fs::write(path.join(PLAN_STATE), "format = 9\ngeneration = 1\n").unwrap();
+        let error = StateDir::open(&path)
+            .unwrap()
+            .load_plan_state()
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("SLV-STORE-0004"), "{error}");
+        assert!(error.contains("format 9"), "{error}");
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn lids_of_another_fabric_are_kept_beside() {
+        let path = scratch("aside");
+        let dir = StateDir::open(&path).unwrap();
+        let aside = path.join("guid2lid.set-aside");
+        dir.save_lids(&lids(&[(1, 7), (2, 8)])).unwrap();
+        dir.save_lids(&lids(&[(2, 8), (3, 9)])).unwrap();
+        assert!(!aside.exists());
+        dir.save_lids(&lids(&[(4, 7)])).unwrap();
+        assert_eq!(
+            fs::read_to_string(&aside).unwrap(),
+            print_guid2lid(&lids(&[(2, 8), (3, 9)]))
+        );
+        // What was set aside first is what somebody may look for.
+        dir.save_lids(&lids(&[(5, 7)])).unwrap();
+        assert_eq!(
+            fs::read_to_string(&aside).unwrap(),
+            print_guid2lid(&lids(&[(2, 8), (3, 9)]))
+        );
         fs::remove_dir_all(path).unwrap();
     }
 

@@ -5,6 +5,7 @@ use selvedge_types::{Guid, Lid, LidRange, Mtu, PortNum, PortState, Sl, Vl};
 use serde::Serialize;
 
 use crate::Kind;
+use crate::phases::PhaseFinding;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -304,6 +305,12 @@ pub enum Fault {
         plan: u64,
         changes: u64,
     },
+    UnsafeWay {
+        first: Box<PhaseFinding>,
+    },
+    InheritedCycle {
+        first: Box<PhaseFinding>,
+    },
 }
 
 impl Fault {
@@ -342,6 +349,8 @@ impl Fault {
             Self::EarlyActivation { .. } => Kind::EarlyActivation,
             Self::IllegalState { .. } => Kind::IllegalState,
             Self::Generation { .. } => Kind::Generation,
+            Self::UnsafeWay { .. } => Kind::UnsafeWay,
+            Self::InheritedCycle { .. } => Kind::InheritedCycle,
         }
     }
 }

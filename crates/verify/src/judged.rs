@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::Par;
 
+use crate::figures::Figures;
 use crate::finding::Severity;
 use crate::kind::Kind;
+use crate::phases::{Passage, StandingTurns, passage};
 use crate::subject::Subject;
 use crate::transition;
 use crate::verdict::{Docket, Verdict};
@@ -40,6 +43,9 @@ pub struct JudgeOptions {
     /// Kinds whose errors the operator accepts: they stay in the verdict, as warnings. Danger: what is accepted is
     /// sent. Default: none. Kinds for which [`Kind::is_acceptable`] is false stay errors.
     pub accept: BTreeSet<Kind>,
+    /// The dependencies of the tables in force, if somebody keeps them: then most ways to a plan are proved by what
+    /// they add. Must be those of what `installed` says. Default: none, every LID is followed.
+    pub turns: Option<Arc<StandingTurns>>,
 }
 
 impl Default for JudgeOptions {
@@ -50,6 +56,7 @@ impl Default for JudgeOptions {
             switch_pairs: Severity::Warning,
             senders: Senders::All,
             accept: BTreeSet::new(),
+            turns: None,
         }
     }
 }
@@ -90,7 +97,11 @@ impl JudgeOptions {
 ///
 /// ```compile_fail,E0451
 /// let unjudged = selvedge_plan::ChangeSet::default();
-/// let forged = selvedge_verify::Judged { value: unjudged, verdict: selvedge_verify::Verdict::default() };
+/// let forged = selvedge_verify::Judged {
+///     value: unjudged,
+///     verdict: selvedge_verify::Verdict::default(),
+///     passage: selvedge_verify::phases::Passage::Still,
+/// };
 /// ```
 ///
 /// ```compile_fail,E0599
@@ -106,6 +117,7 @@ impl JudgeOptions {
 pub struct Judged<T> {
     value: T,
     verdict: Verdict,
+    passage: Passage,
 }
 
 impl<T> Judged<T> {
@@ -119,6 +131,12 @@ impl<T> Judged<T> {
     #[must_use]
     pub const fn verdict(&self) -> &Verdict {
         &self.verdict
+    }
+
+    /// What was found of the way to the plan: how it is safe, step by step.
+    #[must_use]
+    pub const fn passage(&self) -> &Passage {
+        &self.passage
     }
 
     /// Gives the value away; it is then no longer known to be judged.
@@ -186,19 +204,28 @@ pub fn judge_made(
     let way = || {
         let changes = changes();
         let findings = transition::findings(fabric, installed, plan, &changes);
-        (changes, findings)
+        let passage = passage(fabric, installed, plan, &changes, None, options);
+        (changes, findings, passage)
     };
-    let ((mut docket, figures), (changes, findings)) = options.par.join(plan_alone, way);
+    let ((mut docket, figures), (changes, findings, passage)) = options.par.join(plan_alone, way);
     findings.into_iter().for_each(|finding| docket.add(finding));
-    sentence(docket.verdict(figures), changes)
+    sentence(docket, figures, changes, passage)
 }
 
 /// Lets a change set pass if the verdict has no error.
-pub(crate) fn sentence(verdict: Verdict, changes: ChangeSet) -> Result<Judged<ChangeSet>, Box<Refusal>> {
+pub(crate) fn sentence(
+    mut docket: Docket<'_>,
+    figures: Figures,
+    changes: ChangeSet,
+    passage: Passage,
+) -> Result<Judged<ChangeSet>, Box<Refusal>> {
+    passage.finding().into_iter().for_each(|finding| docket.add(finding));
+    let verdict = docket.verdict(figures);
     if verdict.is_ok() {
         Ok(Judged {
             value: changes,
             verdict,
+            passage,
         })
     } else {
         Err(Box::new(Refusal { verdict }))

@@ -127,7 +127,9 @@ impl fmt::Display for Fault {
             | Self::ChangeBeyond { .. }
             | Self::EarlyActivation { .. }
             | Self::IllegalState { .. }
-            | Self::Generation { .. } => change_text(self, f),
+            | Self::Generation { .. }
+            | Self::UnsafeWay { .. }
+            | Self::InheritedCycle { .. } => change_text(self, f),
             Self::LinearTopLow { .. }
             | Self::LinearCap { .. }
             | Self::LidMissing { .. }
@@ -353,6 +355,8 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 "the change set leads to plan {changes}, this is plan {plan}; compute it again"
             )
         }
+        Fault::UnsafeWay { first } => write!(f, "the way to the plan is not safe: {first}"),
+        Fault::InheritedCycle { first } => write!(f, "the tables in force are not safe, the way leads out of it: {first}"),
         _ => Ok(()),
     }
 }

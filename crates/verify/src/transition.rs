@@ -4,23 +4,27 @@
 //! change set was computed.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx};
-use selvedge_plan::{ChangeSet, Installed, Op, Plan};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Plan};
 use selvedge_types::{Idx, PortNum, PortState};
 
 use crate::by_port::ByPort;
 use crate::finding::{Attribute, Fault, Finding, Place, Severity};
+use crate::phases;
 
 /// All findings about a change set.
 pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &ChangeSet) -> Vec<Finding> {
     let mut replay = Replay {
         fabric,
         plan,
+        installed,
         blocks: vec![None; plan.tables.switches() * plan.tables.blocks()],
         wanted: ByPort::filled(fabric, None),
         switches: vec![None; fabric.switches().len()],
         pkeys: ByPort::filled(fabric, None),
         ports: ByPort::filled(fabric, None),
         latest: None,
+        is_live: phases::is_live(fabric),
+        last_wait: None,
         states: ByPort::filled(fabric, None),
         found: Vec::new(),
     };
@@ -34,6 +38,9 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         });
     }
     for (phase, number) in changes.phases.iter().zip(0_u32..) {
+        if phase.wait_before_ns > 0 {
+            replay.last_wait = Some(number);
+        }
         for op in &phase.ops {
             replay.write(op, number);
         }
@@ -64,11 +71,20 @@ struct Latest {
     attribute: Attribute,
 }
 
+/// The last Set of an LFT block.
+#[derive(Clone, Copy, Debug)]
+struct Written<'a> {
+    data: &'a [u8; BLOCK_LIDS],
+    /// It is what the plan says, or something that the plan knows nothing of, which has been said.
+    is_done: bool,
+}
+
 struct Replay<'a> {
     fabric: &'a Fabric,
     plan: &'a Plan,
-    /// The phase each LFT block was written in last; block-major.
-    blocks: Vec<Option<u32>>,
+    installed: &'a Installed,
+    /// What was written last into each LFT block; block-major.
+    blocks: Vec<Option<Written<'a>>>,
     /// The plan's settings of each port.
     wanted: ByPort<Option<&'a PortSettings>>,
     /// The phase each SwitchInfo was written in last.
@@ -79,23 +95,33 @@ struct Replay<'a> {
     ports: ByPort<Option<u32>>,
     /// The last Set that every active port relies on.
     latest: Option<Latest>,
+    /// Packets may be under way between switches.
+    is_live: bool,
+    /// The last phase that waits for packets under way.
+    last_wait: Option<u32>,
     /// States that were changed.
     states: ByPort<Option<PortState>>,
     found: Vec<Finding>,
 }
 
-impl Replay<'_> {
+impl<'a> Replay<'a> {
     fn error(&mut self, fault: Fault) {
         self.found.push(Finding::new(Severity::Error, fault));
     }
 
     /// Notes a Set if it says what the plan says.
-    fn write(&mut self, op: &Op, phase: u32) {
+    fn write(&mut self, op: &'a Op, phase: u32) {
         let plan = self.plan;
         let as_planned = match op {
             Op::Lft { node, block, data } => self.block_index(*node, *block).is_some_and(|(switch, index)| {
-                self.blocks[index] = Some(phase);
-                plan.tables.block(switch, usize::from(*block)) == data
+                let goal = plan.tables.block(switch, usize::from(*block));
+                let is_goal = goal == data;
+                let as_planned = is_goal || self.is_on_the_way(index, switch, data, goal);
+                self.blocks[index] = Some(Written {
+                    data,
+                    is_done: is_goal || !as_planned,
+                });
+                as_planned
             }),
             Op::Switch { node, settings } => self.fabric.switch_index(*node).is_some_and(|switch| {
                 self.switches[switch.to_usize()] = Some(phase);
@@ -122,6 +148,23 @@ impl Replay<'_> {
             };
             self.error(Fault::ChangeBeyond { place, attribute });
         }
+    }
+
+    /// True if each entry is what it was, what it shall be, or 255: a later phase writes the rest.
+    fn is_on_the_way(
+        &self,
+        index: usize,
+        switch: SwitchIdx,
+        data: &[u8; BLOCK_LIDS],
+        goal: &[u8; BLOCK_LIDS],
+    ) -> bool {
+        let block = index / self.plan.tables.switches();
+        let known = || self.installed.block(switch, block);
+        let held = self.blocks[index].map(|written| written.data).or_else(known);
+        let entries = data.iter().zip(goal).enumerate();
+        entries
+            .filter(|(_, (entry, goal))| entry != goal && **entry != NO_PATH)
+            .all(|(i, (entry, _))| held.is_some_and(|held| held[i] == *entry))
     }
 
     fn block_index(&self, node: NodeIdx, block: u16) -> Option<(SwitchIdx, usize)> {
@@ -199,8 +242,11 @@ impl Replay<'_> {
 
     fn missing_blocks(&mut self, installed: &Installed, switch: SwitchIdx, node: NodeIdx) {
         for block in 0..self.plan.tables.blocks() {
-            let is_written = self.blocks[block * self.plan.tables.switches() + switch.to_usize()].is_some();
-            if is_written || installed.block(switch, block) == Some(self.plan.tables.block(switch, block)) {
+            let written = self.blocks[block * self.plan.tables.switches() + switch.to_usize()];
+            if written.is_some_and(|written| written.is_done) {
+                continue;
+            }
+            if written.is_none() && installed.block(switch, block) == Some(self.plan.tables.block(switch, block)) {
                 continue;
             }
             let attribute = Attribute::LftBlock(u16::try_from(block).unwrap_or(u16::MAX));
@@ -244,7 +290,13 @@ impl Replay<'_> {
         else {
             return;
         };
-        let tables = self.latest.filter(|latest| latest.phase >= phase);
+        // Where packets are under way, the proof of the way counts ports from the start, whenever they go ACTIVE. Links
+        // between switches then come first, so that no entry leads to one that carries nothing yet; hosts need not
+        // stay out while others wait.
+        let is_switch = |at: PortRef| self.fabric.switch_index(at.node).is_some();
+        let is_link = is_switch(*port) && self.fabric.peer(*port).is_some_and(is_switch);
+        let is_counted = self.is_live && (is_link || self.last_wait.is_some_and(|wait| phase < wait));
+        let tables = self.latest.filter(|latest| latest.phase >= phase && !is_counted);
         let own = self.pkeys.get(*port).flatten().filter(|&written| written >= phase);
         let late = match (tables, own) {
             (Some(latest), _) => Some((latest.phase, Place::node(self.fabric, latest.node), latest.attribute)),

@@ -99,10 +99,18 @@ impl<'a> Docket<'a> {
         self.add_counted(finding, 1);
     }
 
+    /// Whoever accepts that a plan has cycles accepts them on the way to it.
+    fn accepts(&self, kind: Kind) -> bool {
+        let accept = &self.options.accept;
+        let cycles = [Kind::HostCycle, Kind::AgentCycle, Kind::Loop];
+        let by_cycle = kind == Kind::UnsafeWay && cycles.iter().any(|cycle| accept.contains(cycle));
+        kind.is_acceptable() && (accept.contains(&kind) || by_cycle)
+    }
+
     /// Notes a finding that stands for `count` of its kind and severity.
     fn add_counted(&mut self, mut finding: Finding, count: u64) {
         let kind = finding.fault.kind();
-        if finding.severity == Severity::Error && kind.is_acceptable() && self.options.accept.contains(&kind) {
+        if finding.severity == Severity::Error && self.accepts(kind) {
             finding.severity = Severity::Warning;
             finding.accepted = true;
         }

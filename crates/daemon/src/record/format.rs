@@ -7,14 +7,14 @@ use selvedge_config::{Settings, parse, print_settings};
 use selvedge_plan::{Generation, Policy};
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Input, Mode, PersistentState};
-use selvedge_store::{parse_guid2lid, print_guid2lid};
+use selvedge_store::{PlanState, parse_guid2lid, parse_plan_state, print_guid2lid, print_plan_state};
 use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{Datagram, LocalPort};
 
 use super::bytes::{Reader, put_datagram, put_text};
 
 /// What every record begins with: name and version of the format.
-pub(super) const MAGIC: &[u8; 8] = b"SLVREC01";
+pub(super) const MAGIC: &[u8; 8] = b"SLVREC02";
 
 /// What a recorded manager was made of.
 #[derive(Clone, Debug)]
@@ -92,11 +92,19 @@ impl Header {
         out.push(self.local.port.get());
         put_text(out, &print_settings(&self.settings));
         put_text(out, &print_guid2lid(&self.state.lids));
+        let PersistentState { generation, lanes, .. } = &self.state;
+        put_text(
+            out,
+            &print_plan_state(&PlanState {
+                generation: generation.0,
+                lanes: lanes.clone(),
+            }),
+        );
     }
 
     pub(super) fn take(reader: &mut Reader<'_>) -> Result<Self, String> {
         if reader.take(MAGIC.len()) != Some(MAGIC) {
-            return Err("it does not begin with SLVREC01".to_owned());
+            return Err("it does not begin with SLVREC02".to_owned());
         }
         let cut = || "it ends inside its header".to_owned();
         let mode = match reader.u8().ok_or_else(cut)? {
@@ -113,11 +121,17 @@ impl Header {
         let settings = parse(reader.text().ok_or_else(cut)?, Path::new("its settings")).map_err(|e| e.to_string())?;
         let lids = parse_guid2lid(reader.text().ok_or_else(cut)?.as_bytes());
         let lids = lids.map_err(|(line, error)| format!("its LIDs, line {line}: {error}"))?;
+        let plan = parse_plan_state(reader.text().ok_or_else(cut)?.as_bytes());
+        let plan = plan.map_err(|error| format!("its plan state: {error}"))?;
         Ok(Self {
             mode,
             local,
             settings,
-            state: PersistentState { lids },
+            state: PersistentState {
+                lids,
+                generation: Generation(plan.generation),
+                lanes: plan.lanes,
+            },
         })
     }
 }

@@ -119,9 +119,9 @@ mod tests {
     #[test]
     fn what_is_no_record_is_refused() {
         let check = |bytes: &[u8], want: &str| assert_eq!(parse(bytes).unwrap_err(), want);
-        check(b"", "it does not begin with SLVREC01");
-        check(b"SLVREC02", "it does not begin with SLVREC01");
-        check(b"SLVREC01", "it ends inside its header");
-        check(b"SLVREC01\x09", "mode 9 is unknown");
+        check(b"", "it does not begin with SLVREC02");
+        check(b"SLVREC09", "it does not begin with SLVREC02");
+        check(b"SLVREC02", "it ends inside its header");
+        check(b"SLVREC02\x09", "mode 9 is unknown");
     }
 }

@@ -1,5 +1,8 @@
 //! What the tests of rehearsals share.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
@@ -20,12 +23,23 @@ pub fn fabric(spec: &str) -> Fabric {
 
 /// A manager; not started yet.
 pub fn add_manager(world: &mut Rehearsal, name: &str, at: &str, priority: u8, policy: Policy) -> ManagerId {
+    add_manager_with(world, name, at, policy, |config| config.priority = priority)
+}
+
+/// A manager whose configuration is changed by `change`; not started yet.
+pub fn add_manager_with(
+    world: &mut Rehearsal,
+    name: &str,
+    at: &str,
+    policy: Policy,
+    change: impl FnOnce(&mut Config),
+) -> ManagerId {
     let nowhere = LocalPort {
         node_guid: Guid::NONE,
         port_guid: Guid::NONE,
         port: PortNum::MANAGEMENT,
     };
     let mut config = Config::new(Mode::Manage, nowhere, Arc::new(policy));
-    config.priority = priority;
+    change(&mut config);
     world.add_manager(name, at, config, Arc::new(DefaultJudge::default()))
 }

@@ -8,6 +8,7 @@ use selvedge_wire::{
 };
 
 use super::*;
+use crate::program::GENERATIONS_AHEAD;
 use crate::{DefaultJudge, Job};
 
 /// The far host, as its agent holds it; the near one is number 0.
@@ -91,10 +92,16 @@ struct Bench {
     is_sm: Vec<bool>,
     jobs: Vec<Job>,
     sets: u32,
+    /// What was stored, and how many Sets had gone out before.
+    stored: Vec<(PersistentState, u32)>,
 }
 
 impl Bench {
     fn new(mode: Mode) -> Self {
+        Self::with_state(mode, PersistentState::default())
+    }
+
+    fn with_state(mode: Mode, state: PersistentState) -> Self {
         let local = LocalPort {
             node_guid: Guid(0x10),
             port_guid: Guid(0x11),
@@ -102,13 +109,14 @@ impl Bench {
         };
         let config = Config::new(mode, local, Arc::default());
         Self {
-            sm: Sm::new(config, Arc::new(DefaultJudge::default()), PersistentState::default()),
+            sm: Sm::new(config, Arc::new(DefaultJudge::default()), state),
             hosts: [Host::new(0x10), Host::new(0x20)],
             now: Time::ZERO,
             events: Vec::new(),
             is_sm: Vec::new(),
             jobs: Vec::new(),
             sets: 0,
+            stored: Vec::new(),
         }
     }
 
@@ -137,7 +145,10 @@ impl Bench {
                         }
                     }
                     Output::Compute(job) => self.jobs.push(*job),
-                    Output::Persist { id, .. } => inputs.insert(0, Input::Persisted { id }),
+                    Output::Persist { id, state } => {
+                        self.stored.push((state, self.sets));
+                        inputs.insert(0, Input::Persisted { id });
+                    }
                     Output::SetIsSm(is_sm) => self.is_sm.push(is_sm),
                     Output::Event(event) => self.events.push(event),
                 }
@@ -176,6 +187,59 @@ fn two_hosts_come_up() {
     assert_eq!(bench.hosts.map(|h| h.info.sm_lid), [Lid(1); 2]);
     assert_eq!(bench.is_sm, [true]);
     assert!(bench.sm.view().is_up() && bench.sm.is_resting());
+}
+
+#[test]
+fn what_is_given_out_is_stored_first_and_once() {
+    let mut bench = Bench::up(Mode::Manage);
+    let [(state, sets_before)] = &bench.stored[..] else {
+        panic!("{:?}", bench.stored)
+    };
+    assert_eq!(*sets_before, 0);
+    let lids = [(0x11, 1), (0x21, 2)].map(|(guid, lid)| (Guid(guid), LidRange::single(Lid(lid))));
+    assert_eq!(state.lids, lids.into());
+    assert!(state.generation > bench.sm.generation);
+    // Sweeps that give out nothing new do not wait for the disk; the generation stays below what is stored.
+    let ahead = state.generation;
+    let state = state.clone();
+    for _ in 0..GENERATIONS_AHEAD {
+        bench.hand(Input::Command(Command::Sweep));
+        bench.compute();
+    }
+    assert_eq!(bench.stored.len(), 1);
+    assert_eq!(bench.sm.generation, ahead);
+    bench.hand(Input::Command(Command::Sweep));
+    bench.compute();
+    assert_eq!(bench.stored.len(), 2);
+    // After a restart generations go on above all that may have been sent.
+    let mut again = Bench::with_state(Mode::Manage, state);
+    again.hand(Input::Start);
+    again.compute();
+    assert!(again.sm.generation > ahead);
+}
+
+#[test]
+fn state_of_another_fabric_is_set_aside() {
+    let check = |guids: &[u64], want: bool| {
+        let lids = guids
+            .iter()
+            .map(|&guid| (Guid(guid), LidRange::single(Lid(7))))
+            .collect();
+        let state = PersistentState {
+            lids,
+            generation: Generation(9),
+            ..PersistentState::default()
+        };
+        let mut bench = Bench::with_state(Mode::Manage, state);
+        bench.hand(Input::Start);
+        bench.compute();
+        assert_eq!(bench.has("SLV-SM-0040"), want, "{guids:x?}");
+        let (stored, _) = &bench.stored[0];
+        assert_eq!(stored.lids.contains_key(&Guid(0x99)), !want && guids.contains(&0x99));
+    };
+    check(&[], false);
+    check(&[0x11, 0x99], false);
+    check(&[0x99], true);
 }
 
 #[test]

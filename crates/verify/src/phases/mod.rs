@@ -31,6 +31,7 @@
 //! The LIDs that change are followed once per wait, and once per step where they are written; the graph of all turns
 //! is sorted once per wait. With a [`StandingTurns`] graph no other LID is looked at.
 
+mod change;
 mod drift;
 mod drops;
 pub(crate) mod net;
@@ -42,11 +43,15 @@ mod turns;
 mod way;
 mod witness;
 
+use std::collections::BTreeMap;
+
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op, ServiceLevels, SlToVl, Tables};
 use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
+use serde::Serialize;
 
+pub use change::{Passage, is_live, lifetimes, links_of, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
@@ -97,6 +102,8 @@ impl Proposal<'_> {
     #[must_use]
     pub fn of_changes(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> Self {
         let mut steps = Vec::new();
+        // What earlier phases have written.
+        let mut written: BTreeMap<(SwitchIdx, u16), &[u8; BLOCK_LIDS]> = BTreeMap::new();
         for phase in &changes.phases {
             let mut writes = Vec::new();
             for op in &phase.ops {
@@ -107,15 +114,25 @@ impl Proposal<'_> {
                 let first = usize::from(*block) * BLOCK_LIDS;
                 let known = (switch.to_usize() < in_force.switches() && usize::from(*block) < in_force.blocks())
                     .then(|| in_force.block(switch, usize::from(*block)));
+                let held = written.get(&(switch, *block)).copied().or(known);
                 let entries = (first..).zip(data.iter()).enumerate();
-                // Equal to what is in force: left out unless an earlier phase wrote it.
-                let is_new = |i: usize, egress: u8| !steps.is_empty() || known.is_none_or(|known| known[i] != egress);
+                let is_new = |i: usize, egress: u8| held.is_none_or(|held| held[i] != egress);
                 writes.extend(entries.filter(|(i, (_, egress))| is_new(*i, **egress)).filter_map(
                     |(_, (lid, &egress))| {
                         let lid = Lid(u16::try_from(lid).ok()?);
                         Some(Write { switch, lid, egress })
                     },
                 ));
+            }
+            // A block that a phase writes twice is compared with what was there before: its order is not known.
+            if changes.phases.len() > 1 {
+                for op in &phase.ops {
+                    if let Op::Lft { node, block, data } = op
+                        && let Some(switch) = fabric.switch_index(*node)
+                    {
+                        written.insert((switch, *block), data);
+                    }
+                }
             }
             if !writes.is_empty() {
                 let wait_before_ns = phase.wait_before_ns;
@@ -195,7 +212,7 @@ pub fn prove<'a>(
 }
 
 /// What [`prove_quickly`] measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct QuickProof {
     /// LIDs that change an entry.
     pub lids: u64,
@@ -272,6 +289,22 @@ pub fn needs_wait<'a>(
         waits[step] = true;
     }
     Ok(numbers(&waits))
+}
+
+/// Most switches that a packet to any LID that changes may pass, with all declared waits: what [`drain_bound_ns`] asks
+/// for. `None` if a step does not say what it writes.
+#[must_use]
+pub fn switches_max<'a>(
+    in_force: Subject<'a>,
+    standing: Option<&StandingTurns>,
+    proposal: &Proposal<'a>,
+    options: &PhaseOptions,
+) -> Option<u32> {
+    let trial = Trial::new(in_force, standing, proposal, options).ok()?;
+    let waits: Vec<bool> = std::iter::once(false)
+        .chain(proposal.steps.iter().map(|step| step.wait_before_ns > 0))
+        .collect();
+    Some(way::longest(&trial, &waits))
 }
 
 /// How long a packet can be under way, in nanoseconds: at most the longest lifetime of any switch (IBA vol 1
@@ -414,7 +447,7 @@ fn spare(trial: &Trial<'_>, waits: &[bool], options: &PhaseOptions) -> Vec<u32> 
 
 /// Blocks that two steps between two waits write.
 fn blocks_rewritten(proposal: &Proposal<'_>, waits: &[bool]) -> u64 {
-    let mut written = std::collections::BTreeMap::new();
+    let mut written = BTreeMap::new();
     let mut again = std::collections::BTreeSet::new();
     let mut window = 0;
     for (number, step) in (1..).zip(&proposal.steps) {

@@ -10,6 +10,7 @@ use crate::figures::{Figures, Measured, assemble};
 use crate::finding::Traffic;
 use crate::ground::Ground;
 use crate::judged::{JudgeOptions, Judged, Refusal, sentence};
+use crate::phases::passage;
 use crate::sl_vl::LaneMap;
 use crate::subject::Subject;
 use crate::tally::Ends;
@@ -55,7 +56,8 @@ pub fn judge(
         for finding in transition::findings(fabric, installed, plan, &changes) {
             docket.add(finding);
         }
-        sentence(docket.verdict(mended.figures(&ground, proof)), changes)
+        let passage = passage(fabric, installed, plan, &changes, None, options);
+        sentence(docket, mended.figures(&ground, proof), changes, passage)
     } else {
         crate::judge(fabric, installed, plan, changes, options)
     };

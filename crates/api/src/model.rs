@@ -1,0 +1,85 @@
+//! What the analytic model answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// What bring-up and faults would cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Model {
+    /// The fabric as it was named.
+    pub fabric: String,
+    /// Where the manager sits.
+    pub seat: String,
+    /// Switches that can be reached.
+    pub switches: u64,
+    /// Other nodes that can be reached.
+    pub hosts: u64,
+    /// LIDs that are given out.
+    pub lids: u64,
+    /// False if a subnet has not that many.
+    pub lids_fit: bool,
+    /// Blocks of 64 LIDs in a forwarding table.
+    pub lft_blocks: u64,
+    /// Time of an agent for one MAD.
+    pub mad_us: f64,
+    /// Time of a MAD in a cable.
+    pub link_ns: u64,
+    /// Time of a switch to pass a MAD on.
+    pub relay_ns: u64,
+    /// Exchanges that are lost, of a million.
+    pub lost_ppm: u32,
+    /// The answers.
+    pub answers: Vec<ModelAnswer>,
+}
+
+impl Body for Model {
+    const SCHEMA: &'static str = "selvedge.model";
+}
+
+/// The answer to one question for one manager.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelAnswer {
+    /// `bring-up`, `link fault` or `switch fault`.
+    pub question: String,
+    /// `selvedge` or `OpenSM`.
+    pub manager: String,
+    /// How a fault is answered: `sweep` or `fail-over`; absent for a bring-up.
+    pub recovery: Option<String>,
+    /// The switch, or a port of the link, that is lost; absent for a bring-up.
+    pub lost: Option<String>,
+    /// Requests on their way at most.
+    pub window: u32,
+    /// All of it.
+    pub time_ms: f64,
+    /// MADs by everybody, answers to requests left out.
+    pub mads: u64,
+    /// Requests that find an agent's queue full, and are sent again.
+    pub overruns: u64,
+    /// Requests that are expected to be lost and sent again.
+    pub repeats: u64,
+    /// First to last.
+    pub stages: Vec<ModelStage>,
+    /// MADs by method and attribute, repeats left out.
+    pub counts: Vec<ModelCount>,
+}
+
+/// A stage: the next begins when it has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelStage {
+    /// Its name.
+    pub stage: String,
+    /// How long it takes.
+    pub time_ms: f64,
+}
+
+/// MADs of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelCount {
+    /// Method.
+    pub method: String,
+    /// Attribute.
+    pub attribute: String,
+    /// How many.
+    pub count: u64,
+}

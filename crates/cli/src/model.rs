@@ -1,0 +1,336 @@
+//! `selvedge model`: what bring-up and faults of a fabric would cost, ours and OpenSM's, without sending anything.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use selvedge_api::{Model, ModelAnswer, ModelCount, ModelStage};
+use selvedge_emulator::PortName;
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_model::{Answer, Cost, Fault, FaultAnswer, Manager, Shape, Wires, bring_up, link_fault, switch_fault};
+use selvedge_types::PortNum;
+
+use crate::exit::{CliError, Exit};
+use crate::out::{Format, Grid, Out, count, thousands};
+use crate::{load, model_chart, model_paper};
+
+/// Predict what bring-up, a lost link and a lost switch cost: MADs and time, ours and OpenSM's.
+#[derive(Args, Debug)]
+pub struct ModelArgs {
+    /// The fabric: a generator, as sx6536, or a file
+    #[arg(long, value_name = "SPEC", required_unless_present = "paper")]
+    fabric: Option<String>,
+    /// Where the manager sits, as "name", "name"[port] or a GUID; default: the first host
+    #[arg(long, value_name = "PORT")]
+    seat: Option<String>,
+    /// Time of an agent for one MAD, in µs
+    #[arg(long, value_name = "US", default_value_t = 20.0, value_parser = micros)]
+    mad_us: f64,
+    /// Our requests on their way at most
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    window: u32,
+    /// Our requests on their way to one agent at most
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    agent_window: u32,
+    /// OpenSM's requests on their way at most (max_wire_smps)
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    opensm_window: u32,
+    /// Time of either manager for one answer, in µs
+    #[arg(long, value_name = "US", default_value_t = 0.0, value_parser = micros)]
+    manager_us: f64,
+    /// Time of a MAD in a cable, in ns
+    #[arg(long, value_name = "NS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    link_ns: u64,
+    /// Time of a switch to pass a MAD on, in ns
+    #[arg(long, value_name = "NS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    relay_ns: u64,
+    /// Time after which a request is sent again, in ms
+    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    timeout_ms: u64,
+    /// Exchanges (request and answer) that are lost, of a million
+    #[arg(long, value_name = "PPM", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=500_000))]
+    lost_ppm: u32,
+    /// Table blocks that a fault changes at each switch beside it; default: all
+    #[arg(long, value_name = "N")]
+    changed_blocks: Option<u64>,
+    /// Write the times as a picture to FILE
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write the published model's tables and figures 10 to 12, theirs and ours, into FOLDER, and print the tables
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["fabric", "svg"])]
+    paper: Option<PathBuf>,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: &ModelArgs) -> Result<Exit, CliError> {
+    if let Some(folder) = &args.paper {
+        return model_paper::run(folder, args.format);
+    }
+    if let Some(path) = &args.svg {
+        load::writable(path)?;
+    }
+    let model = args.model(args.fabric.as_deref().unwrap_or_default())?;
+    if let Some(path) = &args.svg {
+        load::write(path, &model_chart::svg(&model)?)?;
+    }
+    let mut out = Out::new(args.format);
+    if args.format.json {
+        out.document(model)?;
+    } else if args.format.csv {
+        out.grid(&count_lines(&model))?;
+    } else {
+        text(&mut out, &model)?;
+    }
+    out.flush()?;
+    Ok(Exit::Good)
+}
+
+impl ModelArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+
+    fn model(&self, spec: &str) -> Result<Model, CliError> {
+        let fabric = load::fabric(spec)?;
+        let seat = match &self.seat {
+            Some(text) => text.parse::<PortName>()?.end_port(&fabric)?,
+            None => Shape::first_seat(&fabric)?,
+        };
+        let shape = Shape::new(&fabric, seat)?;
+        let mut answers = Vec::new();
+        for manager in Manager::ALL {
+            self.answer((&fabric, &shape), manager, &mut answers);
+        }
+        // Questions together, managers side by side; the sort keeps their order.
+        answers.sort_by_key(|answer| QUESTIONS.iter().position(|q| **q == answer.question));
+        Ok(self.named(spec, &fabric, seat, &shape, answers))
+    }
+
+    fn named(&self, spec: &str, fabric: &Fabric, seat: PortRef, shape: &Shape, answers: Vec<ModelAnswer>) -> Model {
+        Model {
+            fabric: spec.to_owned(),
+            seat: fabric.port_name(seat),
+            switches: shape.switches(),
+            hosts: shape.hosts(),
+            lids: shape.lids(),
+            lids_fit: shape.lids_fit(),
+            lft_blocks: shape.lft_blocks(),
+            mad_us: self.mad_us,
+            link_ns: self.link_ns,
+            relay_ns: self.relay_ns,
+            lost_ppm: self.lost_ppm,
+            answers,
+        }
+    }
+
+    fn answer(&self, (fabric, shape): (&Fabric, &Shape), manager: Manager, answers: &mut Vec<ModelAnswer>) {
+        let wires = Wires {
+            service_ns: nanos(self.mad_us),
+            link_ns: self.link_ns,
+            relay_ns: self.relay_ns,
+            ..Wires::default()
+        };
+        let usual = Cost::of(manager, wires);
+        let (window, agent_window) = match manager {
+            Manager::Selvedge => (self.window, self.agent_window),
+            Manager::OpenSm => (self.opensm_window, usual.agent_window),
+        };
+        let cost = Cost {
+            window,
+            agent_window,
+            manager_ns: nanos(self.manager_us),
+            timeout_ns: self.timeout_ms * 1_000_000,
+            lost_ppm: self.lost_ppm,
+            ..usual
+        };
+        let fault = Fault {
+            blocks: self.changed_blocks,
+        };
+        let up = bring_up(shape, &cost);
+        answers.push(said(QUESTIONS[0], &cost, None, &up));
+        let faults = [
+            link_fault(shape, &cost, &up, fault),
+            switch_fault(shape, &cost, &up, fault),
+        ];
+        for (question, found) in QUESTIONS[1..].iter().zip(faults) {
+            for FaultAnswer { recovery, answer, lost } in found.into_iter().flatten() {
+                let what = match fabric.node(lost.node) {
+                    node if lost.port == PortNum::MANAGEMENT => format!("\"{}\"", node.description),
+                    _ => fabric.port_name(lost),
+                };
+                answers.push(said(question, &cost, Some((recovery.name(), what)), &answer));
+            }
+        }
+    }
+}
+
+const QUESTIONS: [&str; 3] = ["bring-up", "link fault", "switch fault"];
+
+fn said(question: &str, cost: &Cost, fault: Option<(&str, String)>, answer: &Answer) -> ModelAnswer {
+    let (recovery, lost) = fault.map_or((None, None), |(by, lost)| (Some(by.to_owned()), Some(lost)));
+    ModelAnswer {
+        question: question.to_owned(),
+        manager: cost.manager.name().to_owned(),
+        recovery,
+        lost,
+        window: cost.window,
+        time_ms: millis(answer.time_ns()),
+        mads: answer.counts.total(),
+        overruns: answer.overruns,
+        repeats: answer.repeats,
+        stages: answer
+            .stages
+            .iter()
+            .map(|stage| ModelStage {
+                stage: stage.name.name().to_owned(),
+                time_ms: millis(stage.time_ns),
+            })
+            .collect(),
+        counts: answer
+            .counts
+            .iter()
+            .map(|(method, attribute, count)| ModelCount {
+                method: method.name().to_owned(),
+                attribute: attribute.name().to_owned(),
+                count,
+            })
+            .collect(),
+    }
+}
+
+fn text(out: &mut Out, model: &Model) -> Result<(), CliError> {
+    let title = out.bold(&model.fabric);
+    out.line(format!(
+        "{title}: {}, {}, {}, {} a table; the manager at {}",
+        words(model.switches, "switch"),
+        words(model.hosts, "host"),
+        words(model.lids, "LID"),
+        words(model.lft_blocks, "block"),
+        model.seat,
+    ))?;
+    out.line(format!(
+        "an agent takes {} µs for a MAD, a cable {} ns, a switch on the way {} ns",
+        model.mad_us, model.link_ns, model.relay_ns
+    ))?;
+    if !model.lids_fit {
+        let warning = "more LIDs than a subnet has (49,151): no manager brings this fabric up as one subnet";
+        out.line(out.bad(warning))?;
+    }
+    out.line("")?;
+    out.grid(&times(model))?;
+    for question in &QUESTIONS[1..] {
+        let found = model.answers.iter().find(|a| a.question == *question);
+        if let Some(lost) = found.and_then(|a| a.lost.as_deref()) {
+            out.line(format!("{question}: {lost} is lost"))?;
+        }
+    }
+    out.line("")?;
+    out.line("MADs of a bring-up:")?;
+    out.grid(&counts(model))?;
+    let overruns = model.answers.iter().map(|a| a.overruns).max().unwrap_or(0);
+    if overruns > 0 {
+        out.line("")?;
+        out.line(format!(
+            "up to {} find an agent's queue full and wait for the time-out: a smaller window is faster",
+            words(overruns, "request")
+        ))?;
+    }
+    Ok(())
+}
+
+fn times(model: &Model) -> Grid {
+    let mut grid = Grid::new(&["question", "manager", "by", "window", "MADs", "time (ms)", "of which"]);
+    for answer in &model.answers {
+        let stages = answer.stages.iter().filter(|stage| stage.time_ms >= answer.time_ms / 1e3);
+        let stages: Vec<String> = stages.map(|s| format!("{} {}", s.stage, figure(s.time_ms))).collect();
+        grid.row([
+            answer.question.clone(),
+            answer.manager.clone(),
+            answer.recovery.clone().unwrap_or_default(),
+            answer.window.to_string(),
+            thousands(answer.mads),
+            figure(answer.time_ms),
+            stages.join(", "),
+        ]);
+    }
+    grid
+}
+
+/// MADs of a bring-up, managers side by side.
+fn counts(model: &Model) -> Grid {
+    let mut grid = Grid::new(&["method", "attribute", "selvedge", "OpenSM"]);
+    let of = |manager: &str| {
+        model
+            .answers
+            .iter()
+            .find(|a| a.recovery.is_none() && a.manager == manager)
+    };
+    let (ours, theirs) = (of("selvedge"), of("OpenSM"));
+    let all = [ours, theirs].into_iter().flatten().flat_map(|a| &a.counts);
+    let mut kinds: Vec<(&str, &str)> = Vec::new();
+    for kind in all.map(|c| (c.method.as_str(), c.attribute.as_str())) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    for (method, attribute) in kinds {
+        let number = |answer: Option<&ModelAnswer>| {
+            let mut found = answer.into_iter().flat_map(|a| &a.counts);
+            let found = found.find(|c| c.method == method && c.attribute == attribute);
+            thousands(found.map_or(0, |c| c.count))
+        };
+        grid.row([method.to_owned(), attribute.to_owned(), number(ours), number(theirs)]);
+    }
+    grid
+}
+
+/// Every count of every answer, a line each.
+fn count_lines(model: &Model) -> Grid {
+    let mut grid = Grid::new(&["question", "manager", "by", "method", "attribute", "count"]);
+    for answer in &model.answers {
+        for count in &answer.counts {
+            grid.row([
+                answer.question.clone(),
+                answer.manager.clone(),
+                answer.recovery.clone().unwrap_or_default(),
+                count.method.clone(),
+                count.attribute.clone(),
+                count.count.to_string(),
+            ]);
+        }
+    }
+    grid
+}
+
+fn words(number: u64, one: &str) -> String {
+    count(number, one)
+}
+
+/// Three digits that count.
+pub fn figure(ms: f64) -> String {
+    match ms {
+        ms if ms >= 1_000.0 => thousands(ms.round() as u64),
+        ms if ms >= 100.0 => format!("{ms:.0}"),
+        ms if ms >= 10.0 => format!("{ms:.1}"),
+        ms if ms >= 1.0 => format!("{ms:.2}"),
+        ms => format!("{ms:.3}"),
+    }
+}
+
+fn millis(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// Whole nanoseconds of what [`micros`] let pass.
+fn nanos(us: f64) -> u64 {
+    (us * 1e3).round() as u64
+}
+
+/// Microseconds, up to a minute.
+fn micros(text: &str) -> Result<f64, String> {
+    let us: f64 = text.parse().map_err(|_| "want a number of microseconds".to_owned())?;
+    let sane = us.is_finite() && (0.0..=6e7).contains(&us);
+    sane.then_some(us).ok_or_else(|| "want 0 to 60,000,000 µs".to_owned())
+}

@@ -1,0 +1,227 @@
+//! The published model: its two tables, theirs beside ours, and its figures 10 to 12 as SVG and CSV.
+
+use std::path::Path;
+
+use plotters::prelude::*;
+use selvedge_model::published::{TABLES, Times, Tree, Unit, figure_trees};
+
+use crate::exit::CliError;
+use crate::exit::Exit;
+use crate::load;
+use crate::out::{Format, Grid, Out, thousands};
+
+const SIZE: (u32, u32) = (760, 460);
+const FONT: &str = "sans-serif";
+/// Colours that people with any colour vision tell apart. Source: Okabe and Ito 2008.
+const COLOURS: [RGBColor; 3] = [RGBColor(0, 114, 178), RGBColor(230, 159, 0), RGBColor(0, 158, 115)];
+
+/// One figure of the paper.
+struct Figure {
+    number: u8,
+    title: &'static str,
+    value: fn(&Times) -> f64,
+}
+
+const FIGURES: [Figure; 3] = [
+    Figure {
+        number: 10,
+        title: "Topology discovery time",
+        value: |times| times.discovery,
+    },
+    Figure {
+        number: 11,
+        title: "Path computation time",
+        value: |times| times.computation,
+    },
+    Figure {
+        number: 12,
+        title: "Path distribution time",
+        value: |times| times.distribution,
+    },
+];
+
+/// Writes everything into `folder` and prints the tables.
+pub fn run(folder: &Path, format: Format) -> Result<Exit, CliError> {
+    if format.json {
+        let what = "--paper writes files; its tables are text or --csv".to_owned();
+        return Err(CliError::Usage { what });
+    }
+    let unit = Unit::of_table_1();
+    std::fs::create_dir_all(folder).map_err(|cause| CliError::Write {
+        path: folder.to_owned(),
+        cause,
+    })?;
+    let write = |name: &str, text: &str| load::write(&folder.join(name), text);
+    let tables = tables(&unit);
+    write("tables-1-2.csv", &tables.csv())?;
+    write("figures-10-12.csv", &numbers(&unit).csv())?;
+    for figure in &FIGURES {
+        write(&format!("figure-{}.svg", figure.number), &svg(figure, &unit)?)?;
+    }
+    let mut out = Out::new(format);
+    out.grid(&tables)?;
+    out.flush()?;
+    Ok(Exit::Good)
+}
+
+/// Tables 1 and 2: one unit, taken from the model column of Table 1, for both.
+fn tables(unit: &Unit) -> Grid {
+    let mut grid = Grid::new(&[
+        "table",
+        "tree",
+        "phase",
+        "experiment_ms",
+        "paper_model_ms",
+        "equations_ms",
+        "difference",
+        "why",
+    ]);
+    for table in &TABLES {
+        let ours = table.tree.times(unit);
+        for (phase, value, why) in [
+            (
+                "t_TD",
+                (|t| t.discovery) as fn(&Times) -> f64,
+                "78 SMPs of 10.6/41 ms each; the paper has another t",
+            ),
+            ("t_PC", |t| t.computation, "8 end nodes in both"),
+            (
+                "t_PD",
+                |t| t.distribution,
+                "6 LFT Sets of 0.36 ms each; the paper has another t",
+            ),
+        ] {
+            let (paper, ours) = (value(&table.model_ms), value(&ours));
+            let difference = 100.0 * (ours / paper - 1.0);
+            let is_same = difference.abs() < 0.05;
+            grid.row([
+                table.number.to_string(),
+                name(table.tree),
+                phase.to_owned(),
+                format!("{:.2}", value(&table.experiment_ms)),
+                format!("{paper:.2}"),
+                format!("{ours:.2}"),
+                if is_same {
+                    "none".to_owned()
+                } else {
+                    format!("{difference:+.1} %")
+                },
+                why_of(table.number, is_same, why),
+            ]);
+        }
+    }
+    grid
+}
+
+fn why_of(table: u8, is_same: bool, why: &str) -> String {
+    match (table, is_same) {
+        (1, _) => "t(1,1) is taken from here".to_owned(),
+        (_, _) => why.to_owned(),
+    }
+}
+
+fn numbers(unit: &Unit) -> Grid {
+    let mut grid = Grid::new(&[
+        "ports",
+        "levels",
+        "end_nodes",
+        "switches",
+        "gets",
+        "sets",
+        "lft_sets_timed",
+        "t_td_ms",
+        "t_pc_ms",
+        "t_pd_ms",
+    ]);
+    for tree in figure_trees() {
+        let times = tree.times(unit);
+        grid.row([
+            tree.m.to_string(),
+            tree.n.to_string(),
+            tree.end_nodes().to_string(),
+            tree.switches().to_string(),
+            tree.gets().to_string(),
+            tree.sets().to_string(),
+            (tree.switches() * tree.lft_sets_per_switch_timed()).to_string(),
+            format!("{:.3}", times.discovery),
+            format!("{:.3}", times.computation),
+            format!("{:.3}", times.distribution),
+        ]);
+    }
+    grid
+}
+
+fn name(tree: Tree) -> String {
+    format!("({}, {})", tree.m, tree.n)
+}
+
+fn svg(figure: &Figure, unit: &Unit) -> Result<String, CliError> {
+    let trees = figure_trees();
+    let value = |tree: &Tree| (figure.value)(&tree.times(unit));
+    let range = |values: &mut dyn Iterator<Item = f64>| {
+        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+        low / 1.5..high * 1.5
+    };
+    let across = range(&mut trees.iter().map(|tree| tree.end_nodes() as f64));
+    let up = range(&mut trees.iter().map(value));
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        let mut chart = ChartBuilder::on(&root)
+            .caption(
+                format!("Figure {}: {}, equations as published", figure.number, figure.title),
+                (FONT, 17),
+            )
+            .margin(14)
+            .x_label_area_size(44)
+            .y_label_area_size(78)
+            .build_cartesian_2d(across.log_scale(), up.log_scale())
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .x_desc("end nodes")
+            .y_desc("ms")
+            .label_style((FONT, 13))
+            .light_line_style(WHITE)
+            .bold_line_style(BLACK.mix(0.15))
+            .x_label_formatter(&|x| thousands(x.round() as u64))
+            .y_label_formatter(&|y| axis(*y))
+            .draw()
+            .map_err(failed)?;
+        // Path computation depends on the number of nodes alone: one line.
+        for (ports, colour) in [8, 16, 24].into_iter().zip(COLOURS) {
+            let of = trees.iter().filter(|tree| tree.m == ports);
+            let points: Vec<(f64, f64)> = of.map(|tree| (tree.end_nodes() as f64, value(tree))).collect();
+            let line = chart.draw_series([PathElement::new(points.clone(), colour.stroke_width(2))]);
+            line.map_err(failed)?
+                .label(format!("{ports}-port switches"))
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
+            let dots = points.into_iter().map(|at| Circle::new(at, 4, colour.filled()));
+            chart.draw_series(dots).map_err(failed)?;
+        }
+        let mut legend = chart.configure_series_labels();
+        legend.position(SeriesLabelPosition::UpperLeft).label_font((FONT, 14));
+        legend
+            .background_style(WHITE)
+            .border_style(BLACK.mix(0.3))
+            .draw()
+            .map_err(failed)?;
+        root.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+fn axis(value: f64) -> String {
+    if value >= 1.0 {
+        thousands(value.round() as u64)
+    } else {
+        format!("{value}")
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> CliError {
+    CliError::Chart {
+        cause: error.to_string(),
+    }
+}

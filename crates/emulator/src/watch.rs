@@ -1,0 +1,82 @@
+//! For who looks at the hardware from outside: what changed it just now.
+
+use std::collections::BTreeSet;
+
+use selvedge_fabric::NodeIdx;
+use selvedge_types::TransactionId;
+use selvedge_wire::AttributeId;
+
+use crate::{ClientId, Emulator};
+
+/// Something that may have changed the hardware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An agent took a Set.
+    Set {
+        /// Whose agent.
+        node: NodeIdx,
+        /// Who sent it; `None`: another agent.
+        by: Option<ClientId>,
+        /// What was set.
+        attribute: AttributeId,
+        /// Attribute modifier.
+        modifier: u32,
+        /// Transaction id of the request.
+        transaction: TransactionId,
+    },
+    /// An agent that has lied answered a Get of a block of its forwarding table: whoever asked knows now.
+    Read {
+        /// Whose agent.
+        node: NodeIdx,
+        /// Who asked; `None`: another agent.
+        by: Option<ClientId>,
+        /// The block.
+        modifier: u32,
+    },
+    /// A fault struck, a link trained, or a command of the caller was carried out.
+    Happened,
+}
+
+/// Changes since somebody looked; nothing is kept while nobody does.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Watch {
+    on: bool,
+    seen: Vec<Change>,
+    lied: BTreeSet<NodeIdx>,
+}
+
+impl Watch {
+    #[inline]
+    pub fn note(&mut self, change: Change) {
+        if self.on {
+            self.seen.push(change);
+        }
+    }
+
+    /// From now on Gets of a switch's tables are noted as well.
+    pub fn note_liar(&mut self, node: NodeIdx) {
+        self.lied.insert(node);
+    }
+
+    pub fn has_lied(&self, node: NodeIdx) -> bool {
+        self.on && self.lied.contains(&node)
+    }
+
+    #[inline]
+    pub const fn has_seen(&self) -> bool {
+        !self.seen.is_empty()
+    }
+}
+
+impl Emulator {
+    /// From now on every Set that is taken and everything that happens by itself is kept for [`Self::take_changes`], and
+    /// [`Self::advance_to_delivery`] stops there.
+    pub fn watch_changes(&mut self) {
+        self.watch.on = true;
+    }
+
+    /// Moves the changes since the last call into `into`, first to last.
+    pub fn take_changes(&mut self, into: &mut Vec<Change>) {
+        into.append(&mut self.watch.seen);
+    }
+}

@@ -1,0 +1,375 @@
+//! A picture of a summary: a panel for each value of one setting, a line or colour for each series.
+
+use std::collections::BTreeMap;
+
+use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::error::ExperimentError;
+use crate::file::{Picture, PictureKind};
+use crate::palette::colour;
+use crate::summary::{Figure, Row, Summary};
+
+const WIDTH: u32 = 1_120;
+/// Height of the titles.
+const HEAD: u32 = 58;
+/// Height of a line of the legend.
+const LEGEND_ROW: u32 = 20;
+/// Width of a letter of the legend, about.
+const LETTER: usize = 8;
+const PANEL_HEIGHT: u32 = 320;
+const FONT: &str = "sans-serif";
+/// Left and right of a group of bars, as a share of its room.
+const GAP: f64 = 0.12;
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// Where points stand to the right: numbers, or words one after another.
+struct Axis {
+    /// Words in the order of the experiment; empty: numbers.
+    words: Vec<String>,
+}
+
+/// One mean and its interval.
+#[derive(Clone, Copy)]
+struct Point {
+    x: f64,
+    y: Figure,
+}
+
+/// What is drawn: panels of series of points, in the order of the experiment.
+struct Drawing {
+    axis: Axis,
+    series: Vec<String>,
+    panels: Vec<(String, BTreeMap<usize, Vec<Point>>)>,
+}
+
+/// The picture as SVG.
+pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentError> {
+    let drawing = arrange(summary, picture)?;
+    let entry = drawing.series.iter().map(String::len).max().unwrap_or(0) * LETTER + 40;
+    let columns = ((WIDTH - 40) as usize / entry.max(1)).max(1);
+    let legend = LEGEND_ROW * drawing.series.len().div_ceil(columns) as u32;
+    let across = if drawing.panels.len() > 1 { 2 } else { 1 };
+    let down = drawing.panels.len().div_ceil(across) as u32;
+    let size = (WIDTH, HEAD + legend + 10 + down * PANEL_HEIGHT);
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        root.fill(&WHITE).map_err(failed)?;
+        head(
+            &root,
+            &picture.title,
+            &format!("{}; lines: 95 % confidence", summary.title),
+        )?;
+        for (i, name) in drawing.series.iter().enumerate() {
+            let at = (
+                20 + (entry * (i % columns)) as i32,
+                (HEAD + LEGEND_ROW * (i / columns) as u32) as i32,
+            );
+            legend_entry(&root, at, colour(i), name)?;
+        }
+        let width = WIDTH / across as u32;
+        let range = value_range(&drawing);
+        for (i, (title, points)) in drawing.panels.iter().enumerate() {
+            let at = (
+                width * (i % across) as u32,
+                HEAD + legend + 10 + PANEL_HEIGHT * (i / across) as u32,
+            );
+            let area = root.clone().shrink(at, (width, PANEL_HEIGHT));
+            panel(&area, title, (&drawing, points), range, picture)?;
+        }
+        root.present().map_err(failed)?;
+    }
+    Ok(text)
+}
+
+/// Sorts rows into panels, series and points.
+fn arrange(summary: &Summary, picture: &Picture) -> Result<Drawing, ExperimentError> {
+    let name_of = |row: &Row, names: &[String]| {
+        let values = names
+            .iter()
+            .filter_map(|name| row.cell.get(name).map(|value| (name, value)));
+        let named = values.map(|(name, value)| match value.number() {
+            Some(_) => format!("{name} {value}"),
+            None => value.to_string(),
+        });
+        named.collect::<Vec<_>>().join(", ")
+    };
+    let x_of = |row: &Row| match row.cell.get(&picture.x) {
+        Some(value) => Some((value.number(), value.to_string())),
+        None => row
+            .figures
+            .get(&picture.x)
+            .map(|figure| (Some(figure.mean), String::new())),
+    };
+    let rows = || summary.rows.iter().filter(|row| row.figures.contains_key(&picture.y));
+    let is_words = picture.kind == PictureKind::Bars || rows().filter_map(x_of).any(|(number, _)| number.is_none());
+    let mut drawing = Drawing {
+        axis: Axis { words: Vec::new() },
+        series: Vec::new(),
+        panels: Vec::new(),
+    };
+    for row in rows() {
+        let (Some((number, word)), Some(&y)) = (x_of(row), row.figures.get(&picture.y)) else {
+            continue;
+        };
+        let x = match number {
+            Some(number) if !is_words => number,
+            _ => place(&mut drawing.axis.words, word) as f64,
+        };
+        let series = place(&mut drawing.series, name_of(row, &picture.series));
+        let panel = name_of(row, picture.panel.as_slice());
+        let at = match drawing.panels.iter().position(|(title, _)| *title == panel) {
+            Some(at) => at,
+            None => {
+                drawing.panels.push((panel, BTreeMap::new()));
+                drawing.panels.len() - 1
+            }
+        };
+        let points = drawing.panels[at].1.entry(series).or_default();
+        if points.iter().any(|point| point.x == x) {
+            return Err(ExperimentError::Picture {
+                file: picture.file.clone(),
+                what: format!(
+                    "several combinations fall on one point ({}); add to 'series' or 'panel' what else varies: {}",
+                    row.cell,
+                    summary.varying.join(", ")
+                ),
+            });
+        }
+        points.push(Point { x, y });
+    }
+    for points in drawing.panels.iter_mut().flat_map(|(_, series)| series.values_mut()) {
+        points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    Ok(drawing)
+}
+
+/// Where a word is in a list, which gets it if it is new.
+fn place(words: &mut Vec<String>, word: String) -> usize {
+    match words.iter().position(|known| *known == word) {
+        Some(at) => at,
+        None => {
+            words.push(word);
+            words.len() - 1
+        }
+    }
+}
+
+fn head(root: &Area<'_>, title: &str, below: &str) -> Result<(), ExperimentError> {
+    let style = (FONT, 18).into_text_style(root);
+    root.draw_text(title, &style, (20, 10)).map_err(failed)?;
+    let grey = BLACK.mix(0.7);
+    let style = (FONT, 12).into_text_style(root).color(&grey);
+    root.draw_text(below, &style, (20, 34)).map_err(failed)
+}
+
+fn legend_entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &str) -> Result<(), ExperimentError> {
+    root.draw(&Rectangle::new([(x, y + 2), (x + 14, y + 14)], colour.filled()))
+        .map_err(failed)?;
+    let style = (FONT, 13).into_text_style(root);
+    root.draw_text(name, &style, (x + 20, y + 1)).map_err(failed)
+}
+
+/// Upwards: from 0 (or below, where there is something) to a little more than the most, the same in all panels.
+fn value_range(drawing: &Drawing) -> (f64, f64) {
+    let points = drawing.panels.iter().flat_map(|(_, series)| series.values().flatten());
+    let (low, high) = points.fold((0.0_f64, 0.0_f64), |(low, high), point| {
+        let half = point.y.half_interval.unwrap_or(0.0);
+        (low.min(point.y.mean - half), high.max(point.y.mean + half))
+    });
+    let low = if low > -1e-9 * high { 0.0 } else { low * 1.05 };
+    if high > low {
+        (low, high * 1.05)
+    } else {
+        (low, low + 1.0)
+    }
+}
+
+fn panel(
+    area: &Area<'_>,
+    title: &str,
+    (drawing, series): (&Drawing, &BTreeMap<usize, Vec<Point>>),
+    (low, high): (f64, f64),
+    picture: &Picture,
+) -> Result<(), ExperimentError> {
+    let words = drawing.axis.words.len();
+    let (left, right) = if words > 0 {
+        (0.0, words as f64)
+    } else {
+        number_range(series.values().flatten())
+    };
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, (FONT, 14))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(70)
+        .build_cartesian_2d(left..right, low..high)
+        .map_err(failed)?;
+    let mut mesh = chart.configure_mesh();
+    mesh.disable_x_mesh()
+        .y_labels(6)
+        .y_desc(&picture.y)
+        .x_desc(&picture.x)
+        .x_labels(if words > 0 { 0 } else { 8 })
+        .label_style((FONT, 12))
+        .light_line_style(WHITE)
+        .bold_line_style(BLACK.mix(0.15));
+    mesh.draw().map_err(failed)?;
+    let rooms = drawing.series.len().max(1) as f64;
+    let width = (1.0 - 2.0 * GAP) / rooms;
+    for (&i, points) in series {
+        match picture.kind {
+            PictureKind::Bars => bars(&mut chart, points, (GAP + i as f64 * width, width), (low, colour(i)))?,
+            PictureKind::Lines => lines(&mut chart, points, if words > 0 { 0.5 } else { 0.0 }, colour(i))?,
+        }
+    }
+    for (i, word) in drawing.axis.words.iter().enumerate() {
+        let (x, y) = chart.backend_coord(&(i as f64 + 0.5, low));
+        let (base_x, base_y) = area.get_base_pixel();
+        let style = (FONT, 12).into_text_style(area);
+        let style = style.pos(Pos::new(HPos::Center, VPos::Top));
+        area.draw_text(word, &style, (x - base_x, y - base_y + 8))
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn number_range<'a>(points: impl Iterator<Item = &'a Point>) -> (f64, f64) {
+    let (low, high) = points.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), point| {
+        (low.min(point.x), high.max(point.x))
+    });
+    match high - low {
+        span if span > 0.0 => (low - 0.04 * span, high + 0.04 * span),
+        _ if low.is_finite() => (low - 0.5, low + 0.5),
+        _ => (0.0, 1.0),
+    }
+}
+
+fn lines(chart: &mut Chart<'_, '_>, points: &[Point], shift: f64, paint: RGBColor) -> Result<(), ExperimentError> {
+    let at = |point: &Point| (point.x + shift, point.y.mean);
+    let line = PathElement::new(points.iter().map(at).collect::<Vec<_>>(), paint.stroke_width(2));
+    chart.draw_series([line]).map_err(failed)?;
+    let marks = points.iter().map(|point| Circle::new(at(point), 3, paint.filled()));
+    chart.draw_series(marks).map_err(failed)?;
+    intervals(chart, points.iter().map(|point| (point.x + shift, point.y)), paint)
+}
+
+fn bars(
+    chart: &mut Chart<'_, '_>,
+    points: &[Point],
+    (left, width): (f64, f64),
+    (low, paint): (f64, RGBColor),
+) -> Result<(), ExperimentError> {
+    let bar = |point: &Point| {
+        let from = point.x + left;
+        let body = [(from + 0.06 * width, low.max(0.0)), (from + 0.94 * width, point.y.mean)];
+        Rectangle::new(body, paint.filled())
+    };
+    chart.draw_series(points.iter().map(bar)).map_err(failed)?;
+    let middle = |point: &Point| (point.x + left + width / 2.0, point.y);
+    intervals(chart, points.iter().map(middle), BLACK)
+}
+
+fn intervals(
+    chart: &mut Chart<'_, '_>,
+    points: impl Iterator<Item = (f64, Figure)>,
+    paint: RGBColor,
+) -> Result<(), ExperimentError> {
+    let line = |(x, y): (f64, Figure)| {
+        let half = y.half_interval?;
+        Some(PathElement::new(
+            vec![(x, y.mean - half), (x, y.mean + half)],
+            paint.stroke_width(1),
+        ))
+    };
+    chart.draw_series(points.filter_map(line)).map_err(failed)?;
+    Ok(())
+}
+
+fn failed(error: impl std::fmt::Display) -> ExperimentError {
+    ExperimentError::Draw {
+        cause: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::Cell;
+    use crate::schema::Value;
+
+    fn summary() -> Summary {
+        let figure = |mean: f64| Figure {
+            count: 3,
+            mean,
+            half_interval: Some(0.05),
+            min: mean,
+            max: mean,
+        };
+        let row = |fabric: &str, queue: &str, vls: i64| {
+            let settings = [
+                ("fabric", Value::Text(fabric.to_owned())),
+                ("queue", Value::Text(queue.to_owned())),
+                ("vls", Value::Whole(vls)),
+            ];
+            Row {
+                cell: Cell(settings.map(|(name, value)| (name.to_owned(), value)).into()),
+                figures: [("accepted_load".to_owned(), figure(1.0 - 0.4 / vls as f64))].into(),
+                refused: 0,
+                why: None,
+            }
+        };
+        let mut rows = Vec::new();
+        for fabric in ["sx6536", "ring"] {
+            for queue in ["fifo", "voq"] {
+                rows.extend([1, 2, 4, 8].map(|vls| row(fabric, queue, vls)));
+            }
+        }
+        Summary {
+            title: "a test".to_owned(),
+            varying: ["fabric", "queue", "vls"].map(str::to_owned).into(),
+            names: vec!["accepted_load".to_owned()],
+            rows,
+        }
+    }
+
+    fn picture(kind: PictureKind, series: &[&str]) -> Picture {
+        Picture {
+            file: "a.svg".to_owned(),
+            title: "Accepted load".to_owned(),
+            x: "vls".to_owned(),
+            y: "accepted_load".to_owned(),
+            series: series.iter().map(|name| (*name).to_owned()).collect(),
+            panel: Some("fabric".to_owned()),
+            kind,
+        }
+    }
+
+    #[test]
+    fn every_panel_series_and_point_is_drawn() {
+        let count = |kind, what: &str| {
+            let text = svg(&summary(), &picture(kind, &["queue"])).unwrap();
+            for word in ["Accepted load", "sx6536", "ring", "fifo", "voq"] {
+                assert!(text.contains(word), "{word} is missing");
+            }
+            text.matches(what).count()
+        };
+        assert_eq!(count(PictureKind::Lines, "<circle"), 16);
+        // Two of the legend, and the paper.
+        assert_eq!(count(PictureKind::Bars, "<rect"), 16 + 3);
+    }
+
+    #[test]
+    fn two_combinations_on_one_point_are_refused() {
+        let error = svg(&summary(), &picture(PictureKind::Lines, &[]))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("SLV-EXPERIMENT-0007"), "{error}");
+        assert!(error.contains("fabric, queue, vls"), "{error}");
+    }
+}

@@ -1,0 +1,149 @@
+//! What is wrong with an experiment or its results: what, where, what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// What is wrong with one setting.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FieldError {
+    /// There is no such setting.
+    #[error("there is no setting '{field}'{meant}; known: {known}")]
+    Unknown {
+        /// The name.
+        field: String,
+        /// `; did you mean '…'?`, or empty.
+        meant: String,
+        /// All names.
+        known: String,
+    },
+    /// It takes other values.
+    #[error("'{field}': found {found}, want {want}")]
+    Value {
+        /// The setting.
+        field: String,
+        /// What was found.
+        found: String,
+        /// What it takes.
+        want: String,
+    },
+    /// It takes one of a few words, not this one.
+    #[error("'{field}': there is no '{found}'{meant}; known: {known}")]
+    Choice {
+        /// The setting.
+        field: String,
+        /// What was found.
+        found: String,
+        /// `; did you mean '…'?`, or empty.
+        meant: String,
+        /// All words.
+        known: String,
+    },
+}
+
+/// What is wrong with an experiment's file.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExperimentError {
+    /// SLV-EXPERIMENT-0001: no TOML, or other keys than an experiment has.
+    #[error("SLV-EXPERIMENT-0001: {what}; docs/experiments.md has the grammar")]
+    Toml {
+        /// What and where, in the words of the TOML reader.
+        what: String,
+    },
+    /// SLV-EXPERIMENT-0002: a setting that is none, or with a value that it does not take.
+    #[error("SLV-EXPERIMENT-0002: [{section}] {what}")]
+    Field {
+        /// Where.
+        section: String,
+        /// What.
+        what: FieldError,
+    },
+    /// SLV-EXPERIMENT-0003: one setting in two places.
+    #[error("SLV-EXPERIMENT-0003: '{field}' stands in [{first}] and in [{second}]; take it out of one of them")]
+    Twice {
+        /// The setting.
+        field: String,
+        /// Here.
+        first: &'static str,
+        /// And here.
+        second: &'static str,
+    },
+    /// SLV-EXPERIMENT-0004: a list with nothing in it.
+    #[error("SLV-EXPERIMENT-0004: {what} is empty, so nothing would be run; give at least one value")]
+    Empty {
+        /// What is empty.
+        what: String,
+    },
+    /// SLV-EXPERIMENT-0005: seeds that are none.
+    #[error("SLV-EXPERIMENT-0005: seeds = {found}: want \"FIRST-LAST\" or a list of numbers, each once")]
+    Seeds {
+        /// What was found.
+        found: String,
+    },
+    /// SLV-EXPERIMENT-0006: more runs than anybody can mean.
+    #[error("SLV-EXPERIMENT-0006: {runs} runs, at most {max} are taken; give fewer values or seeds")]
+    TooMany {
+        /// Runs asked for.
+        runs: u128,
+        /// The limit.
+        max: u128,
+    },
+    /// SLV-EXPERIMENT-0007: a picture of something that does not vary, or without a name.
+    #[error("SLV-EXPERIMENT-0007: picture '{file}': {what}")]
+    Picture {
+        /// Its file.
+        file: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// SLV-EXPERIMENT-0008: a picture that cannot be drawn.
+    #[error("SLV-EXPERIMENT-0008: cannot draw: {cause}")]
+    Draw {
+        /// What the plotting library said.
+        cause: String,
+    },
+}
+
+/// Why results cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResultsError {
+    /// SLV-EXPERIMENT-0009: the operating system refused.
+    #[error("SLV-EXPERIMENT-0009: cannot {operation} {}: {cause}; name a folder that can be written", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+    /// SLV-EXPERIMENT-0010: a line that is no result.
+    #[error(
+        "SLV-EXPERIMENT-0010: {}, line {line}: {what}; it is left as it is: correct the line or name another folder",
+        path.display()
+    )]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// SLV-EXPERIMENT-0011: results of another version or experiment.
+    #[error(
+        "SLV-EXPERIMENT-0011: {} has results of {found}, these would be of {want}: results of both in one table would \
+            say nothing; name another folder",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// Whose results stand there.
+        found: String,
+        /// Whose would be added.
+        want: String,
+    },
+}

@@ -1,0 +1,30 @@
+//! Declarative runs: a file says which settings are combined and which seeds are drawn, a runner that is passed in does
+//! one run, and every result is stored as soon as it is there, so that an interrupted experiment goes on where it was.
+//!
+//! ```text
+//! file ──► Experiment ──► cells × seeds ──► run, in parallel ──► results, a line each ──► Summary ──► table, charts
+//!            checked against the runner's fields       already there: skipped
+//! ```
+//!
+//! This room knows nothing of fabrics: what a setting means is the runner's business, and so are the figures. The
+//! grammar of files stands in `docs/experiments.md`.
+
+mod chart;
+mod error;
+mod file;
+mod matrix;
+mod palette;
+mod results;
+mod run;
+mod schema;
+mod summary;
+
+pub use chart::svg;
+pub use error::{ExperimentError, FieldError, ResultsError};
+pub use file::{Experiment, Picture, PictureKind};
+pub use matrix::{Cell, Run};
+pub use palette::colour;
+pub use results::{Outcome, Record, ResultsFile};
+pub use run::{Progress, Runner, run};
+pub use schema::{Field, Kind, Schema, Value};
+pub use summary::{Figure, Row, Summary, summarise};

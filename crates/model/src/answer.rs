@@ -1,0 +1,210 @@
+//! What a bring-up costs.
+
+use crate::apply::{Work, apply};
+use crate::count::Counts;
+use crate::walk::discover;
+use crate::{Cost, Manager, Method, Shape};
+
+/// A stage of a bring-up or of a recovery; the next begins when it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StageName {
+    /// The trap is on its way to the manager.
+    Trap,
+    /// Reading: who is there and what it can do.
+    Discover,
+    /// Looking at the ports that the trap is about.
+    Look,
+    /// Planning, and storing what must not be forgotten.
+    Compute,
+    /// LIDs (OpenSM; ours are set with the rest).
+    Lids,
+    /// Forwarding tables.
+    Tables,
+    /// Settings of ports (OpenSM), or ports, switches and tables side by side (ours).
+    Configure,
+    /// Ports to ARMED (OpenSM).
+    Arm,
+    /// Ports to ACTIVE.
+    Activate,
+}
+
+impl StageName {
+    /// For tables and pictures.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Trap => "trap",
+            Self::Discover => "discover",
+            Self::Look => "look at ports",
+            Self::Compute => "compute",
+            Self::Lids => "LIDs",
+            Self::Tables => "tables",
+            Self::Configure => "configure",
+            Self::Arm => "arm",
+            Self::Activate => "activate",
+        }
+    }
+}
+
+/// A stage and its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stage {
+    /// Which.
+    pub name: StageName,
+    /// How long, in ns.
+    pub time_ns: u64,
+}
+
+/// What something costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// Requests by kind, repeats left out.
+    pub counts: Counts,
+    /// First to last.
+    pub stages: Vec<Stage>,
+    /// Requests that find an agent's queue full, and are sent again.
+    pub overruns: u64,
+    /// Requests that are expected to be lost and sent again (`Cost::lost_ppm`).
+    pub repeats: u64,
+}
+
+impl Answer {
+    /// All stages together, in ns.
+    #[must_use]
+    pub fn time_ns(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.time_ns).sum()
+    }
+
+    /// The time of a stage, in ns; 0 if there is none.
+    #[must_use]
+    pub fn stage_ns(&self, name: StageName) -> u64 {
+        let stages = self.stages.iter().filter(|stage| stage.name == name);
+        stages.map(|stage| stage.time_ns).sum()
+    }
+
+    /// A stage that is all waiting for requests: what is lost makes it longer.
+    pub(crate) fn push_requests(&mut self, cost: &Cost, name: StageName, (time_ns, overruns): (u64, u64), mads: u64) {
+        let (lost, extra_ns) = losses(cost, mads);
+        self.overruns += overruns;
+        self.repeats += lost;
+        self.push(name, time_ns + extra_ns);
+    }
+
+    pub(crate) fn push(&mut self, name: StageName, time_ns: u64) {
+        self.stages.push(Stage { name, time_ns });
+    }
+}
+
+/// Bring-up of a fresh fabric: all agents reset, all links trained, nothing known beforehand.
+#[must_use]
+pub fn bring_up(shape: &Shape, cost: &Cost) -> Answer {
+    let mut answer = Answer {
+        counts: Counts::bring_up(shape, cost.manager),
+        ..Answer::default()
+    };
+    let gets = answer.counts.of_method(Method::Get);
+    answer.push_requests(cost, StageName::Discover, discover(shape, cost, 0), gets);
+    answer.push(StageName::Compute, cost.compute.time_ns(shape));
+    let mut same: Option<(Work, (u64, u64))> = None;
+    for &(name, work) in writes(cost.manager) {
+        // OpenSM writes the same ports three times over.
+        let time = match same {
+            Some((before, time)) if before == work => time,
+            _ => apply(shape, cost, work, 0),
+        };
+        same = Some((work, time));
+        answer.push_requests(cost, name, time, mads_of(shape, work));
+    }
+    answer
+}
+
+const NOTHING: Work = Work {
+    port_zero: false,
+    host_ports: false,
+    switch_ports: false,
+    tables: false,
+};
+/// PortInfo of both ends of every link.
+const LINKS: Work = Work {
+    host_ports: true,
+    switch_ports: true,
+    ..NOTHING
+};
+/// Ours writes in two steps: everything, then ACTIVE.
+const OURS: [(StageName, Work); 2] = [
+    (
+        StageName::Configure,
+        Work {
+            port_zero: true,
+            tables: true,
+            ..LINKS
+        },
+    ),
+    (StageName::Activate, LINKS),
+];
+/// OpenSM in five, and waits for all answers after each. Source: observed, and its log at full verbosity.
+const OPENSM: [(StageName, Work); 5] = [
+    (
+        StageName::Lids,
+        Work {
+            port_zero: true,
+            host_ports: true,
+            ..NOTHING
+        },
+    ),
+    (
+        StageName::Tables,
+        Work {
+            tables: true,
+            ..NOTHING
+        },
+    ),
+    (StageName::Configure, LINKS),
+    (StageName::Arm, LINKS),
+    (StageName::Activate, LINKS),
+];
+
+const fn writes(manager: Manager) -> &'static [(StageName, Work)] {
+    match manager {
+        Manager::Selvedge => &OURS,
+        Manager::OpenSm => &OPENSM,
+    }
+}
+
+const fn mads_of(shape: &Shape, work: Work) -> u64 {
+    let s = &shape.sizes;
+    let mut mads = 0;
+    if work.port_zero {
+        mads += s.switches;
+    }
+    if work.host_ports {
+        mads += s.linked_host_ports;
+    }
+    if work.switch_ports {
+        mads += s.linked_switch_ports;
+    }
+    if work.tables {
+        mads += s.switches * (1 + shape.lft_blocks());
+    }
+    mads
+}
+
+/// Repeats that a stage of so many requests is expected to need, and how much longer it takes, in ns.
+///
+/// A request is lost with probability p each time it is sent. The stage ends when the unluckiest has its answer:
+/// after r time-outs with probability 1 − (1 − p^r)^n. Meanwhile each lost one holds its place in the window until
+/// it is stale, which counts where that is more.
+fn losses(cost: &Cost, mads: u64) -> (u64, u64) {
+    /// Time-outs in a row after which a request has failed. Both managers repeat three times.
+    const REPEATS_MAX: i32 = 3;
+    if cost.lost_ppm == 0 || mads == 0 {
+        return (0, 0);
+    }
+    let p = f64::from(cost.lost_ppm.min(999_999)) / 1e6;
+    let n = mads as f64;
+    let repeats: f64 = (1..=REPEATS_MAX).map(|r| n * p.powi(r)).sum();
+    let longest: f64 = (1..=REPEATS_MAX).map(|r| 1.0 - (1.0 - p.powi(r)).powf(n)).sum();
+    let held = repeats * cost.timeout_ns.min(cost.stale_ns) as f64 / f64::from(cost.window.max(1));
+    let extra = held.max(longest * cost.timeout_ns as f64);
+    (repeats.round() as u64, extra as u64)
+}

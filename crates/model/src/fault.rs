@@ -1,0 +1,252 @@
+//! What the loss of a link or of a switch costs: a whole sweep, or a fast fail-over.
+//!
+//! Which entries move depends on the tables, and so on the engine; the model does not route. It takes for both ends of what
+//! was lost that every block of their tables changes, which is the most there can be, and leaves out switches further
+//! away. [`Fault::blocks`] says otherwise where the number is known.
+
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_types::PortNum;
+
+use crate::answer::{Answer, StageName};
+use crate::apply::rounds;
+use crate::shape::End;
+use crate::{Attribute, Compute, Cost, Counts, Manager, Method, Shape};
+
+/// What was lost, and what that means for tables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// Table blocks that change at each switch beside the loss; `None`: all of them.
+    pub blocks: Option<u64>,
+}
+
+/// How a manager answers a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Recovery {
+    /// It looks at the whole fabric and plans all of it again.
+    Sweep,
+    /// It looks at the ports of the switches that sent traps, repairs the plan in force, and writes what changes.
+    Fast,
+}
+
+impl Recovery {
+    /// In a word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sweep => "sweep",
+            Self::Fast => "fail-over",
+        }
+    }
+}
+
+/// What a recovery costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultAnswer {
+    /// How.
+    pub recovery: Recovery,
+    /// What it costs, from the moment at which the agent knows to the last answer.
+    pub answer: Answer,
+    /// What was lost: a port of the link, or port 0 of the switch.
+    pub lost: PortRef,
+}
+
+/// What a fast fail-over computes: a repair of the plan in force, 50 µs and 2 µs a switch, and 1 ms to store.
+const FAST_COMPUTE: Compute = Compute {
+    fixed_ns: 1_050_000,
+    per_switch_ns: 2_000,
+    per_entry_ps: 0,
+};
+
+/// A cable between two switches is gone: the one that is farthest from the manager. `None` if there is none. `up` is what
+/// the bring-up of the same fabric costs the same manager.
+#[must_use]
+pub fn link_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Option<Vec<FaultAnswer>> {
+    let switches = (0..shape.nodes()).filter(|&n| shape.is_reached(n) && shape.is_switch(n));
+    let cables = switches.flat_map(|node| {
+        let peers = (1..=shape.port_count(node)).filter_map(move |port| Some((port, shape.peer(node, port)?)));
+        peers.map(move |(port, peer)| (End { node, port }, peer))
+    });
+    let between = cables.filter(|(a, b)| a < b && shape.is_switch(b.node));
+    let (a, b) = between.max_by_key(|(a, b)| (shape.depth(a.node) + shape.depth(b.node), *b, *a))?;
+    let beside = [(a.node, 1), (b.node, 1)];
+    Some(recover((shape, cost, up), fault, &beside, Lost::Link(a)))
+}
+
+/// A switch is gone: of those without hosts, else of all, the one that is farthest from the manager. `None` if there is
+/// no switch but the manager's way out. `up` as for [`link_fault`].
+#[must_use]
+pub fn switch_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Option<Vec<FaultAnswer>> {
+    let peers = |node: u32| (1..=shape.port_count(node)).filter_map(move |port| shape.peer(node, port));
+    let has_hosts = |node: u32| peers(node).any(|peer| !shape.is_switch(peer.node));
+    let switches = (0..shape.nodes()).filter(|&n| shape.is_reached(n) && shape.is_switch(n));
+    let others = switches.filter(|&node| node != shape.seat.node && peers(node).all(|p| p.node != shape.seat.node));
+    let lost = others.max_by_key(|&node| (!has_hosts(node), shape.depth(node), node))?;
+    let mut beside: Vec<(u32, u64)> = Vec::new();
+    for peer in peers(lost).filter(|peer| shape.is_switch(peer.node)) {
+        match beside.iter_mut().find(|(node, _)| *node == peer.node) {
+            Some((_, ports)) => *ports += 1,
+            None => beside.push((peer.node, 1)),
+        }
+    }
+    Some(recover((shape, cost, up), fault, &beside, Lost::Switch(lost)))
+}
+
+/// Every way in which the manager of `cost` may answer; `beside` are switches and how many of their ports were lost.
+fn recover(
+    (shape, cost, up): (&Shape, &Cost, &Answer),
+    fault: Fault,
+    beside: &[(u32, u64)],
+    lost: Lost,
+) -> Vec<FaultAnswer> {
+    let blocks = fault.blocks.unwrap_or(u64::MAX).min(shape.lft_blocks());
+    let case = Case {
+        shape,
+        cost,
+        up,
+        beside,
+        blocks,
+        lost,
+    };
+    let mut answers = vec![case.finished(Recovery::Sweep, case.sweep())];
+    if cost.manager == Manager::Selvedge {
+        answers.push(case.finished(Recovery::Fast, case.fast()));
+    }
+    answers
+}
+
+#[derive(Clone, Copy)]
+enum Lost {
+    Link(End),
+    Switch(u32),
+}
+
+impl Lost {
+    const fn is_switch(self) -> bool {
+        matches!(self, Self::Switch(_))
+    }
+
+    fn port(self) -> PortRef {
+        let (node, port) = match self {
+            Self::Link(end) => (end.node, PortNum::new(end.port)),
+            Self::Switch(node) => (node, None),
+        };
+        PortRef {
+            node: NodeIdx(node),
+            port: port.unwrap_or(PortNum::MANAGEMENT),
+        }
+    }
+}
+
+struct Case<'a> {
+    shape: &'a Shape,
+    cost: &'a Cost,
+    up: &'a Answer,
+    beside: &'a [(u32, u64)],
+    blocks: u64,
+    lost: Lost,
+}
+
+impl Case<'_> {
+    /// Traps come from every switch beside the loss; the first one starts the recovery.
+    fn begin(&self) -> Answer {
+        let mut answer = Answer::default();
+        let ways = self
+            .beside
+            .iter()
+            .map(|(node, _)| self.cost.wires.way_ns(self.shape.depth(*node)));
+        answer.push(StageName::Trap, ways.min().unwrap_or(0));
+        let traps = self.beside.len() as u64;
+        answer.counts.add(Method::Trap, Attribute::Notice, traps);
+        answer.counts.add(Method::TrapRepress, Attribute::Notice, traps);
+        answer
+    }
+
+    /// Everything is discovered again, without what was lost; tables that the manager wrote itself are not read back.
+    fn sweep(&self) -> Answer {
+        let mut answer = self.begin();
+        let left = Counts::bring_up(self.shape, self.cost.manager);
+        for (method, attribute, count) in left.iter().filter(|(method, ..)| *method == Method::Get) {
+            answer
+                .counts
+                .add(method, attribute, count - self.not_asked(attribute, count).min(count));
+        }
+        // As long as the first time: what is gone is a small part, and what is not asked again is asked of idle agents.
+        answer.push(StageName::Discover, self.up.stage_ns(StageName::Discover));
+        answer.push(StageName::Compute, self.cost.compute.time_ns(self.shape));
+        self.write(answer)
+    }
+
+    /// Gets that a sweep does not repeat, and those that fall away because what they asked for is gone. What stood
+    /// behind a lost switch with hosts is not taken off: hosts have their LIDs until the sweep is over.
+    fn not_asked(&self, attribute: Attribute, all: u64) -> u64 {
+        let ports: u64 = self.beside.iter().map(|(_, ports)| *ports).sum();
+        let node = u64::from(self.lost.is_switch());
+        // PortInfo of a lost switch, port 0 included.
+        let lost_ports = match self.lost {
+            Lost::Switch(node) => u64::from(self.shape.port_count(node)) + 1,
+            Lost::Link(_) => 0,
+        };
+        let opensm = self.cost.manager == Manager::OpenSm;
+        match attribute {
+            // OpenSM knows the names of nodes that it knows. Source: observed.
+            Attribute::NodeDescription if opensm => all,
+            Attribute::NodeDescription | Attribute::SwitchInfo => node,
+            // From both ends of a lost cable.
+            Attribute::NodeInfo if !self.lost.is_switch() => ports,
+            // OpenSM does not ask back by the port by which it came.
+            Attribute::NodeInfo => 2 * ports - u64::from(opensm),
+            Attribute::PortInfo => lost_ports,
+            Attribute::PKeyTable if opensm => all - self.pkeys_again().min(all),
+            Attribute::PKeyTable => node,
+            Attribute::Notice | Attribute::LinearForwardingTable => 0,
+        }
+    }
+
+    /// OpenSM reads P_Keys again of every port with a link of a switch that saw a change, of the hosts at it (not its
+    /// own), and of port 0 of every other switch. Source: observed, one block each.
+    fn pkeys_again(&self) -> u64 {
+        let shape = self.shape;
+        let at = |&(node, lost): &(u32, u64)| {
+            let peers = || (1..=shape.port_count(node)).filter_map(move |port| shape.peer(node, port));
+            let is_host = |peer: &End| !shape.is_switch(peer.node) && *peer != shape.seat;
+            peers().count() as u64 - lost + 1 + peers().filter(is_host).count() as u64
+        };
+        let beside = self.beside.len() as u64;
+        let others = shape.switches() - u64::from(self.lost.is_switch()) - beside;
+        self.beside.iter().map(at).sum::<u64>() + others
+    }
+
+    /// Every PortInfo of the switches that sent traps (the manager stops at the first that explains them: this is the
+    /// most), a repair, and the blocks that change. The place to adapt to what the manager does.
+    fn fast(&self) -> Answer {
+        let mut answer = self.begin();
+        let ports = |(node, _): &(u32, u64)| (u64::from(self.shape.port_count(*node)), self.shape.depth(*node));
+        let looks: Vec<(u64, u16)> = self.beside.iter().map(ports).collect();
+        let gets = looks.iter().map(|(count, _)| count).sum();
+        answer.counts.add(Method::Get, Attribute::PortInfo, gets);
+        answer.push_requests(self.cost, StageName::Look, (rounds(self.cost, &looks, 0), 0), gets);
+        answer.push(StageName::Compute, FAST_COMPUTE.time_ns(self.shape));
+        self.write(answer)
+    }
+
+    /// Table blocks of the switches beside the loss, and their SwitchInfo: PortStateChange is cleared.
+    fn write(&self, mut answer: Answer) -> Answer {
+        let switches = self.beside.len() as u64;
+        let agent = |(node, _): &(u32, u64)| (self.blocks + 1, self.shape.depth(*node));
+        let sets: Vec<(u64, u16)> = self.beside.iter().map(agent).collect();
+        let blocks = switches * self.blocks;
+        answer.counts.add(Method::Set, Attribute::SwitchInfo, switches);
+        answer.counts.add(Method::Set, Attribute::LinearForwardingTable, blocks);
+        let time = (rounds(self.cost, &sets, 0), 0);
+        answer.push_requests(self.cost, StageName::Tables, time, blocks + switches);
+        answer
+    }
+
+    fn finished(&self, recovery: Recovery, answer: Answer) -> FaultAnswer {
+        FaultAnswer {
+            recovery,
+            answer,
+            lost: self.lost.port(),
+        }
+    }
+}

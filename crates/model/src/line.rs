@@ -1,0 +1,309 @@
+//! The waiting line: when each request leaves and when its answer is back.
+//!
+//! The recursion behind every time of this crate. A request leaves when (1) fewer than `window` are on their way,
+//! (2) fewer than `agent_window` of them are for its agent, and (3) those before it have left; it is served when it has
+//! arrived and its agent, one server, is free; its answer takes the same way back. A request that finds its agent's
+//! queue full is lost and leaves once more after the time-out.
+//!
+//! One list of answers in order, at most `window` of them as a rule: about 30 ns a request, whatever the fabric.
+
+use std::collections::VecDeque;
+
+use crate::Cost;
+
+/// A request: its content is the asker's, the line needs only where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// The node whose agent answers.
+    pub node: u32,
+    /// Cables to it.
+    pub hops: u16,
+    /// Port that it is about; what else it says is up to the asker.
+    pub port: u8,
+    /// What is asked.
+    pub kind: Kind,
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// NodeInfo of a node that the manager does not know yet: shares no limit. `port`: where it is entered.
+    Node,
+    /// SwitchInfo.
+    Switch,
+    /// PortInfo.
+    Port,
+    /// Anything after which nothing more is asked.
+    Other,
+}
+
+/// End of a list in `items`.
+const NONE: u32 = u32::MAX;
+
+/// What waits for one agent.
+#[derive(Clone, Copy)]
+struct Agent {
+    head: u32,
+    tail: u32,
+    on_way: u32,
+    /// It stands in the queue of those that may send.
+    queued: bool,
+    /// When it has served all that was sent to it, in ns.
+    free_at: u64,
+}
+
+#[derive(Clone, Copy)]
+enum Turn {
+    Agent(u32),
+    Alone(Request),
+}
+
+#[derive(Clone, Copy)]
+struct Flight {
+    request: Request,
+    /// Its place in the window is still taken.
+    counts: bool,
+    serial: u32,
+}
+
+/// An answer on its way, or the time-out of a request that was lost: time, then serial number, place and whether it was
+/// lost, in one number, because comparing them is most of the work.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event(u128);
+
+impl Event {
+    const fn new(at: u64, serial: u32, place: u32, lost: bool) -> Self {
+        Self((at as u128) << 64 | (serial as u128) << 32 | (place as u128) << 1 | lost as u128)
+    }
+
+    /// Time, place, lost. A place has 31 bits: there are never as many requests on their way.
+    const fn parts(self) -> (u64, u32, bool) {
+        ((self.0 >> 64) as u64, (self.0 as u32) >> 1, self.0 & 1 == 1)
+    }
+}
+
+/// The line.
+pub(crate) struct Line<'a> {
+    cost: &'a Cost,
+    now: u64,
+    agents: Vec<Agent>,
+    /// Lists of requests that wait for an agent: request, and the next.
+    items: Vec<(Request, u32)>,
+    free_items: Vec<u32>,
+    turns: VecDeque<Turn>,
+    /// In order. Windows are small and most answers come back behind those that are on their way already, so that putting
+    /// one in its place from behind takes a third of what a heap takes.
+    events: VecDeque<Event>,
+    flights: Vec<Flight>,
+    free_flights: Vec<u32>,
+    /// Sent requests in order of sending: when, place and serial number.
+    fresh: VecDeque<(u64, u32, u32)>,
+    window_used: u32,
+    serial: u32,
+    manager_free_at: u64,
+    open: usize,
+    /// Requests that were sent again because a queue was full.
+    pub repeats: u64,
+}
+
+impl<'a> Line<'a> {
+    /// An empty line at time `now`, for so many nodes.
+    pub fn new(cost: &'a Cost, nodes: u32, now: u64) -> Self {
+        let agent = Agent {
+            head: NONE,
+            tail: NONE,
+            on_way: 0,
+            queued: false,
+            free_at: 0,
+        };
+        Self {
+            cost,
+            now,
+            agents: vec![agent; nodes as usize],
+            items: Vec::new(),
+            free_items: Vec::new(),
+            turns: VecDeque::new(),
+            events: VecDeque::new(),
+            flights: Vec::new(),
+            free_flights: Vec::new(),
+            fresh: VecDeque::new(),
+            window_used: 0,
+            serial: 0,
+            manager_free_at: now,
+            open: 0,
+            repeats: 0,
+        }
+    }
+
+    /// Time of the last answer, in ns.
+    pub const fn now(&self) -> u64 {
+        self.now
+    }
+
+    /// Requests that wait or are on their way.
+    pub const fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Requests on their way at most.
+    pub const fn window(&self) -> usize {
+        self.cost.window as usize
+    }
+
+    /// A request joins the line.
+    pub fn submit(&mut self, request: Request) {
+        self.open += 1;
+        if request.kind == Kind::Node || self.cost.agent_window == u32::MAX {
+            self.turns.push_back(Turn::Alone(request));
+            return;
+        }
+        let item = self.free_items.pop().unwrap_or_else(|| {
+            self.items.push((request, NONE));
+            u32::try_from(self.items.len() - 1).unwrap_or(NONE)
+        });
+        self.items[item as usize] = (request, NONE);
+        let agent = &mut self.agents[request.node as usize];
+        let tail = std::mem::replace(&mut agent.tail, item);
+        if tail == NONE {
+            agent.head = item;
+        } else {
+            self.items[tail as usize].1 = item;
+        }
+        self.queue_if_free(request.node);
+    }
+
+    fn queue_if_free(&mut self, node: u32) {
+        let agent = &mut self.agents[node as usize];
+        if agent.head != NONE && !agent.queued && agent.on_way < self.cost.agent_window.max(1) {
+            agent.queued = true;
+            self.turns.push_back(Turn::Agent(node));
+        }
+    }
+
+    /// Sends what may be sent now.
+    pub fn pump(&mut self) {
+        self.forget_stale();
+        while self.window_used < self.cost.window.max(1) {
+            let request = match self.turns.pop_front() {
+                None => return,
+                Some(Turn::Alone(request)) => request,
+                Some(Turn::Agent(node)) => match self.take(node) {
+                    Some(request) => request,
+                    None => continue,
+                },
+            };
+            let place = self.free_flights.pop().unwrap_or_else(|| {
+                self.flights.push(Flight {
+                    request,
+                    counts: false,
+                    serial: 0,
+                });
+                u32::try_from(self.flights.len() - 1).unwrap_or(NONE)
+            });
+            self.flights[place as usize].request = request;
+            self.send(place);
+        }
+    }
+
+    fn take(&mut self, node: u32) -> Option<Request> {
+        let agent = &mut self.agents[node as usize];
+        agent.queued = false;
+        let item = agent.head;
+        let (request, next) = *self.items.get(item as usize)?;
+        agent.head = next;
+        if next == NONE {
+            agent.tail = NONE;
+        }
+        agent.on_way += 1;
+        self.free_items.push(item);
+        self.queue_if_free(node);
+        Some(request)
+    }
+
+    fn send(&mut self, place: u32) {
+        self.serial = self.serial.wrapping_add(1);
+        let (now, serial, wires) = (self.now, self.serial, &self.cost.wires);
+        let flight = &mut self.flights[place as usize];
+        (flight.counts, flight.serial) = (true, serial);
+        let agent = &mut self.agents[flight.request.node as usize];
+        let way = wires.way_ns(flight.request.hops);
+        let arrives = now + way;
+        let ahead = agent.free_at.saturating_sub(arrives).div_ceil(wires.service_ns.max(1));
+        let lost = ahead >= wires.queue_depth;
+        let at = if lost {
+            now + self.cost.timeout_ns
+        } else {
+            agent.free_at = agent.free_at.max(arrives) + wires.service_ns;
+            agent.free_at + way
+        };
+        self.window_used += 1;
+        let event = Event::new(at, serial, place, lost);
+        let later = self.events.iter().rev().take_while(|other| **other > event).count();
+        self.events.insert(self.events.len() - later, event);
+        if self.cost.stale_ns != u64::MAX {
+            self.fresh.push_back((now, place, serial));
+        }
+    }
+
+    /// The next request that is answered; `None` if none is open.
+    pub fn next(&mut self) -> Option<Request> {
+        loop {
+            self.pump();
+            let (at, place, lost) = self.events.front()?.parts();
+            if let Some(stale) = self.stale_before(at) {
+                self.now = self.now.max(stale);
+                continue;
+            }
+            self.events.pop_front();
+            self.manager_free_at = self.manager_free_at.max(at) + self.cost.manager_ns;
+            self.now = self.manager_free_at.max(self.now);
+            let flight = &mut self.flights[place as usize];
+            if std::mem::take(&mut flight.counts) {
+                self.window_used -= 1;
+            }
+            if lost {
+                self.repeats += 1;
+                self.send(place);
+                continue;
+            }
+            let request = flight.request;
+            self.free_flights.push(place);
+            self.open -= 1;
+            if request.kind != Kind::Node && self.cost.agent_window != u32::MAX {
+                self.agents[request.node as usize].on_way -= 1;
+                self.queue_if_free(request.node);
+            }
+            return Some(request);
+        }
+    }
+
+    /// When a place in a full window is given up for lost, if that is before `limit` and somebody waits for it.
+    fn stale_before(&self, limit: u64) -> Option<u64> {
+        let first = self.fresh.front()?.0.saturating_add(self.cost.stale_ns);
+        if first >= limit || self.window_used < self.cost.window.max(1) || self.turns.is_empty() {
+            return None;
+        }
+        let mut counted = self.fresh.iter().filter(|sent| self.counts(sent));
+        let at = counted.next()?.0.saturating_add(self.cost.stale_ns);
+        (at < limit).then_some(at)
+    }
+
+    /// True if it is still on its way and holds a place in the window.
+    fn counts(&self, &(_, place, serial): &(u64, u32, u32)) -> bool {
+        let flight = &self.flights[place as usize];
+        flight.serial == serial && flight.counts
+    }
+
+    fn forget_stale(&mut self) {
+        while let Some(&sent) = self.fresh.front() {
+            if self.counts(&sent) {
+                if self.now < sent.0.saturating_add(self.cost.stale_ns) {
+                    return;
+                }
+                self.flights[sent.1 as usize].counts = false;
+                self.window_used -= 1;
+            }
+            self.fresh.pop_front();
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! From a seed to a schedule.
+
+use std::time::Duration;
+
+use selvedge_sim::{Rng, Seed};
+
+use super::event::{Happening, Kind, STAGES, When};
+use super::schedule::{ENGINES, Family, Schedule, Setup};
+
+/// Events of a schedule, at least.
+pub const HAPPENINGS_MIN: usize = 50;
+/// And at most.
+const HAPPENINGS_MAX: usize = 70;
+
+/// How often each kind is drawn, in parts of the sum.
+const WEIGHTS: [(Kind, u64); 23] = [
+    (Kind::Cut, 12),
+    (Kind::Restore, 10),
+    (Kind::Flap, 5),
+    (Kind::Die, 4),
+    (Kind::Revive, 5),
+    (Kind::Reboot, 4),
+    (Kind::Swap, 3),
+    (Kind::Clone, 2),
+    (Kind::Slow, 3),
+    (Kind::Hang, 4),
+    (Kind::Lie, 2),
+    (Kind::Lose, 4),
+    (Kind::Double, 4),
+    (Kind::Late, 4),
+    (Kind::Corrupt, 2),
+    (Kind::Part, 3),
+    (Kind::Kill, 4),
+    (Kind::Start, 6),
+    (Kind::Restart, 3),
+    (Kind::Engines, 5),
+    (Kind::Lmc, 1),
+    (Kind::Settings, 3),
+    (Kind::Sweep, 3),
+];
+
+impl Schedule {
+    /// What a seed stands for.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let root = Seed(seed).child("soak");
+        let mut rng = root.child("fabric").rng();
+        let family = Family::ALL[pick(&mut rng, Family::ALL.len())];
+        let fabric = family.draw(&mut rng);
+        let setup = Setup::draw(&mut root.child("setup").rng());
+        let mut rng = root.child("happenings").rng();
+        let count = HAPPENINGS_MIN + pick(&mut rng, HAPPENINGS_MAX - HAPPENINGS_MIN + 1);
+        // A few kinds at a time: what happens together is then more often of the same few kinds, in another mixture
+        // each time.
+        let kinds: Vec<(Kind, u64)> = match rng.below(3) {
+            0 => WEIGHTS.to_vec(),
+            _ => subset(&mut rng),
+        };
+        let happenings = (0..count).map(|_| happening(&mut rng, &kinds)).collect();
+        Self {
+            seed,
+            family,
+            fabric,
+            setup,
+            happenings,
+        }
+    }
+}
+
+fn pick(rng: &mut Rng, count: usize) -> usize {
+    usize::try_from(rng.below(count.max(1) as u64)).unwrap_or(0)
+}
+
+/// At least five kinds; with each that breaks something, what makes it good again.
+fn subset(rng: &mut Rng) -> Vec<(Kind, u64)> {
+    let mut all = WEIGHTS.to_vec();
+    rng.shuffle(&mut all);
+    let count = 5 + pick(rng, 9);
+    let mut kinds: Vec<(Kind, u64)> = all[..count].to_vec();
+    for (breaks, mends, weight) in [
+        (Kind::Cut, Kind::Restore, 10),
+        (Kind::Die, Kind::Revive, 6),
+        (Kind::Kill, Kind::Start, 8),
+    ] {
+        let has = |kind: Kind| kinds.iter().any(|(k, _)| *k == kind);
+        if has(breaks) && !has(mends) {
+            kinds.push((mends, weight));
+        }
+    }
+    kinds
+}
+
+fn happening(rng: &mut Rng, kinds: &[(Kind, u64)]) -> Happening {
+    let sum = kinds.iter().map(|(_, weight)| weight).sum::<u64>().max(1);
+    let mut left = rng.below(sum);
+    let mut kind = Kind::Sweep;
+    for &(candidate, weight) in kinds {
+        kind = candidate;
+        if left < weight {
+            break;
+        }
+        left -= weight;
+    }
+    let when = match rng.below(3) {
+        0 => When::During(STAGES[pick(rng, STAGES.len())], scale(rng, 1, 2_000)),
+        _ => When::After(match rng.below(8) {
+            0 => Duration::ZERO,
+            7 => scale(rng, 500_000, 12_000_000),
+            _ => scale(rng, 10, 900_000),
+        }),
+    };
+    Happening {
+        when,
+        kind,
+        pick: u32::try_from(rng.below(1 << 16)).unwrap_or(0),
+        other: u32::try_from(rng.below(1 << 16)).unwrap_or(0),
+        span: scale(rng, 50, 2_000_000),
+    }
+}
+
+/// Between so many microseconds, every order of magnitude as often as any other.
+fn scale(rng: &mut Rng, from: u64, to: u64) -> Duration {
+    let steps = u64::from((to / from.max(1)).max(1).ilog2());
+    let low = from << rng.below(steps + 1);
+    Duration::from_micros((low + rng.below(low.max(1))).min(to))
+}
+
+impl Setup {
+    fn draw(rng: &mut Rng) -> Self {
+        let mut one_of = |of: &[u16]| of[pick(rng, of.len())];
+        let lmc = one_of(&[0, 0, 0, 0, 1, 1, 2]);
+        let plan = one_of(&[0, 0, 0, 0, 0, 1, 30, 800]);
+        let small = |n: u16| u8::try_from(n).unwrap_or(0);
+        Self {
+            engine: small(one_of(&[0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7])) % small(ENGINES.len() as u16),
+            lmc: small(lmc),
+            lanes: small(one_of(&[1, 1, 1, 2, 4])),
+            m_key: u64::from(one_of(&[0, 0, 0, 0xfeed])),
+            sweep_s: small(one_of(&[10, 10, 5, 2])),
+            window: small(one_of(&[32, 32, 8, 2, 64])),
+            agent_window: small(one_of(&[2, 2, 1, 4])),
+            retries: small(one_of(&[3, 3, 1, 2])),
+            timeout_ms: one_of(&[200, 200, 50, 400]),
+            plan_ms: (plan != 0).then_some(plan),
+            both: one_of(&[0, 1]) == 1,
+        }
+    }
+}
+
+impl Family {
+    /// A fabric of the family.
+    fn draw(self, rng: &mut Rng) -> String {
+        let specs: &[&str] = match self {
+            Self::Tree2 => &[
+                "karytree:k=2,n=2",
+                "karytree:k=3,n=2",
+                "karytree:k=4,n=2",
+                "xgft:m=3x4,w=1x3",
+                "pgft:m=4x3,w=1x2,p=1x2",
+                "mport:m=4,n=2",
+            ],
+            Self::Tree3 => &[
+                "karytree:k=2,n=3",
+                "xgft:m=2x2x3,w=1x2x2",
+                "mport:m=4,n=3",
+                "pgft:m=2x2x2,w=1x2x1,p=1x1x2",
+            ],
+            Self::Random => return random(rng),
+            Self::Torus => &["torus:3x3,hosts=1", "torus:4x3,hosts=1", "torus:3x2x2,hosts=1", "torus:3x3,hosts=2"],
+            Self::Mesh => &["mesh:3x3,hosts=1", "mesh:4x2,hosts=2", "mesh:2x2x2,hosts=1"],
+            Self::Ring => &[
+                "ring:switches=3,hosts=2",
+                "ring:switches=5,hosts=2",
+                "ring:switches=6,hosts=1",
+                "ring:switches=8,hosts=1",
+            ],
+            Self::Rails => &["karytree:k=2,n=2,rails=2", "ring:switches=4,hosts=1,rails=2", "xgft:m=2x3,w=1x2,rails=2"],
+            Self::Odd => &[
+                "single:ports=8,hosts=6",
+                "ring:switches=2,hosts=2",
+                "karytree:k=3,n=2,remove-links=2,seed=3",
+                "torus:3x3,hosts=1,remove-links=3,seed=5",
+                "karytree:k=2,n=3,guids=shuffled",
+                "karytree:k=3,n=2,ports-per-host=2",
+                "mesh:5,hosts=1",
+            ],
+        };
+        specs[pick(rng, specs.len())].to_owned()
+    }
+}
+
+fn random(rng: &mut Rng) -> String {
+    let switches = 6 + 2 * rng.below(4);
+    let (degree, hosts, seed) = (3 + rng.below(2), 1 + rng.below(2), rng.below(50));
+    format!("random:switches={switches},degree={degree},hosts={hosts},seed={seed}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_draws_the_same_and_reads_back() {
+        for seed in 0..200 {
+            let schedule = Schedule::draw(seed);
+            assert_eq!(schedule, Schedule::draw(seed));
+            assert!(schedule.happenings.len() >= HAPPENINGS_MIN, "{seed}");
+            let mut kinds: Vec<Kind> = schedule.happenings.iter().map(|h| h.kind).collect();
+            kinds.sort_unstable();
+            kinds.dedup();
+            assert!(kinds.len() >= 5, "seed {seed}: {kinds:?}");
+            let text = schedule.to_string();
+            assert_eq!(text.parse::<Schedule>().as_ref(), Ok(&schedule), "{text}");
+        }
+    }
+}

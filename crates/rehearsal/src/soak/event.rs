@@ -1,0 +1,216 @@
+//! What happens in a schedule: small values whose picks are reduced to whatever fabric there is, so that the same
+//! events make sense on a smaller one.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use selvedge_sm::StageName;
+
+/// What kind of thing happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A cable is unplugged.
+    Cut,
+    /// A cable is plugged in again.
+    Restore,
+    /// A cable goes in and out.
+    Flap,
+    /// A switch or host loses its power.
+    Die,
+    /// It has power again, and empty tables.
+    Revive,
+    /// Off and on at once.
+    Reboot,
+    /// Two cables change places.
+    Swap,
+    /// A node shows the GUIDs of another for a time.
+    Clone,
+    /// An agent takes longer for a time.
+    Slow,
+    /// An agent does not answer for a time.
+    Hang,
+    /// A switch acknowledges tables for a time and does not take them.
+    Lie,
+    /// MADs get lost for a time.
+    Lose,
+    /// MADs arrive twice for a time.
+    Double,
+    /// MADs are late for a time.
+    Late,
+    /// Bits of MADs are flipped for a time.
+    Corrupt,
+    /// No MAD passes between two parts of the fabric for a time; data does.
+    Part,
+    /// A manager is killed as by `kill -9`.
+    Kill,
+    /// A manager that is not running starts.
+    Start,
+    /// A manager is killed and started again at once.
+    Restart,
+    /// The operator loads a policy with other engines.
+    Engines,
+    /// The operator loads a policy with another LMC.
+    Lmc,
+    /// The operator loads a policy with other settings of ports.
+    Settings,
+    /// The operator asks for a sweep.
+    Sweep,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 23] = [
+        Self::Cut,
+        Self::Restore,
+        Self::Flap,
+        Self::Die,
+        Self::Revive,
+        Self::Reboot,
+        Self::Swap,
+        Self::Clone,
+        Self::Slow,
+        Self::Hang,
+        Self::Lie,
+        Self::Lose,
+        Self::Double,
+        Self::Late,
+        Self::Corrupt,
+        Self::Part,
+        Self::Kill,
+        Self::Start,
+        Self::Restart,
+        Self::Engines,
+        Self::Lmc,
+        Self::Settings,
+        Self::Sweep,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cut => "cut",
+            Self::Restore => "restore",
+            Self::Flap => "flap",
+            Self::Die => "die",
+            Self::Revive => "revive",
+            Self::Reboot => "reboot",
+            Self::Swap => "swap",
+            Self::Clone => "clone",
+            Self::Slow => "slow",
+            Self::Hang => "hang",
+            Self::Lie => "lie",
+            Self::Lose => "lose",
+            Self::Double => "double",
+            Self::Late => "late",
+            Self::Corrupt => "corrupt",
+            Self::Part => "part",
+            Self::Kill => "kill",
+            Self::Start => "start",
+            Self::Restart => "restart",
+            Self::Engines => "engines",
+            Self::Lmc => "lmc",
+            Self::Settings => "settings",
+            Self::Sweep => "sweep",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// When something happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// So long after what happened before.
+    After(Duration),
+    /// So long after some manager is next in the middle of this; after half a second at the latest.
+    During(StageName, Duration),
+}
+
+/// Something that happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Happening {
+    /// When.
+    pub when: When,
+    /// What.
+    pub kind: Kind,
+    /// Which cable, node or manager, or how much: reduced to what there is.
+    pub pick: u32,
+    /// The other one, or how much.
+    pub other: u32,
+    /// For how long, where it ends by itself.
+    pub span: Duration,
+}
+
+/// Stages in which something may be timed to happen.
+pub(super) const STAGES: [StageName; 7] = [
+    StageName::Idle,
+    StageName::Discovering,
+    StageName::ReadingTables,
+    StageName::Planning,
+    StageName::Persisting,
+    StageName::Applying,
+    StageName::LightSweep,
+];
+
+/// A stage as one word.
+#[must_use]
+pub const fn stage_word(stage: StageName) -> &'static str {
+    match stage {
+        StageName::Idle => "idle",
+        StageName::Discovering => "discovering",
+        StageName::ReadingTables => "reading",
+        StageName::Planning => "planning",
+        StageName::Persisting => "storing",
+        StageName::Applying => "applying",
+        StageName::LightSweep => "light-sweep",
+    }
+}
+
+impl fmt::Display for Happening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.when {
+            When::After(span) => write!(f, "after {}us", span.as_micros())?,
+            When::During(stage, span) => write!(f, "during {} {}us", stage_word(stage), span.as_micros())?,
+        }
+        let (kind, pick, other) = (self.kind, self.pick, self.other);
+        write!(f, " {kind} {pick} {other} {}us", self.span.as_micros())
+    }
+}
+
+/// What a happening looks like, for messages.
+pub(super) const FORM: &str = "after 120us cut 17 0 0us, or during applying 5us hang 3 0 40000us";
+
+impl FromStr for Happening {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (when, rest) = match words[..] {
+            ["after", span, ref rest @ ..] => (When::After(micros(span)?), rest),
+            ["during", stage, span, ref rest @ ..] => {
+                let stage = STAGES.into_iter().find(|&s| stage_word(s) == stage).ok_or(FORM)?;
+                (When::During(stage, micros(span)?), rest)
+            }
+            _ => return Err(FORM),
+        };
+        let [kind, pick, other, span] = rest else { return Err(FORM) };
+        Ok(Self {
+            when,
+            kind: Kind::ALL.into_iter().find(|k| k.name() == *kind).ok_or(FORM)?,
+            pick: pick.parse().map_err(|_| FORM)?,
+            other: other.parse().map_err(|_| FORM)?,
+            span: micros(span)?,
+        })
+    }
+}
+
+fn micros(word: &str) -> Result<Duration, &'static str> {
+    let number = word.strip_suffix("us").and_then(|n| n.parse().ok());
+    number.map(Duration::from_micros).ok_or(FORM)
+}

@@ -1,0 +1,96 @@
+//! Simulated disasters: a seed draws a fabric, a policy and a schedule of faults that overlap the managers' work, and
+//! checkers look after every Set, fault and timer. Deterministic: a seed, or a schedule as text, is a run.
+
+mod draw;
+mod event;
+mod schedule;
+mod shrink;
+mod world;
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::Fabric;
+use selvedge_sim::Time;
+
+use crate::{Exemptions, RehearsalError};
+
+pub use draw::HAPPENINGS_MIN;
+pub use event::{Happening, Kind, When, stage_word};
+pub use schedule::{ENGINES, Family, HEADER, Schedule, ScheduleError, Setup};
+pub use shrink::Shrunk;
+pub use world::{Nobody, Observer};
+use world::World;
+
+/// What became of a schedule.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What a checker found and no rule excuses.
+    pub failure: Option<Failure>,
+    /// Happenings by kind and the master's stage just then (position in the order of [`selvedge_sm::StageName`]).
+    pub coverage: BTreeMap<(Kind, u8), u64>,
+    /// What was found and excused.
+    pub exemptions: Exemptions,
+    /// Sets that agents took.
+    pub sets: u64,
+    /// How often the checkers looked.
+    pub looks: u64,
+    /// Virtual time at the end.
+    pub ended: Time,
+    /// A number over every datagram that a manager sent.
+    pub digest: u64,
+    /// What the managers said, a line each; filled in on failure only.
+    pub log: String,
+}
+
+/// What a checker found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When.
+    pub at: Time,
+    /// How many happenings had begun.
+    pub begun: usize,
+    /// What, with its code first.
+    pub what: String,
+}
+
+impl Failure {
+    /// Its code: failures with the same one are taken for the same.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        let after_time = self.what.split("SLV-REHEARSAL-").filter(|part| !part.starts_with("0005"));
+        after_time.last().and_then(|part| part.get(..4)).unwrap_or("")
+    }
+}
+
+impl Schedule {
+    /// Carries it out on its fabric.
+    #[must_use]
+    pub fn run(&self, fabric: &Fabric, observer: &mut dyn Observer) -> Outcome {
+        let mut world = World::new(self, fabric, observer);
+        let result = world.run();
+        let failure = result.err().map(|error| Failure {
+            at: world.rehearsal.now(),
+            begun: world.begun,
+            what: describe(&error),
+        });
+        let (sets, looks) = world.rehearsal.watched();
+        let log = match failure {
+            Some(_) => world.rehearsal.log_text(),
+            None => String::new(),
+        };
+        Outcome {
+            failure,
+            coverage: std::mem::take(&mut world.coverage),
+            exemptions: world.rehearsal.exemptions(),
+            sets,
+            looks,
+            ended: world.rehearsal.now(),
+            digest: world.rehearsal.digest(),
+            log,
+        }
+    }
+}
+
+fn describe(error: &RehearsalError) -> String {
+    error.to_string()
+}

@@ -1,0 +1,273 @@
+//! A schedule: fabric, managers, policy and everything that happens, as a value and as text.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_plan::{EngineName, Policy};
+use selvedge_types::{Lmc, Mtu};
+
+use super::event::{FORM, Happening};
+
+/// What kind of fabric it is, for the coverage table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Family {
+    /// A tree of two levels.
+    Tree2,
+    /// A tree of three levels.
+    Tree3,
+    /// A random regular graph.
+    Random,
+    /// A torus.
+    Torus,
+    /// A mesh.
+    Mesh,
+    /// A ring.
+    Ring,
+    /// Two planes joined by hosts alone.
+    Rails,
+    /// A single switch, missing cables, hosts with two ports.
+    Odd,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Tree2,
+        Self::Tree3,
+        Self::Random,
+        Self::Torus,
+        Self::Mesh,
+        Self::Ring,
+        Self::Rails,
+        Self::Odd,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tree2 => "tree2",
+            Self::Tree3 => "tree3",
+            Self::Random => "random",
+            Self::Torus => "torus",
+            Self::Mesh => "mesh",
+            Self::Ring => "ring",
+            Self::Rails => "rails",
+            Self::Odd => "odd",
+        }
+    }
+}
+
+/// How managers are set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Position of the engine in [`ENGINES`].
+    pub engine: u8,
+    /// LMC at the start.
+    pub lmc: u8,
+    /// Lanes that links are set up for.
+    pub lanes: u8,
+    /// M_Key, 0: none.
+    pub m_key: u64,
+    /// Seconds between light sweeps.
+    pub sweep_s: u8,
+    /// SMPs on the wire.
+    pub window: u8,
+    /// SMPs at one agent.
+    pub agent_window: u8,
+    /// Repeats of a request.
+    pub retries: u8,
+    /// Milliseconds before a request is repeated.
+    pub timeout_ms: u16,
+    /// What a job costs, in ms; `None`: its documented cost.
+    pub plan_ms: Option<u16>,
+    /// The second manager starts with the first.
+    pub both: bool,
+}
+
+/// Engines that managers are started with; each is followed by `updn`.
+pub const ENGINES: [&str; 8] = ["auto", "fat-tree", "updn", "weave", "minhop", "ftree", "dfsssp", "dnup"];
+
+impl Setup {
+    /// The policy at the start.
+    #[must_use]
+    pub fn policy(&self) -> Arc<Policy> {
+        Arc::new(Policy {
+            engines: engines(self.engine),
+            lmc: Lmc::new(self.lmc).unwrap_or_default(),
+            lanes: self.lanes,
+            m_key: self.m_key,
+            m_key_protect: u8::from(self.m_key != 0),
+            m_key_lease_s: if self.m_key == 0 { 0 } else { 60 },
+            ..Policy::default()
+        })
+    }
+
+    /// Time between light sweeps.
+    #[must_use]
+    pub fn sweep(&self) -> Duration {
+        Duration::from_secs(self.sweep_s.into())
+    }
+}
+
+/// An engine, and one to fall back to.
+pub(super) fn engines(pick: u8) -> Vec<EngineName> {
+    let first = ENGINES[usize::from(pick) % ENGINES.len()];
+    let names = [first, "updn"];
+    let names = if first == "updn" { &names[..1] } else { &names[..] };
+    names.iter().map(|name| EngineName((*name).to_owned())).collect()
+}
+
+/// A policy with other settings of ports than another.
+pub(super) fn other_settings(policy: &Policy, pick: u32) -> Policy {
+    let mut policy = policy.clone();
+    match pick % 3 {
+        0 => policy.mtu_max = if policy.mtu_max == Mtu::B4096 { Mtu::B2048 } else { Mtu::B4096 },
+        1 => policy.hoq_life = 14 + u8::try_from(pick / 3 % 5).unwrap_or(0),
+        _ => policy.subnet_timeout = 16 + u8::try_from(pick / 3 % 3).unwrap_or(0),
+    }
+    policy
+}
+
+/// Everything that a run is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// What chance of the run itself is drawn from: which MADs get lost, and when.
+    pub seed: u64,
+    /// The fabric's family.
+    pub family: Family,
+    /// The fabric, as a generator's recipe.
+    pub fabric: String,
+    /// Managers and policy.
+    pub setup: Setup,
+    /// What happens, first to last.
+    pub happenings: Vec<Happening>,
+}
+
+/// The first line of a schedule's text.
+pub const HEADER: &str = "selvedge soak schedule 1";
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = &self.setup;
+        writeln!(f, "{HEADER}")?;
+        writeln!(f, "seed {}", self.seed)?;
+        writeln!(f, "family {}", self.family.name())?;
+        writeln!(f, "fabric {}", self.fabric)?;
+        writeln!(f, "engine {}", ENGINES[usize::from(s.engine) % ENGINES.len()])?;
+        writeln!(f, "lmc {}", s.lmc)?;
+        writeln!(f, "lanes {}", s.lanes)?;
+        writeln!(f, "m_key {}", s.m_key)?;
+        writeln!(f, "sweep_s {}", s.sweep_s)?;
+        writeln!(f, "window {}", s.window)?;
+        writeln!(f, "agent_window {}", s.agent_window)?;
+        writeln!(f, "retries {}", s.retries)?;
+        writeln!(f, "timeout_ms {}", s.timeout_ms)?;
+        if let Some(ms) = s.plan_ms {
+            writeln!(f, "plan_ms {ms}")?;
+        }
+        writeln!(f, "both {}", u8::from(s.both))?;
+        self.happenings.iter().try_for_each(|happening| writeln!(f, "{happening}"))
+    }
+}
+
+/// A text that is no schedule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// SLV-REHEARSAL-0301: a line that cannot be read.
+    #[error("SLV-REHEARSAL-0301: line {line}: cannot read '{text}': want {want}")]
+    Line {
+        /// Its number.
+        line: usize,
+        /// The line.
+        text: String,
+        /// What would be right.
+        want: &'static str,
+    },
+    /// SLV-REHEARSAL-0302: it does not begin as a schedule does.
+    #[error("SLV-REHEARSAL-0302: no schedule: the first line is not '{HEADER}'")]
+    Header,
+}
+
+impl FromStr for Schedule {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut lines = text.lines().zip(1..).filter(|(l, _)| !l.trim().is_empty() && !l.starts_with('#'));
+        if lines.next().map(|(line, _)| line.trim()) != Some(HEADER) {
+            return Err(ScheduleError::Header);
+        }
+        let mut schedule = Self {
+            seed: 0,
+            family: Family::Odd,
+            fabric: String::new(),
+            setup: Setup {
+                engine: 0,
+                lmc: 0,
+                lanes: 1,
+                m_key: 0,
+                sweep_s: 10,
+                window: 32,
+                agent_window: 2,
+                retries: 3,
+                timeout_ms: 200,
+                plan_ms: None,
+                both: false,
+            },
+            happenings: Vec::new(),
+        };
+        for (line, number) in lines {
+            schedule.read(line.trim()).map_err(|want| ScheduleError::Line {
+                line: number,
+                text: line.trim().to_owned(),
+                want,
+            })?;
+        }
+        Ok(schedule)
+    }
+}
+
+impl Schedule {
+    fn read(&mut self, line: &str) -> Result<(), &'static str> {
+        const WANT: &str = "a number that is not too large";
+        let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+        let s = &mut self.setup;
+        let small = |to: &mut u8| value.parse().map(|n| *to = n).map_err(|_| WANT);
+        match key {
+            "after" | "during" => {
+                self.happenings.push(line.parse()?);
+                Ok(())
+            }
+            "seed" => value.parse().map(|n| self.seed = n).map_err(|_| WANT),
+            "family" => {
+                let family = Family::ALL.into_iter().find(|family| family.name() == value);
+                family.map(|family| self.family = family).ok_or("a family, as tree2")
+            }
+            "fabric" => {
+                value.clone_into(&mut self.fabric);
+                Ok(())
+            }
+            "engine" => {
+                let engine = (0_u8..).zip(ENGINES).find(|(_, name)| *name == value);
+                engine.map(|(at, _)| s.engine = at).ok_or("an engine, as auto")
+            }
+            "lmc" => small(&mut s.lmc),
+            "lanes" => small(&mut s.lanes),
+            "m_key" => value.parse().map(|n| s.m_key = n).map_err(|_| WANT),
+            "sweep_s" => small(&mut s.sweep_s),
+            "window" => small(&mut s.window),
+            "agent_window" => small(&mut s.agent_window),
+            "retries" => small(&mut s.retries),
+            "timeout_ms" => value.parse().map(|n| s.timeout_ms = n).map_err(|_| WANT),
+            "plan_ms" => value.parse().map(|n| s.plan_ms = Some(n)).map_err(|_| WANT),
+            "both" => {
+                s.both = value == "1";
+                Ok(())
+            }
+            _ => Err(FORM),
+        }
+    }
+}

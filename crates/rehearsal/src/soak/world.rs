@@ -1,0 +1,446 @@
+//! One schedule, carried out: what happens, what comes undone by itself, and how everything must end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_emulator::{EmulatorConfig, Fault};
+use selvedge_fabric::{Fabric, Link, NodeIdx};
+use selvedge_plan::Policy;
+use selvedge_sim::{Seed, Time};
+use selvedge_sm::{Command, Config, DefaultJudge, Mode, Role, StageName};
+use selvedge_types::{Guid, Lmc, PortNum};
+use selvedge_wire::LocalPort;
+
+use super::event::{Happening, Kind, When};
+use super::schedule::{Schedule, engines, other_settings};
+use crate::{ManagerId, Observed, Options, Rehearsal, RehearsalError, Violation};
+
+/// Who wants to see every step.
+pub trait Observer {
+    /// Something of the schedule happened, or came undone.
+    fn happened(&mut self, world: &Rehearsal, what: &str);
+    /// The world went one step further.
+    fn stepped(&mut self, world: &Rehearsal);
+}
+
+/// Nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Observer for Nobody {
+    fn happened(&mut self, _world: &Rehearsal, _what: &str) {}
+    fn stepped(&mut self, _world: &Rehearsal) {}
+}
+
+/// How long is waited for a stage.
+const STAGE_WAIT: Duration = Duration::from_millis(500);
+/// After the last fault: so many light sweeps, and a rest, until everything must be well. A partition may leave two
+/// masters, which a sweep of either ends; the second sweep repairs what the first found in use.
+const SWEEPS_TO_CONVERGE: u32 = 4;
+const CONVERGE_REST: Duration = Duration::from_secs(30);
+
+/// A schedule on its way.
+pub(super) struct World<'a> {
+    pub rehearsal: Rehearsal,
+    schedule: &'a Schedule,
+    fabric: &'a Fabric,
+    links: Vec<Link>,
+    managers: Vec<ManagerId>,
+    running: Vec<bool>,
+    policy: Arc<Policy>,
+    /// What comes undone by itself, and when.
+    undo: Vec<(Time, Fault)>,
+    /// Kind and stage of everything that happened.
+    pub coverage: BTreeMap<(Kind, u8), u64>,
+    /// Happenings begun.
+    pub begun: usize,
+    observer: &'a mut dyn Observer,
+}
+
+impl<'a> World<'a> {
+    pub fn new(schedule: &'a Schedule, fabric: &'a Fabric, observer: &'a mut dyn Observer) -> Self {
+        let options = Options {
+            emulator: EmulatorConfig::default(),
+            seed: Seed(schedule.seed),
+        };
+        let mut rehearsal = Rehearsal::new(fabric, options);
+        rehearsal.watch();
+        let setup = &schedule.setup;
+        rehearsal.set_plan_cost(setup.plan_ms.map(|ms| Duration::from_millis(ms.into())));
+        let policy = setup.policy();
+        let seats = seats(fabric);
+        let managers = ["a", "b"].into_iter().zip(&seats).zip([1, 0]).map(|((name, at), priority)| {
+            let config = config(schedule, &policy, priority);
+            rehearsal.add_manager(name, at, config, Arc::new(DefaultJudge::default()))
+        });
+        let managers: Vec<ManagerId> = managers.collect();
+        Self {
+            rehearsal,
+            schedule,
+            fabric,
+            links: fabric.links().collect(),
+            running: vec![false; managers.len()],
+            managers,
+            policy,
+            undo: Vec::new(),
+            coverage: BTreeMap::new(),
+            begun: 0,
+            observer,
+        }
+    }
+
+    /// All of it.
+    pub fn run(&mut self) -> Result<(), RehearsalError> {
+        self.start(0)?;
+        if self.schedule.setup.both {
+            self.start(1)?;
+        }
+        for happening in &self.schedule.happenings {
+            self.wait(happening.when)?;
+            self.begun += 1;
+            let stage = self.stage();
+            if self.happen(happening)? {
+                *self.coverage.entry((happening.kind, stage)).or_default() += 1;
+            }
+        }
+        self.calm()?;
+        self.converge("with cables unplugged and nodes off")?;
+        self.heal()?;
+        self.converge("when all was well again")
+    }
+
+    fn note(&mut self, what: &str) {
+        self.observer.happened(&self.rehearsal, what);
+    }
+
+    fn fault(&mut self, text: &str) -> Result<(), RehearsalError> {
+        let fault: Fault = text.parse().map_err(RehearsalError::from)?;
+        self.note(text);
+        self.rehearsal.fault(&fault)
+    }
+
+    /// Does something, and the opposite some time later.
+    fn for_a_time(&mut self, span: Duration, text: &str, opposite: &str) -> Result<(), RehearsalError> {
+        self.fault(text)?;
+        self.undo.push((self.rehearsal.now() + span, opposite.parse()?));
+        Ok(())
+    }
+
+    fn start(&mut self, which: usize) -> Result<(), RehearsalError> {
+        self.note(&format!("manager {which} starts"));
+        self.running[which] = true;
+        self.rehearsal.start(self.managers[which])
+    }
+
+    fn kill(&mut self, which: usize) -> Result<(), RehearsalError> {
+        self.note(&format!("manager {which} is killed"));
+        self.running[which] = false;
+        self.rehearsal.kill(self.managers[which])
+    }
+
+    /// The stage of the manager that matters most, as a number.
+    fn stage(&self) -> u8 {
+        let views = || self.managers.iter().filter_map(|&id| self.rehearsal.life_of(id));
+        let master = views().find(|sm| sm.role() == Role::Master).or_else(|| views().next());
+        master.map_or(0, |sm| sm.stage_name() as u8)
+    }
+
+    fn is_in(&self, stage: StageName) -> bool {
+        let mut lives = self.managers.iter().filter_map(|&id| self.rehearsal.life_of(id));
+        lives.any(|sm| sm.stage_name() == stage)
+    }
+
+    fn wait(&mut self, when: When) -> Result<(), RehearsalError> {
+        match when {
+            When::After(span) => self.run_for(span),
+            When::During(stage, span) => {
+                self.run_until(STAGE_WAIT, |world| world.is_in(stage))?;
+                self.run_for(span)
+            }
+        }
+    }
+
+    fn run_for(&mut self, span: Duration) -> Result<(), RehearsalError> {
+        self.run_until(span, |_| false).map(|_| ())
+    }
+
+    /// Goes on until something holds; false if it did not within the span.
+    fn run_until(&mut self, span: Duration, holds: impl Fn(&Self) -> bool) -> Result<bool, RehearsalError> {
+        let end = self.rehearsal.now() + span;
+        loop {
+            if holds(self) {
+                return Ok(true);
+            }
+            self.undo_due()?;
+            let next = self.undo.iter().map(|(at, _)| *at).min();
+            let limit = next.map_or(end, |at| at.min(end));
+            if !self.rehearsal.step(limit)? && limit == end {
+                return Ok(holds(self));
+            }
+            self.observer.stepped(&self.rehearsal);
+        }
+    }
+
+    fn undo_due(&mut self) -> Result<(), RehearsalError> {
+        while let Some(at) = self.undo.iter().position(|(at, _)| *at <= self.rehearsal.now()) {
+            let (_, fault) = self.undo.remove(at);
+            self.note(&fault.to_string());
+            self.rehearsal.fault(&fault)?;
+        }
+        Ok(())
+    }
+
+    fn link(&self, pick: u32) -> String {
+        let count = self.links.len().max(1);
+        let link = self.links.get(pick as usize % count);
+        link.map_or_else(String::new, |link| self.fabric.port_name(link.a))
+    }
+
+    fn node(&self, pick: u32) -> String {
+        let nodes = self.fabric.nodes();
+        let node = NodeIdx(pick % u32::try_from(nodes.len().max(1)).unwrap_or(1));
+        format!("\"{}\"", self.fabric.node(node).description)
+    }
+
+    fn a_switch(&self, pick: u32) -> String {
+        let switches = self.fabric.switches().as_slice();
+        let node = switches[pick as usize % switches.len()];
+        format!("\"{}\"", self.fabric.node(node).description)
+    }
+
+    /// One thing happens; false if there was nothing to happen to.
+    fn happen(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
+        let (pick, span) = (what.pick, what.span);
+        let (link, node) = (self.link(pick), self.node(pick));
+        let rare = 1 + what.other % 8;
+        match what.kind {
+            Kind::Cut => self.fault(&format!("cut {link}"))?,
+            Kind::Restore => self.fault(&format!("restore {link}"))?,
+            Kind::Flap => self.flap(&link, what)?,
+            Kind::Die => self.fault(&format!("kill {node}"))?,
+            Kind::Revive => self.fault(&format!("revive {node}"))?,
+            Kind::Reboot => self.fault(&format!("reboot {node}"))?,
+            Kind::Swap => {
+                let with = self.link(what.other);
+                if link == with {
+                    return Ok(false);
+                }
+                self.fault(&format!("swap {link} with {with}"))?;
+            }
+            Kind::Clone => {
+                let of = self.node(what.other);
+                self.for_a_time(span, &format!("clone {node} of {of}"), &format!("clone {node} of {node}"))?;
+            }
+            Kind::Slow => {
+                let by = 20 * (1 + what.other % 500);
+                self.for_a_time(span, &format!("slow {node} by={by}us"), &format!("slow {node} by=0us"))?;
+            }
+            Kind::Hang => self.for_a_time(span, &format!("hang {node}"), &format!("unhang {node}"))?,
+            Kind::Lie => {
+                let switch = self.a_switch(pick);
+                self.for_a_time(span, &format!("lie {switch}"), &format!("honest {switch}"))?;
+            }
+            Kind::Lose => self.for_a_time(span, &format!("loss {rare}%"), "loss 0%")?,
+            Kind::Double => self.for_a_time(span, &format!("duplicate {rare}%"), "duplicate 0%")?,
+            Kind::Late => {
+                let max = 1 + what.pick % 400;
+                self.for_a_time(span, &format!("delay {rare}% max={max}ms"), "delay 0% max=0ms")?;
+            }
+            Kind::Corrupt => self.for_a_time(span, &format!("corrupt {rare}/200"), "corrupt 0%")?,
+            Kind::Part => self.part(what)?,
+            Kind::Kill | Kind::Start | Kind::Restart => return self.life(what),
+            Kind::Engines | Kind::Lmc | Kind::Settings => self.reload(what)?,
+            Kind::Sweep => {
+                self.note("the operator asks for a sweep");
+                for which in (0..self.managers.len()).filter(|&which| self.running[which]).collect::<Vec<_>>() {
+                    self.rehearsal.command(self.managers[which], Command::Sweep)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn flap(&mut self, link: &str, what: &Happening) -> Result<(), RehearsalError> {
+        let times = 2 + what.other % 6;
+        let (down, up) = (1 + what.pick % 40, 1 + what.other % 90);
+        self.fault(&format!("flap {link} times={times} down={down}ms up={up}ms"))
+    }
+
+    fn life(&mut self, what: &Happening) -> Result<bool, RehearsalError> {
+        let which = what.pick as usize % self.managers.len();
+        match (what.kind, self.running[which]) {
+            (Kind::Kill, true) => self.kill(which)?,
+            (Kind::Start, false) => self.start(which)?,
+            (Kind::Restart, true) => {
+                self.kill(which)?;
+                self.start(which)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// No MAD passes between two parts: one bit of a hash of each switch says to which it belongs.
+    fn part(&mut self, what: &Happening) -> Result<(), RehearsalError> {
+        let side = |node: NodeIdx| match self.fabric.node(node).is_switch() {
+            true => (node.0 + 1).wrapping_mul(what.pick | 1).wrapping_mul(0x9E37_79B1) >> 31,
+            false => 2,
+        };
+        let between: Vec<String> = self
+            .links
+            .iter()
+            .filter(|link| {
+                let (a, b) = (side(link.a.node), side(link.b.node));
+                a != 2 && b != 2 && a != b
+            })
+            .map(|link| self.fabric.port_name(link.a))
+            .collect();
+        for at in between {
+            self.for_a_time(what.span, &format!("loss 100% at {at}"), &format!("loss 0% at {at}"))?;
+        }
+        Ok(())
+    }
+
+    fn reload(&mut self, what: &Happening) -> Result<(), RehearsalError> {
+        let policy = match what.kind {
+            Kind::Engines => Policy {
+                engines: engines((what.pick % 8) as u8),
+                ..Policy::clone(&self.policy)
+            },
+            Kind::Lmc => Policy {
+                lmc: Lmc::new((what.pick % 3) as u8).unwrap_or_default(),
+                ..Policy::clone(&self.policy)
+            },
+            _ => other_settings(&self.policy, what.pick),
+        };
+        self.policy = Arc::new(policy);
+        self.note(&format!("policy: engine {}, LMC {}", self.policy.engines[0].0, self.policy.lmc.get()));
+        for &id in &self.managers {
+            self.rehearsal.reload(id, Arc::clone(&self.policy))?;
+        }
+        Ok(())
+    }
+
+    /// Agents and the medium work again, GUIDs are unique, managers run; cables stay unplugged and nodes off.
+    fn calm(&mut self) -> Result<(), RehearsalError> {
+        for (_, fault) in std::mem::take(&mut self.undo) {
+            self.note(&fault.to_string());
+            self.rehearsal.fault(&fault)?;
+        }
+        for which in 0..self.managers.len() {
+            if !self.running[which] {
+                self.start(which)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn heal(&mut self) -> Result<(), RehearsalError> {
+        for node in self.fabric.nodes().indices() {
+            let name = self.fabric.node(node).description.clone();
+            self.fault(&format!("revive \"{name}\""))?;
+        }
+        for link in self.links.clone() {
+            // Swapped cables have other ends: both are plugged in.
+            for end in [link.a, link.b] {
+                self.fault(&format!("restore {}", self.fabric.port_name(end)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything is well within a bounded time.
+    fn converge(&mut self, when: &'static str) -> Result<(), RehearsalError> {
+        let sweep = self.schedule.setup.sweep();
+        let bound = SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
+        let began = self.rehearsal.now();
+        // What just happened must be seen by somebody first.
+        self.run_for(Duration::from_millis(100))?;
+        loop {
+            let left = (began + bound).since(self.rehearsal.now());
+            let quiet = self.run_until(left, |world| world.rehearsal.is_quiet())?;
+            let trouble = match quiet {
+                true => self.trouble()?,
+                false => Some("it does not come to rest".to_owned()),
+            };
+            let Some(what) = trouble else { return Ok(()) };
+            if self.rehearsal.now() >= began + bound {
+                let (now, seconds) = (self.rehearsal.now(), bound.as_secs());
+                let violation = Violation::NotConverged { what, when, seconds };
+                return Err(RehearsalError::Violated { now, violation });
+            }
+            self.run_for((sweep / 4).max(Duration::from_millis(500)))?;
+        }
+    }
+
+    /// What is not as it should be at rest, if anything.
+    fn trouble(&mut self) -> Result<Option<String>, RehearsalError> {
+        let mut masters = Vec::new();
+        for &id in &self.managers {
+            let (Some(view), Some(client)) = (self.rehearsal.view(id), self.rehearsal.client(id)) else {
+                return Ok(Some(format!("manager {} does not run", id.0)));
+            };
+            let Some(at) = self.rehearsal.emulator().port_of(client) else { continue };
+            let observed = Observed::around(self.rehearsal.emulator(), at);
+            if observed.fabric.nodes().is_empty() {
+                continue; // Its host is off or cut off.
+            }
+            match view.role {
+                Role::Master => masters.push(at),
+                Role::Standby => continue,
+                other => return Ok(Some(format!("manager {} is {other}", id.0))),
+            }
+            if !view.is_up() {
+                return Ok(Some(format!("manager {} is not up: {} Sets failed", id.0, view.failed)));
+            }
+            if let Some((at, conflict)) = observed.without_lid.first() {
+                return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
+            }
+            if let Some(idle) = observed.not_active().next() {
+                return Ok(Some(format!("{} is not ACTIVE", observed.fabric.port_name(idle))));
+            }
+            if let Some(error) = observed.judge().errors().next() {
+                return Ok(Some(error.to_string()));
+            }
+        }
+        for (which, &id) in self.managers.iter().enumerate() {
+            let at = self.rehearsal.client(id).and_then(|client| self.rehearsal.emulator().port_of(client));
+            let Some(at) = at else { continue };
+            let here = masters.iter().filter(|&&master| self.rehearsal.connected(master, at)).count();
+            if here > 1 {
+                return Ok(Some(format!("{here} masters around manager {which}")));
+            }
+        }
+        Ok(self.rehearsal.at_rest().err().map(|violation| violation.to_string()))
+    }
+}
+
+fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config {
+    let nowhere = LocalPort {
+        node_guid: Guid::NONE,
+        port_guid: Guid::NONE,
+        port: PortNum::MANAGEMENT,
+    };
+    let setup = &schedule.setup;
+    let mut config = Config::new(Mode::Manage, nowhere, Arc::clone(policy));
+    config.priority = priority;
+    config.window = setup.window.into();
+    config.agent_window = setup.agent_window.into();
+    config.retries = setup.retries;
+    config.timeout = Duration::from_millis(setup.timeout_ms.into());
+    config.sweep_interval = Some(setup.sweep());
+    config
+}
+
+/// Where the managers sit: at the first host, and at the last port of the last one.
+fn seats(fabric: &Fabric) -> [String; 2] {
+    let mut hosts = fabric.nodes().iter().filter(|n| !n.is_switch());
+    let seat = |node: Option<&selvedge_fabric::Node>, port: u8| {
+        node.map_or_else(String::new, |n| format!("\"{}\"[{port}]", n.description))
+    };
+    let first = hosts.next();
+    let last = hosts.last().or(first);
+    let ports = last.map_or(1, selvedge_fabric::Node::port_count);
+    [seat(first, 1), seat(last, ports)]
+}

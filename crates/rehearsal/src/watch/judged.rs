@@ -1,0 +1,121 @@
+//! What judges have passed, noted beside them, so that every Set can be compared with it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use selvedge_plan::{ChangeSet, Installed, Op, Plan};
+use selvedge_sim::Par;
+use selvedge_sm::{Accepted, Inventory, Judge};
+use selvedge_types::{Lid, PKey, PortNum};
+use selvedge_verify::Refusal;
+use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, PKeyTable, PortInfo, SwitchInfo};
+
+use crate::digest::Digest;
+
+/// Digests of all Sets that were passed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Passed(Arc<Mutex<BTreeSet<u64>>>);
+
+impl Passed {
+    /// True if this Set was passed.
+    pub fn contains(&self, mad: &Mad) -> bool {
+        let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        digest_of(mad).is_some_and(|digest| passed.contains(&digest))
+    }
+}
+
+/// A judge with a clerk.
+#[derive(Debug)]
+pub(crate) struct Clerk {
+    pub judge: Arc<dyn Judge>,
+    pub passed: Passed,
+}
+
+impl Judge for Clerk {
+    fn judge(
+        &self,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        let accepted = self.judge.judge(inventory, installed, plan, changes, par)?;
+        let ops = accepted.changes.value().phases.iter().flat_map(|phase| &phase.ops);
+        let mut passed = self.passed.0.lock().unwrap_or_else(PoisonError::into_inner);
+        passed.extend(ops.filter_map(|op| digest_of_op(inventory, op)));
+        Ok(accepted)
+    }
+}
+
+fn digest_of_op(inventory: &Inventory, op: &Op) -> Option<u64> {
+    let agent = inventory.agents.get(op.node())?;
+    Some(match op {
+        Op::Lft { block, data, .. } => lft(&agent.route, (*block).into(), data),
+        Op::Switch { settings, .. } => switch(&agent.route, settings.linear_top, settings.lifetime),
+        Op::PKeys { port, keys } => {
+            let mut table = PKeyTable {
+                keys: [PKey(0); PKeyTable::PER_BLOCK],
+            };
+            for (slot, key) in table.keys.iter_mut().zip(keys) {
+                *slot = *key;
+            }
+            p_keys(agent.route_to(port.port), &table)
+        }
+        Op::Port { port, settings, state } => {
+            let state = state.map_or(0, |state| state.code());
+            let lids = (settings.lids.base, settings.lids.lmc.get(), settings.sm_lid);
+            let link = (settings.mtu.bytes(), settings.oper_vls);
+            self::port(agent.route_to(port.port), port.port.get(), lids, link, state)
+        }
+    })
+}
+
+fn digest_of(mad: &Mad) -> Option<u64> {
+    let route = mad.route().ok()?;
+    match mad.attribute() {
+        AttributeId::LINEAR_FORWARDING => Some(lft(&route, mad.modifier(), mad.smp_data())),
+        AttributeId::SWITCH_INFO => {
+            let info: SwitchInfo = mad.read().ok()?;
+            Some(switch(&route, info.linear_top.0, info.lifetime_value.get()))
+        }
+        AttributeId::PKEY_TABLE => Some(p_keys(&route, &mad.read().ok()?)),
+        AttributeId::PORT_INFO => {
+            let info: PortInfo = mad.read().ok()?;
+            let state = info.state.map_or(0, |state| state.code());
+            let link = (
+                info.neighbor_mtu.map_or(0, |mtu| mtu.bytes()),
+                info.oper_vls.map_or(0, |vls| vls.code()),
+            );
+            let num = u8::try_from(mad.modifier() & 0xff).ok().and_then(PortNum::new)?;
+            let lids = (info.lid, info.lmc.get(), info.sm_lid);
+            Some(port(&route, num.get(), lids, link, state))
+        }
+        _ => None,
+    }
+}
+
+fn start(route: &DirectedRoute, attribute: AttributeId, modifier: u32) -> Digest {
+    let digest = Digest::default().bytes(&[route.hops()]).bytes(route.ports());
+    digest.bytes(&attribute.code().to_be_bytes()).number(modifier.into())
+}
+
+fn lft(route: &DirectedRoute, block: u32, data: &[u8; 64]) -> u64 {
+    start(route, AttributeId::LINEAR_FORWARDING, block).bytes(data).0
+}
+
+fn switch(route: &DirectedRoute, top: u16, lifetime: u8) -> u64 {
+    let digest = start(route, AttributeId::SWITCH_INFO, 0);
+    digest.number(top.into()).number(lifetime.into()).0
+}
+
+fn p_keys(route: &DirectedRoute, table: &PKeyTable) -> u64 {
+    start(route, AttributeId::PKEY_TABLE, 0).bytes(&table.emit()).0
+}
+
+fn port(route: &DirectedRoute, num: u8, lids: (Lid, u8, Lid), link: (u16, u8), state: u8) -> u64 {
+    let digest = start(route, AttributeId::PORT_INFO, num.into());
+    let digest = digest.number(lids.0.0.into()).number(lids.1.into()).number(lids.2.0.into());
+    let digest = digest.number(link.0.into()).number(link.1.into());
+    digest.number(state.into()).0
+}

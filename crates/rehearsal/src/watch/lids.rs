@@ -1,0 +1,130 @@
+//! Which port held which LID: a book that outlives every manager.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_fabric::NodeIdx;
+use selvedge_types::{Guid, Lid, LidRange};
+
+use super::Rule;
+use crate::Violation;
+use crate::manager::Manager;
+use crate::subnet::ports_of;
+
+/// A port that got another LID than it had.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moved {
+    port: PortIdx,
+    guid: Guid,
+    before: LidRange,
+    now: LidRange,
+}
+
+impl Moved {
+    pub fn violation(self, chassis: &Chassis) -> Violation {
+        Violation::LidChanged {
+            port: chassis.fabric().port_name(chassis.port_ref(self.port)),
+            before: self.before.base,
+            now: self.now.base,
+        }
+    }
+}
+
+/// What every port held last.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LidBook {
+    by_guid: BTreeMap<Guid, LidRange>,
+    /// GUIDs that were ever seen at two places.
+    cloned: BTreeSet<Guid>,
+}
+
+impl LidBook {
+    pub fn new(chassis: &Chassis) -> Self {
+        let mut book = Self::default();
+        book.read(chassis);
+        book
+    }
+
+    /// Takes in what ports hold now, and who shows whose GUID.
+    pub fn read(&mut self, chassis: &Chassis) {
+        for port in end_ports(chassis) {
+            let range = chassis.port(port).settings().lids;
+            if range.base.is_unicast() {
+                self.by_guid.insert(chassis.port_guid(port), range);
+            }
+        }
+    }
+
+    /// Notes which nodes show the GUIDs of others.
+    pub fn note_clones(&mut self, chassis: &Chassis) {
+        for (node, built) in chassis.fabric().nodes().iter_enumerated() {
+            if chassis.node_guid(node) != built.guid {
+                self.cloned.extend(ports_of(chassis, node).map(|port| chassis.port_guid(port)));
+                self.cloned.extend(built.end_ports().map(|(_, port)| port.guid));
+            }
+        }
+    }
+
+    /// Takes in what the ports of a node hold; the first of them that holds another LID than its GUID had.
+    pub fn take(&mut self, chassis: &Chassis, node: NodeIdx) -> Option<Moved> {
+        let mut first = None;
+        for port in ports_of(chassis, node).filter(|&port| chassis.end_port(port) == port) {
+            let (guid, now) = (chassis.port_guid(port), chassis.port(port).settings().lids);
+            if !now.base.is_unicast() {
+                continue;
+            }
+            let before = self.by_guid.insert(guid, now).unwrap_or(now);
+            if before != now {
+                first = first.or(Some(Moved { port, guid, before, now }));
+            }
+        }
+        first
+    }
+
+    /// Why a port may get another LID.
+    pub fn excuse(&self, chassis: &Chassis, moved: &Moved, manager: Option<&Manager>) -> Option<Rule> {
+        if self.cloned.contains(&moved.guid) {
+            return Some(Rule::ClonedGuid);
+        }
+        if moved.before.lmc != moved.now.lmc {
+            return Some(Rule::OtherLids);
+        }
+        let others = || end_ports(chassis).filter(|&port| port != moved.port);
+        let overlaps = |port: &PortIdx| {
+            let held = chassis.port(*port).settings().lids;
+            held.base.is_unicast() && held.base <= moved.before.last() && moved.before.base <= held.last()
+        };
+        if others().any(|port| overlaps(&port)) {
+            return Some(Rule::LidConflict);
+        }
+        let stored = manager.and_then(|manager| manager.stored.lids.get(&moved.guid));
+        (stored != Some(&moved.before)).then_some(Rule::NeverKnown)
+    }
+
+    /// The port that holds a LID, if one does.
+    pub fn holder(&self, chassis: &Chassis, lid: Lid) -> Option<PortIdx> {
+        end_ports(chassis).find(|&port| chassis.wire(port).answers_to(lid))
+    }
+
+    /// True if those that hold a LID have different LMCs: they are on the way from one to another.
+    pub fn is_held_by_ranges(&self, chassis: &Chassis, lid: Lid) -> bool {
+        let mut lmcs = end_ports(chassis)
+            .filter(|&port| chassis.wire(port).answers_to(lid))
+            .map(|port| chassis.port(port).settings().lids.lmc);
+        let first = lmcs.next();
+        lmcs.any(|lmc| Some(lmc) != first)
+    }
+
+    /// True if two ports hold a LID.
+    pub fn is_twice(&self, chassis: &Chassis, lid: Lid) -> bool {
+        end_ports(chassis).filter(|&port| chassis.wire(port).answers_to(lid)).count() > 1
+    }
+}
+
+/// End ports of nodes that have power.
+fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
+    let nodes = chassis.fabric().nodes().indices().filter(|&node| chassis.is_powered(node));
+    nodes
+        .flat_map(|node| ports_of(chassis, node))
+        .filter(|&port| chassis.end_port(port) == port)
+}

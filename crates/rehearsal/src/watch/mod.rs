@@ -1,0 +1,496 @@
+//! Who looks at the hardware from outside after every Set that an agent took, every fault and every timer.
+//!
+//! It believes no manager: what it knows comes from the simulated hardware, from the datagrams that left a manager, and
+//! from what judges passed. What it finds and a [`Rule`] excuses is counted; the rest is a [`Violation`].
+
+mod channels;
+mod judged;
+mod lids;
+mod routes;
+mod rule;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_emulator::{Change, ClientId, Emulator};
+use selvedge_fabric::NodeIdx;
+use selvedge_plan::BLOCK_LIDS;
+use selvedge_sim::Time;
+use selvedge_sm::Role;
+use selvedge_types::{Lid, TransactionId};
+use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Method};
+
+use crate::Violation;
+use crate::digest::Digest;
+use crate::manager::{Life, Manager, ManagerId};
+use crate::subnet::{Subnets, ports_of};
+
+pub(crate) use judged::{Clerk, Passed};
+use lids::LidBook;
+use routes::{Delta, Routes};
+pub use rule::{Checker, Exemptions, Rule};
+
+/// A Set as it left its manager.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    manager: ManagerId,
+    /// Route, attribute and modifier.
+    place: u64,
+    /// Of its data.
+    content: u64,
+}
+
+/// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
+#[derive(Clone, Debug, Default)]
+struct OnTheWire {
+    open: BTreeMap<TransactionId, Time>,
+}
+
+/// A block that a switch acknowledged and does not hold.
+#[derive(Clone, Copy, Debug)]
+struct Lie {
+    since: Time,
+    by: ManagerId,
+}
+
+/// The one who looks.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    routes: Routes,
+    lids: LidBook,
+    changes: Vec<Change>,
+    sent: BTreeMap<(ClientId, TransactionId), Sent>,
+    /// The last Set of each manager to each place.
+    latest: BTreeMap<(ClientId, u64), TransactionId>,
+    wires: BTreeMap<ClientId, OnTheWire>,
+    lies: BTreeMap<(NodeIdx, u32), Lie>,
+    /// When a Set of each manager was last taken.
+    last_set: BTreeMap<ManagerId, Time>,
+    /// What is trained and has power.
+    shape: u64,
+    /// When that last changed.
+    disturbed: Option<Time>,
+    /// When something was last gained: a link came up, an operator changed the policy, a manager started.
+    gained: Option<Time>,
+    /// When a block was last acknowledged and not taken.
+    lied: Option<Time>,
+    /// While bits are flipped, and since when not any more.
+    corrupting: bool,
+    corrupted: Option<Time>,
+    exemptions: Exemptions,
+    /// Sets that were looked at.
+    pub sets: u64,
+    /// Looks.
+    pub looks: u64,
+}
+
+/// A flipped bit may still be on its way, or in what a manager believes, for so long.
+const CORRUPT_ECHO: Duration = Duration::from_secs(1);
+/// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
+const READ_BACK_GRACE: Duration = Duration::from_secs(4);
+/// A request that has waited so long holds no other back: what keeps an agent from answering does not concern the rest.
+const STALE_AFTER: Duration = Duration::from_millis(20);
+/// Repeats may overlap with what they repeat: an answer that is late is on the wire together with its second request.
+const WINDOW_SLACK: usize = 4;
+
+impl Watcher {
+    pub fn new(emulator: &mut Emulator) -> Self {
+        emulator.watch_changes();
+        let chassis = emulator.chassis();
+        Self {
+            routes: Routes::new(chassis),
+            lids: LidBook::new(chassis),
+            changes: Vec::new(),
+            sent: BTreeMap::new(),
+            latest: BTreeMap::new(),
+            wires: BTreeMap::new(),
+            lies: BTreeMap::new(),
+            last_set: BTreeMap::new(),
+            shape: shape(chassis),
+            disturbed: None,
+            gained: None,
+            lied: None,
+            corrupting: false,
+            corrupted: None,
+            exemptions: Exemptions::new(),
+            sets: 0,
+            looks: 0,
+        }
+    }
+
+    pub const fn exemptions(&self) -> &Exemptions {
+        &self.exemptions
+    }
+
+    /// Bits are flipped from now on, or are not any more.
+    pub const fn set_corrupting(&mut self, now: Time, corrupting: bool) {
+        self.corrupting = corrupting;
+        self.corrupted = Some(now);
+    }
+
+    /// An operator or a start changes what is wanted.
+    pub const fn wanted_changed(&mut self, now: Time) {
+        self.gained = Some(now);
+    }
+
+    /// A datagram leaves a manager.
+    pub fn sends(
+        &mut self,
+        now: Time,
+        (id, manager, client): (ManagerId, &Manager, ClientId),
+        datagram: &Datagram,
+        timeout: Duration,
+    ) -> Result<(), Violation> {
+        let mad = &datagram.mad;
+        if !mad.class().is_smp() || !matches!(mad.method(), Method::Get | Method::Set) {
+            return Ok(());
+        }
+        let wire = self.wires.entry(client).or_default();
+        wire.open.insert(mad.transaction(), now + timeout.min(STALE_AFTER));
+        let limit = manager.config.window + WINDOW_SLACK;
+        if wire.open.len() > limit {
+            wire.open.retain(|_, until| *until > now);
+        }
+        if wire.open.len() > limit {
+            return Err(Violation::Window {
+                manager: manager.name.clone(),
+                open: wire.open.len(),
+                limit,
+            });
+        }
+        if mad.method() == Method::Set {
+            let judged = manager.passed.as_ref().is_none_or(|passed| passed.contains(mad));
+            if !judged {
+                return Err(Violation::NeverJudged {
+                    manager: manager.name.clone(),
+                    what: format!("{mad}"),
+                });
+            }
+            let route = mad.route().unwrap_or(DirectedRoute::LOCAL);
+            let place = Digest::default().bytes(route.ports()).number(mad.attribute().code().into());
+            let place = place.number(mad.modifier().into()).0;
+            let content = Digest::default().bytes(mad.smp_data()).0;
+            let sent = Sent { manager: id, place, content };
+            self.sent.insert((client, mad.transaction()), sent);
+            self.latest.insert((client, place), mad.transaction());
+        }
+        Ok(())
+    }
+
+    /// A manager begins a sweep: what it asked before it asks no more.
+    pub fn forgets(&mut self, client: ClientId) {
+        self.wires.remove(&client);
+    }
+
+    /// A manager receives a datagram.
+    pub fn receives(&mut self, client: ClientId, datagram: &Datagram) {
+        if datagram.mad.method() == Method::GetResp
+            && let Some(wire) = self.wires.get_mut(&client)
+        {
+            wire.open.remove(&datagram.mad.transaction());
+        }
+    }
+
+    /// Takes what is as given: somebody else than a manager set something.
+    pub fn excuse(&mut self, emulator: &mut Emulator) {
+        self.changes.clear();
+        emulator.take_changes(&mut self.changes);
+        let _ = self.routes.mend(emulator.chassis());
+        self.lids.read(emulator.chassis());
+    }
+
+    /// Looks after every step.
+    pub fn after_event(
+        &mut self,
+        now: Time,
+        emulator: &mut Emulator,
+        managers: &[Manager],
+        subnets: &Subnets,
+    ) -> Result<(), Violation> {
+        self.read_back_in_time(now, emulator, managers, subnets)?;
+        self.changes.clear();
+        emulator.take_changes(&mut self.changes);
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        self.looks += 1;
+        let chassis = emulator.chassis();
+        let changes = std::mem::take(&mut self.changes);
+        if changes.contains(&Change::Happened) {
+            self.happened(now, chassis);
+        }
+        let delta = self.routes.mend(chassis);
+        let mut result = Ok(());
+        for change in &changes {
+            result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
+        }
+        self.changes = changes;
+        result
+    }
+
+    fn happened(&mut self, now: Time, chassis: &Chassis) {
+        let shape = shape(chassis);
+        if std::mem::replace(&mut self.shape, shape) != shape {
+            self.disturbed = Some(now);
+            self.gained = Some(now);
+        }
+        self.lids.note_clones(chassis);
+        if self.corrupting {
+            self.corrupted = Some(now);
+        }
+    }
+
+    fn look_at(
+        &mut self,
+        now: Time,
+        chassis: &Chassis,
+        managers: &[Manager],
+        change: &Change,
+        delta: &Delta,
+    ) -> Result<(), Violation> {
+        let Change::Set { node, by, attribute, modifier, transaction } = *change else {
+            if let Change::Read { node, modifier, .. } = *change {
+                self.lies.remove(&(node, modifier));
+            }
+            return Ok(());
+        };
+        self.sets += 1;
+        let sent = by.and_then(|client| self.sent.get(&(client, transaction))).copied();
+        if let Some(sent) = sent {
+            self.last_set.insert(sent.manager, now);
+        }
+        let late = match (by, sent) {
+            (Some(client), Some(sent)) => self.latest.get(&(client, sent.place)) != Some(&transaction),
+            _ => false,
+        };
+        self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
+        let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
+        let excuse = match late {
+            true => Some(Rule::LateSet),
+            false => self.excuse_of(now, sent.map(|s| s.manager), life),
+        };
+        let manager = sent.and_then(|sent| managers.get(sent.manager.0));
+        self.lids_stay(chassis, (node, attribute), manager, excuse)?;
+        self.routes_stay(chassis, node, delta, excuse)
+    }
+
+    /// True if a rule excuses what another checker found.
+    pub fn excuses(&mut self, now: Time, violation: &Violation, chassis: &Chassis, managers: &[Manager]) -> bool {
+        let checker = match violation {
+            Violation::LidTwice { .. } => Checker::LidsUnique,
+            Violation::ActiveTooEarly { .. } => Checker::Activation,
+            Violation::Loop { .. } => Checker::Loops,
+            _ => return false,
+        };
+        let masters = (0..).map(ManagerId).zip(managers).filter_map(|(id, m)| Some((id, m.life.as_ref()?)));
+        let mut masters = masters.filter(|(_, life)| life.sm.role() == Role::Master);
+        let excuse = match (masters.next(), masters.next()) {
+            (Some((id, life)), None) => self.excuse_of(now, Some(id), Some(life)),
+            _ => Some(Rule::SeveralMasters),
+        };
+        let excuse = match violation {
+            Violation::LidTwice { lid, .. } if self.lids.is_held_by_ranges(chassis, *lid) => Some(Rule::OtherLids),
+            _ => excuse,
+        };
+        self.judge(checker, excuse, || violation.clone()).is_ok()
+    }
+
+    /// Why a Set that was taken just now may do harm.
+    fn excuse_of(&self, now: Time, manager: Option<ManagerId>, life: Option<&Life>) -> Option<Rule> {
+        let (Some(manager), Some(life)) = (manager, life) else {
+            // A flipped bit made its transaction id one that nobody sent, or its manager is no more.
+            return Some(if self.corrupting { Rule::CorruptMedium } else { Rule::LateSet });
+        };
+        let since = life.looked_at.unwrap_or(Time::ZERO);
+        let after = |at: Option<Time>| at.is_some_and(|at| at >= since);
+        if self.corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= since.min(now)) {
+            return Some(Rule::CorruptMedium);
+        }
+        let others = self.last_set.iter().filter(|(id, _)| **id != manager);
+        if others.map(|(_, at)| *at).max().is_some_and(|at| at >= since) {
+            return Some(Rule::SeveralMasters);
+        }
+        if after(self.disturbed) {
+            return Some(Rule::Overtaken);
+        }
+        if !self.lies.is_empty() || after(self.lied) {
+            return Some(Rule::LyingAgent);
+        }
+        None
+    }
+
+    fn routes_stay(
+        &mut self,
+        chassis: &Chassis,
+        node: NodeIdx,
+        delta: &Delta,
+        excuse: Option<Rule>,
+    ) -> Result<(), Violation> {
+        // Until apply proves an order of the switches, what is only on the way is counted.
+        let on_the_way = excuse.or(Some(Rule::OrderOfSwitches));
+        if let Some(&(lid, switch)) = delta.loops.first() {
+            let switch = name(chassis, switch);
+            self.judge(Checker::Loops, on_the_way, || Violation::Loop { lid, switch })?;
+        }
+        if let Some(cycle) = &delta.cycle {
+            let channels = ways(chassis, cycle);
+            self.judge(Checker::Cycles, on_the_way, || Violation::Cycle { channels })?;
+        }
+        if let Some(&(lid, switches)) = delta.lost.iter().find(|(lid, from)| self.matters(chassis, *lid, *from)) {
+            let from = self.routes.switch(switches.trailing_zeros() as usize).unwrap_or(node);
+            let (from, at) = (name(chassis, from), name(chassis, node));
+            self.judge(Checker::Routes, on_the_way, || Violation::RouteLost { lid, from, at })?;
+        }
+        Ok(())
+    }
+
+    /// A route is missed only if somebody holds the LID; agents in switches do not talk to each other.
+    fn matters(&self, chassis: &Chassis, lid: Lid, from: u64) -> bool {
+        match self.lids.holder(chassis, lid) {
+            Some(port) if chassis.is_switch(chassis.wire(port).node()) => from & self.routes.with_hosts() != 0,
+            Some(port) => routes::is_active(chassis, port),
+            None => false,
+        }
+    }
+
+    fn judge(
+        &mut self,
+        checker: Checker,
+        excuse: Option<Rule>,
+        violation: impl FnOnce() -> Violation,
+    ) -> Result<(), Violation> {
+        match excuse {
+            Some(rule) => {
+                *self.exemptions.entry((checker, rule)).or_default() += 1;
+                Ok(())
+            }
+            None => Err(violation()),
+        }
+    }
+
+    fn lids_stay(
+        &mut self,
+        chassis: &Chassis,
+        (node, attribute): (NodeIdx, AttributeId),
+        manager: Option<&Manager>,
+        excuse: Option<Rule>,
+    ) -> Result<(), Violation> {
+        if attribute != AttributeId::PORT_INFO {
+            return Ok(());
+        }
+        let Some(moved) = self.lids.take(chassis, node) else { return Ok(()) };
+        let excuse = self.lids.excuse(chassis, &moved, manager).or(excuse);
+        self.judge(Checker::Lids, excuse, || moved.violation(chassis))
+    }
+
+    /// What a switch acknowledged and does not hold.
+    fn note_lie(
+        &mut self,
+        now: Time,
+        chassis: &Chassis,
+        (node, attribute, modifier): (NodeIdx, AttributeId, u32),
+        sent: Option<Sent>,
+        late: bool,
+    ) {
+        let Some(sent) = sent.filter(|_| attribute == AttributeId::LINEAR_FORWARDING) else {
+            return;
+        };
+        let block = usize::try_from(modifier).unwrap_or(usize::MAX);
+        let empty = [selvedge_plan::NO_PATH; BLOCK_LIDS];
+        let held = chassis.switch(node).map_or(&empty, |switch| switch.linear_block(block));
+        let is_held = Digest::default().bytes(held).0 == sent.content;
+        if is_held && !late {
+            self.lies.remove(&(node, modifier));
+        } else if !self.corrupting {
+            self.lied = Some(now);
+            self.lies.entry((node, modifier)).or_insert(Lie { since: now, by: sent.manager });
+        }
+    }
+
+    /// Whoever rests over a block that its switch does not hold must read it back in time.
+    fn read_back_in_time(
+        &mut self,
+        now: Time,
+        emulator: &Emulator,
+        managers: &[Manager],
+        subnets: &Subnets,
+    ) -> Result<(), Violation> {
+        let chassis = emulator.chassis();
+        let overdue = self.lies.iter().find(|(_, lie)| {
+            let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
+            sweep.is_some_and(|sweep| now > lie.since + sweep + READ_BACK_GRACE)
+        });
+        let Some((&(node, block), &lie)) = overdue else { return Ok(()) };
+        let manager = managers.get(lie.by.0);
+        let life = manager.and_then(|m| m.life.as_ref()).filter(|life| life.sm.role() == Role::Master);
+        let at = life.and_then(|life| emulator.port_of(life.client));
+        let own = chassis.port_at(node, 0);
+        let reaches = at.zip(own).is_some_and(|(at, own)| subnets.connected(at, own) && life.is_some_and(|l| l.sm.is_resting()));
+        self.lies.remove(&(node, block));
+        if !reaches {
+            return Ok(());
+        }
+        let (manager, switch) = (manager.map_or_else(String::new, |m| m.name.clone()), name(chassis, node));
+        let seconds = now.since(lie.since).as_secs();
+        self.judge(Checker::ReadBack, Some(Rule::LyingAgent), || Violation::NotReadBack {
+            manager,
+            switch,
+            block,
+            seconds,
+        })
+    }
+
+    /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.
+    pub fn at_rest(&mut self, chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Result<(), Violation> {
+        let _ = self.routes.mend(chassis);
+        if let Some(cycle) = self.routes.any_cycle(chassis) {
+            return Err(Violation::Cycle {
+                channels: ways(chassis, &cycle),
+            });
+        }
+        let group = subnets.group(at);
+        let here = |node: NodeIdx| chassis.port_at(node, 0).is_some_and(|own| subnets.group(own) == group);
+        let positions = (0..).map_while(|i| self.routes.switch(i)).zip(0_u32..);
+        let switches = positions.filter(|(node, _)| here(*node)).fold(0_u64, |bits, (_, i)| bits | 1 << i);
+        for &port in subnets.live().iter().filter(|&&port| subnets.group(port) == group) {
+            let wire = chassis.wire(port);
+            let range = chassis.port(port).settings().lids;
+            let is_switch = chassis.is_switch(wire.node());
+            if !range.base.is_unicast() || (!is_switch && !routes::is_active(chassis, port)) {
+                continue;
+            }
+            let want = if is_switch { switches & self.routes.with_hosts() } else { switches };
+            for lid in range.iter() {
+                let missing = want & !self.routes.delivered(lid);
+                if missing != 0 && !self.lids.is_twice(chassis, lid) {
+                    let from = self.routes.switch(missing.trailing_zeros() as usize).unwrap_or(wire.node());
+                    return Err(Violation::NoRoute { lid, from: name(chassis, from) });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn name(chassis: &Chassis, node: NodeIdx) -> String {
+    format!("\"{}\"", chassis.fabric().node(node).description)
+}
+
+fn ways(chassis: &Chassis, ports: &[PortIdx]) -> String {
+    let names = ports.iter().map(|&port| chassis.fabric().port_name(chassis.port_ref(port)));
+    names.collect::<Vec<_>>().join(" -> ")
+}
+
+/// A number over what is trained, what has power and which cable goes where.
+fn shape(chassis: &Chassis) -> u64 {
+    let mut digest = Digest::default();
+    for node in chassis.fabric().nodes().indices() {
+        digest = digest.number(chassis.boots(node).into()).bytes(&[u8::from(chassis.is_powered(node))]);
+        for port in ports_of(chassis, node).filter(|&port| crate::subnet::is_up(chassis, port)) {
+            let peer = chassis.wire(port).peer().map_or(0, |peer| peer.0);
+            digest = digest.number(u64::from(port.0) << 32 | u64::from(peer));
+        }
+    }
+    digest.0
+}

@@ -1,0 +1,108 @@
+//! Exemptions: what a checker lets pass, each with a name and a reason, and counted.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Why something that a checker found is not held against a manager.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A bit of a MAD was flipped on its way and no check sum saw it: real links discard such a packet.
+    CorruptMedium,
+    /// A Set arrived after a later one to the same place: the medium kept or doubled it.
+    LateSet,
+    /// Two managers set one subnet while neither knew of the other.
+    SeveralMasters,
+    /// Links or nodes changed after the manager had looked: its Sets were right for what it saw.
+    Overtaken,
+    /// A switch acknowledged a block that it did not take, and nobody could know yet.
+    LyingAgent,
+    /// Two nodes show one GUID: the fabric cannot say which of them is meant.
+    ClonedGuid,
+    /// The operator asked for other LIDs (another LMC).
+    OtherLids,
+    /// A port got another LID because two held the same: of fabrics that were joined, say.
+    LidConflict,
+    /// Neither what the manager stored nor the fabric told it which LID the port once had.
+    NeverKnown,
+    /// Switches take their new tables in any order.
+    OrderOfSwitches,
+}
+
+impl Rule {
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CorruptMedium => "corrupt medium",
+            Self::LateSet => "late Set",
+            Self::SeveralMasters => "several masters",
+            Self::Overtaken => "overtaken by events",
+            Self::LyingAgent => "lying agent",
+            Self::ClonedGuid => "cloned GUID",
+            Self::OtherLids => "other LIDs wanted",
+            Self::LidConflict => "LID conflict",
+            Self::NeverKnown => "LID never known",
+            Self::OrderOfSwitches => "order of switches",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a checker looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Checker {
+    /// No packet goes in circles.
+    Loops,
+    /// No circle of channels that wait for each other.
+    Cycles,
+    /// No Set takes a route away.
+    Routes,
+    /// No Set moves a route that nothing touched.
+    Untouched,
+    /// A port keeps its LID.
+    Lids,
+    /// No LID belongs to two ports.
+    LidsUnique,
+    /// No port goes ACTIVE before its switch has its tables.
+    Activation,
+    /// Every Set is one that a judge has passed.
+    Judged,
+    /// No more requests on the wire than the window allows.
+    Window,
+    /// A switch that does not hold what it acknowledged is read back.
+    ReadBack,
+}
+
+impl Checker {
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loops => "no loop",
+            Self::Cycles => "no cycle",
+            Self::Routes => "no route lost",
+            Self::Untouched => "untouched routes stay",
+            Self::Lids => "LIDs stay",
+            Self::LidsUnique => "LIDs unique",
+            Self::Activation => "tables before ACTIVE",
+            Self::Judged => "nothing unjudged",
+            Self::Window => "window kept",
+            Self::ReadBack => "read back",
+        }
+    }
+}
+
+impl fmt::Display for Checker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How often each rule excused what a checker found.
+pub type Exemptions = BTreeMap<(Checker, Rule), u64>;

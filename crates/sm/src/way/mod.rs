@@ -1,0 +1,443 @@
+//! The way from the tables in force to a plan's: which entries change in which step, and where packets under way must
+//! be gone first. This only proposes; `selvedge_verify` proves each way or refuses it.
+//!
+//! 1. Nothing carries packets between switches: one step, as there is nothing to protect.
+//! 2. Steps in which no LID goes round ([`split`]), if the judge says that they cannot deadlock either: the normal
+//!    case, most often one step.
+//! 3. The graph of all dependencies ([`windows`]): steps, waits, and entries dropped first where nothing else helps.
+
+mod lanes;
+mod net;
+mod order;
+mod split;
+mod track;
+mod windows;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Phase, Plan, ServiceLevels, SlToVl, Tables, changes};
+use selvedge_sim::Par;
+use selvedge_types::{Lid, PortState};
+use selvedge_verify::phases::{
+    self, Links, PhaseOptions, PhaseStep, Proposal, StandingTurns, Write, drain_bound_ns, lifetimes,
+};
+use selvedge_verify::{Severity, Subject};
+
+use lanes::Lanes;
+use net::Net;
+use split::Split;
+use windows::{Ground, Task};
+
+/// How to propose.
+#[derive(Clone, Copy, Debug)]
+pub struct WayOptions<'a> {
+    /// The dependencies of the tables in force, if somebody keeps them: a small change is then proved in no time.
+    pub standing: Option<&'a StandingTurns>,
+    /// Service levels and lanes in force, if others than the plan's.
+    pub lanes_in_force: Option<(&'a ServiceLevels, &'a SlToVl)>,
+    /// What concerns only traffic from switch to switch; as the judge's.
+    pub switch_pairs: Severity,
+    /// Whether proofs may use several threads.
+    pub par: Par,
+}
+
+impl Default for WayOptions<'_> {
+    fn default() -> Self {
+        Self {
+            standing: None,
+            lanes_in_force: None,
+            switch_pairs: Severity::Warning,
+            par: Par::Sequential,
+        }
+    }
+}
+
+/// What a step is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// Entries change.
+    Change,
+    /// Entries become 255.
+    Drop,
+    /// They get their new values.
+    Fill,
+}
+
+impl What {
+    const fn label(self, waits: bool) -> &'static str {
+        match (self, waits) {
+            (Self::Change, false) => "change entries",
+            (Self::Change, true) => "change entries that packets of old ones must not meet",
+            (Self::Drop, _) => "drop entries that must not be mixed with new ones",
+            (Self::Fill, _) => "write new entries where old ones were dropped",
+        }
+    }
+}
+
+/// A step of tables.
+#[derive(Clone, Debug)]
+struct Step {
+    what: What,
+    waits: bool,
+    writes: Vec<Write>,
+}
+
+/// Entries of which more than this change are not put in order of use: with so many the order makes no difference that
+/// anybody could see, and finding it would cost.
+const SORTED_MAX: usize = 20_000;
+
+/// The Sets that turn `fabric` with `installed` tables into `plan`, in steps that the judge should be able to prove. If
+/// none are found it is [`changes`], and the judge says why that must not be.
+#[must_use]
+pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &WayOptions<'_>) -> ChangeSet {
+    let base = changes(fabric, installed, plan);
+    if !phases::is_live(fabric) {
+        return base;
+    }
+    let in_force = installed.tables(fabric.switches().len(), plan.tables.top());
+    let way = Way::new(fabric, &in_force, plan, &base, options);
+    let by_lid = way.by_lid(&base);
+    if by_lid.is_empty() {
+        return base;
+    }
+    let Some(steps) = way.steps(&by_lid) else { return base };
+    way.assemble(base, &steps)
+}
+
+const SETTINGS: &str = "configure ports and switches";
+const TABLES: &str = "configure tables";
+
+/// What a proposal is made of.
+struct Way<'a> {
+    fabric: &'a Fabric,
+    in_force: &'a Tables,
+    plan: &'a Plan,
+    options: WayOptions<'a>,
+    links: Links,
+    net: Net,
+    lifetimes: Vec<u8>,
+}
+
+impl<'a> Way<'a> {
+    fn new(
+        fabric: &'a Fabric,
+        in_force: &'a Tables,
+        plan: &'a Plan,
+        base: &ChangeSet,
+        options: &WayOptions<'a>,
+    ) -> Self {
+        let links = phases::links_of(base);
+        Self {
+            fabric,
+            in_force,
+            plan,
+            options: *options,
+            links,
+            net: Net::new(fabric, links == Links::Trained),
+            lifetimes: lifetimes(fabric, base),
+        }
+    }
+
+    fn subject(&self) -> Subject<'a> {
+        let (levels, map) = self.lanes();
+        Subject::tables(self.fabric, &self.plan.lids, self.in_force, levels, map)
+    }
+
+    fn lanes(&self) -> (&'a ServiceLevels, &'a SlToVl) {
+        let plans = (&self.plan.service_levels, &self.plan.sl_to_vl);
+        self.options.lanes_in_force.unwrap_or(plans)
+    }
+
+    /// Entries to change, by LID; those of LIDs that nobody has concern nobody.
+    fn by_lid(&self, base: &ChangeSet) -> BTreeMap<Lid, Vec<Write>> {
+        let mut by_lid: BTreeMap<Lid, Vec<Write>> = BTreeMap::new();
+        for op in base.phases.iter().flat_map(|phase| &phase.ops) {
+            let Op::Lft { node, block, data } = op else { continue };
+            let Some(switch) = self.fabric.switch_index(*node) else {
+                continue;
+            };
+            let held = self.in_force.block(switch, usize::from(*block));
+            for (place, (&egress, _)) in data.iter().zip(held).enumerate().filter(|(_, (new, old))| new != old) {
+                // Blocks go up to LID 0xBFFF.
+                let lid = Lid((usize::from(*block) * BLOCK_LIDS + place) as u16);
+                if self.plan.lids.owner(lid).is_some() {
+                    by_lid.entry(lid).or_default().push(Write { switch, lid, egress });
+                }
+            }
+        }
+        by_lid
+    }
+
+    fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
+        if let Some(steps) = self.split(by_lid) {
+            if self.is_proved(&steps) {
+                return Some(steps);
+            }
+        }
+        let (levels, map) = self.lanes();
+        let lanes = Lanes::new([levels, &self.plan.service_levels], [map, &self.plan.sl_to_vl]);
+        let Some(lanes) = lanes else {
+            return self.drop_all(by_lid);
+        };
+        let found = [false, true].map(|halves| self.windows(by_lid, &lanes, halves));
+        let cost = |steps: &Vec<Step>| {
+            let dropped = steps.iter().filter(|step| step.what == What::Drop);
+            let waits = steps.iter().filter(|step| step.waits).count();
+            (dropped.map(|step| step.writes.len()).sum::<usize>(), waits, steps.len())
+        };
+        found.into_iter().flatten().min_by_key(cost)
+    }
+
+    fn split(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
+        let mut split = Split::new(&self.net, self.in_force);
+        let mut steps = Vec::new();
+        for (&lid, writes) in by_lid {
+            if !split.lid(lid, writes, &mut steps) {
+                return None;
+            }
+        }
+        let step = |writes| Step {
+            what: What::Change,
+            waits: false,
+            writes,
+        };
+        Some(steps.into_iter().map(step).collect())
+    }
+
+    fn windows(&self, by_lid: &BTreeMap<Lid, Vec<Write>>, lanes: &Lanes<'_>, halves: bool) -> Option<Vec<Step>> {
+        let ground = Ground {
+            fabric: self.fabric,
+            lids: &self.plan.lids,
+            net: &self.net,
+            lanes,
+            strict: self.options.switch_pairs == Severity::Error,
+            halves,
+        };
+        let task = |(&lid, writes): (&Lid, &Vec<Write>)| Task::new(&self.net, self.in_force, lid, writes);
+        let tasks = by_lid.iter().map(task).collect();
+        windows::steps(&ground, self.in_force.clone(), tasks, self.drain_ns(1).is_some())
+    }
+
+    /// Always safe if both tables are, on the same lanes.
+    fn drop_all(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
+        self.drain_ns(1)?;
+        let new: Vec<Write> = by_lid.values().flatten().copied().collect();
+        let mut old = new.clone();
+        old.iter_mut().for_each(|write| write.egress = selvedge_plan::NO_PATH);
+        let step = |what, waits, writes| Step { what, waits, writes };
+        Some(vec![step(What::Drop, false, old), step(What::Fill, true, new)])
+    }
+
+    fn drain_ns(&self, switches: u32) -> Option<u64> {
+        drain_bound_ns(self.lifetimes.iter().copied(), switches)
+    }
+
+    fn is_proved(&self, steps: &[Step]) -> bool {
+        let proposal = self.proposal(steps);
+        if let Some(standing) = self.options.standing {
+            return phases::prove_quickly(self.subject(), standing, &proposal, &self.phase_options()).is_some();
+        }
+        phases::prove(self.subject(), None, &proposal, &self.phase_options()).is_ok()
+    }
+
+    fn phase_options(&self) -> PhaseOptions {
+        PhaseOptions {
+            // Any wait counts; how long it must be is known afterwards.
+            drain_ns: Some(1),
+            links: self.links,
+            switch_pairs: self.options.switch_pairs,
+            listed_max: 1,
+            par: self.options.par,
+        }
+    }
+
+    fn proposal(&self, steps: &[Step]) -> Proposal<'a> {
+        let step = |step: &Step| PhaseStep {
+            wait_before_ns: u64::from(step.waits),
+            writes: step.writes.clone(),
+        };
+        Proposal {
+            steps: steps.iter().map(step).collect(),
+            service_levels: Some(&self.plan.service_levels),
+            sl_to_vl: Some(&self.plan.sl_to_vl),
+        }
+    }
+
+    /// How long to wait: packets may pass so many switches.
+    fn wait_ns(&self, steps: &[Step]) -> u64 {
+        if !steps.iter().any(|step| step.waits) {
+            return 0;
+        }
+        let proposal = self.proposal(steps);
+        let longest = phases::switches_max(self.subject(), self.options.standing, &proposal, &self.phase_options());
+        self.drain_ns(longest.unwrap_or(self.net.switches as u32)).unwrap_or(0)
+    }
+
+    /// The change set with its tables in these steps: settings first, then activation of links between switches, so
+    /// that no entry leads to one that does not carry packets yet, then the steps. Ports of hosts are activated before
+    /// the first wait, or last.
+    fn assemble(&self, base: ChangeSet, steps: &[Step]) -> ChangeSet {
+        let generation = base.generation;
+        let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for op in base.phases.into_iter().flat_map(|phase| phase.ops) {
+            match &op {
+                Op::Lft { .. } => blocks.push(op),
+                Op::Port { port, state, .. } if *state == Some(PortState::Active) => {
+                    if self.is_between_switches(*port) {
+                        links.push(op);
+                    } else {
+                        hosts.push(op);
+                    }
+                }
+                Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } => settings.push(op),
+            }
+        }
+        let mut phases = vec![phase(SETTINGS, 0, settings)];
+        phases.push(phase("activate links between switches", 0, links));
+        self.add_steps(steps, blocks, &mut phases);
+        let activation = phase("activate", 0, hosts);
+        match phases.iter().position(|phase| phase.wait_before_ns > 0) {
+            Some(first_wait) => phases.insert(first_wait, activation),
+            None => phases.push(activation),
+        }
+        phases.retain(|phase| !phase.ops.is_empty());
+        merge_first(&mut phases);
+        ChangeSet { generation, phases }
+    }
+
+    fn is_between_switches(&self, at: PortRef) -> bool {
+        let is_switch = |at: PortRef| self.fabric.switch_index(at.node).is_some();
+        is_switch(at) && self.fabric.peer(at).is_some_and(is_switch)
+    }
+
+    fn add_steps(&self, steps: &[Step], mut blocks: Vec<Op>, phases: &mut Vec<Phase>) {
+        if let [only] = steps {
+            self.sort_by_use(&only.writes, &mut blocks);
+            phases.push(phase(TABLES, 0, blocks));
+            return;
+        }
+        let wait_ns = self.wait_ns(steps);
+        let mut tables = self.in_force.clone();
+        self.add_strays(&blocks, &mut tables);
+        let mut written = BTreeSet::new();
+        for step in steps {
+            let mut ops = self.blocks(&mut tables, &step.writes, &mut written);
+            self.sort_by_use(&step.writes, &mut ops);
+            let wait = if step.waits { wait_ns } else { 0 };
+            phases.push(phase(step.what.label(step.waits), wait, ops));
+        }
+        // Blocks in which only entries of LIDs change that nobody has, or that were not known.
+        blocks.retain(|op| matches!(op, Op::Lft { node, block, .. } if !written.contains(&(*node, *block))));
+        if let Some(phase) = phases.last_mut() {
+            phase.ops.extend(blocks);
+        }
+    }
+
+    /// Entries of LIDs that nobody has are written with the others of their block.
+    fn add_strays(&self, blocks: &[Op], tables: &mut Tables) {
+        for op in blocks {
+            let Op::Lft { node, block, data } = op else { continue };
+            let Some(switch) = self.fabric.switch_index(*node) else {
+                continue;
+            };
+            let first = usize::from(*block) * BLOCK_LIDS;
+            let row = tables.block_mut(switch, usize::from(*block));
+            for (lid, (entry, new)) in (first..).zip(row.iter_mut().zip(data)) {
+                if self.plan.lids.owner(Lid(lid as u16)).is_none() {
+                    *entry = *new;
+                }
+            }
+        }
+    }
+
+    /// The blocks that a step writes, block by block over all switches, so that agents work side by side.
+    fn blocks(
+        &self,
+        tables: &mut Tables,
+        writes: &[Write],
+        written: &mut BTreeSet<(NodeIdx, u16)>,
+    ) -> Vec<Op> {
+        let mut touched: Vec<(usize, SwitchIdx)> = Vec::with_capacity(writes.len());
+        for write in writes {
+            tables.set(write.switch, write.lid, write.egress);
+            touched.push((write.lid.index() / BLOCK_LIDS, write.switch));
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        let op = |(block, switch): (usize, SwitchIdx)| {
+            let node = self.fabric.switches()[switch];
+            written.insert((node, block as u16));
+            Op::Lft {
+                node,
+                block: block as u16,
+                data: *tables.block(switch, block),
+            }
+        };
+        touched.into_iter().map(op).collect()
+    }
+
+    /// Blocks with an entry that hosts use go first: the others are entries that only agents in switches use.
+    fn sort_by_use(&self, writes: &[Write], blocks: &mut [Op]) {
+        if writes.len() > SORTED_MAX {
+            return;
+        }
+        let used: BTreeSet<(SwitchIdx, usize)> = writes
+            .iter()
+            .filter(|write| self.hosts_use(write))
+            .map(|write| (write.switch, write.lid.index() / BLOCK_LIDS))
+            .collect();
+        blocks.sort_by_key(|op| match op {
+            Op::Lft { node, block, .. } => {
+                let switch = self.fabric.switch_index(*node);
+                !switch.is_some_and(|switch| used.contains(&(switch, usize::from(*block))))
+            }
+            Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } => false,
+        });
+    }
+
+    /// True if hosts send to the LID through the switch by the new tables: back along them to the first host.
+    fn hosts_use(&self, write: &Write) -> bool {
+        let senders = self.net.senders(self.fabric, &self.plan.lids, write.lid, false);
+        let mut met = vec![write.switch.0];
+        let mut done = 0;
+        while let Some(&at) = met.get(done) {
+            done += 1;
+            if self.net.has_host(at, senders) {
+                return true;
+            }
+            for &channel in self.net.entering(at) {
+                let from = self.net.channels[channel as usize].src;
+                let entry = self.plan.tables.get(SwitchIdx(from), write.lid);
+                // Tables without loops are trees, so nobody is met twice.
+                if self.net.way(from, entry) == channel && done < self.net.switches {
+                    met.push(from);
+                }
+            }
+        }
+        false
+    }
+}
+
+/// A first step of tables needs nothing of the settings, nor they of it.
+fn merge_first(phases: &mut Vec<Phase>) {
+    let is_table = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
+    if let [settings, step, ..] = &mut phases[..]
+        && !is_table(settings)
+        && is_table(step)
+        && settings.label == SETTINGS
+        && step.wait_before_ns == 0
+    {
+        settings.ops.append(&mut step.ops);
+        settings.label = "configure ports, switches and tables";
+        phases.remove(1);
+    }
+}
+
+const fn phase(label: &'static str, wait_before_ns: u64, ops: Vec<Op>) -> Phase {
+    Phase {
+        label,
+        wait_before_ns,
+        ops,
+    }
+}

@@ -1,0 +1,190 @@
+//! The packets of one LID while its entries change: where they may be, and which dependencies a write adds.
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_plan::{NO_PATH, Tables};
+use selvedge_types::{Idx, Lid};
+
+use super::lanes::Lanes;
+use super::net::{NONE, Net, Senders};
+use super::order::{Order, Refused, Vertex};
+
+/// Arrays of one LID, used again for the next.
+#[derive(Debug)]
+pub struct Track<'a> {
+    net: &'a Net,
+    lanes: &'a Lanes<'a>,
+    /// Entries in force, and those that the step at hand writes (else the same).
+    now: Vec<u8>,
+    written: Vec<u8>,
+    step: Vec<u32>,
+    /// Channels that packets may be on, by round.
+    reached: Vec<u32>,
+    round: u32,
+    log: Vec<u32>,
+    open: Vec<u32>,
+    lid: Lid,
+    senders: Option<Senders>,
+}
+
+impl<'a> Track<'a> {
+    /// Ready for any LID.
+    pub fn new(net: &'a Net, lanes: &'a Lanes<'a>) -> Self {
+        Self {
+            net,
+            lanes,
+            now: vec![NO_PATH; net.switches],
+            written: vec![NO_PATH; net.switches],
+            step: Vec::new(),
+            reached: vec![0; net.channels.len()],
+            round: 0,
+            log: Vec::new(),
+            open: Vec::new(),
+            lid: Lid::NONE,
+            senders: None,
+        }
+    }
+
+    /// Takes a LID with its entries; `f` gets each dependency of the tables at rest.
+    pub fn load(&mut self, tables: &Tables, lid: Lid, senders: Senders, mut f: impl FnMut(Vertex, Vertex)) {
+        self.load_until(tables, lid, senders, |from, to| {
+            f(from, to);
+            true
+        });
+    }
+
+    /// The same until `f` says no; true if it never did.
+    pub fn load_until(
+        &mut self,
+        tables: &Tables,
+        lid: Lid,
+        senders: Senders,
+        mut f: impl FnMut(Vertex, Vertex) -> bool,
+    ) -> bool {
+        (self.lid, self.senders) = (lid, Some(senders));
+        self.round += 1;
+        self.log.clear();
+        self.step.clear();
+        for (switch, entry) in self.now.iter_mut().enumerate() {
+            *entry = tables.get(SwitchIdx::from_usize(switch), lid);
+        }
+        self.written.copy_from_slice(&self.now);
+        let (net, lanes) = (self.net, self.lanes);
+        for switch in 0..net.switches as u32 {
+            if !net.sends(switch, senders) {
+                continue;
+            }
+            // Along the entries until packets of somebody else have been met.
+            let mut at = net.way(switch, self.now[switch as usize]);
+            let mut before = NONE;
+            while at != NONE {
+                if before != NONE && !each_turn(net, lanes, lid, before, at, &mut f) {
+                    return false;
+                }
+                if self.reached[at as usize] == self.round {
+                    break;
+                }
+                self.reached[at as usize] = self.round;
+                before = at;
+                let next = net.channels[at as usize].dst;
+                at = net.way(next, self.now[next as usize]);
+            }
+        }
+        true
+    }
+
+    /// Writes an entry in the step at hand, if the dependencies it adds are taken; else nothing changes.
+    pub fn write(&mut self, order: &mut Order, switch: u32, entry: u8) -> Result<(), Refused> {
+        let (mark, reached) = (order.mark(), self.log.len());
+        self.written[switch as usize] = entry;
+        let result = self.spread(order, switch, entry);
+        if result.is_ok() {
+            self.step.push(switch);
+        } else {
+            order.undo(mark);
+            for channel in self.log.drain(reached..) {
+                self.reached[channel as usize] = 0;
+            }
+            self.open.clear();
+            self.written[switch as usize] = self.now[switch as usize];
+        }
+        result
+    }
+
+    fn spread(&mut self, order: &mut Order, switch: u32, entry: u8) -> Result<(), Refused> {
+        let net = self.net;
+        let Some(senders) = self.senders else { return Ok(()) };
+        let way = net.way(switch, entry);
+        if way == NONE {
+            return Ok(());
+        }
+        let mut carries = net.sends(switch, senders);
+        for &channel in net.entering(switch) {
+            if self.reached[channel as usize] == self.round {
+                self.turn(order, channel, way)?;
+                carries = true;
+            }
+        }
+        if carries {
+            self.reach(way);
+        }
+        while let Some(channel) = self.open.pop() {
+            let next = net.channels[channel as usize].dst;
+            let (old, new) = (self.now[next as usize], self.written[next as usize]);
+            let entries = [Some(old), (new != old).then_some(new)];
+            for way in entries.into_iter().flatten().map(|entry| net.way(next, entry)) {
+                if way != NONE {
+                    self.turn(order, channel, way)?;
+                    self.reach(way);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn reach(&mut self, channel: u32) {
+        let known = &mut self.reached[channel as usize];
+        if *known != self.round {
+            *known = self.round;
+            self.log.push(channel);
+            self.open.push(channel);
+        }
+    }
+
+    fn turn(&self, order: &mut Order, from: u32, to: u32) -> Result<(), Refused> {
+        let mut result = Ok(());
+        each_turn(self.net, self.lanes, self.lid, from, to, &mut |from, to| {
+            result = order.insert(self.net, from, to);
+            result.is_ok()
+        });
+        result
+    }
+
+    /// The step is acknowledged: its entries are in force.
+    pub fn settle(&mut self) {
+        for switch in self.step.drain(..) {
+            self.now[switch as usize] = self.written[switch as usize];
+        }
+    }
+}
+
+/// A turn on every lane that packets to the LID may have, until `f` says no.
+fn each_turn(
+    net: &Net,
+    lanes: &Lanes<'_>,
+    lid: Lid,
+    from: u32,
+    to: u32,
+    f: &mut impl FnMut(Vertex, Vertex) -> bool,
+) -> bool {
+    let channels = net.channels.len() as u32;
+    for set in lanes.to(lid) {
+        for held in set {
+            for wanted in set {
+                if !f(held * channels + from, wanted * channels + to) {
+                    return false;
+                }
+            }
+        }
+    }
+    true
+}

@@ -1,0 +1,275 @@
+//! Steps and waits, found on the graph of all dependencies.
+//!
+//! Between two waits dependencies only come. So a *window* takes as many LIDs as can be moved while the graph stays
+//! free of cycles, each LID in as many steps as it needs. After a wait what packets under way held is gone, and the
+//! next window takes more. What does not get on that way is dropped first: its entries become 255, and after the wait
+//! the new ones add no dependency that the new tables do not have.
+
+use std::cmp::Reverse;
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{Lids, NO_PATH, Tables};
+use selvedge_types::Lid;
+use selvedge_verify::phases::Write;
+
+use super::lanes::Lanes;
+use super::net::{NONE, Net, Senders};
+use super::order::{Order, Refused};
+use super::split::STEPS_MAX;
+use super::track::Track;
+use super::{Step, What};
+
+/// Rows of the graph that searches of one window may look at: about a second. Then the rest is dropped first.
+const WINDOW_BUDGET: u64 = 20_000_000;
+/// Waits after which what is left is dropped: each is seconds long, and operators wait for the end.
+const WAITS_MAX: usize = 6;
+/// A window that moves less than this share of what is left is not worth another wait: the next drops.
+const SHARE_MIN: usize = 8;
+
+/// What does not change while steps are planned.
+#[derive(Debug)]
+pub struct Ground<'a> {
+    /// The fabric.
+    pub fabric: &'a Fabric,
+    /// LIDs after the change.
+    pub lids: &'a Lids,
+    /// Switches and channels.
+    pub net: &'a Net,
+    /// Lanes before and after.
+    pub lanes: &'a Lanes<'a>,
+    /// Traffic from switch to switch counts.
+    pub strict: bool,
+    /// A LID may stay half changed during a wait.
+    pub halves: bool,
+}
+
+impl Ground<'_> {
+    fn senders(&self, lid: Lid) -> Senders {
+        self.net.senders(self.fabric, self.lids, lid, self.strict)
+    }
+}
+
+/// A LID that has entries to change.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The LID.
+    pub lid: Lid,
+    /// Entries to change, those nearest to the LID by the new tables first.
+    pub writes: Vec<Write>,
+    /// They are 255 meanwhile.
+    dropped: bool,
+}
+
+impl Task {
+    /// Of one LID.
+    pub fn new(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Self {
+        let mut column: Vec<u8> = (0..net.switches as u32).map(|s| tables.get(SwitchIdx(s), lid)).collect();
+        for write in writes {
+            column[write.switch.0 as usize] = write.egress;
+        }
+        let hops = |from: u32| {
+            let (mut at, mut hops) = (from, 0);
+            while hops <= net.switches {
+                let way = net.way(at, column[at as usize]);
+                if way == NONE {
+                    break;
+                }
+                at = net.channels[way as usize].dst;
+                hops += 1;
+            }
+            hops
+        };
+        let mut writes = writes.to_vec();
+        writes.sort_by_cached_key(|write| (hops(write.switch.0), write.switch));
+        Self {
+            lid,
+            writes,
+            dropped: false,
+        }
+    }
+}
+
+/// Steps with waits that move all tasks; `None` if that needs a wait and none helps.
+pub fn steps(ground: &Ground<'_>, mut tables: Tables, mut left: Vec<Task>, may_wait: bool) -> Option<Vec<Step>> {
+    let mut steps: Vec<Step> = Vec::new();
+    for waits in 0.. {
+        let mut window: Vec<Vec<Write>> = Vec::new();
+        let before = entries(&left);
+        fill(ground, &mut tables, &mut left, &mut window);
+        let was_filled = entries(&left) < before;
+        if let Some(order) = at_rest(ground, &tables) {
+            move_on(ground, order, &mut tables, &mut left, &mut window);
+        }
+        let after = entries(&left);
+        for (number, writes) in window.into_iter().enumerate() {
+            let what = match (number, was_filled) {
+                (0, true) => What::Fill,
+                _ => What::Change,
+            };
+            let waits = waits > 0 && number == 0;
+            steps.push(Step { what, waits, writes });
+        }
+        if left.is_empty() {
+            return Some(steps);
+        }
+        if !may_wait {
+            return None;
+        }
+        if waits > WAITS_MAX {
+            // Everything was dropped, so all of it has been written: not reached.
+            return None;
+        }
+        let is_slow = (before - after) * SHARE_MIN < before;
+        if is_slow || waits + 1 >= WAITS_MAX {
+            let all = waits + 1 >= WAITS_MAX;
+            let writes = drop_first(ground, &mut tables, &mut left, all);
+            steps.push(Step {
+                what: What::Drop,
+                waits: waits > 0 && before == after,
+                writes,
+            });
+        }
+    }
+    None
+}
+
+fn entries(tasks: &[Task]) -> usize {
+    tasks.iter().map(|task| task.writes.len()).sum()
+}
+
+/// Dropped entries get their new values, in the first step after the wait.
+fn fill(ground: &Ground<'_>, tables: &mut Tables, left: &mut Vec<Task>, window: &mut Vec<Vec<Write>>) {
+    debug_assert_eq!(tables.switches(), ground.net.switches, "one net, one set of tables");
+    let mut first = Vec::new();
+    left.retain(|task| {
+        if task.dropped {
+            apply(tables, &task.writes);
+            first.extend_from_slice(&task.writes);
+        }
+        !task.dropped
+    });
+    if !first.is_empty() {
+        window.push(first);
+    }
+}
+
+fn apply(tables: &mut Tables, writes: &[Write]) {
+    for write in writes {
+        tables.set(write.switch, write.lid, write.egress);
+    }
+}
+
+/// The dependencies of tables at rest; `None` if they have a cycle.
+fn at_rest(ground: &Ground<'_>, tables: &Tables) -> Option<Order> {
+    let mut order = Order::new(ground.net, ground.lanes.used, WINDOW_BUDGET);
+    let mut track = Track::new(ground.net, ground.lanes);
+    for (lid, _) in ground.lids.by_lid() {
+        track.load(tables, lid, ground.senders(lid), |from, to| order.put(from, to));
+    }
+    order.sort().then_some(order)
+}
+
+/// Moves the LIDs that can be moved now.
+fn move_on(
+    ground: &Ground<'_>,
+    mut order: Order,
+    tables: &mut Tables,
+    left: &mut Vec<Task>,
+    window: &mut Vec<Vec<Write>>,
+) {
+    let mut track = Track::new(ground.net, ground.lanes);
+    // Another LID may have been in the way of one that is tried before it, but never is after it: nothing goes away.
+    left.retain_mut(|task| {
+        if order.budget == 0 {
+            return true;
+        }
+        track.load(tables, task.lid, ground.senders(task.lid), |_, _| ());
+        let (steps, later) = try_task(&mut track, &mut order, &task.writes);
+        if !later.is_empty() && !ground.halves {
+            order.undo(0);
+            return true;
+        }
+        order.keep();
+        for (number, writes) in steps.into_iter().enumerate() {
+            apply(tables, &writes);
+            if window.len() <= number {
+                window.resize(number + 1, Vec::new());
+            }
+            window[number].extend(writes);
+        }
+        task.writes = later;
+        !task.writes.is_empty()
+    });
+}
+
+/// The writes of one LID in steps, and those that must wait.
+fn try_task(track: &mut Track<'_>, order: &mut Order, writes: &[Write]) -> (Vec<Vec<Write>>, Vec<Write>) {
+    let (mut steps, mut left) = (Vec::new(), writes.to_vec());
+    while steps.len() < STEPS_MAX {
+        let mut taken = Vec::new();
+        left.retain(|write| match track.write(order, write.switch.0, write.egress) {
+            Ok(()) => {
+                taken.push(*write);
+                false
+            }
+            Err(Refused::Cycle | Refused::Budget) => true,
+        });
+        if taken.is_empty() {
+            break;
+        }
+        track.settle();
+        steps.push(taken);
+        if left.is_empty() {
+            break;
+        }
+    }
+    (steps, left)
+}
+
+/// Drops the LIDs that cannot be left as they are while the others get their new entries: as few as a greedy choice
+/// finds, or all that is left.
+fn drop_first(ground: &Ground<'_>, tables: &mut Tables, left: &mut [Task], all: bool) -> Vec<Write> {
+    if all || !choose(ground, tables, left) {
+        left.iter_mut().for_each(|task| task.dropped = true);
+    }
+    let mut dropped = Vec::new();
+    for task in left.iter().filter(|task| task.dropped) {
+        for write in &task.writes {
+            // What leads to no other switch is in nobody's way.
+            if ground.net.way(write.switch.0, tables.get(write.switch, task.lid)) != NONE {
+                dropped.push(Write {
+                    egress: NO_PATH,
+                    ..*write
+                });
+            }
+        }
+    }
+    apply(tables, &dropped);
+    dropped
+}
+
+/// Marks what is to be dropped; false if that is nothing, or cannot be told.
+fn choose(ground: &Ground<'_>, tables: &Tables, left: &mut [Task]) -> bool {
+    let mut goal = tables.clone();
+    left.iter().for_each(|task| apply(&mut goal, &task.writes));
+    let Some(mut order) = at_rest(ground, &goal) else { return false };
+    let mut track = Track::new(ground.net, ground.lanes);
+    // LIDs with many entries to change would lose most.
+    let mut sorted: Vec<&mut Task> = left.iter_mut().collect();
+    sorted.sort_by_key(|task| (Reverse(task.writes.len()), task.lid));
+    let mut any = false;
+    for task in sorted {
+        let senders = ground.senders(task.lid);
+        let fits = track.load_until(tables, task.lid, senders, |from, to| {
+            order.insert(ground.net, from, to).is_ok()
+        });
+        if fits {
+            order.keep();
+        } else {
+            order.undo(0);
+            task.dropped = true;
+            any = true;
+        }
+    }
+    any
+}
