@@ -148,7 +148,7 @@ pub struct Happening {
 }
 
 /// Stages in which something may be timed to happen.
-pub(super) const STAGES: [StageName; 7] = [
+pub(super) const STAGES: [StageName; 8] = [
     StageName::Idle,
     StageName::Discovering,
     StageName::ReadingTables,
@@ -156,6 +156,7 @@ pub(super) const STAGES: [StageName; 7] = [
     StageName::Persisting,
     StageName::Applying,
     StageName::LightSweep,
+    StageName::Probing,
 ];
 
 /// A stage as one word.
@@ -169,6 +170,7 @@ pub const fn stage_word(stage: StageName) -> &'static str {
         StageName::Persisting => "storing",
         StageName::Applying => "applying",
         StageName::LightSweep => "light-sweep",
+        StageName::Probing => "probing",
     }
 }
 
