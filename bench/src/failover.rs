@@ -195,9 +195,11 @@ impl Bench<'_> {
         let case = self.case;
         let before = Before::new(case, &self.watch.observer, fault);
         self.watch.begin();
-        let (load, start) = (machine::load(), self.watch.now());
+        let (load, start, ups) = (machine::load(), self.watch.now(), self.manager.ups());
         self.console("Unlink", fault)?;
-        self.watch.settle(LIMIT, |span| span.trap.is_some())?;
+        let manager = &self.manager;
+        self.watch
+            .settle(LIMIT, |span| span.trap.is_some() && manager.ups() > ups)?;
         let span = self.watch.span().clone();
         let requests = until_last_change(&span);
         let floors = self.floors(&requests)?;
@@ -207,8 +209,10 @@ impl Bench<'_> {
             ..before.row(case, (self.who, Carrier::Ibsim), &span, start, floors)
         };
         self.watch.begin();
+        let ups = self.manager.ups();
         self.console("ReLink", fault)?;
-        self.watch.settle(LIMIT, |_| true)?;
+        let manager = &self.manager;
+        self.watch.settle(LIMIT, |_| manager.ups() > ups)?;
         Ok(row)
     }
 

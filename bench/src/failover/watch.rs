@@ -14,6 +14,8 @@ use crate::failover::observer::{Observer, Passing, Span};
 
 /// How long a manager must neither send nor work before it is said to have done.
 const SILENCE: Duration = Duration::from_millis(600);
+/// After so long a silence it has done in any case: nothing had to be changed, and its log does not say so.
+const LONG_SILENCE: Duration = Duration::from_secs(20);
 /// How often is looked.
 const STEP: Duration = Duration::from_millis(20);
 /// Processor time, in hundredths of a second, that an idle manager may use while it is silent.
@@ -62,7 +64,8 @@ impl<'c> Watch<'c> {
         self.start.elapsed()
     }
 
-    /// Waits until the manager has done: `is_done` says so, and it neither sends nor uses its processor any more.
+    /// Waits until the manager has done: it neither sends nor uses its processor any more, and `is_done` says so. It
+    /// may be waiting for packets under way, and do more then.
     pub fn settle(&mut self, limit: Duration, mut is_done: impl FnMut(&Span) -> bool) -> Result<(), BenchError> {
         let (start, mut silent) = (Instant::now(), None);
         loop {
@@ -76,7 +79,7 @@ impl<'c> Watch<'c> {
             if now.duration_since(since) >= SILENCE {
                 if ticks - first > IDLE_TICKS {
                     silent = None;
-                } else if is_done(&self.observer.span) {
+                } else if is_done(&self.observer.span) || now.duration_since(since) >= LONG_SILENCE {
                     return Ok(());
                 }
             }
