@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, status, topology,
-    verify,
+    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, simulate, soak,
+    status, topology, verify,
 };
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
@@ -31,10 +31,12 @@ enum Command {
     Bench(bench::BenchArgs),
     Verify(verify::VerifyArgs),
     Model(Box<model::ModelArgs>),
+    Simulate(Box<simulate::SimulateArgs>),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
     Replay(replay::ReplayArgs),
+    Soak(soak::SoakArgs),
     Config(config::ConfigArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
@@ -53,11 +55,13 @@ impl Cli {
             Command::Backups(args) => args.json(),
             Command::Verify(args) => args.json(),
             Command::Model(args) => args.json(),
+            Command::Simulate(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
             Command::Reload(args) => args.json(),
             Command::Decode(args) => args.json(),
             Command::Replay(args) => args.json(),
+            Command::Soak(args) => args.json(),
             Command::Config(args) => args.json(),
             Command::Bench(_) | Command::Demo(_) | Command::Emulate(_) | Command::Completions(_) | Command::Man(_) => {
                 false
@@ -81,10 +85,12 @@ impl Cli {
             Command::Bench(args) => bench::run(args),
             Command::Verify(args) => verify::run(args),
             Command::Model(args) => model::run(args),
+            Command::Simulate(args) => simulate::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),
             Command::Replay(args) => replay::run(args),
+            Command::Soak(args) => soak::run(args),
             Command::Config(args) => config::run(args),
             Command::Completions(args) => shell::completions(args),
             Command::Man(args) => shell::man(args),

@@ -9,6 +9,7 @@ use selvedge_daemon::DaemonError;
 use selvedge_emulator::EmulatorError;
 use selvedge_http::HttpError;
 use selvedge_model::NoSeat;
+use selvedge_rehearsal::soak::ScheduleError;
 use selvedge_routing::EngineError;
 use selvedge_sm::OutOfLids;
 use selvedge_topology::{DumpError, FileError, SpecError};
@@ -137,9 +138,27 @@ pub enum CliError {
     /// Too many LIDs.
     #[error(transparent)]
     Lids(#[from] OutOfLids),
+    /// Traffic.
+    #[error(transparent)]
+    Pattern(#[from] selvedge_workload::PatternError),
+    /// Traffic in time.
+    #[error(transparent)]
+    Arrivals(#[from] selvedge_workload::ArrivalsError),
+    /// Traffic that the hosts cannot carry out.
+    #[error(transparent)]
+    Receivers(#[from] selvedge_workload::ReceiversError),
+    /// A link's rate.
+    #[error(transparent)]
+    LinkRate(#[from] selvedge_dataplane::LinkRateError),
+    /// A simulation.
+    #[error(transparent)]
+    Simulation(#[from] selvedge_dataplane::BuildError),
     /// A port's name.
     #[error(transparent)]
     PortSpec(#[from] PortSpecError),
+    /// A schedule of disasters.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A port of a fabric, named as the emulator names it.
     #[error(transparent)]
     PortName(#[from] EmulatorError),

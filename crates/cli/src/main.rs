@@ -24,6 +24,8 @@ mod report;
 mod route;
 mod run;
 mod shell;
+mod simulate;
+mod soak;
 mod status;
 mod tables;
 mod tables_io;

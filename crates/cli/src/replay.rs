@@ -1,22 +1,28 @@
 //! `selvedge replay`: feeds a record to a new manager and compares.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::Args;
 use selvedge_api as api;
 use selvedge_daemon::record::{Difference, read, replay};
+use selvedge_rehearsal::soak::{Differences, HEADER, Nobody, Schedule, Step};
 
 use crate::exit::{CliError, Exit};
+use crate::load;
 use crate::out::{JsonArg, Out, thousands};
 
 /// Feed a record to a new manager and compare what it does; exit code 1 if it does something else.
 #[derive(Args, Debug)]
 pub struct ReplayArgs {
-    /// What 'selvedge run --record' wrote
+    /// What 'selvedge run --record' wrote, or a schedule that 'selvedge soak --keep' wrote
     file: PathBuf,
     /// Print every input in a line instead
     #[arg(long, conflicts_with = "json")]
     print: bool,
+    /// Walk through it step by step, with what every step changed; Enter goes on, q ends
+    #[arg(long, conflicts_with_all = ["json", "print"])]
+    step: bool,
     #[command(flatten)]
     format: JsonArg,
 }
@@ -30,6 +36,9 @@ impl ReplayArgs {
 
 /// Runs the command.
 pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
+    if load::bytes(&args.file)?.starts_with(HEADER.as_bytes()) {
+        return schedule(args);
+    }
     let record = read(&args.file)?;
     let mut out = Out::new(args.format.into());
     if args.print {
@@ -71,6 +80,54 @@ pub fn run(args: &ReplayArgs) -> Result<Exit, CliError> {
     };
     out.flush()?;
     Ok(exit)
+}
+
+/// A schedule of `selvedge soak`: it is carried out again, which gives the same bytes again.
+fn schedule(args: &ReplayArgs) -> Result<Exit, CliError> {
+    let bytes = load::text_bytes(&args.file)?;
+    let schedule: Schedule = String::from_utf8_lossy(&bytes).parse()?;
+    let fabric = load::fabric(&schedule.fabric)?;
+    let mut out = Out::new(args.format.into());
+    let mut printed = Ok(());
+    let mut show = |step: &Step| {
+        printed = print_step(&mut out, step);
+        printed.is_ok() && (!args.step || goes_on())
+    };
+    let outcome = match args.step || args.print {
+        true => schedule.run(&fabric, &mut Differences::new(&mut show)),
+        false => schedule.run(&fabric, &mut Nobody),
+    };
+    printed?;
+    let exit = match &outcome.failure {
+        None => Exit::Good,
+        Some(_) => Exit::NotGood,
+    };
+    out.line(match &outcome.failure {
+        None => format!("no violation; digest {:016x}", outcome.digest),
+        Some(failure) => format!("{}; digest {:016x}", failure.what, outcome.digest),
+    })?;
+    out.flush()?;
+    Ok(exit)
+}
+
+fn print_step(out: &mut Out, step: &Step) -> Result<(), CliError> {
+    for what in &step.happened {
+        let what = out.bold(what);
+        out.line(format!("{} {what}", step.at))?;
+    }
+    for what in &step.changed {
+        out.line(format!("{}   {what}", step.at))?;
+    }
+    out.flush()
+}
+
+/// Waits for Enter where somebody sits at the keyboard.
+fn goes_on() -> bool {
+    if !std::io::stdin().is_terminal() {
+        return true;
+    }
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).is_ok_and(|read| read > 0) && !line.trim_start().starts_with('q')
 }
 
 fn document(inputs: u64, difference: Option<Difference>) -> api::Replay {

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables,
-};
+use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables};
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
@@ -348,7 +346,10 @@ impl Job {
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
         let change_set = || {
-            let options = WayOptions { par, ..WayOptions::default() };
+            let options = WayOptions {
+                par,
+                ..WayOptions::default()
+            };
             way::propose(fabric, &self.installed, &plan, &options)
         };
         let accepted = self

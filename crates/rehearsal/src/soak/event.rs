@@ -147,8 +147,8 @@ pub struct Happening {
     pub span: Duration,
 }
 
-/// Stages in which something may be timed to happen.
-pub(super) const STAGES: [StageName; 8] = [
+/// The stages of a manager.
+pub const STAGES: [StageName; 8] = [
     StageName::Idle,
     StageName::Discovering,
     StageName::ReadingTables,

@@ -1,10 +1,12 @@
 //! Simulated disasters: a seed draws a fabric, a policy and a schedule of faults that overlap the managers' work, and
 //! checkers look after every Set, fault and timer. Deterministic: a seed, or a schedule as text, is a run.
 
+mod differences;
 mod draw;
 mod event;
 mod schedule;
 mod shrink;
+mod totals;
 mod world;
 
 use std::collections::BTreeMap;
@@ -14,10 +16,12 @@ use selvedge_sim::Time;
 
 use crate::{Exemptions, RehearsalError};
 
+pub use differences::{Differences, Step, Taker};
 pub use draw::HAPPENINGS_MIN;
-pub use event::{Happening, Kind, When, stage_word};
+pub use event::{Happening, Kind, STAGES, When, stage_word};
 pub use schedule::{ENGINES, Family, HEADER, Schedule, ScheduleError, Setup};
 pub use shrink::Shrunk;
+pub use totals::Totals;
 pub use world::{Nobody, Observer};
 use world::World;
 

@@ -1,0 +1,411 @@
+//! `selvedge soak`: simulated disasters by seed, on all processors.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use clap::Args;
+use selvedge_api::{Document, Soak, SoakCoverage, SoakExemption, SoakFailure};
+use selvedge_fabric::Fabric;
+use selvedge_rehearsal::soak::{Failure, Nobody, STAGES, Schedule, Totals, stage_word};
+use selvedge_topology::Spec;
+
+use crate::exit::{CliError, Exit};
+use crate::load;
+use crate::out::{Grid, JsonArg, Out, thousands};
+
+/// Seeds that one thread takes at once, and that are one line of a result file.
+const PART: u64 = 100;
+/// Runs spent on making a failing schedule small.
+const SHRINK_RUNS: usize = 3_000;
+
+/// Let disasters drawn from seeds happen to managers on emulated fabrics, with checkers that look after every Set, fault
+/// and timer; exit code 1 if one of them finds something.
+#[derive(Args, Debug)]
+pub struct SoakArgs {
+    /// Seeds, the last not included
+    #[arg(long, value_name = "A..B", default_value = "1..1001")]
+    seeds: Seeds,
+    /// Threads; default: one for each processor
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+    /// Append results to FILE, a line for each hundred seeds, and skip what this program did before
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Write failing schedules, made small, and their logs into this folder
+    #[arg(long, value_name = "FOLDER")]
+    keep: Option<PathBuf>,
+    #[command(flatten)]
+    format: JsonArg,
+}
+
+/// A range of seeds.
+#[derive(Clone, Debug)]
+struct Seeds(Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WANT: &str = "want two numbers, the first one smaller, as in 1..1001";
+        let (from, to) = text.split_once("..").ok_or(WANT)?;
+        match (from.parse(), to.parse()) {
+            (Ok(from), Ok(to)) if from < to => Ok(Self(from..to)),
+            _ => Err(WANT),
+        }
+    }
+}
+
+impl SoakArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
+    let program = program();
+    let jobs = args
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let mut all = Soak {
+        from: args.seeds.0.start,
+        to: args.seeds.0.end,
+        program: program.clone(),
+        machine: machine(),
+        jobs: jobs as u64,
+        ..Soak::default()
+    };
+    let done = args
+        .out
+        .as_deref()
+        .map_or(Ok(Vec::new()), |path| earlier(path, &program))?;
+    let parts = parts(&args.seeds.0);
+    let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
+    for part in done.iter().filter(|d| parts.contains(&(d.from..d.to))) {
+        all.add(part);
+    }
+    let todo: Vec<Range<u64>> = parts.into_iter().filter(|part| !is_done(part)).collect();
+    let bar = crate::progress::bar();
+    bar.set_length(todo.iter().map(|part| part.end - part.start).sum());
+    bar.set_message("seeds");
+    let began = Instant::now();
+    let next = AtomicU64::new(0);
+    let results = Mutex::new((all, Ok(())));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                while let Some(part) =
+                    todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
+                {
+                    let mut result = carry_out(part, args.keep.as_deref(), || bar.inc(1));
+                    result.program.clone_from(&program);
+                    let Ok(mut results) = results.lock() else { return };
+                    results.0.add(&result);
+                    if let Some(path) = &args.out
+                        && let Err(error) = append(path, &result)
+                    {
+                        results.1 = Err(error);
+                    }
+                }
+            });
+        }
+    });
+    bar.finish_and_clear();
+    let (mut all, written) = results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    written?;
+    // Parts count the hours of their thread; what was done before counts as it was.
+    let _ = began;
+    all.failures.sort_by_key(|failure| failure.seed);
+    all.exemptions
+        .sort_by(|a, b| (&a.checker, &a.rule).cmp(&(&b.checker, &b.rule)));
+    show(args, all)
+}
+
+fn parts(seeds: &Range<u64>) -> Vec<Range<u64>> {
+    let starts = (seeds.start..seeds.end).step_by(usize::try_from(PART).unwrap_or(1));
+    starts.map(|from| from..(from + PART).min(seeds.end)).collect()
+}
+
+/// A generated fabric.
+pub fn generated(spec: &str) -> Result<Fabric, String> {
+    match spec.parse::<Spec>() {
+        Ok(Spec::Generated(recipe)) => recipe.fabric().map_err(|error| error.to_string()),
+        Ok(Spec::File(path)) => Err(format!("{} is no generated fabric", path.display())),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn carry_out(seeds: &Range<u64>, keep: Option<&Path>, mut done: impl FnMut()) -> Soak {
+    let (began, cpu) = (Instant::now(), thread_cpu_ns());
+    let mut totals = Totals::default();
+    for seed in seeds.clone() {
+        let schedule = Schedule::draw(seed);
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let fabric = generated(&schedule.fabric)?;
+            Ok::<_, String>(schedule.run(&fabric, &mut Nobody))
+        }));
+        let failed = match ran {
+            Ok(Ok(outcome)) => {
+                totals.add(&schedule, &outcome);
+                outcome.failure.is_some()
+            }
+            Ok(Err(error)) => note(&mut totals, seed, error),
+            Err(_) => note(&mut totals, seed, "the manager or a checker panicked".to_owned()),
+        };
+        if let (true, Some(folder)) = (failed, keep) {
+            // What cannot be kept can be drawn again from its seed.
+            let _ = keep_failure(folder, &schedule, totals.failures.get(&seed));
+        }
+        done();
+    }
+    let mut result = report(&totals);
+    (result.from, result.to) = (seeds.start, seeds.end);
+    result.cpu_ms = thread_cpu_ns().saturating_sub(cpu) as f64 / 1e6;
+    result.hours = began.elapsed().as_secs_f64() / 3_600.0;
+    result
+}
+
+fn note(totals: &mut Totals, seed: u64, what: String) -> bool {
+    totals.schedules += 1;
+    let failure = Failure {
+        at: selvedge_sim::Time::ZERO,
+        begun: 0,
+        what,
+    };
+    totals.failures.insert(seed, failure);
+    true
+}
+
+/// The schedule as it was drawn, the small one, and what the managers said in it.
+fn keep_failure(folder: &Path, schedule: &Schedule, failure: Option<&Failure>) -> Result<(), CliError> {
+    let what = failure.map_or("", |f| f.what.as_str());
+    let file = |name: &str| folder.join(format!("seed-{}{name}.txt", schedule.seed));
+    load::write(&file("-whole"), &format!("{schedule}# {}: {what}\n", program()))?;
+    let small = catch_unwind(AssertUnwindSafe(|| schedule.shrink(&generated, SHRINK_RUNS)));
+    let Ok(Some(small)) = small else { return Ok(()) };
+    let mut text = format!("{}# {}: {}\n", small.schedule, program(), small.failure.what);
+    if let Ok(fabric) = generated(&small.schedule.fabric) {
+        for line in small.schedule.run(&fabric, &mut Nobody).log.lines() {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "# {line}");
+        }
+    }
+    load::write(&file(""), &text)
+}
+
+fn report(totals: &Totals) -> Soak {
+    let coverage = totals
+        .coverage
+        .iter()
+        .map(|(&(kind, stage, family), &count)| SoakCoverage {
+            kind: kind.name().to_owned(),
+            stage: STAGES
+                .get(usize::from(stage))
+                .map_or("", |&stage| stage_word(stage))
+                .to_owned(),
+            family: family.name().to_owned(),
+            count,
+        });
+    let exemptions = totals
+        .exemptions
+        .iter()
+        .map(|(&(checker, rule), &count)| SoakExemption {
+            checker: checker.name().to_owned(),
+            rule: rule.name().to_owned(),
+            count,
+        });
+    let failures = totals.failures.iter().map(|(&seed, failure)| SoakFailure {
+        seed,
+        what: failure.what.clone(),
+    });
+    Soak {
+        schedules: totals.schedules,
+        happenings: totals.happenings,
+        sets: totals.sets,
+        looks: totals.looks,
+        virtual_s: totals.virtual_ns as f64 / 1e9,
+        failures: failures.collect(),
+        exemptions: exemptions.collect(),
+        coverage: coverage.collect(),
+        ..Soak::default()
+    }
+}
+
+/// What a result file says that the same program did before.
+fn earlier(path: &Path, program: &str) -> Result<Vec<Soak>, CliError> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let bytes = load::text_bytes(path)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Document<Soak>>(line).ok());
+    Ok(lines
+        .map(|line| line.body)
+        .filter(|part| part.program == program)
+        .collect())
+}
+
+fn append(path: &Path, part: &Soak) -> Result<(), CliError> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let line = Document::new(part.clone()).to_json();
+    let written = file.and_then(|mut file| writeln!(file, "{line}"));
+    written.map_err(|cause| CliError::Write {
+        path: path.to_owned(),
+        cause,
+    })
+}
+
+fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
+    let exit = match all.failures.is_empty() {
+        true => Exit::Good,
+        false => Exit::NotGood,
+    };
+    let mut out = Out::new(args.format.into());
+    if args.format.json {
+        out.document(all)?;
+        out.flush()?;
+        return Ok(exit);
+    }
+    let mean = all.cpu_ms / all.schedules.max(1) as f64;
+    out.line(format!("program     {}", all.program))?;
+    out.line(format!(
+        "machine     {}, {} threads, {:.2} thread hours",
+        all.machine, all.jobs, all.hours
+    ))?;
+    out.line(format!(
+        "schedules   {} (seeds {}..{}), {mean:.1} ms of processor time each",
+        thousands(all.schedules),
+        all.from,
+        all.to
+    ))?;
+    let (happenings, sets, looks) = (thousands(all.happenings), thousands(all.sets), thousands(all.looks));
+    out.line(format!(
+        "happenings  {happenings}; {sets} Sets taken; the checkers looked {looks} times"
+    ))?;
+    out.line(format!("virtual     {:.1} days", all.virtual_s / 86_400.0))?;
+    out.line("")?;
+    let mut stages = Grid::new(&[
+        "happening",
+        "idle",
+        "discover",
+        "reading",
+        "planning",
+        "storing",
+        "applying",
+        "light",
+    ]);
+    for (kind, counts) in table(
+        &all.coverage,
+        |c| c.stage.clone(),
+        &STAGES.map(|s| stage_word(s).to_owned()),
+    ) {
+        let cell = |i: usize| thousands(counts.get(i).copied().unwrap_or(0));
+        stages.row([kind, cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6)]);
+    }
+    out.grid(&stages)?;
+    out.line("")?;
+    let families = selvedge_rehearsal::soak::Family::ALL.map(|f| f.name().to_owned());
+    let mut grid = Grid::new(&[
+        "happening",
+        "tree2",
+        "tree3",
+        "random",
+        "torus",
+        "mesh",
+        "ring",
+        "rails",
+        "odd",
+    ]);
+    for (kind, counts) in table(&all.coverage, |c| c.family.clone(), &families) {
+        let cell = |i: usize| thousands(counts.get(i).copied().unwrap_or(0));
+        grid.row([
+            kind,
+            cell(0),
+            cell(1),
+            cell(2),
+            cell(3),
+            cell(4),
+            cell(5),
+            cell(6),
+            cell(7),
+        ]);
+    }
+    out.grid(&grid)?;
+    out.line("")?;
+    let mut excused = Grid::new(&["checker", "excused by", "times"]);
+    for e in &all.exemptions {
+        excused.row([e.checker.clone(), e.rule.clone(), thousands(e.count)]);
+    }
+    out.grid(&excused)?;
+    out.line("")?;
+    for failure in &all.failures {
+        let seed = out.bad(&format!("seed {}", failure.seed));
+        out.line(format!("{seed}: {}", failure.what))?;
+    }
+    let verdict = match all.failures.len() {
+        0 => out.good("no violation"),
+        count => out.bad(&format!("{count} schedules with a violation")),
+    };
+    out.line(verdict)?;
+    out.flush()?;
+    Ok(exit)
+}
+
+/// Counts by kind of happening and another key, whose values are given.
+fn table(rows: &[SoakCoverage], key: impl Fn(&SoakCoverage) -> String, keys: &[String]) -> Vec<(String, Vec<u64>)> {
+    let kinds: BTreeSet<&String> = rows.iter().map(|row| &row.kind).collect();
+    let sum = |kind: &String, value: &String| {
+        let these = rows.iter().filter(|row| row.kind == *kind && key(row) == *value);
+        these.map(|row| row.count).sum()
+    };
+    let rows = kinds
+        .into_iter()
+        .map(|kind| (kind.clone(), keys.iter().map(|value| sum(kind, value)).collect()));
+    rows.collect()
+}
+
+/// Version, and the commit that is checked out where it runs.
+fn program() -> String {
+    let git = |args: &[&str]| {
+        let output = Command::new("git")
+            .args(args)
+            .output()
+            .ok()
+            .filter(|o| o.status.success())?;
+        String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
+    let changed = if changed { ", with changes" } else { "" };
+    format!("selvedge {} commit {commit}{changed}", env!("CARGO_PKG_VERSION"))
+}
+
+fn machine() -> String {
+    let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = cpus
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    model.map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned())
+}
+
+/// Processor time of this thread in ns; 0 where the system does not tell.
+fn thread_cpu_ns() -> u64 {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0)
+}

@@ -1,0 +1,49 @@
+//! What many schedules came to.
+
+use std::collections::BTreeMap;
+
+use super::event::Kind;
+use super::schedule::{Family, Schedule};
+use super::{Failure, Outcome};
+use crate::Exemptions;
+
+/// Sums over schedules.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// Schedules carried out.
+    pub schedules: u64,
+    /// Those in which a checker found something, by seed.
+    pub failures: BTreeMap<u64, Failure>,
+    /// Happenings that had an effect.
+    pub happenings: u64,
+    /// Sets that agents took.
+    pub sets: u64,
+    /// How often the checkers looked.
+    pub looks: u64,
+    /// Virtual time in ns.
+    pub virtual_ns: u64,
+    /// Happenings by kind, the master's stage just then (position in [`selvedge_sm::StageName`]), and family.
+    pub coverage: BTreeMap<(Kind, u8, Family), u64>,
+    /// What was found and excused.
+    pub exemptions: Exemptions,
+}
+
+impl Totals {
+    /// Adds one schedule.
+    pub fn add(&mut self, schedule: &Schedule, outcome: &Outcome) {
+        self.schedules += 1;
+        if let Some(failure) = &outcome.failure {
+            self.failures.insert(schedule.seed, failure.clone());
+        }
+        self.sets += outcome.sets;
+        self.looks += outcome.looks;
+        self.virtual_ns = self.virtual_ns.saturating_add(outcome.ended.0);
+        for (&(kind, stage), &count) in &outcome.coverage {
+            self.happenings += count;
+            *self.coverage.entry((kind, stage, schedule.family)).or_default() += count;
+        }
+        for (&key, &count) in &outcome.exemptions {
+            *self.exemptions.entry(key).or_default() += count;
+        }
+    }
+}
