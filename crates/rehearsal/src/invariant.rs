@@ -86,7 +86,7 @@ pub enum Violation {
         channels: String,
     },
     /// SLV-REHEARSAL-0108: a Set took a route away.
-    #[error("SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}")]
+    #[error("SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}, which came back as it was")]
     RouteLost {
         /// The LID.
         lid: Lid,

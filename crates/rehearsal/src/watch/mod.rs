@@ -54,6 +54,14 @@ struct Lie {
     by: ManagerId,
 }
 
+/// A route that a Set took away.
+#[derive(Clone, Debug)]
+struct Interrupted {
+    /// Switches and ports of it.
+    way: Vec<(u8, u8)>,
+    by: NodeIdx,
+}
+
 /// The one who looks.
 #[derive(Debug)]
 pub(crate) struct Watcher {
@@ -65,6 +73,8 @@ pub(crate) struct Watcher {
     latest: BTreeMap<(ClientId, u64), TransactionId>,
     wires: BTreeMap<ClientId, OnTheWire>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
+    /// Routes taken away by Sets since everything was at rest, by LID and first switch.
+    interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// What is trained and has power.
@@ -106,6 +116,7 @@ impl Watcher {
             latest: BTreeMap::new(),
             wires: BTreeMap::new(),
             lies: BTreeMap::new(),
+            interrupted: BTreeMap::new(),
             last_set: BTreeMap::new(),
             shape: shape(chassis),
             disturbed: None,
@@ -234,6 +245,8 @@ impl Watcher {
         if std::mem::replace(&mut self.shape, shape) != shape {
             self.disturbed = Some(now);
             self.gained = Some(now);
+            // What a fault does to a route hides what Sets do.
+            self.interrupted.clear();
         }
         self.lids.note_clones(chassis);
         if self.corrupting {
@@ -272,7 +285,7 @@ impl Watcher {
         };
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
         self.lids_stay(chassis, (node, attribute), manager, excuse)?;
-        self.routes_stay(chassis, node, delta, excuse)
+        self.routes_stay(chassis, (node, attribute), manager, delta, excuse)
     }
 
     /// True if a rule excuses what another checker found.
@@ -323,24 +336,45 @@ impl Watcher {
     fn routes_stay(
         &mut self,
         chassis: &Chassis,
-        node: NodeIdx,
+        (node, attribute): (NodeIdx, AttributeId),
+        by: Option<&Manager>,
         delta: &Delta,
         excuse: Option<Rule>,
     ) -> Result<(), Violation> {
-        // Until apply proves an order of the switches, what is only on the way is counted.
-        let on_the_way = excuse.or(Some(Rule::OrderOfSwitches));
-        if let Some(&(lid, switch)) = delta.loops.first() {
-            let switch = name(chassis, switch);
-            self.judge(Checker::Loops, on_the_way, || Violation::Loop { lid, switch })?;
+        if let Some((lid, circle)) = delta.loops.first() {
+            let excuse = excuse.or_else(|| circle_excuse(chassis, circle, by, attribute));
+            let (lid, switch) = (*lid, circle.first().map_or_else(String::new, |&node| name(chassis, node)));
+            self.judge(Checker::Loops, excuse, || Violation::Loop { lid, switch })?;
         }
         if let Some(cycle) = &delta.cycle {
+            let nodes: Vec<NodeIdx> = cycle.iter().map(|&port| chassis.wire(port).node()).collect();
+            let excuse = excuse.or_else(|| circle_excuse(chassis, &nodes, by, attribute));
             let channels = ways(chassis, cycle);
-            self.judge(Checker::Cycles, on_the_way, || Violation::Cycle { channels })?;
+            self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?;
         }
-        if let Some(&(lid, switches)) = delta.lost.iter().find(|(lid, from)| self.matters(chassis, *lid, *from)) {
-            let from = self.routes.switch(switches.trailing_zeros() as usize).unwrap_or(node);
-            let (from, at) = (name(chassis, from), name(chassis, node));
-            self.judge(Checker::Routes, on_the_way, || Violation::RouteLost { lid, from, at })?;
+        for &(lid, switches) in &delta.lost {
+            if !self.matters(chassis, lid, switches) {
+                continue;
+            }
+            if let Some(rule) = excuse {
+                *self.exemptions.entry((Checker::Routes, rule)).or_default() += 1;
+                continue;
+            }
+            for way in self.routes.ways_before(lid, switches) {
+                self.interrupted.entry((lid, way[0].0)).or_insert(Interrupted { way, by: node });
+            }
+        }
+        Ok(())
+    }
+
+    /// A Set may take away a route that is to be another one. It may not take away one that then comes back as it was.
+    fn back_as_it_was(&mut self, chassis: &Chassis) -> Result<(), Violation> {
+        for ((lid, from), interrupted) in std::mem::take(&mut self.interrupted) {
+            let Some(now) = self.routes.way(lid, from) else { continue };
+            let excuse = (now != interrupted.way).then_some(Rule::AnotherRoute);
+            let from = self.routes.switch(from.into()).unwrap_or(interrupted.by);
+            let (from, at) = (name(chassis, from), name(chassis, interrupted.by));
+            self.judge(Checker::Routes, excuse, || Violation::RouteLost { lid, from, at })?;
         }
         Ok(())
     }
@@ -444,6 +478,7 @@ impl Watcher {
     /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.
     pub fn at_rest(&mut self, chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Result<(), Violation> {
         let _ = self.routes.mend(chassis);
+        self.back_as_it_was(chassis)?;
         if let Some(cycle) = self.routes.any_cycle(chassis) {
             return Err(Violation::Cycle {
                 channels: ways(chassis, &cycle),
@@ -471,6 +506,16 @@ impl Watcher {
         }
         Ok(())
     }
+}
+
+/// Why a circle that a Set closed is not held against the manager that sent it.
+fn circle_excuse(chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>, attribute: AttributeId) -> Option<Rule> {
+    let accepted = by.and_then(|manager| manager.life.as_ref()?.accepted.as_ref());
+    let is_seen = |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
+    if !nodes.iter().all(is_seen) {
+        return Some(Rule::Unseen);
+    }
+    (attribute == AttributeId::PORT_INFO).then_some(Rule::OldEntries)
 }
 
 fn name(chassis: &Chassis, node: NodeIdx) -> String {

@@ -23,10 +23,14 @@ pub enum Rule {
     OtherLids,
     /// A port got another LID because two held the same: of fabrics that were joined, say.
     LidConflict,
+    /// The route was to become another one: between its old and its new entries packets may be dropped.
+    AnotherRoute,
+    /// A switch that the manager cannot see forwards by old entries: its agent hangs, or two show its GUID.
+    Unseen,
+    /// A link went ACTIVE over entries of old tables, which led elsewhere before its cable was moved.
+    OldEntries,
     /// Neither what the manager stored nor the fabric told it which LID the port once had.
     NeverKnown,
-    /// Switches take their new tables in any order.
-    OrderOfSwitches,
 }
 
 impl Rule {
@@ -42,8 +46,10 @@ impl Rule {
             Self::ClonedGuid => "cloned GUID",
             Self::OtherLids => "other LIDs wanted",
             Self::LidConflict => "LID conflict",
+            Self::AnotherRoute => "another route",
+            Self::Unseen => "unseen switch",
+            Self::OldEntries => "activated over old entries",
             Self::NeverKnown => "LID never known",
-            Self::OrderOfSwitches => "order of switches",
         }
     }
 }
