@@ -341,7 +341,9 @@ impl Watcher {
         delta: &Delta,
         excuse: Option<Rule>,
     ) -> Result<(), Violation> {
-        if let Some((lid, circle)) = delta.loops.first() {
+        for (lid, circle) in &delta.loops {
+            let nobody = (!self.routes.is_of_somebody(*lid)).then_some(Rule::LidOfNobody);
+            let excuse = excuse.or(nobody);
             let excuse = excuse.or_else(|| circle_excuse(chassis, circle, by, attribute));
             let (lid, switch) = (*lid, circle.first().map_or_else(String::new, |&node| name(chassis, node)));
             self.judge(Checker::Loops, excuse, || Violation::Loop { lid, switch })?;

@@ -67,6 +67,8 @@ pub(super) struct Routes {
     with_hosts: Switches,
     /// LIDs of end ports as last seen, by port.
     held: Vec<(u16, u16)>,
+    /// Whether a port that can be reached holds the LID.
+    of_somebody: Vec<bool>,
     /// Whether port 0 of a switch holds the LID.
     of_switch: Vec<bool>,
     /// Switches from which packets arrive, by LID.
@@ -99,6 +101,7 @@ impl Routes {
             far: vec![Far::Dead; switches.len() * stride],
             with_hosts: 0,
             held: vec![(0, 0); chassis.port_count()],
+            of_somebody: Vec::new(),
             of_switch: Vec::new(),
             delivered: Vec::new(),
             circles: Vec::new(),
@@ -114,7 +117,7 @@ impl Routes {
     /// Takes in what changed since the last call.
     pub fn mend(&mut self, chassis: &Chassis) -> Delta {
         self.stale.clear();
-        let mut links = false;
+        let (mut links, mut lids) = (false, false);
         for node in chassis.fabric().nodes().indices() {
             let now = Version {
                 links: chassis.version(node, TableKind::Links),
@@ -124,6 +127,7 @@ impl Routes {
             let before = std::mem::replace(&mut self.versions[node.0 as usize], now);
             if before.settings != now.settings {
                 self.read_lids(chassis, node);
+                lids = true;
             }
             links |= before.links != now.links;
             if let Some(at) = self.position(node).filter(|_| before.linear != now.linear) {
@@ -132,6 +136,9 @@ impl Routes {
         }
         if links {
             self.read_links(chassis);
+        }
+        if links || lids {
+            self.read_holders(chassis);
         }
         self.follow_stale(chassis)
     }
@@ -282,6 +289,31 @@ impl Routes {
         }
     }
 
+    /// Which LIDs belong to somebody who can be reached: no packet is meant for the others.
+    fn read_holders(&mut self, chassis: &Chassis) {
+        let mut now = vec![false; self.of_somebody.len()];
+        for (port, &(from, to)) in (0..).map(PortIdx).zip(&self.held).filter(|(_, held)| held.0 > 0) {
+            let node = chassis.wire(port).node();
+            let is_there = chassis.is_powered(node) && (chassis.is_switch(node) || crate::subnet::is_up(chassis, port));
+            if is_there {
+                let to = usize::from(to);
+                if now.len() <= to {
+                    now.resize(to + 1, false);
+                }
+                now[usize::from(from)..=to].fill(true);
+            }
+        }
+        self.of_somebody.resize(now.len(), false);
+        let changed = (0_u16..).zip(self.of_somebody.iter().zip(&now)).filter(|(_, (before, now))| before != now);
+        self.stale.extend(changed.map(|(lid, _)| lid));
+        self.of_somebody = now;
+    }
+
+    /// True if somebody who can be reached holds a LID.
+    pub fn is_of_somebody(&self, lid: Lid) -> bool {
+        self.of_somebody.get(lid.index()).copied().unwrap_or(false)
+    }
+
     fn follow_stale(&mut self, chassis: &Chassis) -> Delta {
         let mut delta = Delta::default();
         let stale = std::mem::take(&mut self.stale);
@@ -322,7 +354,8 @@ impl Routes {
                 }
             }
             let end = if state[at] == ON_THE_WAY {
-                circle = circle.or(Some(at).filter(|at| passed & 1 << at != 0));
+                let counts = passed == 0 || passed & 1 << at != 0;
+                circle = circle.or(Some(at).filter(|_| counts));
                 LOST
             } else {
                 state[at]
@@ -375,7 +408,7 @@ impl Routes {
     /// Switches that packets to one LID may pass. Switches themselves send to hosts only.
     fn passed_by(&self, lid: u16) -> Switches {
         if !self.of_switch[usize::from(lid)] {
-            return u64::MAX;
+            return if self.is_of_somebody(Lid(lid)) { u64::MAX } else { 0 };
         }
         let mut passed = self.with_hosts;
         let mut todo: Vec<usize> = (0..self.switches.len()).filter(|at| passed & 1 << at != 0).collect();
