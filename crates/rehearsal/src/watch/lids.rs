@@ -55,14 +55,17 @@ impl LidBook {
         }
     }
 
-    /// Notes which nodes show the GUIDs of others.
-    pub fn note_clones(&mut self, chassis: &Chassis) {
+    /// Notes which nodes show the GUIDs of others; true if one does.
+    pub fn note_clones(&mut self, chassis: &Chassis) -> bool {
+        let mut any = false;
         for (node, built) in chassis.fabric().nodes().iter_enumerated() {
             if chassis.node_guid(node) != built.guid {
                 self.cloned.extend(ports_of(chassis, node).map(|port| chassis.port_guid(port)));
                 self.cloned.extend(built.end_ports().map(|(_, port)| port.guid));
+                any = true;
             }
         }
+        any
     }
 
     /// Takes in what the ports of a node hold; the first of them that holds another LID than its GUID had.

@@ -77,6 +77,8 @@ pub(crate) struct Watcher {
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
+    /// When a link of each switch last went ACTIVE.
+    activated: BTreeMap<NodeIdx, Time>,
     /// What is trained and has power.
     shape: u64,
     /// When that last changed.
@@ -85,6 +87,9 @@ pub(crate) struct Watcher {
     gained: Option<Time>,
     /// When a block was last acknowledged and not taken.
     lied: Option<Time>,
+    /// Whether two nodes show one GUID, and when that was last so.
+    clones: bool,
+    cloned: Option<Time>,
     /// While bits are flipped, and since when not any more.
     corrupting: bool,
     corrupted: Option<Time>,
@@ -118,10 +123,13 @@ impl Watcher {
             lies: BTreeMap::new(),
             interrupted: BTreeMap::new(),
             last_set: BTreeMap::new(),
+            activated: BTreeMap::new(),
             shape: shape(chassis),
             disturbed: None,
             gained: None,
             lied: None,
+            clones: false,
+            cloned: None,
             corrupting: false,
             corrupted: None,
             exemptions: Exemptions::new(),
@@ -232,6 +240,7 @@ impl Watcher {
             self.happened(now, chassis);
         }
         let delta = self.routes.mend(chassis);
+        self.activated.extend(delta.activated.iter().map(|&node| (node, now)));
         let mut result = Ok(());
         for change in &changes {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
@@ -248,7 +257,10 @@ impl Watcher {
             // What a fault does to a route hides what Sets do.
             self.interrupted.clear();
         }
-        self.lids.note_clones(chassis);
+        if self.lids.note_clones(chassis) || self.clones {
+            self.cloned = Some(now);
+        }
+        self.clones = self.lids.note_clones(chassis);
         if self.corrupting {
             self.corrupted = Some(now);
         }
@@ -285,7 +297,7 @@ impl Watcher {
         };
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
         self.lids_stay(chassis, (node, attribute), manager, excuse)?;
-        self.routes_stay(chassis, (node, attribute), manager, delta, excuse)
+        self.routes_stay(chassis, node, manager, delta, excuse)
     }
 
     /// True if a rule excuses what another checker found.
@@ -330,13 +342,16 @@ impl Watcher {
         if !self.lies.is_empty() || after(self.lied) {
             return Some(Rule::LyingAgent);
         }
+        if self.clones || after(self.cloned) {
+            return Some(Rule::ClonedGuid);
+        }
         None
     }
 
     fn routes_stay(
         &mut self,
         chassis: &Chassis,
-        (node, attribute): (NodeIdx, AttributeId),
+        node: NodeIdx,
         by: Option<&Manager>,
         delta: &Delta,
         excuse: Option<Rule>,
@@ -344,13 +359,13 @@ impl Watcher {
         for (lid, circle) in &delta.loops {
             let nobody = (!self.routes.is_of_somebody(*lid)).then_some(Rule::LidOfNobody);
             let excuse = excuse.or(nobody);
-            let excuse = excuse.or_else(|| circle_excuse(chassis, circle, by, attribute));
+            let excuse = excuse.or_else(|| self.circle_excuse(chassis, circle, by));
             let (lid, switch) = (*lid, circle.first().map_or_else(String::new, |&node| name(chassis, node)));
             self.judge(Checker::Loops, excuse, || Violation::Loop { lid, switch })?;
         }
         if let Some(cycle) = &delta.cycle {
             let nodes: Vec<NodeIdx> = cycle.iter().map(|&port| chassis.wire(port).node()).collect();
-            let excuse = excuse.or_else(|| circle_excuse(chassis, &nodes, by, attribute));
+            let excuse = excuse.or_else(|| self.circle_excuse(chassis, &nodes, by));
             let channels = ways(chassis, cycle);
             self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?;
         }
@@ -367,6 +382,19 @@ impl Watcher {
             }
         }
         Ok(())
+    }
+
+    /// Why a circle that a Set closed is not held against the manager that sent it.
+    fn circle_excuse(&self, chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
+        let life = by.and_then(|manager| manager.life.as_ref());
+        let accepted = life.and_then(|life| life.accepted.as_ref());
+        let is_seen = |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
+        if !nodes.iter().all(is_seen) {
+            return Some(Rule::Unseen);
+        }
+        let since = life.and_then(|life| life.looked_at).unwrap_or(Time::ZERO);
+        let is_new = |&node: &NodeIdx| self.activated.get(&node).is_some_and(|at| *at >= since);
+        nodes.iter().any(is_new).then_some(Rule::OldEntries)
     }
 
     /// A Set may take away a route that is to be another one. It may not take away one that then comes back as it was.
@@ -508,16 +536,6 @@ impl Watcher {
         }
         Ok(())
     }
-}
-
-/// Why a circle that a Set closed is not held against the manager that sent it.
-fn circle_excuse(chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>, attribute: AttributeId) -> Option<Rule> {
-    let accepted = by.and_then(|manager| manager.life.as_ref()?.accepted.as_ref());
-    let is_seen = |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
-    if !nodes.iter().all(is_seen) {
-        return Some(Rule::Unseen);
-    }
-    (attribute == AttributeId::PORT_INFO).then_some(Rule::OldEntries)
 }
 
 fn name(chassis: &Chassis, node: NodeIdx) -> String {

@@ -38,6 +38,8 @@ pub(super) struct Delta {
     pub loops: Vec<(Lid, Vec<NodeIdx>)>,
     /// Ports of a circle of channels that a new dependency closed.
     pub cycle: Option<Vec<PortIdx>>,
+    /// Switches with a link to another that went ACTIVE.
+    pub activated: Vec<NodeIdx>,
     /// LIDs that some switches reached before and do not now.
     pub lost: Vec<(Lid, Switches)>,
     /// Entries of complete routes that lead elsewhere than before; the routes are complete still.
@@ -118,6 +120,7 @@ impl Routes {
     pub fn mend(&mut self, chassis: &Chassis) -> Delta {
         self.stale.clear();
         let (mut links, mut lids) = (false, false);
+        let mut delta = Delta::default();
         for node in chassis.fabric().nodes().indices() {
             let now = Version {
                 links: chassis.version(node, TableKind::Links),
@@ -135,12 +138,13 @@ impl Routes {
             }
         }
         if links {
-            self.read_links(chassis);
+            delta.activated = self.read_links(chassis);
         }
         if links || lids {
             self.read_holders(chassis);
         }
-        self.follow_stale(chassis)
+        self.follow_stale(chassis, &mut delta);
+        delta
     }
 
     /// Switches at which a host with an ACTIVE link sits.
@@ -230,11 +234,16 @@ impl Routes {
         }
     }
 
-    fn read_links(&mut self, chassis: &Chassis) {
+    /// Switches with a link that is ACTIVE now and was not.
+    fn read_links(&mut self, chassis: &Chassis) -> Vec<NodeIdx> {
+        let mut activated = Vec::new();
         for at in 0..self.far.len() {
             let now = self.look(chassis, at);
             if std::mem::replace(&mut self.far[at], now) == now {
                 continue;
+            }
+            if now != Far::Dead {
+                activated.push(self.switches[at / self.stride]);
             }
             let port = u8::try_from(at % self.stride).unwrap_or(0);
             let row = self.rows[at / self.stride].iter();
@@ -251,6 +260,7 @@ impl Routes {
             let of_switch = (0..).zip(&self.of_switch).filter(|(_, of_switch)| **of_switch);
             self.stale.extend(of_switch.map(|(lid, _)| lid));
         }
+        activated
     }
 
     fn read_row(&mut self, chassis: &Chassis, at: usize) {
@@ -314,17 +324,15 @@ impl Routes {
         self.of_somebody.get(lid.index()).copied().unwrap_or(false)
     }
 
-    fn follow_stale(&mut self, chassis: &Chassis) -> Delta {
-        let mut delta = Delta::default();
+    fn follow_stale(&mut self, chassis: &Chassis, delta: &mut Delta) {
         let stale = std::mem::take(&mut self.stale);
         for &lid in stale.iter().filter(|lid| **lid > 0) {
-            self.follow(chassis, lid, &mut delta);
+            self.follow(chassis, lid, delta);
         }
         self.stale = stale;
         let far = &self.far;
         let cycle = self.channels.close(|channel| end(far, channel));
         delta.cycle = cycle.map(|channels| channels.iter().filter_map(|&c| self.port_of(chassis, c)).collect());
-        delta
     }
 
     /// Follows packets to one LID from everywhere.
