@@ -131,6 +131,24 @@ pub enum Violation {
         /// What there may be.
         limit: usize,
     },
+    /// SLV-REHEARSAL-0115: a port got a LID that the manager had not stored.
+    #[error("SLV-REHEARSAL-0115: {manager} gave {port} LID {lid} before that was stored")]
+    NotStored {
+        /// The manager.
+        manager: String,
+        /// The port.
+        port: String,
+        /// The LID.
+        lid: Lid,
+    },
+    /// SLV-REHEARSAL-0116: a master took no notice of a trap.
+    #[error("SLV-REHEARSAL-0116: {manager} is master and has not repressed a trap for {millis} ms")]
+    TrapIgnored {
+        /// The manager.
+        manager: String,
+        /// For how long.
+        millis: u64,
+    },
     /// SLV-REHEARSAL-0114: when the faults had stopped, not everything became well in time.
     #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]
     NotConverged {

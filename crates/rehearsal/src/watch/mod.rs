@@ -17,8 +17,8 @@ use selvedge_emulator::{Change, ClientId, Emulator};
 use selvedge_fabric::NodeIdx;
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_sim::Time;
-use selvedge_sm::Role;
-use selvedge_types::{Lid, TransactionId};
+use selvedge_sm::{PersistentState, Role};
+use selvedge_types::{Guid, Lid, LidRange, TransactionId};
 use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Method};
 
 use crate::Violation;
@@ -67,6 +67,8 @@ struct Interrupted {
 pub(crate) struct Watcher {
     routes: Routes,
     lids: LidBook,
+    /// Traps that reached a master and are not repressed yet, with when.
+    traps: BTreeMap<(ClientId, TransactionId), (ManagerId, Time)>,
     changes: Vec<Change>,
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
     /// The last Set of each manager to each place.
@@ -75,6 +77,8 @@ pub(crate) struct Watcher {
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
+    /// What each manager ever stored of a port, the latest.
+    stored: BTreeMap<(ManagerId, Guid), LidRange>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// When a link of each switch last went ACTIVE.
@@ -102,6 +106,8 @@ pub(crate) struct Watcher {
 
 /// A flipped bit may still be on its way, or in what a manager believes, for so long.
 const CORRUPT_ECHO: Duration = Duration::from_secs(1);
+/// A trap is repressed in the same breath.
+const TRAP_ANSWER: Duration = Duration::from_millis(10);
 /// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 /// A request that has waited so long holds no other back: what keeps an agent from answering does not concern the rest.
@@ -116,12 +122,14 @@ impl Watcher {
         Self {
             routes: Routes::new(chassis),
             lids: LidBook::new(chassis),
+            traps: BTreeMap::new(),
             changes: Vec::new(),
             sent: BTreeMap::new(),
             latest: BTreeMap::new(),
             wires: BTreeMap::new(),
             lies: BTreeMap::new(),
             interrupted: BTreeMap::new(),
+            stored: BTreeMap::new(),
             last_set: BTreeMap::new(),
             activated: BTreeMap::new(),
             shape: shape(chassis),
@@ -162,6 +170,9 @@ impl Watcher {
         timeout: Duration,
     ) -> Result<(), Violation> {
         let mad = &datagram.mad;
+        if mad.method() == Method::TrapRepress {
+            self.traps.remove(&(client, mad.transaction()));
+        }
         if !mad.class().is_smp() || !matches!(mad.method(), Method::Get | Method::Set) {
             return Ok(());
         }
@@ -202,8 +213,18 @@ impl Watcher {
         self.wires.remove(&client);
     }
 
+    /// A manager is told that its state is stored.
+    pub fn stored(&mut self, id: ManagerId, state: &PersistentState) {
+        let lids = state.lids.iter().map(|(&guid, &range)| ((id, guid), range));
+        self.stored.extend(lids);
+    }
+
     /// A manager receives a datagram.
-    pub fn receives(&mut self, client: ClientId, datagram: &Datagram) {
+    pub fn receives(&mut self, now: Time, (id, life): (ManagerId, &Life), datagram: &Datagram) {
+        let client = life.client;
+        if datagram.mad.method() == Method::Trap && life.sm.role() == Role::Master {
+            self.traps.insert((client, datagram.mad.transaction()), (id, now));
+        }
         if datagram.mad.method() == Method::GetResp
             && let Some(wire) = self.wires.get_mut(&client)
         {
@@ -228,6 +249,7 @@ impl Watcher {
         subnets: &Subnets,
     ) -> Result<(), Violation> {
         self.read_back_in_time(now, emulator, managers, subnets)?;
+        self.traps_in_time(now, managers)?;
         self.changes.clear();
         emulator.take_changes(&mut self.changes);
         if self.changes.is_empty() {
@@ -296,7 +318,7 @@ impl Watcher {
             false => self.excuse_of(now, sent.map(|s| s.manager), life),
         };
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
-        self.lids_stay(chassis, (node, attribute), manager, excuse)?;
+        self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
         self.routes_stay(chassis, node, manager, delta, excuse)
     }
 
@@ -437,14 +459,24 @@ impl Watcher {
         &mut self,
         chassis: &Chassis,
         (node, attribute): (NodeIdx, AttributeId),
-        manager: Option<&Manager>,
+        (id, manager): (Option<ManagerId>, Option<&Manager>),
         excuse: Option<Rule>,
     ) -> Result<(), Violation> {
         if attribute != AttributeId::PORT_INFO {
             return Ok(());
         }
-        let Some(moved) = self.lids.take(chassis, node) else { return Ok(()) };
-        let excuse = self.lids.excuse(chassis, &moved, manager).or(excuse);
+        let (held, moved) = self.lids.take(chassis, node);
+        if let (Some(manager), Some((port, range))) = (manager, held) {
+            let stored = manager.stored.lids.get(&chassis.port_guid(port));
+            if stored != Some(&range) {
+                let (manager, lid) = (manager.name.clone(), range.base);
+                let port = chassis.fabric().port_name(chassis.port_ref(port));
+                self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
+            }
+        }
+        let Some(moved) = moved else { return Ok(()) };
+        let stored = id.and_then(|id| self.stored.get(&(id, moved.guid())));
+        let excuse = self.lids.excuse(chassis, &moved, stored).or(excuse);
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))
     }
 
@@ -503,6 +535,27 @@ impl Watcher {
             block,
             seconds,
         })
+    }
+
+    /// A master represses a trap at once; one that was killed or gave way meanwhile does not.
+    fn traps_in_time(&mut self, now: Time, managers: &[Manager]) -> Result<(), Violation> {
+        let mut ignored = None;
+        self.traps.retain(|&(client, _), &mut (id, at)| {
+            let manager = managers.get(id.0);
+            let life = manager.and_then(|m| m.life.as_ref()).filter(|life| life.client == client);
+            let counts = life.is_some_and(|life| life.sm.role() == Role::Master);
+            if counts && now > at + TRAP_ANSWER {
+                ignored = manager.map(|m| m.name.clone());
+            }
+            counts
+        });
+        match ignored {
+            Some(manager) => Err(Violation::TrapIgnored {
+                manager,
+                millis: u64::try_from(TRAP_ANSWER.as_millis()).unwrap_or(0),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.

@@ -76,6 +76,10 @@ pub enum Checker {
     Untouched,
     /// A port keeps its LID.
     Lids,
+    /// No port gets a LID that is not stored.
+    Stored,
+    /// No trap is ignored.
+    Traps,
     /// No LID belongs to two ports.
     LidsUnique,
     /// No port goes ACTIVE before its switch has its tables.
@@ -98,6 +102,8 @@ impl Checker {
             Self::Routes => "no route lost",
             Self::Untouched => "untouched routes stay",
             Self::Lids => "LIDs stay",
+            Self::Stored => "LIDs stored first",
+            Self::Traps => "traps repressed",
             Self::LidsUnique => "LIDs unique",
             Self::Activation => "tables before ACTIVE",
             Self::Judged => "nothing unjudged",
