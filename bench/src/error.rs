@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use selvedge_conformance::LabError;
+use selvedge_model::NoSeat;
 use selvedge_topology::SpecError;
 use selvedge_wire::PortError;
 
@@ -17,6 +18,9 @@ pub enum BenchError {
     /// The port into the simulated fabric does not work.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// A fabric in which no manager can sit.
+    #[error(transparent)]
+    Seat(#[from] NoSeat),
     /// The fabric's text is wrong.
     #[error(transparent)]
     Spec(#[from] SpecError),
@@ -47,6 +51,22 @@ pub enum BenchError {
         wanted: usize,
         /// Limit in seconds.
         limit_s: u64,
+    },
+    /// SLV-BENCH-0013: a peer that is not installed.
+    #[error("SLV-BENCH-0013: {peer} is not on the path; install it: {install}")]
+    NoPeer {
+        /// Which.
+        peer: &'static str,
+        /// How to get it.
+        install: &'static str,
+    },
+    /// SLV-BENCH-0014: a simulator that ended without results.
+    #[error("SLV-BENCH-0014: {simulator} gave no results: {cause}")]
+    NotSimulated {
+        /// Which.
+        simulator: &'static str,
+        /// Why, as far as known.
+        cause: String,
     },
     /// SLV-BENCH-0006: an agent refuses what a blaster asks.
     #[error("SLV-BENCH-0006: refused: {mad}; report it, for the ceiling would be wrong")]

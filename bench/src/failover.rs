@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use selvedge_conformance::{HeavyLock, Ibsim, PeerLab, Relay};
+use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_sim::Seed;
 use selvedge_transport::ibsim::IbsimPort;
+use selvedge_verify::{Subject, least_change};
 
 use crate::case::Case;
 use crate::error::BenchError;
@@ -86,6 +88,9 @@ pub struct Row {
     pub smps_changing: u64,
     /// Entries that were changed.
     pub entries: u64,
+    /// Blocks with an entry that every legal new plan must change, with the LIDs in force; and with the best LIDs for
+    /// this fault.
+    pub smps_min: (u64, u64),
     /// Ordered pairs of hosts whose packets the fault stopped, by the tables in force.
     pub pairs_interrupted: u64,
     /// Load of the machine when the fault was made.
@@ -152,7 +157,10 @@ impl Bench<'_> {
     fn one_fault(&mut self, fault: &Fault) -> Result<Row, BenchError> {
         let case = self.case;
         let (tables, lids) = (self.watch.tables(), self.watch.lids());
-        let pairs_interrupted = pairs::interrupted(case, &tables, &lids, &fault.dead_ends(case));
+        let dead = fault.dead_ends(case);
+        let pairs_interrupted = pairs::interrupted(case, &tables, &lids, &dead);
+        let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
+        let least = least_change(Subject::tables(&case.fabric, &lids, &tables, &levels, &lanes), &dead);
         self.watch.begin();
         let (load, start) = (machine::load(), Instant::now());
         self.console("Unlink", fault)?;
@@ -179,6 +187,7 @@ impl Bench<'_> {
             smps: span.table_sets,
             smps_changing: span.changing_sets,
             entries: span.entries,
+            smps_min: (least.by_layout, least.by_fabric),
             pairs_interrupted,
             load,
         };

@@ -11,8 +11,10 @@ mod error;
 mod failover;
 mod formula;
 mod machine;
+mod model;
 mod opensm;
 mod ours;
+mod packets;
 mod report;
 mod routing;
 mod stats;
@@ -61,10 +63,14 @@ enum Command {
     Formula,
     /// MADs a second of the built-in emulator, without faults and with all of them.
     Emulator,
+    /// The analytic model: figures 4 to 9 of the paper, predicted against measured time, how long an answer takes.
+    Model,
     /// Quality of routing: our engines and OpenSM's on the same fabrics, both by the same judge.
     Routing,
     /// Fail-over on ibsim: from the trap to the last entry in force, ours and OpenSM's, by one observer on the wire.
     Failover,
+    /// Packets simulated per second of processor time, beside CAMINOS, which must be on the path.
+    Packets,
     /// How long our routing and judging take, one thread unless said; on a quiet machine only.
     RoutingSpeed,
 }
@@ -125,9 +131,11 @@ impl Cli {
     /// What belongs behind the machine in the name of a folder; empty for the bring-up.
     const fn part(&self) -> &'static str {
         match self.command {
+            Some(Command::Model) => "-model",
             Some(Command::Routing) => "-routing",
             Some(Command::RoutingSpeed) => "-routing-speed",
             Some(Command::Failover) => "-failover",
+            Some(Command::Packets) => "-packets",
             _ => "",
         }
     }
@@ -228,8 +236,14 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         Some(Command::Ceiling) => return ceilings(options),
         Some(Command::Bringup) => bringups(options, &mut results)?,
         Some(Command::Emulator) => emulators(options, &mut results)?,
+        Some(Command::Model) => results.model = Some(model::measure(options.quick, options.repeats())?),
         Some(Command::Routing) => routings(options, folder.as_deref(), &mut results)?,
         Some(Command::Failover) => failovers(options, folder.as_deref(), &mut results)?,
+        Some(Command::Packets) => {
+            let bar = progress(0);
+            results.packets = packets::measure(options.quick, options.repeats(), &bar)?;
+            bar.finish_and_clear();
+        }
         Some(Command::RoutingSpeed) => {
             let bar = progress(0);
             results.speed = routing::speed::measure(options.quick, options.repeats(), &bar)?;

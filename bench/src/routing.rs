@@ -221,6 +221,11 @@ fn of_hosts(fabric: &Fabric, lids: &Lids) -> Lids {
     hosts
 }
 
+/// Pairings for the bisection bandwidth: in a small fabric few flows say little, and trees differ by a thousandth.
+fn pairings(hosts: usize) -> u32 {
+    u32::try_from(3_240_000 / hosts.max(1)).map_or(1_000, |pairings| pairings.clamp(1_000, 10_000))
+}
+
 /// The judge's figures and whether there are circles.
 struct Judged {
     figures: Figures,
@@ -240,8 +245,10 @@ impl Judged {
         };
         let judge = |lids: &Lids| verify(Subject::tables(fabric, lids, tables, levels, lanes), &options);
         let verdict = judge(lids);
+        let hosts = fabric.end_ports().count().saturating_sub(fabric.switches().len());
         let sharing = ContentionOptions {
             par: Par::Rayon,
+            pairings: pairings(hosts),
             ..ContentionOptions::default()
         };
         let agents_free = [Kind::HostCycle, Kind::AgentCycle]

@@ -1,5 +1,5 @@
-//! The analytic model's word for OpenSM's pattern, against OpenSM on our emulator: what `selvedge model` predicts and what
-//! a relay counts.
+//! The analytic model's word for OpenSM's pattern, against OpenSM on our emulator: what `selvedge model` predicts and
+//! what a relay counts.
 
 // Helpers of tests panic as tests do; clippy knows only functions marked #[test].
 #![allow(clippy::unwrap_used)]
@@ -158,8 +158,8 @@ fn opensm_brings_up_with_as_many_mads_as_the_model_says() {
 
 /// Gets and SwitchInfo Sets; which table blocks change depends on OpenSM's routing, and the model says so.
 ///
-/// Each of several traps may make OpenSM discover everything once more, before or after it says SUBNET UP; light sweeps ask
-/// for SwitchInfo between them.
+/// Each of several traps may make OpenSM discover everything once more, before or after it says SUBNET UP; light
+/// sweeps ask for SwitchInfo between them.
 #[test]
 fn opensm_sweeps_after_a_fault_as_the_model_says() {
     let cases = [

@@ -13,14 +13,14 @@ use crate::stats::Spread;
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
         "fabric,hosts,manager,engine,window,engine_used,kind,fault,trap_us,total_us,quiet_us,floor_us,floor_direct_us,\
-         mads,mads_to_last,smps,smps_changing,entries,pairs_interrupted,load\n",
+         mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,entries,pairs_interrupted,load\n",
     );
     for row in rows {
         let us = |value: Option<f64>| value.map(|us| format!("{us:.1}")).unwrap_or_default();
         let (engine, window) = variant(&row.who);
         let _ = writeln!(
             text,
-            "\"{}\",{},{},{engine},{window},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{:.2}",
+            "\"{}\",{},{},{engine},{window},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
             row.spec,
             row.hosts,
             row.who.name(),
@@ -36,6 +36,8 @@ pub fn csv(rows: &[Row]) -> String {
             row.mads_to_last,
             row.smps,
             row.smps_changing,
+            row.smps_min.0,
+            row.smps_min.1,
             row.entries,
             row.pairs_interrupted,
             row.load,
@@ -75,6 +77,8 @@ pub fn json(rows: &[Row]) -> String {
             "mads_to_last": row.mads_to_last,
             "smps": row.smps,
             "smps_changing": row.smps_changing,
+            "smps_min_layout": row.smps_min.0,
+            "smps_min_fabric": row.smps_min.1,
             "entries": row.entries,
             "pairs_interrupted": row.pairs_interrupted,
         })
@@ -113,7 +117,7 @@ pub fn summary(rows: &[Row]) -> String {
     let mut text = String::from(
         "\n## Fail-over: trap to the answer to the last Set that changes an entry\n\n\
          | fabric | kind | manager | engine used | faults | last change, ms | quiet, ms | floor, ms | relay adds, ms | \
-         table Sets, those that change something | MADs | times ours |\n\
+         table Sets; those that change something; least: LIDs in force; best LIDs | MADs | times ours |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for group in groups(rows) {
@@ -135,7 +139,7 @@ pub fn summary(rows: &[Row]) -> String {
         engines.dedup();
         let _ = writeln!(
             text,
-            "| `{spec}` | {kind} | {} | {} | {} | {} | {} | {} | {} | {}; {} | {} | {} |",
+            "| `{spec}` | {kind} | {} | {} | {} | {} | {} | {} | {} | {}; {}; {}; {} | {} | {} |",
             who.label(),
             engines.join(", "),
             of_group().count(),
@@ -145,6 +149,8 @@ pub fn summary(rows: &[Row]) -> String {
             ms(&|row| Some(row.floor_us? - row.floor_direct_us?)),
             count(&|row| row.smps),
             count(&|row| row.smps_changing),
+            count(&|row| row.smps_min.0),
+            count(&|row| row.smps_min.1),
             count(&|row| row.mads),
             match (who, ratios(rows, group)) {
                 (Who::OpenSm(_), Some(ratio)) => format!("{ratio:.0}"),

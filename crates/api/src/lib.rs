@@ -15,6 +15,7 @@ mod inventory;
 mod model;
 mod plan;
 mod routing;
+mod simulation;
 mod soak;
 mod status;
 
@@ -32,5 +33,6 @@ pub use inventory::{
 pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
+pub use simulation::Simulation;
 pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure};
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};

@@ -48,6 +48,8 @@ pub enum Stage {
     Applying,
     /// Asking switches whether anything changed.
     LightSweep,
+    /// Looking for what changed at some switches.
+    Probing,
 }
 
 impl std::fmt::Display for Stage {
@@ -60,6 +62,7 @@ impl std::fmt::Display for Stage {
             Self::Persisting => "storing",
             Self::Applying => "applying",
             Self::LightSweep => "light sweep",
+            Self::Probing => "looking at ports",
         })
     }
 }

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, soak, status,
-    topology, verify,
+    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, simulate, soak,
+    status, topology, verify,
 };
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
@@ -31,6 +31,7 @@ enum Command {
     Bench(bench::BenchArgs),
     Verify(verify::VerifyArgs),
     Model(Box<model::ModelArgs>),
+    Simulate(Box<simulate::SimulateArgs>),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
@@ -54,6 +55,7 @@ impl Cli {
             Command::Backups(args) => args.json(),
             Command::Verify(args) => args.json(),
             Command::Model(args) => args.json(),
+            Command::Simulate(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
             Command::Reload(args) => args.json(),
@@ -83,6 +85,7 @@ impl Cli {
             Command::Bench(args) => bench::run(args),
             Command::Verify(args) => verify::run(args),
             Command::Model(args) => model::run(args),
+            Command::Simulate(args) => simulate::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),

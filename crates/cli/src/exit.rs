@@ -138,6 +138,21 @@ pub enum CliError {
     /// Too many LIDs.
     #[error(transparent)]
     Lids(#[from] OutOfLids),
+    /// Traffic.
+    #[error(transparent)]
+    Pattern(#[from] selvedge_workload::PatternError),
+    /// Traffic in time.
+    #[error(transparent)]
+    Arrivals(#[from] selvedge_workload::ArrivalsError),
+    /// Traffic that the hosts cannot carry out.
+    #[error(transparent)]
+    Receivers(#[from] selvedge_workload::ReceiversError),
+    /// A link's rate.
+    #[error(transparent)]
+    LinkRate(#[from] selvedge_dataplane::LinkRateError),
+    /// A simulation.
+    #[error(transparent)]
+    Simulation(#[from] selvedge_dataplane::BuildError),
     /// A port's name.
     #[error(transparent)]
     PortSpec(#[from] PortSpecError),

@@ -24,6 +24,7 @@ mod report;
 mod route;
 mod run;
 mod shell;
+mod simulate;
 mod soak;
 mod status;
 mod tables;

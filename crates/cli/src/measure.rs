@@ -268,7 +268,7 @@ fn ms(start: Instant) -> f64 {
 }
 
 /// Highest resident memory of this process so far, where the system tells (Linux: VmHWM).
-fn peak_rss_bytes() -> Option<u64> {
+pub fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

@@ -6,12 +6,17 @@ use clap::Args;
 use selvedge_api::{Model, ModelAnswer, ModelCount, ModelStage};
 use selvedge_emulator::PortName;
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_model::{Answer, Cost, Fault, FaultAnswer, Manager, Shape, Wires, bring_up, link_fault, switch_fault};
+use selvedge_model::{
+    Answer, Compute, Cost, Fault, FaultAnswer, Manager, Shape, Wires, bring_up, link_fault, switch_fault,
+};
 use selvedge_types::PortNum;
 
 use crate::exit::{CliError, Exit};
 use crate::out::{Format, Grid, Out, count, thousands};
 use crate::{load, model_chart, model_paper};
+
+/// A second: no cable and no switch takes longer.
+const NS_MAX: u64 = 1_000_000_000;
 
 /// Predict what bring-up, a lost link and a lost switch cost: MADs and time, ours and OpenSM's.
 #[derive(Args, Debug)]
@@ -37,11 +42,17 @@ pub struct ModelArgs {
     /// Time of either manager for one answer, in µs
     #[arg(long, value_name = "US", default_value_t = 0.0, value_parser = micros)]
     manager_us: f64,
+    /// Our time of planning one table entry, in ns; 20 µs a switch and 1 ms to store LIDs come on top
+    #[arg(long, value_name = "NS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    entry_ns: u64,
+    /// OpenSM's time of routing one table entry, in ns: 120 to 480 measured with minhop
+    #[arg(long, value_name = "NS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    opensm_entry_ns: u64,
     /// Time of a MAD in a cable, in ns
-    #[arg(long, value_name = "NS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    #[arg(long, value_name = "NS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(..=NS_MAX))]
     link_ns: u64,
     /// Time of a switch to pass a MAD on, in ns
-    #[arg(long, value_name = "NS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(..=1_000_000_000))]
+    #[arg(long, value_name = "NS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(..=NS_MAX))]
     relay_ns: u64,
     /// Time after which a request is sent again, in ms
     #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
@@ -133,9 +144,9 @@ impl ModelArgs {
             ..Wires::default()
         };
         let usual = Cost::of(manager, wires);
-        let (window, agent_window) = match manager {
-            Manager::Selvedge => (self.window, self.agent_window),
-            Manager::OpenSm => (self.opensm_window, usual.agent_window),
+        let (window, agent_window, entry_ns) = match manager {
+            Manager::Selvedge => (self.window, self.agent_window, self.entry_ns),
+            Manager::OpenSm => (self.opensm_window, usual.agent_window, self.opensm_entry_ns),
         };
         let cost = Cost {
             window,
@@ -143,6 +154,10 @@ impl ModelArgs {
             manager_ns: nanos(self.manager_us),
             timeout_ns: self.timeout_ms * 1_000_000,
             lost_ppm: self.lost_ppm,
+            compute: Compute {
+                per_entry_ps: entry_ns * 1_000,
+                ..usual.compute
+            },
             ..usual
         };
         let fault = Fault {
@@ -243,7 +258,10 @@ fn text(out: &mut Out, model: &Model) -> Result<(), CliError> {
 fn times(model: &Model) -> Grid {
     let mut grid = Grid::new(&["question", "manager", "by", "window", "MADs", "time (ms)", "of which"]);
     for answer in &model.answers {
-        let stages = answer.stages.iter().filter(|stage| stage.time_ms >= answer.time_ms / 1e3);
+        let stages = answer
+            .stages
+            .iter()
+            .filter(|stage| stage.time_ms >= answer.time_ms / 1e3);
         let stages: Vec<String> = stages.map(|s| format!("{} {}", s.stage, figure(s.time_ms))).collect();
         grid.row([
             answer.question.clone(),

@@ -75,7 +75,9 @@ impl SoakArgs {
 /// Runs the command.
 pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     let program = program();
-    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let jobs = args
+        .jobs
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let mut all = Soak {
         from: args.seeds.0.start,
         to: args.seeds.0.end,
@@ -84,7 +86,10 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         jobs: jobs as u64,
         ..Soak::default()
     };
-    let done = args.out.as_deref().map_or(Ok(Vec::new()), |path| earlier(path, &program))?;
+    let done = args
+        .out
+        .as_deref()
+        .map_or(Ok(Vec::new()), |path| earlier(path, &program))?;
     let parts = parts(&args.seeds.0);
     let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
     for part in done.iter().filter(|d| parts.contains(&(d.from..d.to))) {
@@ -100,7 +105,9 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
-                while let Some(part) = todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX)) {
+                while let Some(part) =
+                    todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
+                {
                     let mut result = carry_out(part, args.keep.as_deref(), || bar.inc(1));
                     result.program.clone_from(&program);
                     let Ok(mut results) = results.lock() else { return };
@@ -120,7 +127,8 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     // Parts count the hours of their thread; what was done before counts as it was.
     let _ = began;
     all.failures.sort_by_key(|failure| failure.seed);
-    all.exemptions.sort_by(|a, b| (&a.checker, &a.rule).cmp(&(&b.checker, &b.rule)));
+    all.exemptions
+        .sort_by(|a, b| (&a.checker, &a.rule).cmp(&(&b.checker, &b.rule)));
     show(args, all)
 }
 
@@ -197,17 +205,26 @@ fn keep_failure(folder: &Path, schedule: &Schedule, failure: Option<&Failure>) -
 }
 
 fn report(totals: &Totals) -> Soak {
-    let coverage = totals.coverage.iter().map(|(&(kind, stage, family), &count)| SoakCoverage {
-        kind: kind.name().to_owned(),
-        stage: STAGES.get(usize::from(stage)).map_or("", |&stage| stage_word(stage)).to_owned(),
-        family: family.name().to_owned(),
-        count,
-    });
-    let exemptions = totals.exemptions.iter().map(|(&(checker, rule), &count)| SoakExemption {
-        checker: checker.name().to_owned(),
-        rule: rule.name().to_owned(),
-        count,
-    });
+    let coverage = totals
+        .coverage
+        .iter()
+        .map(|(&(kind, stage, family), &count)| SoakCoverage {
+            kind: kind.name().to_owned(),
+            stage: STAGES
+                .get(usize::from(stage))
+                .map_or("", |&stage| stage_word(stage))
+                .to_owned(),
+            family: family.name().to_owned(),
+            count,
+        });
+    let exemptions = totals
+        .exemptions
+        .iter()
+        .map(|(&(checker, rule), &count)| SoakExemption {
+            checker: checker.name().to_owned(),
+            rule: rule.name().to_owned(),
+            count,
+        });
     let failures = totals.failures.iter().map(|(&seed, failure)| SoakFailure {
         seed,
         what: failure.what.clone(),
@@ -232,8 +249,13 @@ fn earlier(path: &Path, program: &str) -> Result<Vec<Soak>, CliError> {
     }
     let bytes = load::text_bytes(path)?;
     let text = String::from_utf8_lossy(&bytes);
-    let lines = text.lines().filter_map(|line| serde_json::from_str::<Document<Soak>>(line).ok());
-    Ok(lines.map(|line| line.body).filter(|part| part.program == program).collect())
+    let lines = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Document<Soak>>(line).ok());
+    Ok(lines
+        .map(|line| line.body)
+        .filter(|part| part.program == program)
+        .collect())
 }
 
 fn append(path: &Path, part: &Soak) -> Result<(), CliError> {
@@ -259,7 +281,10 @@ fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
     }
     let mean = all.cpu_ms / all.schedules.max(1) as f64;
     out.line(format!("program     {}", all.program))?;
-    out.line(format!("machine     {}, {} threads, {:.2} thread hours", all.machine, all.jobs, all.hours))?;
+    out.line(format!(
+        "machine     {}, {} threads, {:.2} thread hours",
+        all.machine, all.jobs, all.hours
+    ))?;
     out.line(format!(
         "schedules   {} (seeds {}..{}), {mean:.1} ms of processor time each",
         thousands(all.schedules),
@@ -267,21 +292,56 @@ fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
         all.to
     ))?;
     let (happenings, sets, looks) = (thousands(all.happenings), thousands(all.sets), thousands(all.looks));
-    out.line(format!("happenings  {happenings}; {sets} Sets taken; the checkers looked {looks} times"))?;
+    out.line(format!(
+        "happenings  {happenings}; {sets} Sets taken; the checkers looked {looks} times"
+    ))?;
     out.line(format!("virtual     {:.1} days", all.virtual_s / 86_400.0))?;
     out.line("")?;
-    let mut stages = Grid::new(&["happening", "idle", "discover", "reading", "planning", "storing", "applying", "light"]);
-    for (kind, counts) in table(&all.coverage, |c| c.stage.clone(), &STAGES.map(|s| stage_word(s).to_owned())) {
+    let mut stages = Grid::new(&[
+        "happening",
+        "idle",
+        "discover",
+        "reading",
+        "planning",
+        "storing",
+        "applying",
+        "light",
+    ]);
+    for (kind, counts) in table(
+        &all.coverage,
+        |c| c.stage.clone(),
+        &STAGES.map(|s| stage_word(s).to_owned()),
+    ) {
         let cell = |i: usize| thousands(counts.get(i).copied().unwrap_or(0));
         stages.row([kind, cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6)]);
     }
     out.grid(&stages)?;
     out.line("")?;
     let families = selvedge_rehearsal::soak::Family::ALL.map(|f| f.name().to_owned());
-    let mut grid = Grid::new(&["happening", "tree2", "tree3", "random", "torus", "mesh", "ring", "rails", "odd"]);
+    let mut grid = Grid::new(&[
+        "happening",
+        "tree2",
+        "tree3",
+        "random",
+        "torus",
+        "mesh",
+        "ring",
+        "rails",
+        "odd",
+    ]);
     for (kind, counts) in table(&all.coverage, |c| c.family.clone(), &families) {
         let cell = |i: usize| thousands(counts.get(i).copied().unwrap_or(0));
-        grid.row([kind, cell(0), cell(1), cell(2), cell(3), cell(4), cell(5), cell(6), cell(7)]);
+        grid.row([
+            kind,
+            cell(0),
+            cell(1),
+            cell(2),
+            cell(3),
+            cell(4),
+            cell(5),
+            cell(6),
+            cell(7),
+        ]);
     }
     out.grid(&grid)?;
     out.line("")?;
@@ -311,14 +371,20 @@ fn table(rows: &[SoakCoverage], key: impl Fn(&SoakCoverage) -> String, keys: &[S
         let these = rows.iter().filter(|row| row.kind == *kind && key(row) == *value);
         these.map(|row| row.count).sum()
     };
-    let rows = kinds.into_iter().map(|kind| (kind.clone(), keys.iter().map(|value| sum(kind, value)).collect()));
+    let rows = kinds
+        .into_iter()
+        .map(|kind| (kind.clone(), keys.iter().map(|value| sum(kind, value)).collect()));
     rows.collect()
 }
 
 /// Version, and the commit that is checked out where it runs.
 fn program() -> String {
     let git = |args: &[&str]| {
-        let output = Command::new("git").args(args).output().ok().filter(|o| o.status.success())?;
+        let output = Command::new("git")
+            .args(args)
+            .output()
+            .ok()
+            .filter(|o| o.status.success())?;
         String::from_utf8(output.stdout).ok().map(|text| text.trim().to_owned())
     };
     let commit = git(&["rev-parse", "--short", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
@@ -329,12 +395,17 @@ fn program() -> String {
 
 fn machine() -> String {
     let cpus = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    let model = cpus
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     model.map_or_else(|| "unknown".to_owned(), |(_, name)| name.trim().to_owned())
 }
 
 /// Processor time of this thread in ns; 0 where the system does not tell.
 fn thread_cpu_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
+    text.split_whitespace()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0)
 }

@@ -343,3 +343,56 @@ fn commands_without_tables_speak_json_too() {
     let usage = error(&["route", "--json"], 2);
     assert!(usage["message"].as_str().unwrap().contains("--fabric <SPEC>"));
 }
+
+#[test]
+fn costs_are_predicted() {
+    let lab = Lab::new("model");
+    let svg = lab.path("svg");
+    let ask = ["model", "--fabric", "sx6536", "--mad-us", "20", "--window", "32"];
+    lab.run(&[&ask[..], &["--svg", &svg]].concat())
+        .exits(0)
+        .says("27 switches, 324 hosts, 351 LIDs, 6 blocks a table")
+        .says("5,834");
+    assert!(std::fs::read_to_string(&svg).unwrap().contains("switch fault"));
+    let said = lab.run(&[&ask[..], &["--json"]].concat()).exits(0).json();
+    assert_eq!(said["schema"], "selvedge.model");
+    let answers = said["answers"].as_array().unwrap();
+    let of = |question: &str| answers.iter().filter(|a| a["question"] == question).count();
+    assert_eq!((of("bring-up"), of("link fault"), of("switch fault")), (2, 3, 3));
+    for answer in answers {
+        let stages = answer["stages"].as_array().unwrap();
+        let sum: f64 = stages.iter().map(|stage| stage["time_ms"].as_f64().unwrap()).sum();
+        assert!((answer["time_ms"].as_f64().unwrap() - sum).abs() < 1e-6, "{answer}");
+        let counts = answer["counts"].as_array().unwrap();
+        let sum: u64 = counts.iter().map(|count| count["count"].as_u64().unwrap()).sum();
+        assert_eq!(answer["mads"], sum);
+    }
+    // Twice the time of an agent is nearly twice the time of reading.
+    let slower = lab
+        .run(&["model", "--fabric", "sx6536", "--mad-us", "40", "--json"])
+        .exits(0)
+        .json();
+    let reading = |said: &serde_json::Value| said["answers"][0]["stages"][0]["time_ms"].as_f64().unwrap();
+    let ratio = reading(&slower) / reading(&said);
+    assert!((1.8..2.0).contains(&ratio), "{ratio}");
+    lab.run(&["model", "--fabric", "karytree:k=36,n=3"])
+        .exits(0)
+        .says("more LIDs than a subnet has");
+    lab.run(&["model", "--fabric", "sx6536", "--seat", "\"S-L1-0\"[3]"])
+        .exits(2);
+    lab.run(&["model"]).exits(2);
+}
+
+#[test]
+fn the_published_model_is_printed_beside_the_papers_figures() {
+    let lab = Lab::new("paper");
+    let folder = lab.path("paper");
+    let said = lab.run(&["model", "--paper", &folder, "--csv"]).exits(0).out;
+    assert!(said.contains("2,\"(4, 2)\",t_TD,22.40,21.60,20.17,-6.6 %"), "{said}");
+    let figures = std::fs::read_to_string(format!("{folder}/figures-10-12.csv")).unwrap();
+    assert!(figures.contains("8,6,8192,11264,196608,154624,135168,"), "{figures}");
+    for number in [10, 11, 12] {
+        let svg = std::fs::read_to_string(format!("{folder}/figure-{number}.svg")).unwrap();
+        assert!(svg.contains("24-port switches"), "figure {number}");
+    }
+}

@@ -28,6 +28,7 @@ pub(crate) fn stage(stage: StageName) -> api::Stage {
         StageName::Persisting => api::Stage::Persisting,
         StageName::Applying => api::Stage::Applying,
         StageName::LightSweep => api::Stage::LightSweep,
+        StageName::Probing => api::Stage::Probing,
     }
 }
 

@@ -78,10 +78,10 @@ pub(crate) fn planner(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonErr
             job = newer;
         }
         let run = AssertUnwindSafe(|| job.run(Par::Rayon));
+        // A defect in planning costs the plan, not the manager: what is in the switches stays.
         let result = catch_unwind(run).unwrap_or_else(|_| JobResult {
-            // A defect in planning costs the plan, not the manager: what is in the switches stays.
-            outcome: None,
             events: vec![Event::NoPlan],
+            ..JobResult::default()
         });
         Note::Computed {
             generation: job.generation,

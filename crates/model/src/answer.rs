@@ -2,6 +2,7 @@
 
 use crate::apply::{Work, apply};
 use crate::count::Counts;
+use crate::line::REPEATS_MAX;
 use crate::walk::discover;
 use crate::{Cost, Manager, Method, Shape};
 
@@ -82,12 +83,11 @@ impl Answer {
         stages.map(|stage| stage.time_ns).sum()
     }
 
-    /// A stage that is all waiting for requests: what is lost makes it longer.
+    /// A stage that is all waiting for requests.
     pub(crate) fn push_requests(&mut self, cost: &Cost, name: StageName, (time_ns, overruns): (u64, u64), mads: u64) {
-        let (lost, extra_ns) = losses(cost, mads);
         self.overruns += overruns;
-        self.repeats += lost;
-        self.push(name, time_ns + extra_ns);
+        self.repeats += lost(cost, mads);
+        self.push(name, time_ns);
     }
 
     pub(crate) fn push(&mut self, name: StageName, time_ns: u64) {
@@ -103,14 +103,14 @@ pub fn bring_up(shape: &Shape, cost: &Cost) -> Answer {
         ..Answer::default()
     };
     let gets = answer.counts.of_method(Method::Get);
-    answer.push_requests(cost, StageName::Discover, discover(shape, cost, 0), gets);
+    answer.push_requests(cost, StageName::Discover, discover(shape, cost), gets);
     answer.push(StageName::Compute, cost.compute.time_ns(shape));
     let mut same: Option<(Work, (u64, u64))> = None;
     for &(name, work) in writes(cost.manager) {
         // OpenSM writes the same ports three times over.
         let time = match same {
             Some((before, time)) if before == work => time,
-            _ => apply(shape, cost, work, 0),
+            _ => apply(shape, cost, work),
         };
         same = Some((work, time));
         answer.push_requests(cost, name, time, mads_of(shape, work));
@@ -189,22 +189,9 @@ const fn mads_of(shape: &Shape, work: Work) -> u64 {
     mads
 }
 
-/// Repeats that a stage of so many requests is expected to need, and how much longer it takes, in ns.
-///
-/// A request is lost with probability p each time it is sent. The stage ends when the unluckiest has its answer:
-/// after r time-outs with probability 1 − (1 − p^r)^n. Meanwhile each lost one holds its place in the window until
-/// it is stale, which counts where that is more.
-fn losses(cost: &Cost, mads: u64) -> (u64, u64) {
-    /// Time-outs in a row after which a request has failed. Both managers repeat three times.
-    const REPEATS_MAX: i32 = 3;
-    if cost.lost_ppm == 0 || mads == 0 {
-        return (0, 0);
-    }
+/// How many of so many requests are expected to be lost and sent again.
+fn lost(cost: &Cost, mads: u64) -> u64 {
     let p = f64::from(cost.lost_ppm.min(999_999)) / 1e6;
-    let n = mads as f64;
-    let repeats: f64 = (1..=REPEATS_MAX).map(|r| n * p.powi(r)).sum();
-    let longest: f64 = (1..=REPEATS_MAX).map(|r| 1.0 - (1.0 - p.powi(r)).powf(n)).sum();
-    let held = repeats * cost.timeout_ns.min(cost.stale_ns) as f64 / f64::from(cost.window.max(1));
-    let extra = held.max(longest * cost.timeout_ns as f64);
-    (repeats.round() as u64, extra as u64)
+    let repeats: f64 = (1..=i32::from(REPEATS_MAX)).map(|r| mads as f64 * p.powi(r)).sum();
+    repeats.round() as u64
 }

@@ -1,6 +1,6 @@
 //! Sets, as a line of requests whose order is known beforehand.
 
-use crate::line::{Kind, Line, Request};
+use crate::line::{Kind, Line, Request, mean};
 use crate::{Cost, Shape};
 
 /// Rounds of table blocks (one block of every switch each) that are followed one by one, at least; the recursion has
@@ -24,8 +24,12 @@ pub(crate) struct Work {
     pub tables: bool,
 }
 
-/// Time of a stage and requests sent again, in ns from `now`.
-pub(crate) fn apply(shape: &Shape, cost: &Cost, work: Work, now: u64) -> (u64, u64) {
+/// Time of a stage, in ns, and requests sent again.
+pub(crate) fn apply(shape: &Shape, cost: &Cost, work: Work) -> (u64, u64) {
+    mean(cost, |draw| apply_once(shape, cost, work, draw))
+}
+
+fn apply_once(shape: &Shape, cost: &Cost, work: Work, draw: u64) -> (u64, u64) {
     let blocks = if work.tables { shape.lft_blocks() } else { 0 };
     let rounds = blocks.min(ROUNDS_MIN.max(BLOCKS_MIN.div_ceil(shape.switches().max(1))));
     let ports = (0..shape.nodes()).flat_map(|node| ports_of(shape, work, node));
@@ -34,7 +38,7 @@ pub(crate) fn apply(shape: &Shape, cost: &Cost, work: Work, now: u64) -> (u64, u
     let tables = (0..rounds).flat_map(|_| switches().map(|node| set(shape, node, 0)));
     let before = infos.clone().count() as u64 + ports.clone().count() as u64;
     let mut run = Run {
-        line: Line::new(cost, shape.nodes(), now),
+        line: Line::new(cost, shape.nodes(), draw),
         answers: 0,
         // Half of the rounds are behind it, and the last has not begun to empty the window.
         marks: [rounds / 2, rounds.saturating_sub(1)].map(|round| before + round * shape.switches()),
@@ -47,11 +51,15 @@ pub(crate) fn apply(shape: &Shape, cost: &Cost, work: Work, now: u64) -> (u64, u
     };
     // Times are far below 2^53 ns, a hundred days.
     let rest = (period * (blocks - rounds) as f64) as u64;
-    (run.line.now() - now + rest, run.line.repeats)
+    (run.line.now() + rest, run.line.repeats)
 }
 
 /// So many Sets to each of some agents, a turn of all after the other.
-pub(crate) fn rounds(cost: &Cost, agents: &[(u64, u16)], now: u64) -> u64 {
+pub(crate) fn rounds(cost: &Cost, agents: &[(u64, u16)]) -> (u64, u64) {
+    mean(cost, |draw| rounds_once(cost, agents, draw))
+}
+
+fn rounds_once(cost: &Cost, agents: &[(u64, u16)], draw: u64) -> (u64, u64) {
     let most = agents.iter().map(|(sets, _)| *sets).max().unwrap_or(0);
     let requests = (0..most).flat_map(|round| {
         let numbered = agents.iter().zip(0..);
@@ -65,13 +73,13 @@ pub(crate) fn rounds(cost: &Cost, agents: &[(u64, u16)], now: u64) -> u64 {
             })
     });
     let mut run = Run {
-        line: Line::new(cost, u32::try_from(agents.len()).unwrap_or(u32::MAX), now),
+        line: Line::new(cost, u32::try_from(agents.len()).unwrap_or(u32::MAX), draw),
         answers: 0,
         marks: [u64::MAX; 2],
         marked: [0; 2],
     };
     run.all(requests);
-    run.line.now() - now
+    (run.line.now(), run.line.repeats)
 }
 
 struct Run<'a> {

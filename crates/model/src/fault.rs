@@ -1,8 +1,8 @@
 //! What the loss of a link or of a switch costs: a whole sweep, or a fast fail-over.
 //!
-//! Which entries move depends on the tables, and so on the engine; the model does not route. It takes for both ends of what
-//! was lost that every block of their tables changes, which is the most there can be, and leaves out switches further
-//! away. [`Fault::blocks`] says otherwise where the number is known.
+//! Which entries move depends on the tables, and so on the engine; the model does not route. It takes for both ends of
+//! what was lost that every block of their tables changes, which is the most there can be, and leaves out switches
+//! further away. [`Fault::blocks`] says otherwise where the number is known.
 
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_types::PortNum;
@@ -57,8 +57,8 @@ const FAST_COMPUTE: Compute = Compute {
     per_entry_ps: 0,
 };
 
-/// A cable between two switches is gone: the one that is farthest from the manager. `None` if there is none. `up` is what
-/// the bring-up of the same fabric costs the same manager.
+/// A cable between two switches is gone: the one that is farthest from the manager. `None` if there is none. `up` is
+/// what the bring-up of the same fabric costs the same manager.
 #[must_use]
 pub fn link_fault(shape: &Shape, cost: &Cost, up: &Answer, fault: Fault) -> Option<Vec<FaultAnswer>> {
     let switches = (0..shape.nodes()).filter(|&n| shape.is_reached(n) && shape.is_switch(n));
@@ -224,7 +224,7 @@ impl Case<'_> {
         let looks: Vec<(u64, u16)> = self.beside.iter().map(ports).collect();
         let gets = looks.iter().map(|(count, _)| count).sum();
         answer.counts.add(Method::Get, Attribute::PortInfo, gets);
-        answer.push_requests(self.cost, StageName::Look, (rounds(self.cost, &looks, 0), 0), gets);
+        answer.push_requests(self.cost, StageName::Look, rounds(self.cost, &looks), gets);
         answer.push(StageName::Compute, FAST_COMPUTE.time_ns(self.shape));
         self.write(answer)
     }
@@ -237,7 +237,7 @@ impl Case<'_> {
         let blocks = switches * self.blocks;
         answer.counts.add(Method::Set, Attribute::SwitchInfo, switches);
         answer.counts.add(Method::Set, Attribute::LinearForwardingTable, blocks);
-        let time = (rounds(self.cost, &sets, 0), 0);
+        let time = rounds(self.cost, &sets);
         answer.push_requests(self.cost, StageName::Tables, time, blocks + switches);
         answer
     }

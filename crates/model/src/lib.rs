@@ -1,8 +1,8 @@
 //! The analytic model of subnet management: what a fabric that need not exist yet will cost its manager.
 //!
-//! Two models stand side by side. [`published`] is the one of Vishnu et al. ("Performance Modeling of Subnet Management on
-//! Fat Tree InfiniBand Networks using OpenSM", OSU-CISRC-1/05-TR05) as it was printed, its mistakes included. The rest
-//! of the crate is the corrected one, for any fabric:
+//! Two models stand side by side. [`published`] is the one of Vishnu et al. ("Performance Modeling of Subnet
+//! Management on Fat Tree InfiniBand Networks using OpenSM", OSU-CISRC-1/05-TR05) as it was printed, its mistakes
+//! included. The rest of the crate is the corrected one, for any fabric:
 //!
 //! - [`Shape`]: what a manager at a given port can reach, as numbers;
 //! - [`RULES`]: who asks what how often, per node, port, link and block, and from it [`Counts`]: exact, no fitting;

@@ -37,6 +37,8 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// Times a request is sent again before it has failed. Both managers' default.
+pub(crate) const REPEATS_MAX: u8 = 3;
 /// End of a list in `items`.
 const NONE: u32 = u32::MAX;
 
@@ -64,6 +66,8 @@ struct Flight {
     /// Its place in the window is still taken.
     counts: bool,
     serial: u32,
+    /// Times it was sent again.
+    repeats: u8,
 }
 
 /// An answer on its way, or the time-out of a request that was lost: time, then serial number, place and whether it was
@@ -91,8 +95,8 @@ pub(crate) struct Line<'a> {
     items: Vec<(Request, u32)>,
     free_items: Vec<u32>,
     turns: VecDeque<Turn>,
-    /// In order. Windows are small and most answers come back behind those that are on their way already, so that putting
-    /// one in its place from behind takes a third of what a heap takes.
+    /// In order. Windows are small and most answers come back behind those that are on their way already, so that
+    /// putting one in its place from behind takes a third of what a heap takes.
     events: VecDeque<Event>,
     flights: Vec<Flight>,
     free_flights: Vec<u32>,
@@ -102,13 +106,54 @@ pub(crate) struct Line<'a> {
     serial: u32,
     manager_free_at: u64,
     open: usize,
+    dice: Dice,
     /// Requests that were sent again because a queue was full.
     pub repeats: u64,
 }
 
+/// Decides which requests are lost: SplitMix64, whose numbers are the same everywhere. Source: Steele, Lea and Flood
+/// 2014.
+struct Dice {
+    state: u64,
+    /// Losses in 2^64.
+    threshold: u64,
+}
+
+impl Dice {
+    fn new(lost_ppm: u32, draw: u64) -> Self {
+        Self {
+            state: draw,
+            threshold: u64::from(lost_ppm.min(999_999)) * (u64::MAX / 1_000_000),
+        }
+    }
+
+    const fn is_lost(&mut self) -> bool {
+        if self.threshold == 0 {
+            return false;
+        }
+        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) < self.threshold
+    }
+}
+
+/// Mean time and requests sent again over several draws of what is lost; once is enough if nothing is.
+pub(crate) fn mean(cost: &Cost, mut one: impl FnMut(u64) -> (u64, u64)) -> (u64, u64) {
+    /// Enough for a mean within a tenth; each takes as long as a prediction without losses.
+    const DRAWS: u64 = 64;
+    if cost.lost_ppm == 0 {
+        return one(0);
+    }
+    let all = (1..=DRAWS).map(&mut one);
+    let (time, repeats) = all.fold((0, 0), |(t, r), (time, repeats)| (t + time, r + repeats));
+    (time / DRAWS, repeats / DRAWS)
+}
+
 impl<'a> Line<'a> {
-    /// An empty line at time `now`, for so many nodes.
-    pub fn new(cost: &'a Cost, nodes: u32, now: u64) -> Self {
+    /// An empty line at time 0, for so many nodes; `draw` decides what is lost.
+    pub fn new(cost: &'a Cost, nodes: u32, draw: u64) -> Self {
         let agent = Agent {
             head: NONE,
             tail: NONE,
@@ -118,7 +163,7 @@ impl<'a> Line<'a> {
         };
         Self {
             cost,
-            now,
+            now: 0,
             agents: vec![agent; nodes as usize],
             items: Vec::new(),
             free_items: Vec::new(),
@@ -129,8 +174,9 @@ impl<'a> Line<'a> {
             fresh: VecDeque::new(),
             window_used: 0,
             serial: 0,
-            manager_free_at: now,
+            manager_free_at: 0,
             open: 0,
+            dice: Dice::new(cost.lost_ppm, draw),
             repeats: 0,
         }
     }
@@ -197,10 +243,12 @@ impl<'a> Line<'a> {
                     request,
                     counts: false,
                     serial: 0,
+                    repeats: 0,
                 });
                 u32::try_from(self.flights.len() - 1).unwrap_or(NONE)
             });
-            self.flights[place as usize].request = request;
+            let flight = &mut self.flights[place as usize];
+            (flight.request, flight.repeats) = (request, 0);
             self.send(place);
         }
     }
@@ -229,7 +277,9 @@ impl<'a> Line<'a> {
         let way = wires.way_ns(flight.request.hops);
         let arrives = now + way;
         let ahead = agent.free_at.saturating_sub(arrives).div_ceil(wires.service_ns.max(1));
-        let lost = ahead >= wires.queue_depth;
+        let overrun = ahead >= wires.queue_depth;
+        self.repeats += u64::from(overrun);
+        let lost = overrun || self.dice.is_lost();
         let at = if lost {
             now + self.cost.timeout_ns
         } else {
@@ -261,8 +311,10 @@ impl<'a> Line<'a> {
             if std::mem::take(&mut flight.counts) {
                 self.window_used -= 1;
             }
-            if lost {
-                self.repeats += 1;
+            // Whoever does not answer in the end has failed: what depends on it is not asked, which the model leaves
+            // out.
+            if lost && flight.repeats < REPEATS_MAX {
+                flight.repeats += 1;
                 self.send(place);
                 continue;
             }

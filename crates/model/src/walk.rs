@@ -1,6 +1,6 @@
 //! Discovery, as a line of requests: who is asked when, which nobody knows before the answers come.
 
-use crate::line::{Kind, Line, Request};
+use crate::line::{Kind, Line, Request, mean};
 use crate::{Cost, Manager, Shape};
 
 /// A walk over everything that can be reached.
@@ -15,8 +15,12 @@ struct Walk<'a> {
     more: Vec<(u32, u8)>,
 }
 
-/// Time of discovery and requests sent again, in ns from `now`.
-pub(crate) fn discover(shape: &Shape, cost: &Cost, now: u64) -> (u64, u64) {
+/// Time of discovery, in ns, and requests sent again.
+pub(crate) fn discover(shape: &Shape, cost: &Cost) -> (u64, u64) {
+    mean(cost, |draw| discover_once(shape, cost, draw))
+}
+
+fn discover_once(shape: &Shape, cost: &Cost, draw: u64) -> (u64, u64) {
     let nodes = shape.nodes() as usize;
     let mut walk = Walk {
         shape,
@@ -25,7 +29,7 @@ pub(crate) fn discover(shape: &Shape, cost: &Cost, now: u64) -> (u64, u64) {
         entered: vec![0; nodes],
         more: Vec::new(),
     };
-    let mut line = Line::new(cost, shape.nodes(), now);
+    let mut line = Line::new(cost, shape.nodes(), draw);
     line.submit(Request {
         node: shape.seat.node,
         hops: 0,
@@ -35,7 +39,7 @@ pub(crate) fn discover(shape: &Shape, cost: &Cost, now: u64) -> (u64, u64) {
     while let Some(answered) = line.next() {
         walk.answered(answered, &mut line);
     }
-    (line.now() - now, line.repeats)
+    (line.now(), line.repeats)
 }
 
 impl Walk<'_> {

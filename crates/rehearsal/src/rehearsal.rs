@@ -220,7 +220,7 @@ impl Rehearsal {
         Ok(self.emulator.apply(self.now, fault)?)
     }
 
-    /// What every job costs from now on; `None`: its documented virtual cost.
+    /// What planning the whole fabric costs from now on; `None`: its documented virtual cost.
     pub const fn set_plan_cost(&mut self, cost: Option<Duration>) {
         self.plan_cost = cost;
     }
@@ -610,9 +610,10 @@ impl Rehearsal {
 }
 
 /// The job runs now; its result is there when its virtual cost has passed.
-fn compute(now: Time, job: Job, cost: Option<Duration>) -> (Time, Pending) {
-    let result = Box::new(job.run(Par::Sequential));
+fn compute(now: Time, mut job: Job, cost: Option<Duration>) -> (Time, Pending) {
+    let cost = cost.filter(|_| job.is_whole());
     let done = now + cost.unwrap_or_else(|| job.virtual_cost());
+    let result = Box::new(job.run(Par::Sequential));
     (
         done,
         Pending::Computed {

@@ -60,6 +60,11 @@ impl<T> Lists<T> {
         &self.items[place]
     }
 
+    /// All items, to be changed.
+    pub fn items_mut(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+
     /// List `i`.
     pub fn get(&self, i: usize) -> &[T] {
         &self.items[self.range(i)]

@@ -29,8 +29,8 @@ pub struct Apply {
     /// What is applied.
     pub outcome: Arc<Outcome>,
     inventory: Arc<Inventory>,
-    /// What the agents hold, as acknowledged so far.
-    pub fabric: Fabric,
+    /// What the agents hold, as acknowledged so far. Copied when it first differs from the inventory's.
+    pub fabric: Arc<Fabric>,
     /// Tables as acknowledged so far.
     pub installed: Installed,
     phase: usize,
@@ -78,7 +78,7 @@ pub struct Declined {
 impl Apply {
     /// Begins.
     pub fn new(outcome: Arc<Outcome>, inventory: Arc<Inventory>, installed: Installed) -> Self {
-        let fabric = Fabric::clone(&inventory.fabric);
+        let fabric = Arc::clone(&inventory.fabric);
         Self {
             outcome,
             inventory,
@@ -268,14 +268,14 @@ impl Apply {
             }
             Op::Switch { node, settings } => {
                 let held = SwitchInfo::parse(data).map_err(|e| e.to_string())?;
-                self.fabric.set_switch(*node, *settings);
+                Arc::make_mut(&mut self.fabric).set_switch(*node, *settings);
                 expect(held.linear_top.0 == settings.linear_top, || {
                     format!("the switch answers with LinearFDBTop {}", held.linear_top)
                 })
             }
             Op::PKeys { port, keys } => {
                 let held = PKeyTable::parse(data).map_err(|e| e.to_string())?;
-                self.fabric.set_pkeys(*port, keys.clone());
+                Arc::make_mut(&mut self.fabric).set_pkeys(*port, keys.clone());
                 expect(held.keys.starts_with(keys), || {
                     "the port answers with other P_Keys".to_owned()
                 })
@@ -298,7 +298,7 @@ impl Apply {
                     phys: held.phys_state.unwrap_or_default(),
                     rate: held.rate_active().unwrap_or_default(),
                 };
-                self.fabric.set_port(*port, link, now);
+                Arc::make_mut(&mut self.fabric).set_port(*port, link, now);
                 if let Some(difference) = difference(want, &now) {
                     return Err(difference);
                 }

@@ -14,6 +14,7 @@ use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
+use crate::failover::Failover;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
@@ -57,6 +58,8 @@ pub struct Sm {
     pub(crate) asked_before: u32,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
     pub(crate) unwatched: Vec<PortRef>,
+    /// What repairs need.
+    pub(crate) failover: Failover,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -99,6 +102,7 @@ impl Sm {
             act_count: 0,
             asked_before: 0,
             unwatched: Vec::new(),
+            failover: Failover::default(),
             requests: Vec::new(),
         }
     }
@@ -226,7 +230,13 @@ impl Sm {
             }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
-            (Token::Light | Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
+            (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
+            (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
+                Some(true) => self.suspect(node, SweepReason::LightSweep),
+                Some(false) => {}
+                None => *changed = true,
+            },
+            (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
             }
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
@@ -236,7 +246,8 @@ impl Sm {
                 | Token::Table { .. }
                 | Token::Set(_)
                 | Token::OtherSm(_)
-                | Token::Light
+                | Token::Light(_)
+                | Token::Probe(_)
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
@@ -275,6 +286,7 @@ impl Sm {
     /// Moves on when a stage has nothing left in flight; begins a sweep that is due.
     fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
         loop {
+            self.probe_suspects();
             if self.sweep_due.is_some() && self.may_sweep() {
                 self.begin_sweep(out);
                 return;
@@ -290,7 +302,7 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } => true,
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
             Stage::Discovering(_)
@@ -308,6 +320,7 @@ impl Sm {
         }
         self.sweep_reason = reason;
         self.asked_before = self.act_count;
+        self.forget_repairs();
         self.unwatched.clear();
         self.exchange.clear();
         self.generation = self.generation.next();
@@ -333,7 +346,9 @@ impl Sm {
                 inventory, installed, ..
             } => self.tables_read(inventory, installed, now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
+            Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::LightSweep { changed } => {
+                self.unwatched.clear();
                 if changed {
                     self.sweep_due = Some(SweepReason::LightSweep);
                 } else {
@@ -399,7 +414,7 @@ impl Sm {
         };
         self.inventory = Some(Arc::clone(&inventory));
         if self.is_cut_off() {
-            let (fabric, sweeps) = (Fabric::clone(&inventory.fabric), self.view.sweeps);
+            let (fabric, sweeps) = (Arc::clone(&inventory.fabric), self.view.sweeps);
             self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
             // Nothing was swept: front ends say that there is no fabric.
             self.view.sweeps = sweeps;

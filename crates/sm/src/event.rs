@@ -190,6 +190,11 @@ pub enum Event {
         /// Ports found.
         found: usize,
     },
+    /// A link went down and is planned around, without a sweep.
+    LinkLost {
+        /// The port that was seen to be down.
+        what: String,
+    },
 }
 
 impl Event {
@@ -216,6 +221,7 @@ impl Event {
             Self::Role { .. } => "SLV-SM-0017",
             Self::LocalPortDown { .. } => "SLV-SM-0018",
             Self::EngineChosen { .. } => "SLV-SM-0019",
+            Self::LinkLost { .. } => "SLV-SM-0020",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::ForeignState { .. } => "SLV-SM-0040",
@@ -235,7 +241,8 @@ impl Event {
             | Self::Trap { .. }
             | Self::Draining { .. }
             | Self::Role { .. } => Severity::Info,
-            Self::PlanRefused { .. }
+            Self::LinkLost { .. }
+            | Self::PlanRefused { .. }
             | Self::Silent { .. }
             | Self::BadDatagram { .. }
             | Self::LidConflict { .. }
@@ -309,6 +316,7 @@ impl fmt::Display for Event {
                 other: Some(other),
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
+            Self::LinkLost { what } => write!(f, "link of {what} lost"),
             Self::Draining { wait } => write!(
                 f,
                 "waiting {} until packets under way are gone, then phase {} of {}: {}",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, PortCapability, PortRef};
+use selvedge_fabric::{PortCapability, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_sim::Time;
@@ -115,7 +115,7 @@ impl Sm {
                 self.known_lids.extend(held.filter(|(_, lids)| lids.base.is_unicast()));
                 // Whatever this manager planned, the master writes over it.
                 self.view.plan = None;
-                let (fabric, installed) = (Fabric::clone(&inventory.fabric), Installed::default());
+                let (fabric, installed) = (Arc::clone(&inventory.fabric), Installed::default());
                 self.finish(&inventory, fabric, installed, &report::Failures::none());
                 self.stage = Stage::Standby {
                     at,

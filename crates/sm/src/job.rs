@@ -6,17 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables,
-};
+use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables};
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
+use selvedge_verify::standing::{LinkChange, Standing};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::ports::{DeclinedByGuid, Ports};
+use crate::repair::Repair;
+use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lid, ports};
 
@@ -33,6 +34,35 @@ pub trait Judge: Send + Sync + fmt::Debug {
         changes: &(dyn Fn() -> ChangeSet + Sync),
         par: Par,
     ) -> Result<Accepted, Box<Refusal>>;
+
+    /// The same for a plan that differs little from the one that `standing` proves, if there is such a proof: it
+    /// follows the plan if it is accepted and covered. Default: judges everything.
+    fn judge_repair(
+        &self,
+        standing: &mut Option<Standing>,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        let accepted = self.judge(inventory, installed, plan, changes, par)?;
+        *standing = None;
+        Ok(accepted)
+    }
+
+    /// Judges entries that are written after links were lost, and nothing else: `before` is what was said of the plan
+    /// that `standing` proves. `None`: another judgement is needed. Default: none.
+    fn judge_entries(
+        &self,
+        _standing: &mut Standing,
+        _inventory: &Inventory,
+        _links: &[LinkChange],
+        _changes: ChangeSet,
+        _before: &Verdict,
+    ) -> Option<Accepted> {
+        None
+    }
 }
 
 /// A change set that may be sent, and what was found on the way.
@@ -68,6 +98,50 @@ impl Judge for DefaultJudge {
         let verdict = changes.verdict().clone();
         Ok(Accepted { changes, verdict })
     }
+
+    fn judge_repair(
+        &self,
+        standing: &mut Option<Standing>,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        let options = JudgeOptions {
+            par,
+            ..self.options.clone()
+        };
+        let judge = selvedge_verify::standing::judge;
+        let changes = judge(standing, &inventory.fabric, installed, plan, changes(), &options)?;
+        let verdict = changes.verdict().clone();
+        Ok(Accepted { changes, verdict })
+    }
+
+    fn judge_entries(
+        &self,
+        standing: &mut Standing,
+        inventory: &Inventory,
+        links: &[LinkChange],
+        changes: ChangeSet,
+        before: &Verdict,
+    ) -> Option<Accepted> {
+        let judge = selvedge_verify::standing::judge_repair;
+        let changes = judge(standing, &inventory.fabric, links, changes, before)?;
+        let verdict = changes.verdict().clone();
+        Some(Accepted { changes, verdict })
+    }
+}
+
+/// What a job is for.
+#[derive(Clone, Debug)]
+pub enum Task {
+    /// Plan the whole fabric.
+    Plan,
+    /// Plan around what was lost.
+    Repair(Box<Repair>),
+    /// Prepare for what may be lost.
+    Prepare(Box<Prepare>),
 }
 
 /// Plan this fabric.
@@ -89,15 +163,23 @@ pub struct Job {
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
     pub judge: Arc<dyn Judge>,
+    /// What is to be done.
+    pub(crate) task: Task,
 }
 
 /// What a job made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct JobResult {
     /// The plan and the way to it, or nothing if no engine's plan was accepted.
     pub outcome: Option<Arc<Outcome>>,
     /// What an operator should know.
     pub events: Vec<Event>,
+    /// What a repair planned for, if it is not what the job was given.
+    pub inventory: Option<Arc<Inventory>>,
+    /// The tables that its switches hold, for whoever applies it; `None`: those the job was given.
+    pub installed: Option<Installed>,
+    /// What was prepared for the next repair.
+    pub warm: Option<Box<Warm>>,
 }
 
 /// An accepted plan.
@@ -112,17 +194,56 @@ pub struct Outcome {
 }
 
 impl Job {
-    /// What the job costs under virtual time: 20 µs a switch and 2 ns a (switch, LID), about what one core needs.
+    /// A job by itself, with the usual judge, of generation 1.
+    #[must_use]
+    pub fn new(inventory: &Arc<Inventory>, installed: &Arc<Installed>, policy: Arc<Policy>, task: Task) -> Self {
+        Self {
+            generation: Generation(1),
+            inventory: Arc::clone(inventory),
+            installed: Arc::clone(installed),
+            policy,
+            known_lids: Arc::default(),
+            known_lanes: Arc::default(),
+            declined: Arc::default(),
+            judge: Arc::new(DefaultJudge::default()),
+            task,
+        }
+    }
+
+    /// What the job costs under virtual time: about what one core needs. A plan takes 20 µs a switch and 2 ns
+    /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch.
     #[must_use]
     pub fn virtual_cost(&self) -> Duration {
         let switches = self.inventory.fabric.switches().len() as u64;
         let lids = self.inventory.fabric.end_ports().count() as u64;
-        Duration::from_nanos(switches * 20_000 + switches * lids * 2)
+        match self.task {
+            Task::Plan => Duration::from_nanos(switches * 20_000 + switches * lids * 2),
+            Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
+            Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
+        }
+    }
+
+    /// True if it plans the whole fabric.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        matches!(self.task, Task::Plan)
+    }
+
+    /// Does what is to be done.
+    #[must_use]
+    pub fn run(&mut self, par: Par) -> JobResult {
+        match std::mem::replace(&mut self.task, Task::Plan) {
+            Task::Plan => self.plan(par),
+            Task::Repair(mut repair) => repair.run(self, par),
+            Task::Prepare(prepare) => JobResult {
+                warm: Some(Box::new(prepare.run(self, par))),
+                ..JobResult::default()
+            },
+        }
     }
 
     /// Makes the plan: engines in the policy's order, until the judge accepts one.
-    #[must_use]
-    pub fn run(&self, par: Par) -> JobResult {
+    fn plan(&self, par: Par) -> JobResult {
         let mut events = Vec::new();
         let fabric = &self.inventory.fabric;
         let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &mut events) {
@@ -130,7 +251,7 @@ impl Job {
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
                 events.push(Event::NoPlan);
-                return JobResult { outcome: None, events };
+                return JobResult { events, ..JobResult::default() };
             }
         };
         let previous = match gained_capacity(fabric) {
@@ -156,6 +277,7 @@ impl Job {
                     return JobResult {
                         outcome: Some(Arc::new(outcome)),
                         events,
+                        ..JobResult::default()
                     };
                 }
                 Err(why) => events.push(Event::PlanRefused {
@@ -165,12 +287,12 @@ impl Job {
             }
         }
         events.push(Event::NoPlan);
-        JobResult { outcome: None, events }
+        JobResult { events, ..JobResult::default() }
     }
 
     /// One lane, whatever the engine could do with more: SLtoVL tables are not set yet, and no host could ask for its
     /// service level.
-    fn options(&self, previous: Option<Arc<Tables>>) -> Options {
+    pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
         let roots = || self.policy.roots.clone();
         Options {
             previous,
@@ -224,7 +346,10 @@ impl Job {
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
         let change_set = || {
-            let options = WayOptions { par, ..WayOptions::default() };
+            let options = WayOptions {
+                par,
+                ..WayOptions::default()
+            };
             way::propose(fabric, &self.installed, &plan, &options)
         };
         let accepted = self
@@ -247,7 +372,7 @@ fn choices(routed: &Routed) -> impl Iterator<Item = Event> + '_ {
 }
 
 /// Why a plan is refused, and the path or cycle that shows it.
-fn in_words(refusal: &Refusal) -> String {
+pub fn in_words(refusal: &Refusal) -> String {
     match refusal.verdict.errors().next().map(|first| first.witness.to_string()) {
         Some(witness) if !witness.is_empty() => format!("{refusal}; {witness}"),
         Some(_) | None => refusal.to_string(),

@@ -36,9 +36,9 @@ impl Sm {
         self.exchange.submit(AgentId(node.0), (Token::Own, own));
         for &node in inventory.fabric.switches().iter() {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, &inventory.agents[node].route, m_key);
-            self.exchange.submit(AgentId(node.0), (Token::Light, get));
+            self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
         }
-        for at in std::mem::take(&mut self.unwatched) {
+        for &at in &self.unwatched {
             let get = smp::get(
                 AttributeId::PORT_INFO,
                 at.port.get().into(),
@@ -72,14 +72,16 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
             Some(Ok(info)) => info.state != Some(PortState::Down),
             Some(Err(_)) | None => true,
         },
-        Token::Light => match ok(answer).map(|mad| SwitchInfo::parse(mad.smp_data())) {
-            Some(Ok(info)) => info.port_state_change,
-            Some(Err(_)) | None => true,
-        },
         // Somebody answers where nobody did.
         Token::Knock => ok(answer).is_some_and(|mad| NodeInfo::parse(mad.smp_data()).is_ok()),
-        Token::Discover(_) | Token::OtherSm(_) | Token::Table { .. } | Token::Set(_) | Token::Poll => false,
+        Token::Light(_) | Token::Discover(_) | Token::OtherSm(_) | Token::Table { .. } | Token::Set(_) | Token::Poll | Token::Probe(_) => false,
     }
+}
+
+/// Whether a switch says that a port changed its state; `None`: it says nothing.
+pub fn says_changed(answer: Option<&Mad>) -> Option<bool> {
+    let info = SwitchInfo::parse(ok(answer)?.smp_data()).ok()?;
+    Some(info.port_state_change)
 }
 
 /// True if our own link went up or down, or somebody else made himself master of this port: whoever took us over while

@@ -17,7 +17,7 @@ use crate::core::Sm;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
-use crate::job::{Job, JobResult, Outcome, blocks_to_read};
+use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -101,7 +101,7 @@ impl Sm {
         if self.config.mode == Mode::Watch {
             self.finish(
                 &inventory,
-                Fabric::clone(&inventory.fabric),
+                Arc::clone(&inventory.fabric),
                 installed,
                 &report::Failures::none(),
             );
@@ -112,22 +112,32 @@ impl Sm {
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.view.plan = None;
             self.view.failed = 0;
-            self.finish(&inventory, Fabric::clone(&inventory.fabric), installed, &failures);
+            self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
         let installed = Arc::new(installed);
-        out.push(Output::Compute(Box::new(Job {
-            generation: self.generation,
-            inventory: Arc::clone(&inventory),
-            installed: Arc::clone(&installed),
-            policy: Arc::clone(&self.config.policy),
-            known_lids: Arc::new(self.known_lids.clone()),
-            known_lanes: Arc::new(self.stored.lanes.clone()),
-            declined: Arc::new(self.declined.clone()),
-            judge: Arc::clone(&self.judge),
-        })));
+        let mut job = self.job(&inventory, &installed, Task::Plan);
+        job.known_lids = Arc::new(self.known_lids.clone());
+        job.known_lanes = Arc::new(self.stored.lanes.clone());
+        job.declined = Arc::new(self.declined.clone());
+        out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
+    }
+
+    /// A job of the present generation.
+    pub(crate) fn job(&self, inventory: &Arc<Inventory>, installed: &Arc<Installed>, task: Task) -> Job {
+        Job {
+            generation: self.generation,
+            inventory: Arc::clone(inventory),
+            installed: Arc::clone(installed),
+            policy: Arc::clone(&self.config.policy),
+            known_lids: Arc::default(),
+            known_lanes: Arc::default(),
+            declined: Arc::default(),
+            judge: Arc::clone(&self.judge),
+            task,
+        }
     }
 
     /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
@@ -145,21 +155,39 @@ impl Sm {
     }
 
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+        if self.is_preparing(generation) {
+            return self.prepared(result.warm, out);
+        }
         if generation != self.generation {
             return;
         }
         let Stage::Planning { inventory, installed } = &self.stage else {
             return;
         };
+        let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
         out.extend(result.events.into_iter().map(Output::Event));
+        if self.is_repairing() {
+            self.keep_warm(result.warm);
+            let Some(outcome) = result.outcome else {
+                return self.not_repaired();
+            };
+            self.view.changes = outcome.changes.value().count();
+            let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
+            if outcome.plan.generation > self.stored.generation {
+                return self.persist(inventory, Arc::new(held), outcome, out);
+            }
+            let apply = Apply::new(outcome, Arc::clone(&inventory), held);
+            self.stage = Stage::Applying(Box::new(apply), inventory);
+            return;
+        }
         let Some(outcome) = result.outcome else {
             self.view.plan = None;
             self.view.failed = 0;
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
             self.finish(
                 &inventory,
-                Fabric::clone(&inventory.fabric),
+                Arc::clone(&inventory.fabric),
                 Installed::clone(&installed),
                 &failures,
             );
@@ -177,7 +205,7 @@ impl Sm {
             let failures = report::Failures::none();
             self.finish(
                 &inventory,
-                Fabric::clone(&inventory.fabric),
+                Arc::clone(&inventory.fabric),
                 Installed::clone(&installed),
                 &failures,
             );
@@ -265,6 +293,7 @@ impl Sm {
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
         self.view.plan = Some(Arc::clone(&outcome.plan));
+        self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;
         self.view.acknowledged = acknowledged;
         self.view.failed = failed;
@@ -280,13 +309,14 @@ impl Sm {
             _ => Event::SubnetUpWithErrors { failed },
         }));
         self.rest(now);
+        self.after_apply(inventory, out);
     }
 
     /// A sweep is over: shows what is known now.
     pub(crate) fn finish(
         &mut self,
         inventory: &Inventory,
-        fabric: Fabric,
+        fabric: Arc<Fabric>,
         installed: Installed,
         failures: &report::Failures,
     ) {
@@ -296,7 +326,7 @@ impl Sm {
         };
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
         let inventory = Inventory {
-            fabric: Arc::new(fabric),
+            fabric,
             ..inventory.clone()
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));

@@ -63,6 +63,10 @@ impl Sm {
                 // Counted once, when the plan came: a view may be asked for between any two MADs.
                 total: self.view.changes.total() as u64,
             },
+            Stage::Probing(probe) => Progress {
+                done: probe.answers(),
+                total: probe.answers() + open,
+            },
             Stage::Idle
             | Stage::Electing { .. }
             | Stage::Planning { .. }

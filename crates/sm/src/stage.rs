@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{PortRef, SwitchIdx};
+use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::Installed;
 use selvedge_types::Guid;
 use selvedge_wire::SmInfo;
@@ -12,6 +12,7 @@ use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::inventory::Inventory;
 use crate::job::Outcome;
+use crate::probe::Probe;
 use crate::view::StageName;
 
 /// What was asked, kept with each request in flight.
@@ -31,13 +32,15 @@ pub enum Token {
     /// A Set.
     Set(SetId),
     /// SwitchInfo in a light sweep.
-    Light,
+    Light(NodeIdx),
     /// PortInfo of our own port in a light sweep.
     Own,
     /// PortInfo of a port whose switch had nobody to tell about it, in a light sweep.
     Unwatched,
     /// NodeInfo behind a port whose peer was silent, in a light sweep.
     Knock,
+    /// PortInfo of a port of a switch that said that something changed.
+    Probe(PortRef),
     /// SMInfo of the master, from a standby.
     Poll,
 }
@@ -93,6 +96,8 @@ pub enum Stage {
         /// A difference was found.
         changed: bool,
     },
+    /// Looking at the ports of switches that said that something changed.
+    Probing(Box<Probe>),
     /// Watching the master.
     Standby {
         /// Where it is.
@@ -116,6 +121,7 @@ impl Stage {
             Self::Planning { .. } => StageName::Planning,
             Self::Persisting { .. } => StageName::Persisting,
             Self::Applying(..) => StageName::Applying,
+            Self::Probing(_) => StageName::Probing,
             Self::LightSweep { .. } => StageName::LightSweep,
         }
     }

@@ -30,12 +30,18 @@ impl Sm {
         let what = format!("from LID {}: {notice}", notice.issuer_lid);
         out.push(Output::Event(Event::Trap { what }));
         if let Some(number) = notice.trap_number().filter(|n| changes_fabric(*n)) {
+            if number == LINK_STATE && self.suspect_lid(notice.issuer_lid, SweepReason::Trap(number)) {
+                return;
+            }
             self.sweep_due.get_or_insert(SweepReason::Trap(number));
         }
     }
 }
 
+/// A port of a switch changed its state. Source: IBA vol 1 §14.2.5.1.
+const LINK_STATE: u16 = 128;
+
 /// Link state (128) and capabilities, description or other local changes (144). Source: IBA vol 1 §14.2.5.1.
 const fn changes_fabric(number: u16) -> bool {
-    matches!(number, 128 | 144)
+    matches!(number, LINK_STATE | 144)
 }

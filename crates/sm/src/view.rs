@@ -53,6 +53,8 @@ pub enum StageName {
     Applying,
     /// Asking switches whether anything changed.
     LightSweep,
+    /// Looking for what changed at some switches.
+    Probing,
 }
 
 impl fmt::Display for StageName {
@@ -65,6 +67,7 @@ impl fmt::Display for StageName {
             Self::Persisting => "storing",
             Self::Applying => "applying",
             Self::LightSweep => "light sweep",
+            Self::Probing => "looking at ports",
         })
     }
 }

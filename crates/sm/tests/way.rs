@@ -57,9 +57,15 @@ impl Bench {
     /// Cuts links between switches that leave every switch connected.
     fn cut(&mut self, rng: &mut Rng, count: usize) {
         for _ in 0..count {
-            let cables: Vec<_> = self.fabric.links().filter(|l| self.is_between(l.a) && self.is_between(l.b)).collect();
+            let cables: Vec<_> = self
+                .fabric
+                .links()
+                .filter(|l| self.is_between(l.a) && self.is_between(l.b))
+                .collect();
             let cable = cables[usize::try_from(rng.below(cables.len() as u64)).unwrap()];
-            [cable.a, cable.b].into_iter().for_each(|at| set(&mut self.fabric, at, PortState::Down));
+            [cable.a, cable.b]
+                .into_iter()
+                .for_each(|at| set(&mut self.fabric, at, PortState::Down));
         }
     }
 
@@ -78,7 +84,11 @@ impl Bench {
     }
 
     fn plan(&self, tables: Tables) -> Plan {
-        let settings = self.fabric.switches().iter().map(|&node| self.fabric.node(node).switch_settings);
+        let settings = self
+            .fabric
+            .switches()
+            .iter()
+            .map(|&node| self.fabric.node(node).switch_settings);
         Plan {
             generation: Generation(7),
             engine: EngineName("test".to_owned()),
@@ -97,7 +107,14 @@ impl Bench {
     fn way(&self, from: &Tables, to: Tables) -> (ChangeSet, Passage) {
         let (installed, plan) = (self.installed(from), self.plan(to));
         let changes = way::propose(&self.fabric, &installed, &plan, &WayOptions::default());
-        let passage = passage(&self.fabric, &installed, &plan, &changes, None, &JudgeOptions::default());
+        let passage = passage(
+            &self.fabric,
+            &installed,
+            &plan,
+            &changes,
+            None,
+            &JudgeOptions::default(),
+        );
         (changes, passage)
     }
 }
@@ -132,7 +149,7 @@ fn check(spec: &str, from: Engine, to: Engine, want: &str) {
 
 #[test]
 fn engines_follow_one_another() {
-    check("ring:switches=6,hosts=1", Engine::UpDn, Engine::Weave, "");
+    check("ring:switches=6,hosts=1", Engine::UpDn, Engine::Weave, "proved 2 5 +5");
 }
 
 #[test]

@@ -5,8 +5,13 @@
 //! common (*link-disjoint*; a cable counts in both directions, since both fail together), and of those that also have
 //! no switch in common but the two the hosts hang on (*switch-disjoint*). Ways that do not arrive are in no set.
 //!
+//! Beside them stands for how many pairs there are two such ways at all, by the cabling alone (bridges and cut
+//! switches): no routing can do more.
+//!
 //! The largest set is found exactly; after [`SEARCH_STEPS_MAX`] steps of a search the best so far is taken and the pair
 //! counted as [`DisjointFigures::bounded`]. Work: LIDs × switches with hosts × hops, and the searches.
+
+mod possible;
 
 use selvedge_fabric::{PortRef, SwitchIdx};
 use selvedge_sim::Par;
@@ -17,6 +22,7 @@ use crate::finding::Place;
 use crate::phases::Links;
 use crate::phases::net::{Net, Owner, Way};
 use crate::subject::Subject;
+use possible::Possible;
 
 /// Steps of one search for a largest set: more than any pair of a fat tree needs, and still below a millisecond.
 pub const SEARCH_STEPS_MAX: u32 = 20_000;
@@ -41,6 +47,8 @@ pub struct Spread {
     pub min: u64,
     /// A pair that has it: from, to.
     pub worst: Option<(Place, Place)>,
+    /// Pairs for which there are two such ways at all, whatever the tables.
+    pub possible: u64,
 }
 
 impl Spread {
@@ -50,6 +58,17 @@ impl Spread {
         let pairs: u64 = self.pairs.iter().sum();
         let sum: u64 = self.pairs.iter().zip(0..).map(|(pairs, size)| pairs * size).sum();
         if pairs == 0 { 0.0 } else { sum as f64 / pairs as f64 }
+    }
+
+    /// Pairs with two ways or more, of those that can have them; 1 if none can.
+    #[must_use]
+    pub fn share_of_possible(&self) -> f64 {
+        let two: u64 = self.pairs.iter().skip(2).sum();
+        if self.possible == 0 {
+            1.0
+        } else {
+            two as f64 / self.possible as f64
+        }
     }
 }
 
@@ -77,6 +96,7 @@ pub struct Ways<'a> {
     net: Net,
     /// The lower channel of each cable.
     cables: Vec<u32>,
+    possible: Possible,
 }
 
 impl<'a> Ways<'a> {
@@ -90,8 +110,10 @@ impl<'a> Ways<'a> {
             Way::Channel(back) => number.min(back),
             Way::Host(_) | Way::Own | Way::Dead => number,
         };
+        let cables: Vec<u32> = (0..).zip(&net.channels).map(cable).collect();
         Self {
-            cables: (0..).zip(&net.channels).map(cable).collect(),
+            possible: Possible::new(&net, &cables),
+            cables,
             subject,
             net,
         }
@@ -121,8 +143,9 @@ impl<'a> Ways<'a> {
             part
         });
         let sum = parts.into_iter().reduce(Part::merge).unwrap_or_default();
-        let spread = |(pairs, worst): (Vec<u64>, Option<Worst>)| Spread {
+        let spread = |(pairs, worst): (Vec<u64>, Option<Worst>), possible: u64| Spread {
             pairs,
+            possible,
             min: worst.map_or(0, |worst| worst.0 as u64),
             worst: worst.map(|(_, from, to)| {
                 let fabric = self.subject.fabric;
@@ -130,8 +153,8 @@ impl<'a> Ways<'a> {
             }),
         };
         DisjointFigures {
-            by_links: spread(sum.by_links),
-            by_switches: spread(sum.by_switches),
+            by_links: spread(sum.by_links, sum.possible[0]),
+            by_switches: spread(sum.by_switches, sum.possible[1]),
             ..sum.figures
         }
     }
@@ -169,6 +192,16 @@ impl<'a> Ways<'a> {
             }
             let apart = self.apart(source, (leaf, host), &lids, ways);
             part.figures.pairs += pairs;
+            part.possible[0] += if self.possible.by_cables(source, leaf) {
+                pairs
+            } else {
+                0
+            };
+            part.possible[1] += if self.possible.by_switches(source, leaf) {
+                pairs
+            } else {
+                0
+            };
             part.figures.bounded += if apart.is_exact { 0 } else { pairs };
             for (found, spread) in [
                 (apart.by_links, &mut part.by_links),
@@ -255,6 +288,7 @@ struct Part {
     figures: DisjointFigures,
     by_links: (Vec<u64>, Option<Worst>),
     by_switches: (Vec<u64>, Option<Worst>),
+    possible: [u64; 2],
 }
 
 impl Part {
@@ -265,6 +299,8 @@ impl Part {
         mine.pairs += more.pairs;
         mine.pairs_on_one_switch += more.pairs_on_one_switch;
         mine.bounded += more.bounded;
+        self.possible[0] += later.possible[0];
+        self.possible[1] += later.possible[1];
         for (mine, more) in [
             (&mut self.by_links, later.by_links),
             (&mut self.by_switches, later.by_switches),

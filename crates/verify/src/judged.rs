@@ -212,6 +212,15 @@ pub fn judge_made(
     sentence(docket, figures, changes, passage)
 }
 
+/// Lets a change set pass whose way was proved, if the verdict has no error.
+pub(crate) fn proved(verdict: Verdict, changes: ChangeSet, passage: Passage) -> Option<Judged<ChangeSet>> {
+    verdict.is_ok().then_some(Judged {
+        value: changes,
+        verdict,
+        passage,
+    })
+}
+
 /// Lets a change set pass if the verdict has no error.
 pub(crate) fn sentence(
     mut docket: Docket<'_>,

@@ -22,7 +22,7 @@
 //!
 //! # Beside plans
 //! [`phases`] proves or refuses a list of steps from tables in force to others; [`disjoint`] measures how far the LIDs
-//! of one port are ways apart.
+//! of one port are ways apart; [`least_change`] counts what a fault costs at least.
 //!
 //! # Cost
 //! O(switches) per destination and O(channels + dependencies) at the end: 972 switches with 6,804 LIDs are 6.6 million
@@ -39,6 +39,7 @@ mod finding;
 mod ground;
 mod judged;
 mod kind;
+mod least;
 mod lids;
 mod parts;
 pub mod phases;
@@ -59,6 +60,7 @@ pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};
+pub use least::{Least, Rule, least_change};
 pub use subject::Subject;
 pub use verdict::{Total, Verdict, verify};
 

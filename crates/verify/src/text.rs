@@ -356,7 +356,9 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             )
         }
         Fault::UnsafeWay { first } => write!(f, "the way to the plan is not safe: {first}"),
-        Fault::InheritedCycle { first } => write!(f, "the tables in force are not safe, the way leads out of it: {first}"),
+        Fault::InheritedCycle { first } => {
+            write!(f, "the tables in force are not safe, the way leads out of it: {first}")
+        }
         _ => Ok(()),
     }
 }

@@ -151,13 +151,7 @@ impl<'a> Replay<'a> {
     }
 
     /// True if each entry is what it was, what it shall be, or 255: a later phase writes the rest.
-    fn is_on_the_way(
-        &self,
-        index: usize,
-        switch: SwitchIdx,
-        data: &[u8; BLOCK_LIDS],
-        goal: &[u8; BLOCK_LIDS],
-    ) -> bool {
+    fn is_on_the_way(&self, index: usize, switch: SwitchIdx, data: &[u8; BLOCK_LIDS], goal: &[u8; BLOCK_LIDS]) -> bool {
         let block = index / self.plan.tables.switches();
         let known = || self.installed.block(switch, block);
         let held = self.blocks[index].map(|written| written.data).or_else(known);

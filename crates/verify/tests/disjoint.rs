@@ -85,9 +85,36 @@ fn hosts(fabric: &Fabric) -> Vec<PortRef> {
     hosts.filter(|at| fabric.link_is_up(*at)).collect()
 }
 
+/// Whether two ways between switches exist at all: none of the cables alone, and no other switch alone, parts them; of
+/// two that are joined by one cable only, another way is left without it.
+fn two_exist(fabric: &Fabric, a: NodeIdx, b: NodeIdx) -> (bool, bool) {
+    let is_switch = |node: NodeIdx| fabric.switch_index(node).is_some();
+    let links = fabric
+        .links()
+        .filter(|l| fabric.link_is_up(l.a) && is_switch(l.a.node) && is_switch(l.b.node));
+    let cables: Vec<(NodeIdx, NodeIdx)> = links.map(|l| (l.a.node, l.b.node)).collect();
+    let joined = |but_cable: Option<usize>, but_switch: Option<NodeIdx>| {
+        let mut reached = BTreeSet::from([a]);
+        for _ in 0..fabric.switches().len() {
+            for (i, &(x, y)) in cables.iter().enumerate() {
+                let is_lost = Some(i) == but_cable || [x, y].map(Some).contains(&but_switch);
+                if !is_lost && (reached.contains(&x) || reached.contains(&y)) {
+                    reached.extend([x, y]);
+                }
+            }
+        }
+        reached.contains(&b)
+    };
+    let by_links = joined(None, None) && (0..cables.len()).all(|cable| joined(Some(cable), None));
+    let others = fabric.switches().iter().copied().filter(|&s| s != a && s != b);
+    let by_switches = by_links && { others }.all(|switch| joined(None, Some(switch)));
+    (by_links, by_switches)
+}
+
 fn compare(fabric: &Fabric, lids: &Lids, tables: &Tables, what: &str) -> DisjointFigures {
     with_ways(fabric, lids, tables, |ways| {
         let (mut links, mut switches, mut same) = (Vec::new(), Vec::new(), 0);
+        let mut possible = (0, 0);
         let leaf = |at: PortRef| fabric.peer(at).unwrap().node;
         let mut add = |sizes: (usize, usize)| {
             for (spread, size) in [(&mut links, sizes.0), (&mut switches, sizes.1)] {
@@ -110,6 +137,8 @@ fn compare(fabric: &Fabric, lids: &Lids, tables: &Tables, what: &str) -> Disjoin
                 );
                 assert!(got.is_exact);
                 add(want);
+                let two = two_exist(fabric, leaf(from), leaf(to));
+                possible = (possible.0 + u64::from(two.0), possible.1 + u64::from(two.1));
             }
         }
         let figures = ways.figures(Par::Sequential);
@@ -121,6 +150,9 @@ fn compare(fabric: &Fabric, lids: &Lids, tables: &Tables, what: &str) -> Disjoin
                 "{what}"
             );
             assert_eq!(figures.pairs_on_one_switch, same, "{what}");
+            let found = (figures.by_links.possible, figures.by_switches.possible);
+            assert_eq!(found, possible, "{what}");
+            assert!(figures.by_links.share_of_possible() <= 1.0 && figures.by_switches.share_of_possible() <= 1.0);
         }
         figures
     })
@@ -181,6 +213,7 @@ fn trees() {
         }
         assert_eq!((figures.pairs, figures.pairs_on_one_switch), (48, 8));
         for spread in [figures.by_links, figures.by_switches] {
+            assert_eq!((spread.possible, spread.share_of_possible()), (48, 1.0));
             assert_eq!(
                 (spread.min, spread.mean(), spread.pairs[want]),
                 (want as u64, want as f64, 48)
@@ -219,4 +252,26 @@ fn who_has_no_ways() {
     with_ways(&fabric, &lids, &tables, |ways| {
         assert!(ways.pair(host, switch).is_none() && ways.pair(switch, host).is_none());
     });
+}
+
+/// Two rings that share a switch, and one more behind a single cable: what the cabling allows, whatever the tables.
+#[test]
+fn what_is_possible() {
+    let mut net = support::Net::new(6, 8);
+    net.link(0, 1).link(1, 2).link(2, 0);
+    net.link(2, 3).link(3, 4).link(4, 2);
+    net.link(4, 5);
+    (0..6).for_each(|switch| {
+        net.host(switch);
+    });
+    let fabric = net.finish(PortState::Active);
+    let lids = support::lids(&fabric, 1);
+    let figures = compare(&fabric, &lids, &support::minhop(&fabric, &lids), "two rings");
+    // All but those with the last; and of these, those within one ring.
+    assert_eq!(
+        (figures.pairs, figures.by_links.possible, figures.by_switches.possible),
+        (30, 20, 12)
+    );
+    // On a ring shortest paths to both LIDs are the same.
+    assert_eq!(figures.by_links.share_of_possible(), 0.0);
 }

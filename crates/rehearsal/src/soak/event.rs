@@ -147,8 +147,8 @@ pub struct Happening {
     pub span: Duration,
 }
 
-/// The stages of a manager, in the order of [`StageName`].
-pub const STAGES: [StageName; 7] = [
+/// The stages of a manager.
+pub const STAGES: [StageName; 8] = [
     StageName::Idle,
     StageName::Discovering,
     StageName::ReadingTables,
@@ -156,6 +156,7 @@ pub const STAGES: [StageName; 7] = [
     StageName::Persisting,
     StageName::Applying,
     StageName::LightSweep,
+    StageName::Probing,
 ];
 
 /// A stage as one word.
@@ -169,6 +170,7 @@ pub const fn stage_word(stage: StageName) -> &'static str {
         StageName::Persisting => "storing",
         StageName::Applying => "applying",
         StageName::LightSweep => "light-sweep",
+        StageName::Probing => "probing",
     }
 }
 

@@ -44,6 +44,26 @@ impl BitSets {
         }
     }
 
+    /// The union of some sets and numbers, in `into`.
+    pub fn gather(&self, into: &mut Vec<u64>, numbers: &[usize], sets: impl Iterator<Item = usize>) {
+        into.clear();
+        into.resize(self.words, 0);
+        numbers.iter().for_each(|&n| into[n / 64] |= 1 << (n % 64));
+        for set in sets {
+            into.iter_mut().zip(self.row(set)).for_each(|(into, more)| *into |= more);
+        }
+    }
+
+    /// Makes a set another one; true if it was not.
+    pub fn replace(&mut self, row: usize, words: &[u64]) -> bool {
+        let mine = &mut self.bits[row * self.words..][..self.words];
+        let differs = mine != words;
+        if differs {
+            mine.copy_from_slice(words);
+        }
+        differs
+    }
+
     /// Adds all of a set of `other` to set `to`.
     pub fn merge_from(&mut self, to: usize, other: &Self, from: usize) {
         for (a, b) in self.bits[to * self.words..][..self.words]

@@ -18,6 +18,7 @@ mod fill;
 mod keep;
 mod lane;
 mod levels;
+mod mend;
 mod net;
 mod pieces;
 mod rows;
@@ -37,6 +38,7 @@ use selvedge_types::{Guid, Idx, Lid};
 
 use crate::engine::{EngineError, HostLists};
 pub use error::NotATree;
+pub use mend::{Moved, TreeMender};
 use levels::Levels;
 use net::Net;
 use rows::Rows;

@@ -86,6 +86,50 @@ impl Rule {
         }
     }
 
+    /// Brings the sets of what is below and what is reached up to date after links of `ends` were lost; `order` has the
+    /// lowest switches first. Sets of switches that nothing of it concerns are not looked at.
+    pub fn shrink_sets(&mut self, order: &[usize], ends: &[usize]) {
+        let Self {
+            net,
+            shape,
+            below,
+            reach,
+            ..
+        } = self;
+        let mut row = Vec::new();
+        let (mut due, mut changed) = (vec![false; net.total()], vec![false; net.total()]);
+        ends.iter().for_each(|&s| due[s] = true);
+        for &s in order {
+            if !due[s] {
+                continue;
+            }
+            below.gather(&mut row, &[s], net.links.get(s).iter().filter(|k| {
+                k.alive && shape.level[k.peer as usize] < shape.level[s]
+            }).map(|k| k.peer as usize));
+            if below.replace(s, &row) {
+                changed[s] = true;
+                let above = net.links.get(s).iter().filter(|k| shape.level[k.peer as usize] > shape.level[s]);
+                above.for_each(|k| due[k.peer as usize] = true);
+            }
+        }
+        due = changed;
+        ends.iter().for_each(|&s| due[s] = true);
+        for &s in order.iter().rev() {
+            if !due[s] {
+                continue;
+            }
+            let above = net.links.get(s).iter().filter(|k| {
+                k.alive && shape.level[k.peer as usize] > shape.level[s]
+            });
+            reach.gather(&mut row, &[], above.map(|k| k.peer as usize));
+            row.iter_mut().zip(below.row(s)).for_each(|(into, more)| *into |= more);
+            if reach.replace(s, &row) {
+                let lower = net.links.get(s).iter().filter(|k| shape.level[k.peer as usize] < shape.level[s]);
+                lower.for_each(|k| due[k.peer as usize] = true);
+            }
+        }
+    }
+
     /// Egress of switch `s` towards destination number `t` at leaf `leaf` (a switch), not the switch's own.
     pub fn towards_leaf(&self, s: usize, leaf: usize, t: u32, lost: Lost) -> u8 {
         if self.below.has(s, leaf) {

@@ -89,6 +89,18 @@ impl Shape {
         &self.ports[slot.first as usize..][..slot.count as usize]
     }
 
+    /// Takes a link out of the slot of a neighbour, if it is in one.
+    pub fn cut(&mut self, s: usize, peer: u32, port: u8) {
+        for lists in [&mut self.up, &mut self.down] {
+            let range = lists.range(s);
+            for slot in lists.items_mut()[range].iter_mut().filter(|slot| slot.peer == peer) {
+                let ports = &mut self.ports[slot.first as usize..][..slot.count as usize];
+                ports.iter_mut().filter(|p| **p == port).for_each(|p| *p = 0);
+                slot.live = ports.iter().any(|&p| p != 0);
+            }
+        }
+    }
+
     fn slots_above(&mut self, net: &Net, s: usize, pieces: &Joined) -> Vec<Slot> {
         let hole = self.slot(NONE, &[], pieces.width[s], None);
         let mut slots = vec![hole; pieces.positions[s] as usize];

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::net::{Errand, Goal, NONE, Net};
+use super::apart::{Apart, Room};
+use super::net::{Errand, Goal, NONE, Net, lane_of};
 use super::order::{Base, Order};
 use super::queue::WEIGHT_MAX;
 use super::search::{Found, Search};
@@ -60,6 +61,15 @@ pub(super) struct Loom<'a> {
     sub: Vec<u32>,
     waiting: Vec<u32>,
     scratch: Scratch,
+    /// With more than one LID a port: what [`Loom::choose_spare`] chose, by errand.
+    spare: Vec<u32>,
+    /// The lane of each errand: not always the one it began with.
+    pub lane: Vec<u8>,
+    apart: Apart,
+    /// Host pairs of first LIDs on each channel, and the most that a channel may have, priced; once further LIDs are
+    /// made.
+    first_load: Vec<u64>,
+    first_peak: u64,
     /// Trees that only the base could make.
     pub by_base: usize,
 }
@@ -99,6 +109,11 @@ impl<'a> Loom<'a> {
             sub: vec![0; net.switches],
             waiting: vec![0; net.switches],
             scratch: Scratch::default(),
+            spare: Vec::new(),
+            lane: work.errands.iter().map(|errand| errand.lane).collect(),
+            apart: Apart::default(),
+            first_load: Vec::new(),
+            first_peak: 0,
             by_base: 0,
         }
     }
@@ -108,11 +123,22 @@ impl<'a> Loom<'a> {
         for e in errands {
             self.shun_earlier(e);
             let (at, lane, want) = self.place_of(e);
+            let spare = self.choose_spare(e);
+            if let Some(spare) = spare {
+                self.weight[spare] = WEIGHT_MAX;
+            }
             let order = &mut self.orders[lane];
             if self.search.route(self.work.net, order, &self.weight, at, want) == Found::ByBase {
                 self.by_base += 1;
             }
+            if let Some(spare) = spare {
+                self.weight[spare] = self.weight_of(spare);
+            }
             self.keep(e);
+            if self.work.errands[e].before != NONE {
+                let sharing = self.part(e, true);
+                self.try_lanes(e, sharing);
+            }
             if self.is_counted(e) {
                 self.sum_up();
                 for &u in &self.search.settled[1..] {
@@ -124,10 +150,128 @@ impl<'a> Loom<'a> {
         }
     }
 
+    /// A channel into the goal that the first LID of a port leaves to the further ones, if it has any.
+    ///
+    /// Were all channels into the goal in use, each of the switches there would send over its own by both LIDs, or the
+    /// second tree would have no way in: about one way in twenty shares a link then, on random graphs (measured). Of
+    /// those that the next lane's order lets most ways end with, the topmost is spared; in a tree, where all that lead
+    /// down are alike, the busiest.
+    fn choose_spare(&mut self, e: usize) -> Option<usize> {
+        let net = self.work.net;
+        let errand = self.work.errands[e];
+        let goal = self.work.goals[errand.goal as usize];
+        let entries = net.out(goal.at as usize);
+        if errand.offset != 0 || goal.egress == 0 || goal.lids.lmc.lids() == 1 || entries.len() < 2 {
+            return None;
+        }
+        let lanes = u8::try_from(self.orders.len()).unwrap_or(u8::MAX);
+        let next = usize::from(lane_of(errand.lane, 1, lanes));
+        let position = &self.work.tops[self.variant.top][next];
+        let spare = entries.map(|out| net.rev[out] as usize).min_by_key(|&c| {
+            let (from, load) = (position[net.src[c] as usize], self.load[c] * u64::from(net.price[c]));
+            match self.orders[next].base() {
+                Base::Tree => (from, 0, c),
+                Base::Fixed => (u32::from(from > position[goal.at as usize]), u64::MAX - load, c),
+            }
+        });
+        self.spare.resize(self.work.errands.len(), NONE);
+        self.spare[e] = spare.map_or(NONE, |c| c as u32);
+        spare
+    }
+
+    /// Moves the tree of a further LID, just made, and of the second one also that of the first, off each other's
+    /// links. The load of the first LIDs stays below what it was when only those were made.
+    ///
+    /// Returns for how many sources, weighted, they still share one; those with another way apart are not counted.
+    fn part(&mut self, e: usize, may_move_first: bool) -> u64 {
+        let net = self.work.net;
+        let mut first = self.work.errands[e].before as usize;
+        while self.work.errands[first].before != NONE {
+            first = self.work.errands[first].before as usize;
+        }
+        if self.first_load.is_empty() {
+            self.first_load.clone_from(&self.load);
+            self.first_peak = self.score().max;
+        }
+        let is_second = self.work.errands[e].before as usize == first;
+        let mut apart = core::mem::take(&mut self.apart);
+        for (next, e) in apart.next.iter_mut().zip([first, e]) {
+            next.clear();
+            next.extend((0..net.switches).map(|s| self.next(e, s).map_or(NONE, |c| c as u32)));
+        }
+        apart.parted.clear();
+        if !is_second {
+            apart.parted.extend_from_slice(self.search.parted());
+        }
+        let lanes = [self.place_of(first).1, self.place_of(e).1];
+        let room = (may_move_first && is_second && self.is_counted(e)).then_some(Room {
+            first: &mut self.first_load,
+            all: &mut self.load,
+            peak: self.first_peak,
+        });
+        apart.improve(net, &mut self.orders, lanes, room);
+        for (next, e) in apart.next.iter().zip([first, e]) {
+            let tree = &mut self.trees[e * net.switches..(e + 1) * net.switches];
+            for ((hop, &c), &from) in tree.iter_mut().zip(next).zip(&net.first) {
+                // A switch has at most 254 ports.
+                *hop = if c == NONE {
+                    NO_HOP
+                } else {
+                    u8::try_from(c - from).unwrap_or(NO_HOP)
+                };
+            }
+        }
+        let sharing = apart.sharing(net);
+        self.apart = apart;
+        self.load_tree(e);
+        sharing
+    }
+
+    /// Where many sources share a link, tries the other lanes for the new tree, that of the first one last.
+    fn try_lanes(&mut self, e: usize, mut sharing: u64) {
+        /// One source in so many is too few to try.
+        const MANY: u64 = 16;
+        let net = self.work.net;
+        let lanes = u8::try_from(self.orders.len()).unwrap_or(u8::MAX);
+        let all: u64 = net.hosts.iter().map(|&hosts| u64::from(hosts)).sum();
+        let errand = self.work.errands[e];
+        for i in 1..u16::from(lanes) {
+            if sharing * MANY <= all {
+                break;
+            }
+            self.shun_earlier(e);
+            let (at, old, want) = self.place_of(e);
+            let tree = self.trees[e * net.switches..(e + 1) * net.switches].to_vec();
+            self.load_tree(e);
+            let order = &mut self.orders[old];
+            self.search.for_turns(net, |from, to| order.remove(net, from, to));
+            self.lane[e] = lane_of(errand.lane, i, lanes);
+            let lane = usize::from(self.lane[e]);
+            if self.search.route(net, &mut self.orders[lane], &self.weight, at, want) == Found::ByBase {
+                self.by_base += 1;
+            }
+            self.keep(e);
+            let now = self.part(e, false);
+            if now < sharing {
+                sharing = self.part(e, true);
+                continue;
+            }
+            let order = &mut self.orders[lane];
+            self.search.for_turns(net, |from, to| order.remove(net, from, to));
+            self.lane[e] = u8::try_from(old).unwrap_or(0);
+            self.trees[e * net.switches..(e + 1) * net.switches].copy_from_slice(&tree);
+            self.load_tree(e);
+            // Nothing but what was just taken out again has come to that lane.
+            let order = &mut self.orders[old];
+            self.search.for_turns(net, |from, to| order.restore(net, from, to));
+        }
+    }
+
     /// Gives an errand the tree of another with the same destination switch.
     pub fn copy(&mut self, from: usize, to: usize) {
         let n = self.work.net.switches;
         self.trees.copy_within(from * n..(from + 1) * n, to * n);
+        self.lane[to] = self.lane[from];
     }
 
     /// One round over some errands: each is taken out and routed again around the busy channels, and the new tree is
@@ -173,7 +317,14 @@ impl<'a> Loom<'a> {
         let was = self.cost_of(&old, peak, steepness);
         let order = &mut self.orders[lane];
         self.search.for_turns(net, |from, to| order.remove(net, from, to));
+        let spare = self.spare.get(e).copied().filter(|&c| c != NONE);
+        if let Some(spare) = spare {
+            self.weight[spare as usize] = WEIGHT_MAX;
+        }
         let mut better = self.search.attempt(net, order, &self.weight, at, want);
+        if let Some(spare) = spare {
+            self.weight[spare as usize] = self.steep_weight(spare as usize, peak, steepness);
+        }
         if better {
             self.sum_up();
             self.loaded(&mut new);
@@ -226,7 +377,7 @@ impl<'a> Loom<'a> {
     fn place_of(&self, e: usize) -> (u32, usize, usize) {
         let at = self.work.goals[self.work.errands[e].goal as usize].at;
         let part = self.work.net.part[at as usize] as usize;
-        (at, usize::from(self.work.errands[e].lane), self.work.part_size[part])
+        (at, usize::from(self.lane[e]), self.work.part_size[part])
     }
 
     /// True if hosts send there.

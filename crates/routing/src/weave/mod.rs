@@ -6,12 +6,15 @@
 //! start, so a tree is always found, on one lane as well ([`loom`]). Several variants are made, and the best is
 //! improved by taking trees out and routing them again around the busiest channels.
 //!
+//! With more than one LID a port, the ways to them are moved off each other's links and switches ([`apart`]).
+//!
 //! The tree of a switch's own LID is one of its host's, or is made in the same graph, and every tree covers all
 //! switches: traffic of switches is free of deadlock too.
 //!
 //! Work of one variant: LIDs × channels steps of about 15 ns; memory: LIDs × switches bytes for each variant that runs
 //! at a time, and four bytes per turn and lane.
 
+mod apart;
 mod cluster;
 mod loom;
 mod net;
@@ -156,8 +159,8 @@ pub(crate) fn weave(input: &Input<'_>, lanes: u8, options: &WeaveOptions, par: P
     let mut tables = Tables::new(net.switches, lids.top());
     fill(&work, &loom, &mut tables, par);
     let mut sls = vec![Sl::default(); lids.top().index() + 1];
-    for errand in &errands {
-        sls[errand.lid(goals).index()] = Sl::new(errand.lane).unwrap_or_default();
+    for (errand, &lane) in errands.iter().zip(&loom.lane) {
+        sls[errand.lid(goals).index()] = Sl::new(lane).unwrap_or_default();
     }
     let service_levels = if lanes > 1 {
         ServiceLevels::PerDestination(sls)
@@ -305,18 +308,23 @@ fn make<'a>(work: &'a Work<'a>, plan: &Plan, par: Par) -> Loom<'a> {
     loom
 }
 
-/// The remaining trees: further LIDs, then switches. A switch with hosts is reached as its first host is.
+/// The remaining trees: further LIDs of hosts, which may move next hops of the first, then switches. A switch with
+/// hosts is reached as its first host is.
 fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
+    let is_host = |e: usize| work.goals[work.errands[e].goal as usize].egress != 0;
+    let rest = plan.first..work.errands.len();
+    for e in rest.clone().filter(|&e| is_host(e)) {
+        loom.weave(e..e + 1);
+    }
     let mut of_host: BTreeMap<(u32, u16), usize> = BTreeMap::new();
-    for (e, errand) in work.errands.iter().enumerate() {
-        let goal = work.goals[errand.goal as usize];
-        if goal.egress != 0 {
-            of_host.entry((goal.at, errand.offset)).or_insert(e);
-        }
-        if e < plan.first {
-            continue;
-        }
-        match of_host.get(&(goal.at, errand.offset)).filter(|_| goal.egress == 0) {
+    for (e, errand) in work.errands.iter().enumerate().filter(|&(e, _)| is_host(e)) {
+        let at = work.goals[errand.goal as usize].at;
+        of_host.entry((at, errand.offset)).or_insert(e);
+    }
+    for e in rest.filter(|&e| !is_host(e)) {
+        let errand = work.errands[e];
+        let at = work.goals[errand.goal as usize].at;
+        match of_host.get(&(at, errand.offset)) {
             Some(&like) => loom.copy(like, e),
             None => loom.weave(e..e + 1),
         }

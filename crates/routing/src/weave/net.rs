@@ -198,8 +198,7 @@ pub(super) fn errands(goals: &[Goal], lane: &[u8], lanes: u8) -> Vec<Errand> {
     numbered
         .map(|(number, (offset, _, _, _, goal))| {
             let before = core::mem::replace(&mut last[goal], u32::try_from(number).unwrap_or(NONE));
-            let first = u16::from(lane[goals[goal].at as usize]);
-            let lane = u8::try_from((first + offset) % u16::from(lanes)).unwrap_or(0);
+            let lane = lane_of(lane[goals[goal].at as usize], offset, lanes);
             let goal = u32::try_from(goal).unwrap_or(NONE);
             Errand {
                 goal,
@@ -209,6 +208,11 @@ pub(super) fn errands(goals: &[Goal], lane: &[u8], lanes: u8) -> Vec<Errand> {
             }
         })
         .collect()
+}
+
+/// The lane of one of the LIDs of a port, from that of the first.
+pub(super) fn lane_of(first: u8, offset: u16, lanes: u8) -> u8 {
+    u8::try_from((u16::from(first) + offset) % u16::from(lanes)).unwrap_or(0)
 }
 
 /// Fewest data lanes of any live link that ends at a switch, 1–15, as far as both ends can go.

@@ -196,6 +196,11 @@ impl Order {
         self.place[from as usize] < self.place[to as usize]
     }
 
+    /// True if the turn is known to close a cycle.
+    pub fn is_blocked(&self, net: &Net, from: u32, to: u32) -> bool {
+        self.count[net.turn(from, to)] & BLOCKED != 0 && !self.agrees(from, to)
+    }
+
     /// Counts the turn once more, if it is in the graph or can be added; says whether it did.
     pub fn add(&mut self, net: &Net, from: u32, to: u32) -> bool {
         let turn = net.turn(from, to);

@@ -243,6 +243,11 @@ impl Search {
         }
     }
 
+    /// Switches of which one of [`Self::others`] shares no link with the first of them.
+    pub fn parted(&self) -> &[bool] {
+        &self.parted
+    }
+
     fn grow(&mut self, net: &Net, order: &mut Order, weight: &[u32], want: usize, prune: bool) {
         while let Some((channel, _)) = self.queue.pop() {
             let u = net.src[channel as usize];

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(clippy::unwrap_used, reason = "test code: a broken fixture must stop the test")]
 
+pub mod tree;
+
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, FabricBuilder, Node, NodeKey, PortRef, SwitchIdx};

@@ -124,7 +124,7 @@ impl Liars {
                 Input::Returned(datagram(mad))
             }
             3 if !self.jobs.is_empty() => {
-                let job = self.jobs.remove(0);
+                let mut job = self.jobs.remove(0);
                 let result = Box::new(job.run(Par::Sequential));
                 Input::Computed {
                     generation: job.generation,

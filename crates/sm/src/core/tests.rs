@@ -158,7 +158,7 @@ impl Bench {
 
     /// Does the oldest job.
     fn compute(&mut self) {
-        let job = self.jobs.remove(0);
+        let mut job = self.jobs.remove(0);
         let result = Box::new(job.run(Par::Sequential));
         self.hand(Input::Computed {
             generation: job.generation,

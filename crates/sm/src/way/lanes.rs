@@ -24,7 +24,11 @@ impl<'a> Lanes<'a> {
         for level in 0..Sl::COUNT {
             let mut lanes: Vec<u32> = Vec::new();
             // A level that is dropped has no lane.
-            for vl in maps.iter().map(|map| map.default[level]).filter(|vl| *vl != Vl::MANAGEMENT) {
+            for vl in maps
+                .iter()
+                .map(|map| map.default[level])
+                .filter(|vl| *vl != Vl::MANAGEMENT)
+            {
                 let known = used.iter().position(|other| *other == vl);
                 let place = known.unwrap_or_else(|| {
                     used.push(vl);
@@ -47,6 +51,9 @@ impl<'a> Lanes<'a> {
     pub fn to(&self, lid: Lid) -> impl Iterator<Item = &[u32]> {
         let [before, after] = self.levels.map(|levels| usize::from(levels.to(lid).get()));
         let second = (after != before).then_some(after);
-        [Some(before), second].into_iter().flatten().map(|level| &self.by_level[level][..])
+        [Some(before), second]
+            .into_iter()
+            .flatten()
+            .map(|level| &self.by_level[level][..])
     }
 }

@@ -27,7 +27,7 @@ use selvedge_verify::{Severity, Subject};
 use lanes::Lanes;
 use net::Net;
 use split::Split;
-use windows::{Ground, Task};
+use windows::{Ground, Mode, Task};
 
 /// How to propose.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +105,8 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     way.assemble(base, &steps)
 }
 
+/// LIDs that change up to which all modes of planning are tried: beyond, each takes about a second.
+const SMALL_MAX: usize = 2_000;
 const SETTINGS: &str = "configure ports and switches";
 const TABLES: &str = "configure tables";
 
@@ -170,23 +172,32 @@ impl<'a> Way<'a> {
     }
 
     fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
-        if let Some(steps) = self.split(by_lid) {
-            if self.is_proved(&steps) {
-                return Some(steps);
-            }
+        let tables = self.in_force;
+        let early = self.split(by_lid);
+        let is_proved = |steps: &Vec<Step>| self.is_proved(steps);
+        let by_rank = || {
+            let lids = by_lid.iter().map(|(lid, writes)| (*lid, &writes[..]));
+            split::by_rank(&self.net, tables, lids).map(in_turn)
+        };
+        if let Some(steps) = early.filter(is_proved).or_else(|| by_rank().filter(is_proved)) {
+            return Some(steps);
         }
         let (levels, map) = self.lanes();
         let lanes = Lanes::new([levels, &self.plan.service_levels], [map, &self.plan.sl_to_vl]);
         let Some(lanes) = lanes else {
             return self.drop_all(by_lid);
         };
-        let found = [false, true].map(|halves| self.windows(by_lid, &lanes, halves));
+        let all = [(false, true), (false, false), (true, true), (true, false)];
+        let modes = if by_lid.len() > SMALL_MAX { &all[..2] } else { &all };
+        let found = modes
+            .iter()
+            .map(|&(halves, by_rank)| self.windows(by_lid, &lanes, Mode { halves, by_rank }));
         let cost = |steps: &Vec<Step>| {
             let dropped = steps.iter().filter(|step| step.what == What::Drop);
             let waits = steps.iter().filter(|step| step.waits).count();
             (dropped.map(|step| step.writes.len()).sum::<usize>(), waits, steps.len())
         };
-        found.into_iter().flatten().min_by_key(cost)
+        found.flatten().min_by_key(cost)
     }
 
     fn split(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
@@ -197,22 +208,17 @@ impl<'a> Way<'a> {
                 return None;
             }
         }
-        let step = |writes| Step {
-            what: What::Change,
-            waits: false,
-            writes,
-        };
-        Some(steps.into_iter().map(step).collect())
+        Some(in_turn(steps))
     }
 
-    fn windows(&self, by_lid: &BTreeMap<Lid, Vec<Write>>, lanes: &Lanes<'_>, halves: bool) -> Option<Vec<Step>> {
+    fn windows(&self, by_lid: &BTreeMap<Lid, Vec<Write>>, lanes: &Lanes<'_>, mode: Mode) -> Option<Vec<Step>> {
         let ground = Ground {
             fabric: self.fabric,
             lids: &self.plan.lids,
             net: &self.net,
             lanes,
             strict: self.options.switch_pairs == Severity::Error,
-            halves,
+            mode,
         };
         let task = |(&lid, writes): (&Lid, &Vec<Write>)| Task::new(&self.net, self.in_force, lid, writes);
         let tasks = by_lid.iter().map(task).collect();
@@ -352,12 +358,7 @@ impl<'a> Way<'a> {
     }
 
     /// The blocks that a step writes, block by block over all switches, so that agents work side by side.
-    fn blocks(
-        &self,
-        tables: &mut Tables,
-        writes: &[Write],
-        written: &mut BTreeSet<(NodeIdx, u16)>,
-    ) -> Vec<Op> {
+    fn blocks(&self, tables: &mut Tables, writes: &[Write], written: &mut BTreeSet<(NodeIdx, u16)>) -> Vec<Op> {
         let mut touched: Vec<(usize, SwitchIdx)> = Vec::with_capacity(writes.len());
         for write in writes {
             tables.set(write.switch, write.lid, write.egress);
@@ -417,6 +418,16 @@ impl<'a> Way<'a> {
         }
         false
     }
+}
+
+/// Steps without a wait.
+fn in_turn(steps: Vec<Vec<Write>>) -> Vec<Step> {
+    let step = |writes| Step {
+        what: What::Change,
+        waits: false,
+        writes,
+    };
+    steps.into_iter().map(step).collect()
 }
 
 /// A first step of tables needs nothing of the settings, nor they of it.

@@ -1,6 +1,8 @@
 //! Steps in which no packet of a LID can go round: without a look at other LIDs, so in no time. Whether all LIDs
 //! together can deadlock is for the judge to say.
 
+use std::collections::BTreeMap;
+
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::Tables;
 use selvedge_types::{Idx, Lid};
@@ -120,26 +122,49 @@ impl<'a> Split<'a> {
 
     /// Those nearest to the LID by the new tables first: what they lead to needs nobody behind them.
     fn nearest_first(&self, lid: Lid, writes: &[Write]) -> Vec<Write> {
-        let length = |from: u32| {
-            let (mut at, mut hops) = (from, 0);
-            while hops <= self.net.switches {
-                let entry = match self.changes[at as usize] {
-                    (round, new, _) if round == self.round => new,
-                    _ => self.tables.get(SwitchIdx(at), lid),
-                };
-                let way = self.net.way(at, entry);
-                if way == NONE {
-                    break;
-                }
-                at = self.net.channels[way as usize].dst;
-                hops += 1;
-            }
-            hops
-        };
-        let mut sorted: Vec<(usize, Write)> = writes.iter().map(|&w| (length(w.switch.0), w)).collect();
+        let mut sorted: Vec<(u32, Write)> = ranks(self.net, self.tables, lid, writes);
         sorted.sort_unstable();
         sorted.into_iter().map(|(_, write)| write).collect()
     }
+}
+
+/// Each write with its rank: how many other written entries follow it on the way by the new tables, at most. If each
+/// rank waits for the one before, packets meet no old entry after a new one.
+pub fn ranks(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Vec<(u32, Write)> {
+    let by_switch: BTreeMap<u32, u8> = writes.iter().map(|write| (write.switch.0, write.egress)).collect();
+    let rank = |from: &Write| {
+        let (mut at, mut rank, mut hops) = (from.switch.0, 0, 0);
+        while hops <= net.switches {
+            let entry = by_switch.get(&at).copied();
+            rank += u32::from(hops > 0 && entry.is_some());
+            let way = net.way(at, entry.unwrap_or_else(|| tables.get(SwitchIdx(at), lid)));
+            if way == NONE {
+                break;
+            }
+            at = net.channels[way as usize].dst;
+            hops += 1;
+        }
+        rank
+    };
+    writes.iter().map(|write| (rank(write), *write)).collect()
+}
+
+/// Steps by rank; `None` if they are too many.
+pub fn by_rank<'w>(
+    net: &Net,
+    tables: &Tables,
+    by_lid: impl Iterator<Item = (Lid, &'w [Write])>,
+) -> Option<Vec<Vec<Write>>> {
+    let mut steps = Vec::new();
+    for (lid, writes) in by_lid {
+        for (rank, write) in ranks(net, tables, lid, writes) {
+            if rank as usize >= STEPS_MAX {
+                return None;
+            }
+            put(&mut steps, rank as usize, std::iter::once(write));
+        }
+    }
+    Some(steps)
 }
 
 fn put(steps: &mut Vec<Vec<Write>>, step: usize, writes: impl Iterator<Item = Write>) {

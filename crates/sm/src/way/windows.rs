@@ -7,7 +7,7 @@
 
 use std::cmp::Reverse;
 
-use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, NO_PATH, Tables};
 use selvedge_types::Lid;
 use selvedge_verify::phases::Write;
@@ -15,7 +15,7 @@ use selvedge_verify::phases::Write;
 use super::lanes::Lanes;
 use super::net::{NONE, Net, Senders};
 use super::order::{Order, Refused};
-use super::split::STEPS_MAX;
+use super::split::{STEPS_MAX, ranks};
 use super::track::Track;
 use super::{Step, What};
 
@@ -39,8 +39,17 @@ pub struct Ground<'a> {
     pub lanes: &'a Lanes<'a>,
     /// Traffic from switch to switch counts.
     pub strict: bool,
+    /// What is tried.
+    pub mode: Mode,
+}
+
+/// Choices that suit one change better than another.
+#[derive(Clone, Copy, Debug)]
+pub struct Mode {
     /// A LID may stay half changed during a wait.
     pub halves: bool,
+    /// An entry changes only when those are acknowledged that it leads to: more steps, fewer dependencies.
+    pub by_rank: bool,
 }
 
 impl Ground<'_> {
@@ -53,9 +62,9 @@ impl Ground<'_> {
 #[derive(Clone, Debug)]
 pub struct Task {
     /// The LID.
-    pub lid: Lid,
-    /// Entries to change, those nearest to the LID by the new tables first.
-    pub writes: Vec<Write>,
+    lid: Lid,
+    /// Entries to change with their ranks, those nearest to the LID by the new tables first.
+    writes: Vec<(u32, Write)>,
     /// They are 255 meanwhile.
     dropped: bool,
 }
@@ -63,29 +72,17 @@ pub struct Task {
 impl Task {
     /// Of one LID.
     pub fn new(net: &Net, tables: &Tables, lid: Lid, writes: &[Write]) -> Self {
-        let mut column: Vec<u8> = (0..net.switches as u32).map(|s| tables.get(SwitchIdx(s), lid)).collect();
-        for write in writes {
-            column[write.switch.0 as usize] = write.egress;
-        }
-        let hops = |from: u32| {
-            let (mut at, mut hops) = (from, 0);
-            while hops <= net.switches {
-                let way = net.way(at, column[at as usize]);
-                if way == NONE {
-                    break;
-                }
-                at = net.channels[way as usize].dst;
-                hops += 1;
-            }
-            hops
-        };
-        let mut writes = writes.to_vec();
-        writes.sort_by_cached_key(|write| (hops(write.switch.0), write.switch));
+        let mut writes = ranks(net, tables, lid, writes);
+        writes.sort_unstable();
         Self {
             lid,
             writes,
             dropped: false,
         }
+    }
+
+    fn writes(&self) -> impl Iterator<Item = Write> + '_ {
+        self.writes.iter().map(|(_, write)| *write)
     }
 }
 
@@ -143,8 +140,8 @@ fn fill(ground: &Ground<'_>, tables: &mut Tables, left: &mut Vec<Task>, window: 
     let mut first = Vec::new();
     left.retain(|task| {
         if task.dropped {
-            apply(tables, &task.writes);
-            first.extend_from_slice(&task.writes);
+            apply(tables, task.writes());
+            first.extend(task.writes());
         }
         !task.dropped
     });
@@ -153,7 +150,7 @@ fn fill(ground: &Ground<'_>, tables: &mut Tables, left: &mut Vec<Task>, window: 
     }
 }
 
-fn apply(tables: &mut Tables, writes: &[Write]) {
+fn apply(tables: &mut Tables, writes: impl IntoIterator<Item = Write>) {
     for write in writes {
         tables.set(write.switch, write.lid, write.egress);
     }
@@ -184,14 +181,14 @@ fn move_on(
             return true;
         }
         track.load(tables, task.lid, ground.senders(task.lid), |_, _| ());
-        let (steps, later) = try_task(&mut track, &mut order, &task.writes);
-        if !later.is_empty() && !ground.halves {
+        let (steps, later) = try_task(&mut track, &mut order, &task.writes, ground.mode.by_rank);
+        if !later.is_empty() && !ground.mode.halves {
             order.undo(0);
             return true;
         }
         order.keep();
         for (number, writes) in steps.into_iter().enumerate() {
-            apply(tables, &writes);
+            apply(tables, writes.iter().copied());
             if window.len() <= number {
                 window.resize(number + 1, Vec::new());
             }
@@ -202,17 +199,28 @@ fn move_on(
     });
 }
 
-/// The writes of one LID in steps, and those that must wait.
-fn try_task(track: &mut Track<'_>, order: &mut Order, writes: &[Write]) -> (Vec<Vec<Write>>, Vec<Write>) {
+/// The writes of one LID in steps, and those that must wait. `by_rank`: no write before those it leads to.
+fn try_task(
+    track: &mut Track<'_>,
+    order: &mut Order,
+    writes: &[(u32, Write)],
+    by_rank: bool,
+) -> (Vec<Vec<Write>>, Vec<(u32, Write)>) {
     let (mut steps, mut left) = (Vec::new(), writes.to_vec());
     while steps.len() < STEPS_MAX {
+        let rank = left.first().map_or(0, |(rank, _)| *rank);
         let mut taken = Vec::new();
-        left.retain(|write| match track.write(order, write.switch.0, write.egress) {
-            Ok(()) => {
-                taken.push(*write);
-                false
+        left.retain(|(of, write)| {
+            if by_rank && *of > rank {
+                return true;
             }
-            Err(Refused::Cycle | Refused::Budget) => true,
+            match track.write(order, write.switch.0, write.egress) {
+                Ok(()) => {
+                    taken.push(*write);
+                    false
+                }
+                Err(Refused::Cycle | Refused::Budget) => true,
+            }
         });
         if taken.is_empty() {
             break;
@@ -234,25 +242,27 @@ fn drop_first(ground: &Ground<'_>, tables: &mut Tables, left: &mut [Task], all: 
     }
     let mut dropped = Vec::new();
     for task in left.iter().filter(|task| task.dropped) {
-        for write in &task.writes {
+        for write in task.writes() {
             // What leads to no other switch is in nobody's way.
             if ground.net.way(write.switch.0, tables.get(write.switch, task.lid)) != NONE {
                 dropped.push(Write {
                     egress: NO_PATH,
-                    ..*write
+                    ..write
                 });
             }
         }
     }
-    apply(tables, &dropped);
+    apply(tables, dropped.iter().copied());
     dropped
 }
 
 /// Marks what is to be dropped; false if that is nothing, or cannot be told.
 fn choose(ground: &Ground<'_>, tables: &Tables, left: &mut [Task]) -> bool {
     let mut goal = tables.clone();
-    left.iter().for_each(|task| apply(&mut goal, &task.writes));
-    let Some(mut order) = at_rest(ground, &goal) else { return false };
+    left.iter().for_each(|task| apply(&mut goal, task.writes()));
+    let Some(mut order) = at_rest(ground, &goal) else {
+        return false;
+    };
     let mut track = Track::new(ground.net, ground.lanes);
     // LIDs with many entries to change would lose most.
     let mut sorted: Vec<&mut Task> = left.iter_mut().collect();

@@ -74,7 +74,13 @@ pub fn passage(
     }
     let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
     let standing = options.turns.as_deref();
-    of_proposal(subject, standing, &proposal, &lifetimes(fabric, changes), &phase_options(changes, options))
+    of_proposal(
+        subject,
+        standing,
+        &proposal,
+        &lifetimes(fabric, changes),
+        &phase_options(changes, options),
+    )
 }
 
 fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
@@ -139,9 +145,17 @@ pub fn links_of(changes: &ChangeSet) -> Links {
 /// LifeTimeValue of each switch while a change set waits: what it sets before its first wait, else what is in force.
 #[must_use]
 pub fn lifetimes(fabric: &Fabric, changes: &ChangeSet) -> Vec<u8> {
-    let in_force = fabric.switches().iter().map(|&node| fabric.node(node).switch_settings.lifetime);
+    let in_force = fabric
+        .switches()
+        .iter()
+        .map(|&node| fabric.node(node).switch_settings.lifetime);
     let mut lifetimes: Vec<u8> = in_force.collect();
-    for op in changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0).flat_map(|phase| &phase.ops) {
+    for op in changes
+        .phases
+        .iter()
+        .take_while(|phase| phase.wait_before_ns == 0)
+        .flat_map(|phase| &phase.ops)
+    {
         if let Op::Switch { node, settings } = op
             && let Some(switch) = fabric.switch_index(*node)
             && let Some(place) = lifetimes.get_mut(switch.0 as usize)

@@ -292,7 +292,7 @@ pub fn needs_wait<'a>(
 }
 
 /// Most switches that a packet to any LID that changes may pass, with all declared waits: what [`drain_bound_ns`] asks
-/// for. `None` if a step does not say what it writes.
+/// for. Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not say what it writes.
 #[must_use]
 pub fn switches_max<'a>(
     in_force: Subject<'a>,
@@ -304,7 +304,7 @@ pub fn switches_max<'a>(
     let waits: Vec<bool> = std::iter::once(false)
         .chain(proposal.steps.iter().map(|step| step.wait_before_ns > 0))
         .collect();
-    Some(way::longest(&trial, &waits))
+    Some(way::longest(&trial, &waits, strict(options)))
 }
 
 /// How long a packet can be under way, in nanoseconds: at most the longest lifetime of any switch (IBA vol 1
@@ -423,7 +423,7 @@ fn figures(
         waits: numbers(waits),
         waits_spare: spare(trial, waits, options),
         waits_short,
-        switches_max: way::longest(trial, waits),
+        switches_max: way::longest(trial, waits, strict(options)),
         lost: costs.lost,
         steps,
     }

@@ -3,14 +3,16 @@
 use super::drift::{Drift, Made};
 use super::net::Net;
 use super::trial::Trial;
+use crate::finding::Traffic;
 
-/// Most switches that a packet to any LID that changes may pass, from one wait to the next.
-pub fn longest(trial: &Trial<'_>, waits: &[bool]) -> u32 {
+/// Most switches that a packet of traffic up to `upto` to any LID that changes may pass, from one wait to the next.
+pub fn longest(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> u32 {
     let mut drift = Drift::new(&trial.net, trial.subject.tables, &trial.rules);
     let mut ways = Ways::new(&trial.net);
     let mut most = 0;
     for plan in &trial.plans {
         drift.follow(plan.lid, plan.owner, &plan.writes, waits);
+        drift.made.retain(|made| made.traffic <= upto);
         // Turns of one window end together.
         for window in drift.made.chunk_by(|a, b| a.until == b.until) {
             most = most.max(ways.longest(window));

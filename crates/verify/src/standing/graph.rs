@@ -11,6 +11,8 @@ pub struct Edges {
     bits: Vec<u64>,
     /// The order.
     pub order: Order,
+    /// Edges that went away since somebody asked for them: vertex and egress port.
+    pub removed: Option<Vec<(u32, u8)>>,
 }
 
 struct View<'a> {
@@ -76,7 +78,33 @@ impl Edges {
             words,
             bits: &bits,
         });
-        Self { bits, order }
+        let removed = None;
+        Self { bits, order, removed }
+    }
+
+    /// How many of some edges are new, if there is no cycle with them. They are not kept.
+    pub fn stays_acyclic_with<'a>(&mut self, shape: &Shape, more: impl IntoIterator<Item = &'a (u32, u8)>) -> Option<u64> {
+        let words = shape.ports().div_ceil(64);
+        let mut added = Vec::new();
+        for &(vertex, port) in more {
+            let (word, bit) = (vertex as usize * words + usize::from(port) / 64, 1 << (port % 64));
+            if self.bits[word] & bit == 0 {
+                self.bits[word] |= bit;
+                added.push((vertex, port));
+            }
+        }
+        let bits = &self.bits;
+        let view = View { shape, words, bits };
+        for &(vertex, port) in &added {
+            self.order.added(&view, vertex, view.behind(vertex, usize::from(port)));
+        }
+        let (holds, count) = (self.order.is_acyclic(), added.len() as u64);
+        for (vertex, port) in added {
+            let to = View { shape, words, bits: &self.bits }.behind(vertex, usize::from(port));
+            self.bits[vertex as usize * words + usize::from(port) / 64] &= !(1 << (port % 64));
+            self.order.removed(vertex, to);
+        }
+        holds.then_some(count)
     }
 
     /// The vertices of a cycle, if there is one, each waiting for the next and the last for the first.
@@ -104,6 +132,7 @@ impl Edges {
                 added.push((vertex, to));
             } else {
                 self.order.removed(vertex, to);
+                self.removed.iter_mut().for_each(|removed| removed.push((vertex, port as u8)));
             }
         }
         let bits = &self.bits;

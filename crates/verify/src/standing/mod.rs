@@ -25,6 +25,7 @@ mod graph;
 mod judge;
 mod order;
 mod raise;
+mod repair;
 mod shape;
 
 use std::cmp::Reverse;
@@ -38,6 +39,7 @@ use serde::Serialize;
 
 pub use error::StandingError;
 pub use judge::judge;
+pub use repair::judge_repair;
 
 use crate::figures::{LaneFigures, Load};
 use crate::finding::Traffic;

@@ -5,10 +5,13 @@
 //! those in use is what the leaf sends at once. Downwards a link is one destination's as long as the tree is whole;
 //! when others come upon it, pairs of flows meet there that have not met already on their way up.
 //!
-//! Both together are what an entry of a leaf costs. Entries change, or two of them change places, as long as that makes
-//! the sum less and no link carries more than [`SPARE`] of what it carries in the whole tree. So what a lost link
-//! carried goes first over the parallel one to the same neighbour, where nobody else is met, and only the rest
-//! elsewhere.
+//! Both together are what entries cost. Which way round is best for one depends on those of the others: where two
+//! destinations of a leaf that lacks a link share another, a leaf that lacks its link to that upper switch gives both
+//! away for nothing; two leaves that give each other's way to a destination away meet less. So entries change, singly
+//! and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): also for the worse at first, by less and
+//! less. No link carries more than [`SPARE`] of what it carries in the whole tree.
+
+use selvedge_sim::{Rng, Seed};
 
 use super::{NOWHERE, Spread};
 
@@ -20,14 +23,18 @@ const SPARE: (u64, u64) = (23, 20);
 const SPARE_BESIDE: (u64, u64) = (8, 5);
 /// Entries of the leaves that are looked at; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
-/// How often all entries are looked at; after the fourth time little is gained.
-const PASSES: usize = 6;
-/// What an entry costs for each source that a link carries too many of: more than any entry costs otherwise.
-const OVER: f64 = 1.0;
-/// Less is no gain, but a rounding error.
-const LEAST: f64 = 1e-9;
-/// An entry that would cost this share of meeting a whole destination more elsewhere is not worth a partner.
-const HOPE: f64 = 0.3;
+/// Changes tried per entry that is worth one: so many, but not more than [`TRIES_MAX`] in all, at least [`TRIES_LEAST`].
+const TRIES: usize = 300;
+const TRIES_LEAST: usize = 20;
+const TRIES_MAX: usize = 600_000;
+/// How much worse a change may make it at first: 1 / this of what a leaf's flows to one destination cost that meet all
+/// others' to another.
+const WORSE: f64 = 50.0;
+/// Of a hundred changes: those that are exchanges, and those that go where another leaf's entry for it goes.
+const EXCHANGES: u64 = 75;
+const ALIKE: u64 = 30;
+/// How often a partner is drawn until it is one of a leaf that lacks a link: others have their place.
+const PARTNERS: usize = 4;
 
 /// No position, no channel.
 const NONE: u32 = u32::MAX;
@@ -38,7 +45,7 @@ struct Up {
     /// The upper switch.
     peer: usize,
     /// Destinations that the leaf sends over it.
-    carries: usize,
+    carries: Vec<u32>,
 }
 
 /// A switch with hosts.
@@ -48,6 +55,8 @@ struct Leaf {
     ups: Vec<Up>,
     /// Destinations behind it.
     own: Vec<usize>,
+    /// Whether it lacks a link up.
+    is_broken: bool,
     /// By number of destinations of a link up: how probably it is in use.
     used: Vec<f64>,
     /// By number of other destinations of a link up: how probably a flow has it for itself.
@@ -61,26 +70,28 @@ pub(super) struct Meet {
     to: Vec<usize>,
     /// By upper switch and destination: the channel down to its leaf, or [`NONE`].
     down: Vec<u32>,
-    /// By leaf and destination: which link up, or [`NONE`] if the entry is not ours to change.
+    /// By destination and leaf: which link up, or [`NONE`] if the entry is not ours to change.
     at: Vec<u32>,
-    /// By leaf and destination: how probably a flow has its link up for itself.
-    alone: Vec<f64>,
-    /// By channel down: sources, and how many of them have their link up for themselves.
+    /// The place in what that link up carries.
+    place: Vec<u32>,
+    /// By channel down: sources.
     load: Vec<f64>,
-    load_alone: Vec<f64>,
     /// The same by upper switch and destination.
     share: Vec<f64>,
-    share_alone: Vec<f64>,
     /// How probably two flows are both in a pairing.
     both: f64,
     most: u64,
 }
 
-/// A change: the entry to another link up, and what goes back in exchange.
+/// A change: of one entry of a leaf, or of two that change places.
+#[derive(Clone, Copy)]
 struct Change {
-    cost: f64,
-    up: usize,
+    leaf: usize,
+    destination: usize,
     partner: Option<usize>,
+    /// Links up.
+    from: usize,
+    to: usize,
 }
 
 impl Meet {
@@ -90,33 +101,28 @@ impl Meet {
         let level = &rule.shape.level;
         let fits = |s: usize| level[s] <= 1 && (level[s] == 0 || spread.hosts[s] == 0);
         let switches: Vec<usize> = (0..real).filter(|&s| spread.hosts[s] > 0).collect();
-        if !(0..real).all(fits) || nd < 4 || switches.len() * nd > ENTRIES_MAX || !spread.is_damaged(&switches) {
+        let leaves: Vec<Leaf> = switches.iter().map(|&s| Leaf::new(spread, s)).collect();
+        let is_damaged = leaves.iter().any(|leaf| leaf.is_broken);
+        if !(0..real).all(fits) || nd < 4 || switches.len() * nd > ENTRIES_MAX || !is_damaged {
             return None;
         }
         let mut place = vec![usize::MAX; real];
         switches.iter().enumerate().for_each(|(l, &s)| place[s] = l);
-        let to: Vec<usize> = spread
-            .layer
-            .to
-            .iter()
-            .map(|&s| place.get(s as usize).copied())
-            .collect::<Option<_>>()?;
+        let to = spread.layer.to.iter().map(|&s| place.get(s as usize).copied());
+        let to: Vec<usize> = to.collect::<Option<_>>()?;
         if to.contains(&usize::MAX) {
             return None;
         }
         let all = switches.iter().map(|&s| spread.reached(s)).max().unwrap_or(0).max(4) as f64;
-        let leaves = switches.iter().map(|&s| Leaf::new(spread, s));
         let mut meet = Self {
-            leaves: leaves.collect(),
             down: vec![NONE; real * nd],
             at: vec![NONE; switches.len() * nd],
-            alone: vec![0.0; switches.len() * nd],
+            place: vec![NONE; switches.len() * nd],
             load: vec![0.0; spread.peer.len()],
-            load_alone: vec![0.0; spread.peer.len()],
             share: vec![0.0; real * nd],
-            share_alone: vec![0.0; real * nd],
             both: 0.25 / (all - 1.0) / (all - 3.0),
             most: spread.most(&switches),
+            leaves,
             to,
         };
         for (d, &l) in meet.to.iter().enumerate() {
@@ -151,112 +157,177 @@ impl Meet {
         self.most
     }
 
-    /// Changes entries as long as that helps, and writes them into the layer.
+    /// Changes entries so that fewer meet, and writes them into the layer.
     pub fn run(mut self, spread: &mut Spread<'_>) {
-        for _ in 0..PASSES {
-            let mut changed = false;
-            for l in 0..self.leaves.len() {
-                for d in 0..self.to.len() {
-                    self.renew(l, d);
-                }
-            }
-            for l in 0..self.leaves.len() {
-                for d in 0..self.to.len() {
-                    changed |= self.improve(spread, l, d);
-                }
-            }
-            if !changed {
-                break;
+        let worth = self.worth();
+        let tries = (worth.len() * TRIES).min(TRIES_MAX.max(worth.len() * TRIES_LEAST));
+        let mut rng = Seed(0).child("fewer packets that meet").rng();
+        let first = self.unit() / WORSE;
+        for i in 0..tries {
+            let worse = first * (1.0 - i as f64 / tries as f64);
+            if let Some(change) = self.draw(spread, &worth, &mut rng) {
+                self.try_out(change, worse);
             }
         }
-        let nd = self.to.len();
+        let nl = self.leaves.len();
         for (l, leaf) in self.leaves.iter().enumerate() {
-            for d in 0..nd {
-                if let Some(up) = leaf.ups.get(self.at[l * nd + d] as usize) {
+            for d in 0..self.to.len() {
+                if let Some(up) = leaf.ups.get(self.at[d * nl + l] as usize) {
                     spread.layer.next[d * spread.hosts.len() + leaf.switch] = up.port;
                 }
             }
         }
     }
 
-    /// How probably a flow is alone on its link up depends on others that have moved since it was put there.
-    fn renew(&mut self, l: usize, d: usize) {
-        if let Some(up) = self.take(l, d) {
-            self.put(l, d, up);
-        }
+    /// Entries that are worth a change: those of leaves, and towards leaves, that lack a link.
+    fn worth(&self) -> Vec<(u32, u32)> {
+        let is_worth = |l: usize, d: usize| self.leaves[l].is_broken || self.leaves[self.to[d]].is_broken;
+        let entries = (0..self.leaves.len()).flat_map(|l| (0..self.to.len()).map(move |d| (l, d)));
+        let entries = entries.filter(|&(l, d)| self.link(l, d).is_some() && is_worth(l, d));
+        entries.map(|(l, d)| (l as u32, d as u32)).collect()
     }
 
-    /// Changes one entry of a leaf for the best; false if it stays.
-    fn improve(&mut self, spread: &Spread<'_>, l: usize, d: usize) -> bool {
-        let Some(up) = self.take(l, d) else { return false };
-        let was = self.cost(l, d, up).unwrap_or(0.0);
-        // Of two that may change places the one that meets others looks for the partner.
-        let meets = self
-            .way(l, d, up)
-            .is_some_and(|(peer, c)| self.load[c] > self.share[peer * self.to.len() + d]);
-        let leaf = &self.leaves[l];
-        let whole = leaf.hosts * (self.to.len() as f64 - leaf.hosts);
-        let hope = HOPE * self.both * whole;
-        let mut best = Change {
-            cost: was - LEAST,
-            up,
-            partner: None,
+    /// What it costs if a leaf's flows to one destination meet all others' to another.
+    fn unit(&self) -> f64 {
+        let all = self.to.len() as f64;
+        let hosts = self.leaves.iter().map(|l| l.hosts).fold(1.0, f64::max);
+        self.both * hosts * all / 2.0
+    }
+
+    /// A change at random that is possible.
+    fn draw(&self, spread: &Spread<'_>, worth: &[(u32, u32)], rng: &mut Rng) -> Option<Change> {
+        let &(l, d) = worth.get(below(rng, worth.len()))?;
+        let (l, d) = (l as usize, d as usize);
+        let (leaf, from) = (&self.leaves[l], self.link(l, d)?);
+        let any = below(rng, leaf.ups.len());
+        let to = if rng.below(100) < ALIKE {
+            let other = below(rng, self.leaves.len());
+            let peer = self.leaves[other].ups[self.link(other, d)?].peer;
+            let from_any = leaf.ups[any..].iter().chain(&leaf.ups[..any]);
+            (any + from_any.map(|up| up.peer).position(|p| p == peer)?) % leaf.ups.len()
+        } else {
+            any
         };
-        for other in (0..self.leaves[l].ups.len()).filter(|&u| u != up) {
-            let leaf = &self.leaves[l];
-            let Some(cost) = self
-                .cost(l, d, other)
-                .filter(|_| !spread.is_taken(d, leaf.switch, leaf.ups[other].port))
-            else {
-                continue;
-            };
-            if cost < best.cost {
-                best = Change {
-                    cost,
-                    up: other,
-                    partner: None,
-                };
-            }
-            if meets && cost < was + hope {
-                self.put(l, d, other);
-                self.partners(spread, (l, d), (up, other), cost, &mut best);
-                self.take(l, d);
+        let mut partner = None;
+        if rng.below(100) < EXCHANGES {
+            let carries = &leaf.ups[to].carries;
+            for _ in 0..PARTNERS {
+                let e = *carries.get(below(rng, carries.len()))? as usize;
+                partner = Some(e);
+                if self.leaves[self.to[e]].is_broken {
+                    break;
+                }
             }
         }
-        self.put(l, d, best.up);
-        if let Some(partner) = best.partner {
-            self.take(l, partner);
-            self.put(l, partner, up);
-        }
-        best.up != up
+        let can =
+            |x: usize, up: usize| self.way(l, x, up).is_some() && !spread.is_taken(x, leaf.switch, leaf.ups[up].port);
+        let is_possible = to != from && can(d, to) && partner.is_none_or(|e| can(e, from));
+        is_possible.then_some(Change {
+            leaf: l,
+            destination: d,
+            partner,
+            from,
+            to,
+        })
     }
 
-    /// Looks for the best destination to go back from `other` to `up`, with `d` already at `other` for `cost`.
-    fn partners(
-        &mut self,
-        spread: &Spread<'_>,
-        (l, d): (usize, usize),
-        (up, other): (usize, usize),
-        cost: f64,
-        best: &mut Change,
-    ) {
-        let (switch, port) = (self.leaves[l].switch, self.leaves[l].ups[up].port);
-        for e in 0..self.to.len() {
-            if e == d || self.at[l * self.to.len() + e] as usize != other {
-                continue;
-            }
-            self.take(l, e);
-            let was = self.cost(l, e, other).unwrap_or(0.0);
-            let will = self.cost(l, e, up).filter(|_| !spread.is_taken(e, switch, port));
-            if let Some(both) = will.map(|will| cost + will - was).filter(|&both| both < best.cost) {
-                *best = Change {
-                    cost: both,
-                    up: other,
-                    partner: Some(e),
-                };
-            }
-            self.put(l, e, other);
+    /// Makes a change, and takes it back if that is worse by `worse` or more, or fills a link too much.
+    fn try_out(&mut self, change: Change, worse: f64) {
+        let before = self.affected(change);
+        self.apply(change);
+        if self.affected(change) >= before + worse || self.is_full(change) {
+            self.apply(Change {
+                from: change.to,
+                to: change.from,
+                ..change
+            });
         }
+    }
+
+    /// Whether a change that was made has filled a link too much.
+    fn is_full(&self, c: Change) -> bool {
+        let (leaf, most) = (&self.leaves[c.leaf], self.most as f64);
+        let too_much = |d: usize, up: usize| {
+            self.way(c.leaf, d, up)
+                .is_some_and(|(_, channel)| self.load[channel] > most)
+        };
+        c.partner.is_none() && leaf.ups[c.to].carries.len() as f64 * leaf.hosts > most
+            || too_much(c.destination, c.to)
+            || c.partner.is_some_and(|e| too_much(e, c.from))
+    }
+
+    fn apply(&mut self, c: Change) {
+        self.take(c.leaf, c.destination);
+        if let Some(e) = c.partner {
+            self.take(c.leaf, e);
+            self.put(c.leaf, e, c.from);
+        }
+        self.put(c.leaf, c.destination, c.to);
+    }
+
+    /// What those entries cost together that a change makes a difference for.
+    fn affected(&self, c: Change) -> f64 {
+        let leaf = &self.leaves[c.leaf];
+        let mut sum = 0.0;
+        for up in [c.from, c.to] {
+            let carries = &leaf.ups[up].carries;
+            sum -= leaf.used[carries.len()];
+            for &x in carries {
+                let x = x as usize;
+                let near = |e: usize| self.to[e] == self.to[x];
+                if c.partner.is_none_or(|e| near(e) || near(c.destination)) {
+                    sum += self.meets(c, x, up);
+                }
+            }
+        }
+        sum
+    }
+
+    /// What it costs that flows of an entry `x` of the leaf of a change, on link `up`, meet others on their way down.
+    fn meets(&self, change: Change, x: usize, up: usize) -> f64 {
+        let (l, nd, nl) = (change.leaf, self.to.len(), self.leaves.len());
+        let Some((peer, channel)) = self.way(l, x, up) else {
+            return 0.0;
+        };
+        if self.load[channel] <= self.share[peer * nd + x] {
+            return 0.0;
+        }
+        let leaf = &self.leaves[l];
+        let goes_along = |e: usize| self.share[peer * nd + e] > 0.0 && self.down[peer * nd + e] as usize == channel;
+        let mut sum = 0.0;
+        for &e in self.leaves[self.to[x]].own.iter().filter(|&&e| e != x && goes_along(e)) {
+            // Nobody else sends to a destination that a pairing has taken: it does not fill the link up then.
+            let alone = |leaf: &Leaf, up: usize, has_both: bool| {
+                let others = leaf.ups[up].carries.len().saturating_sub(1 + usize::from(has_both));
+                leaf.alone[others]
+            };
+            let mine = alone(leaf, up, self.at[e * nl + l] as usize == up);
+            for (b, other) in self.leaves.iter().enumerate() {
+                let there = self.at[e * nl + b] as usize;
+                if other.ups.get(there).is_none_or(|link| link.peer != peer) {
+                    continue;
+                }
+                if b != l {
+                    let has_both = self.at[x * nl + b] as usize == there;
+                    sum += other.hosts * (mine + alone(other, there, has_both));
+                } else if there != up {
+                    // Those that share the link up already do not lose by meeting again. Each pair is counted once.
+                    let once = if there == change.from || there == change.to {
+                        0.5
+                    } else {
+                        1.0
+                    };
+                    sum += once * (leaf.hosts - 1.0) * (mine + alone(leaf, there, false));
+                }
+            }
+        }
+        self.both * leaf.hosts * sum / 2.0
+    }
+
+    /// The link up of an entry; none if it is not ours.
+    fn link(&self, l: usize, d: usize) -> Option<usize> {
+        let up = self.at[d * self.leaves.len() + l] as usize;
+        (up < self.leaves[l].ups.len()).then_some(up)
     }
 
     /// The upper switch behind a link up, and the channel from there down to a destination's leaf.
@@ -266,57 +337,42 @@ impl Meet {
         (channel != NONE && self.to[d] != l).then_some((peer, channel as usize))
     }
 
-    /// What it costs if leaf `l` sends to `d`, which it does not yet, over a link up; `None` if it does not lead there.
-    fn cost(&self, l: usize, d: usize, up: usize) -> Option<f64> {
-        let (peer, channel) = self.way(l, d, up)?;
-        let (leaf, nd) = (&self.leaves[l], self.to.len());
-        let (n, hosts, most) = (leaf.ups[up].carries, leaf.hosts, self.most as f64);
-        let over = |load: f64| (load + hosts - most).max(0.0) - (load - most).max(0.0);
-        let too_many = (over(n as f64 * hosts) + over(self.load[channel])) / hosts;
-        let place = peer * nd + d;
-        let alone = leaf.alone[n];
-        let mut meets =
-            alone * (self.load[channel] - self.share[place]) + self.load_alone[channel] - self.share_alone[place];
-        // A host sends one flow at a time, and those that share the link up already do not lose by meeting again.
-        for &e in self.leaves[self.to[d]].own.iter().filter(|&&e| e != d) {
-            let there = self.at[l * nd + e] as usize;
-            if there < leaf.ups.len() && self.way(l, e, there) == Some((peer, channel)) {
-                let pairs = if there == up { hosts } else { 1.0 };
-                meets -= pairs * (alone + self.alone[l * nd + e]);
-            }
-        }
-        Some(leaf.used[n] - leaf.used[n + 1] + OVER * too_many + self.both * hosts * meets / 2.0)
-    }
-
     fn put(&mut self, l: usize, d: usize, up: usize) {
-        let (leaf, place) = (&mut self.leaves[l], l * self.to.len() + d);
-        self.alone[place] = leaf.alone[leaf.ups[up].carries];
-        leaf.ups[up].carries += 1;
-        self.at[place] = up as u32;
+        let at = d * self.leaves.len() + l;
+        let carries = &mut self.leaves[l].ups[up].carries;
+        self.place[at] = carries.len() as u32;
+        carries.push(d as u32);
+        self.at[at] = up as u32;
         self.count(l, d, up, 1.0);
     }
 
-    /// Takes an entry away and says which link up it was; none if it is not ours.
-    fn take(&mut self, l: usize, d: usize) -> Option<usize> {
-        let up = self.at[l * self.to.len() + d] as usize;
-        self.leaves[l].ups.get_mut(up)?.carries -= 1;
+    /// Takes an entry away.
+    fn take(&mut self, l: usize, d: usize) {
+        let nl = self.leaves.len();
+        let at = d * nl + l;
+        let up = self.at[at] as usize;
+        let carries = &mut self.leaves[l].ups[up].carries;
+        let place = self.place[at] as usize;
+        carries.swap_remove(place);
+        if let Some(&moved) = carries.get(place) {
+            self.place[moved as usize * nl + l] = place as u32;
+        }
         self.count(l, d, up, -1.0);
-        self.at[l * self.to.len() + d] = NONE;
-        Some(up)
+        self.at[at] = NONE;
     }
 
     fn count(&mut self, l: usize, d: usize, up: usize, times: f64) {
-        let Some((peer, channel)) = self.way(l, d, up) else {
-            return;
-        };
-        let nd = self.to.len();
-        let sources = times * self.leaves[l].hosts;
-        let alone = sources * self.alone[l * nd + d];
-        self.load[channel] += sources;
-        self.share[peer * nd + d] += sources;
-        self.load_alone[channel] += alone;
-        self.share_alone[peer * nd + d] += alone;
+        if let Some((peer, channel)) = self.way(l, d, up) {
+            let sources = times * self.leaves[l].hosts;
+            self.load[channel] += sources;
+            self.share[peer * self.to.len() + d] += sources;
+        }
     }
+}
+
+/// A number below `n`; 0 if there is none.
+fn below(rng: &mut Rng, n: usize) -> usize {
+    rng.below(n.max(1) as u64) as usize
 }
 
 impl Leaf {
@@ -328,17 +384,20 @@ impl Leaf {
         let ups = peers.filter(|(_, peer)| is_up(**peer)).map(|(port, &peer)| Up {
             port,
             peer: peer as usize,
-            carries: 0,
+            carries: Vec::new(),
         });
         let all = spread.reached(switch) as f64;
         let numbers = || (0..spread.layer.to.len() + 2).map(|n| n as f64);
+        let shape = &spread.rule.shape;
+        let mut slots = shape.up.get(switch).iter();
         Self {
             switch,
             hosts,
             ups: ups.collect(),
             own: Vec::new(),
+            is_broken: slots.any(|slot| !slot.live || shape.ports(slot).contains(&0)),
             used: numbers().map(|n| 1.0 - nobody(hosts, n, all)).collect(),
-            alone: numbers().map(|n| nobody(hosts - 1.0, n, all - 2.0)).collect(),
+            alone: numbers().map(|n| nobody(hosts - 1.0, n, all - 4.0)).collect(),
         }
     }
 }
@@ -356,13 +415,6 @@ fn nobody(sources: f64, n: f64, all: f64) -> f64 {
 }
 
 impl Spread<'_> {
-    /// Whether any of these leaves lacks a link up.
-    fn is_damaged(&self, leaves: &[usize]) -> bool {
-        let shape = &self.rule.shape;
-        let mut slots = leaves.iter().flat_map(|&s| shape.up.get(s));
-        slots.any(|slot| !slot.live || shape.ports(slot).contains(&0))
-    }
-
     /// Hosts that a leaf reaches, its own included: those that it is in pairings with.
     fn reached(&self, leaf: usize) -> u64 {
         let to = (0..self.hosts.len()).filter(|&to| to == leaf || self.rule.reach.has(leaf, to));

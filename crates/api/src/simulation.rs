@@ -1,0 +1,36 @@
+//! What the packet simulator answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::Body;
+
+/// One simulation: what was asked for, what was found, what it cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Simulation {
+    /// The fabric as it was named.
+    pub fabric: String,
+    /// The engine that made the tables; of `auto`, the one it took.
+    pub engine: String,
+    /// The traffic pattern.
+    pub traffic: String,
+    /// How messages follow each other.
+    pub arrivals: String,
+    /// Payload bytes of a message.
+    pub message_bytes: u32,
+    /// The load that was asked for: a fraction of the links' payload rate at the MTU.
+    pub load: f64,
+    /// The seed.
+    pub seed: u64,
+    /// What was found, the settings with every default among it.
+    #[serde(flatten)]
+    pub results: Value,
+    /// Processor time of the whole process, in seconds; absent where the system does not tell.
+    pub cpu_seconds: Option<f64>,
+    /// Highest resident memory of the whole process; absent where the system does not tell.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+impl Body for Simulation {
+    const SCHEMA: &'static str = "selvedge.simulation";
+}

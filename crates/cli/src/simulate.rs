@@ -1,0 +1,370 @@
+//! `selvedge simulate`: traffic over a routed fabric, packet by packet.
+
+use std::fs;
+
+use clap::{Args, ValueEnum};
+use selvedge_dataplane::{Buffers, LinkRate, Network, Queueing, Results, Settings, Simulation, SlChoice, header};
+use selvedge_plan::{Policy, SlToVl};
+use selvedge_routing::{Engine, Options, Routed};
+use selvedge_sim::{Par, Seed};
+use selvedge_types::Mtu;
+use selvedge_workload::{Arrivals, Pattern, PatternTraffic};
+
+use crate::exit::{CliError, Exit};
+use crate::load;
+use crate::measure::peak_rss_bytes;
+use crate::out::{Format, Grid, Out, thousands};
+use crate::progress;
+use crate::route::{HowArgs, InputArgs};
+use crate::tables_io::{known_lids, lids};
+
+/// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
+#[derive(Args, Debug)]
+pub struct SimulateArgs {
+    /// The fabric: a generator, as sx6536, or a file
+    #[arg(long, value_name = "SPEC")]
+    fabric: String,
+    /// Routing engine; with --lfts or --hops: file
+    #[arg(long, value_name = "NAME")]
+    engine: Option<String>,
+    #[command(flatten)]
+    inputs: InputArgs,
+    #[command(flatten)]
+    how: HowArgs,
+    /// LIDs to keep (guid2lid)
+    #[arg(long, value_name = "FILE")]
+    lids: Option<std::path::PathBuf>,
+    #[command(flatten)]
+    traffic: TrafficArgs,
+    #[command(flatten)]
+    hardware: HardwareArgs,
+    /// Simulated time that is measured, as 100us
+    #[arg(long, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
+    duration: u64,
+    /// Simulated time before that
+    #[arg(long, value_name = "TIME", default_value = "20us", value_parser = time_ns)]
+    warmup: u64,
+    /// Seed of everything drawn
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// What hosts send.
+#[derive(Args, Debug)]
+struct TrafficArgs {
+    /// Who sends to whom: uniform, shift:by=1, transpose, bit-complement, bisection, hotspot:to=0,share=5%, …
+    #[arg(long, value_name = "PATTERN", default_value = "uniform")]
+    traffic: String,
+    /// What hosts want to send, as a fraction of their links' payload rate; from 1 on they never stop
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.5)]
+    load: f64,
+    /// How messages follow each other: bernoulli, poisson, even, bursts:mean=16, closed:window=1
+    #[arg(long, value_name = "HOW", default_value = "bernoulli")]
+    arrivals: String,
+    /// Payload bytes of a message; default: one packet of the MTU
+    #[arg(long, value_name = "BYTES")]
+    message: Option<u32>,
+}
+
+/// What the hardware is like.
+#[derive(Args, Debug)]
+struct HardwareArgs {
+    /// Largest payload of a packet: 256, 512, 1024, 2048 or 4096 bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 2_048)]
+    mtu: u16,
+    /// Rate of every link, as 4x-hdr; default: what the fabric says
+    #[arg(long, value_name = "RATE")]
+    link: Option<String>,
+    /// Data lanes in use
+    #[arg(long, value_name = "1-15", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=15))]
+    vls: u8,
+    /// Where service levels come from
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = SlArg::Routing)]
+    sl: SlArg,
+    /// How packets wait at the inputs of switches
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = QueueArg::Fifo)]
+    queue: QueueArg,
+    /// Packets that an input may send into the crossbar at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    speedup: u8,
+    /// Blocks of 64 bytes that each lane of an input has; default: 128, or four packets
+    #[arg(long, value_name = "BLOCKS")]
+    buffer: Option<u32>,
+    /// Blocks that all lanes of an input share beside them
+    #[arg(long, value_name = "BLOCKS", default_value_t = 0)]
+    shared_buffer: u32,
+    /// One way through a cable
+    #[arg(long, value_name = "TIME", default_value = "25ns", value_parser = time_ns)]
+    cable_delay: u64,
+    /// Through an idle switch, first byte to first byte
+    #[arg(long, value_name = "TIME", default_value = "100ns", value_parser = time_ns)]
+    switch_delay: u64,
+    /// Head-of-queue lifetime: 4.096 us times 2 to the power of this; 20: infinite
+    #[arg(long, value_name = "0-20", default_value_t = 18)]
+    hoq_life: u8,
+    /// Switch lifetime, coded alike
+    #[arg(long, value_name = "0-20", default_value_t = 18)]
+    switch_life: u8,
+}
+
+/// [`SlChoice`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SlArg {
+    /// What the engine says for the destination
+    Routing,
+    /// A hash of the destination, over all lanes
+    DestHash,
+    /// Any, drawn for each message
+    Random,
+    /// A hash of source and destination
+    Flow,
+}
+
+/// [`Queueing`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum QueueArg {
+    /// One queue per lane
+    Fifo,
+    /// One per output and lane
+    Voq,
+}
+
+/// A time with its unit, in ns.
+fn time_ns(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is no time; want a number with ns, us, ms or s, as 100us");
+    let split = text.find(|c: char| c.is_alphabetic()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let ns = number * factor;
+    // An hour: longer runs would not end in this life.
+    if (0.0..=3.6e12).contains(&ns) {
+        Ok(ns.round() as u64)
+    } else {
+        Err(wrong())
+    }
+}
+
+/// Steps in which progress is shown.
+const STEPS: u64 = 500;
+
+/// Runs the command.
+pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
+    let settings = args.settings()?;
+    let pattern: Pattern = args.traffic.traffic.parse()?;
+    let arrivals: Arrivals = args.traffic.arrivals.parse()?;
+    args.traffic.check()?;
+    let fabric = load::fabric(&args.fabric)?;
+    let lids = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_ref())?)?;
+    let bar = progress::spinner();
+    bar.set_message("routing");
+    let mut options = args.inputs.options(&fabric)?;
+    let engine = args.engine(&options)?;
+    if args.hardware.vls > 1 && matches!(args.hardware.sl, SlArg::Routing) || engine == Engine::Dfsssp {
+        options.lanes = Some(args.hardware.vls);
+    }
+    args.how.apply(&mut options);
+    // On one thread: processor time is compared with simulators that have one.
+    let routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Sequential)?;
+    bar.finish_and_clear();
+    let sl_to_vl = SlToVl::modulo(args.hardware.vls);
+    let network = Network {
+        fabric: &fabric,
+        lids: &lids,
+        tables: &routed.tables,
+        service_levels: &routed.service_levels,
+        sl_to_vl: &sl_to_vl,
+    };
+    let bytes = args.traffic.message.unwrap_or(u32::from(args.hardware.mtu));
+    let link = settings.link.unwrap_or_else(|| network.host_link());
+    let mtu = f64::from(args.hardware.mtu);
+    let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(header::LOCAL)) / mtu;
+    let seed = Seed(args.seed);
+    let hosts = network.host_count();
+    let traffic = PatternTraffic::new((&pattern, arrivals), hosts, (args.traffic.load, bytes, byte_ps), seed)?;
+    let mut simulation = Simulation::new(&network, &settings, traffic, Vec::new(), seed)?;
+    let bar = progress::bar();
+    bar.set_message("simulating, ns");
+    let end_ns = settings.warmup_ns + settings.duration_ns;
+    bar.set_length(end_ns);
+    for step in 1..=STEPS {
+        let ns = (u128::from(end_ns) * u128::from(step) / u128::from(STEPS)) as u64;
+        simulation.run_until(ns * 1_000);
+        bar.set_position(ns);
+    }
+    bar.finish_and_clear();
+    args.show(&routed, (&pattern, arrivals, bytes), simulation.finish())
+}
+
+impl TrafficArgs {
+    fn check(&self) -> Result<(), CliError> {
+        if self.load.is_finite() && self.load > 0.0 {
+            return Ok(());
+        }
+        let what = format!("--load {}: want a number above 0, as 0.5", self.load);
+        Err(CliError::Usage { what })
+    }
+}
+
+impl SimulateArgs {
+    fn engine(&self, options: &Options) -> Result<Engine, CliError> {
+        match (&self.engine, &options.listed) {
+            (Some(name), _) => Ok(name.parse()?),
+            (None, Some(_)) => Ok(Engine::File),
+            (None, None) => Ok(Engine::Auto),
+        }
+    }
+
+    fn settings(&self) -> Result<Settings, CliError> {
+        let hardware = &self.hardware;
+        let usage = |what| CliError::Usage { what };
+        let settings = Settings {
+            link: hardware.link.as_deref().map(str::parse::<LinkRate>).transpose()?,
+            mtu: Mtu::try_from(hardware.mtu).map_err(|what| usage(format!("--mtu: {what}")))?,
+            vls: hardware.vls,
+            buffers: Buffers {
+                per_vl_blocks: hardware.buffer,
+                shared_blocks: hardware.shared_buffer,
+            },
+            queueing: match hardware.queue {
+                QueueArg::Fifo => Queueing::Fifo,
+                QueueArg::Voq => Queueing::Voq,
+            },
+            speedup: hardware.speedup,
+            cable_delay_ns: hardware.cable_delay,
+            switch_delay_ns: hardware.switch_delay,
+            sl: match hardware.sl {
+                SlArg::Routing => SlChoice::Routing,
+                SlArg::DestHash => SlChoice::DestHash,
+                SlArg::Random => SlChoice::Random,
+                SlArg::Flow => SlChoice::Flow,
+            },
+            hoq_life: hardware.hoq_life,
+            switch_life: hardware.switch_life,
+            warmup_ns: self.warmup,
+            duration_ns: self.duration,
+            ..Settings::default()
+        };
+        settings.check().map_err(selvedge_dataplane::BuildError::from)?;
+        Ok(settings)
+    }
+
+    fn show(
+        &self,
+        routed: &Routed,
+        (pattern, arrivals, bytes): (&Pattern, Arrivals, u32),
+        results: Results,
+    ) -> Result<Exit, CliError> {
+        let exit = match results.deadlock {
+            None => Exit::Good,
+            Some(_) => Exit::NotGood,
+        };
+        let mut out = Out::new(self.format);
+        if self.format.json {
+            out.document(selvedge_api::Simulation {
+                fabric: self.fabric.clone(),
+                engine: routed.engine.0.clone(),
+                traffic: pattern.to_string(),
+                arrivals: arrivals.to_string(),
+                message_bytes: bytes,
+                load: self.traffic.load,
+                seed: self.seed,
+                results: serde_json::to_value(&results).unwrap_or_default(),
+                cpu_seconds: cpu_seconds(),
+                peak_rss_bytes: peak_rss_bytes(),
+            })?;
+        } else {
+            out.grid(&grid(&routed.engine.0, &results))?;
+            if let Some(deadlock) = &results.deadlock {
+                let word = out.bad("deadlock");
+                out.line(format!(
+                    "\n{word} at {} ns: packets wait for each other",
+                    deadlock.at_ns
+                ))?;
+                for name in &deadlock.cycle {
+                    out.line(format!("  {name}"))?;
+                }
+            }
+        }
+        out.flush()?;
+        Ok(exit)
+    }
+
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+fn grid(engine: &str, results: &Results) -> Grid {
+    let mut grid = Grid::new(&["figure", "value"]);
+    let mut row = |name: &str, value: String| grid.row([name.to_owned(), value]);
+    let share = |value: f64| format!("{value:.4}");
+    row("engine", engine.to_owned());
+    row("offered load", share(results.offered_load));
+    row("accepted load", share(results.accepted_load));
+    row("latency p50, p99, mean", {
+        let latency = results.latency_ns;
+        format!(
+            "{} ns, {} ns, {:.0} ns",
+            thousands(latency.p50),
+            thousands(latency.p99),
+            latency.mean
+        )
+    });
+    row("fairness of senders", share(results.fairness));
+    row("links between switches, mean, max", {
+        format!("{:.4}, {:.4}", results.links.mean, results.links.max)
+    });
+    row("packets delivered", thousands(results.packets_delivered));
+    row("packets dropped", thousands(results.drops.total()));
+    row("events per packet", format!("{:.2}", results.events_per_packet));
+    if let Some(seconds) = cpu_seconds() {
+        row("processor time", format!("{seconds:.2} s"));
+    }
+    grid
+}
+
+/// Processor time of this process so far, where the system tells (Linux).
+fn cpu_seconds() -> Option<f64> {
+    /// Ticks of /proc in a second, on every Linux there is.
+    const TICKS_PER_S: f64 = 100.0;
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    // The name, in brackets, may hold anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(11);
+    let user: f64 = fields.next()?.parse().ok()?;
+    let system: f64 = fields.next()?.parse().ok()?;
+    Some((user + system) / TICKS_PER_S)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        let check = |text, want: Option<u64>| assert_eq!(time_ns(text).ok(), want, "{text}");
+        check("100us", Some(100_000));
+        check("1.5ms", Some(1_500_000));
+        check("25ns", Some(25));
+        check("2s", Some(2_000_000_000));
+        check("100", None);
+        check("1h", None);
+        check("-1us", None);
+        check("us", None);
+    }
+
+    #[test]
+    fn the_processor_was_used() {
+        assert!(cpu_seconds().is_none_or(|seconds| seconds >= 0.0));
+    }
+}

@@ -1,0 +1,248 @@
+//! Arbitration between the lanes of an output: high and low priority tables with weights, and the limit of high
+//! priority.
+//!
+//! Source: IBA vol 1 §7.6.9. Our reading of it: a table is walked in turns. An entry may send while some of its weight
+//! is left; a packet takes its length in units of 64 bytes, rounded up, off it, and may take more than is left. An
+//! entry without a packet that can go loses its turn. High priority goes first, until it has sent its limit; then a
+//! low packet that can go is let through and the count begins anew.
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::SettingsError;
+
+/// Tables of an output: (lane, weight) in turns. Weights are in units of 64 bytes; an entry of weight 0 is skipped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VlArb {
+    /// High priority.
+    pub high: Vec<(u8, u8)>,
+    /// Low priority. If both tables are empty, every lane in use has an entry of weight 1 here: lanes take turns, a
+    /// packet each.
+    pub low: Vec<(u8, u8)>,
+    /// Units of 4,096 bytes of high priority before a low packet may go; 0: one packet; 255: unlimited.
+    pub high_limit: u8,
+}
+
+/// 64-byte units in one unit of the limit. Source: IBA vol 1 §7.6.9.
+const LIMIT_UNITS: i32 = 4_096 / 64;
+
+impl VlArb {
+    /// True if nothing is set, so that lanes take turns.
+    #[must_use]
+    pub const fn is_default(&self) -> bool {
+        self.high.is_empty() && self.low.is_empty()
+    }
+
+    /// Refuses tables that name lanes which are not in use, or leave one out.
+    pub fn check(&self, vls: u8) -> Result<(), SettingsError> {
+        if self.is_default() {
+            return Ok(());
+        }
+        let all = || self.high.iter().chain(&self.low);
+        if let Some(&(vl, _)) = all().find(|(vl, _)| *vl >= vls) {
+            return Err(SettingsError::ArbitrationLane { vl, last: vls - 1 });
+        }
+        match (0..vls).find(|lane| !all().any(|(vl, weight)| vl == lane && *weight > 0)) {
+            Some(vl) => Err(SettingsError::Unserved { vl }),
+            None => Ok(()),
+        }
+    }
+
+    /// With the default filled in.
+    #[must_use]
+    pub fn filled(&self, vls: u8) -> Self {
+        let mut tables = self.clone();
+        if self.is_default() {
+            tables.low = (0..vls).map(|vl| (vl, 1)).collect();
+        }
+        tables
+    }
+
+    /// The tables as an arbiter walks them.
+    #[must_use]
+    pub fn compiled(&self, vls: u8) -> Compiled {
+        let tables = self.filled(vls);
+        let limit = match self.high_limit {
+            255 => i32::MAX,
+            // "One packet": anything sent uses it up.
+            0 => 1,
+            limit => i32::from(limit) * LIMIT_UNITS,
+        };
+        Compiled {
+            high: Table::new(&tables.high),
+            low: Table::new(&tables.low),
+            limit,
+        }
+    }
+}
+
+/// One table without its idle entries.
+#[derive(Clone, Debug, Default)]
+struct Table {
+    entries: Vec<(u8, u8)>,
+    /// Lanes that are in it.
+    lanes: u16,
+}
+
+impl Table {
+    fn new(entries: &[(u8, u8)]) -> Self {
+        let entries: Vec<_> = entries.iter().copied().filter(|(_, weight)| *weight > 0).collect();
+        let lanes = entries.iter().fold(0, |lanes, (vl, _)| lanes | 1 << vl);
+        Self { entries, lanes }
+    }
+
+    /// The lane that sends next of those that can (`ready`, some of which are in the table).
+    #[inline]
+    fn next(&self, turn: &mut Turn, ready: u16) -> u8 {
+        let entries = self.entries.len();
+        if turn.left > 0 {
+            let (vl, _) = self.entries[usize::from(turn.entry)];
+            if ready >> vl & 1 != 0 {
+                return vl;
+            }
+        }
+        for _ in 0..entries {
+            turn.entry += 1;
+            if usize::from(turn.entry) >= entries {
+                turn.entry = 0;
+            }
+            let (vl, weight) = self.entries[usize::from(turn.entry)];
+            if ready >> vl & 1 != 0 {
+                turn.left = i32::from(weight);
+                return vl;
+            }
+        }
+        // Not reached: the caller asks only where a ready lane is in the table.
+        0
+    }
+}
+
+/// Both tables, shared by all outputs.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    high: Table,
+    low: Table,
+    limit: i32,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Turn {
+    entry: u8,
+    left: i32,
+}
+
+/// Where an output is in its tables.
+#[derive(Clone, Copy, Debug)]
+pub struct Arbiter {
+    high: Turn,
+    low: Turn,
+    /// What high priority may send before low priority gets its chance, in 64-byte units.
+    budget: i32,
+    /// True if the lane chosen last is of high priority.
+    from_high: bool,
+}
+
+impl Compiled {
+    /// An arbiter that has sent nothing yet.
+    #[must_use]
+    pub fn arbiter(&self) -> Arbiter {
+        // Before the first entry.
+        let at_end = |table: &Table| Turn {
+            entry: u8::try_from(table.entries.len().saturating_sub(1)).unwrap_or(u8::MAX),
+            left: 0,
+        };
+        Arbiter {
+            high: at_end(&self.high),
+            low: at_end(&self.low),
+            budget: self.limit,
+            from_high: false,
+        }
+    }
+
+    /// Which of the lanes that can send does; `ready` has at least one bit, and each of its lanes is in a table.
+    #[inline]
+    pub fn choose(&self, arbiter: &mut Arbiter, ready: u16) -> u8 {
+        let (high, low) = (ready & self.high.lanes, ready & self.low.lanes);
+        if low == 0 && high == 0 {
+            return 15.min(ready.trailing_zeros() as u8);
+        }
+        arbiter.from_high = high != 0 && (arbiter.budget > 0 || low == 0);
+        if arbiter.from_high {
+            self.high.next(&mut arbiter.high, high)
+        } else {
+            self.low.next(&mut arbiter.low, low)
+        }
+    }
+
+    /// The lane chosen sends so many 64-byte units.
+    #[inline]
+    pub fn sent(&self, arbiter: &mut Arbiter, units: u32) {
+        let units = units as i32;
+        if arbiter.from_high {
+            arbiter.high.left -= units;
+            if self.limit != i32::MAX {
+                // Low priority had its chance if the budget was used up and nothing of it could go.
+                arbiter.budget = if arbiter.budget > 0 {
+                    arbiter.budget - units
+                } else {
+                    self.limit - units
+                };
+            }
+        } else {
+            arbiter.low.left -= units;
+            arbiter.budget = self.limit;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Units that each lane sends in `packets` packets of `units` each, all lanes always ready.
+    fn shares(arb: &VlArb, vls: u8, units: u32, packets: usize) -> Vec<u32> {
+        let tables = arb.compiled(vls);
+        let mut arbiter = tables.arbiter();
+        let mut sent = vec![0; usize::from(vls)];
+        for _ in 0..packets {
+            let vl = tables.choose(&mut arbiter, (1 << vls) - 1);
+            tables.sent(&mut arbiter, units);
+            sent[usize::from(vl)] += units;
+        }
+        sent
+    }
+
+    #[test]
+    fn low_priority_shares_are_the_weights() {
+        let check = |low: &[(u8, u8)], units, packets, want: &[u32]| {
+            let arb = VlArb {
+                low: low.to_vec(),
+                ..VlArb::default()
+            };
+            assert_eq!(shares(&arb, want.len() as u8, units, packets), want, "{low:?}");
+        };
+        check(&[(0, 33), (1, 99)], 33, 400, &[3_300, 9_900]);
+        check(&[(0, 10), (1, 30)], 1, 400, &[100, 300]);
+        // A packet may take more than is left: 33 units of a weight of 1 or of 34 (two packets).
+        check(&[(0, 1), (1, 34)], 33, 300, &[3_300, 6_600]);
+        check(&[(0, 8), (1, 8), (0, 8)], 8, 300, &[1_600, 800]);
+        check(&[], 33, 4, &[66, 66]);
+    }
+
+    #[test]
+    fn the_limit_of_high_priority() {
+        let check = |high_limit, units, packets, want: &[u32]| {
+            let arb = VlArb {
+                high: vec![(1, 255)],
+                low: vec![(0, 255)],
+                high_limit,
+            };
+            assert_eq!(shares(&arb, 2, units, packets), want, "{high_limit}");
+        };
+        check(255, 32, 100, &[0, 3_200]);
+        // One packet each.
+        check(0, 32, 100, &[1_600, 1_600]);
+        // 4,096 bytes are two packets of 32 units: two high, one low.
+        check(1, 32, 300, &[3_200, 6_400]);
+        check(2, 32, 500, &[3_200, 12_800]);
+    }
+}

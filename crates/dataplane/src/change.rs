@@ -1,0 +1,117 @@
+//! What happens to a fabric while packets move: faults, and what a manager programs.
+
+use selvedge_fabric::{PortRef, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_types::{Idx, Lid};
+
+use crate::Simulation;
+use crate::layout::NO_PORT;
+use crate::traffic::Workload;
+use crate::units::{LinkRate, Ps};
+
+/// A change at a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// When, in picoseconds.
+    pub at: Ps,
+    /// What.
+    pub change: Change,
+}
+
+/// A change. What names no port, link or switch of the fabric does nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A cable is cut: what is on it is lost, what waits for it is dropped.
+    Cut(PortRef),
+    /// A cable that was cut carries packets again.
+    Mend(PortRef),
+    /// A cable goes on at another rate, both ways.
+    Rate(PortRef, LinkRate),
+    /// One forwarding entry.
+    Entry {
+        /// The switch.
+        switch: SwitchIdx,
+        /// The destination.
+        lid: Lid,
+        /// The output; 255: none.
+        output: u8,
+    },
+    /// A block of forwarding entries, as one Set carries it.
+    Block {
+        /// The switch.
+        switch: SwitchIdx,
+        /// Block number.
+        block: u16,
+        /// Its entries.
+        entries: Box<[u8; BLOCK_LIDS]>,
+    },
+}
+
+impl<W: Workload> Simulation<W> {
+    /// Carries out a change.
+    pub(crate) fn change(&mut self, index: usize) {
+        let Some(timed) = self.changes.get(index) else {
+            return self.look_for_deadlock();
+        };
+        match timed.change.clone() {
+            Change::Cut(at) => self.set_link(at, false),
+            Change::Mend(at) => self.set_link(at, true),
+            Change::Rate(at, rate) => {
+                for port in self.ends(at).into_iter().flatten() {
+                    self.ports[port as usize].byte_time = rate.byte_time();
+                }
+                self.layout.mixed = true;
+            }
+            Change::Entry { switch, lid, output } => self.set_entry(switch, lid.0, output),
+            Change::Block { switch, block, entries } => {
+                let first = u32::from(block) * BLOCK_LIDS as u32;
+                for (lid, &output) in (first..).zip(entries.iter()) {
+                    if let Ok(lid) = u16::try_from(lid) {
+                        self.set_entry(switch, lid, output);
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_entry(&mut self, switch: SwitchIdx, lid: u16, output: u8) {
+        let Some(at) = self.layout.switches.get(switch.to_usize()) else {
+            return;
+        };
+        if lid <= self.layout.top {
+            let output = if output > at.ports { NO_PATH } else { output };
+            self.layout.entries[at.first_entry as usize + usize::from(lid)] = output;
+        }
+    }
+
+    /// Both ends of a cable.
+    fn ends(&self, at: PortRef) -> Option<[u32; 2]> {
+        let port = self.layout.refs.iter().position(|&found| found == at)? as u32;
+        let peer = self.ports[port as usize].peer;
+        (peer != NO_PORT).then_some([port, peer])
+    }
+
+    fn set_link(&mut self, at: PortRef, up: bool) {
+        let Some(ends) = self.ends(at) else { return };
+        if self.ports[ends[0] as usize].up == up {
+            return;
+        }
+        for port in ends {
+            let end = &mut self.ports[port as usize];
+            end.up = up;
+            // What was sent before is not of this epoch.
+            end.epoch = end.epoch.wrapping_add(u8::from(!up));
+        }
+        for port in ends {
+            let component = self.ports[port as usize].component;
+            let num = self.layout.refs[port as usize].port.get();
+            let first_host = self.layout.first_host();
+            match (component < first_host, up) {
+                (true, false) => self.drop_waiting(component as usize - 1, num),
+                (true, true) => {}
+                (false, false) => {}
+                (false, true) => self.host_send(component - first_host),
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Credits: what a sender may send on a lane, and how blocks come back.
+//!
+//! A packet takes all its blocks when its first byte is sent; they are free again when its last byte has left the
+//! buffer at the other end, and the sender knows that after a cable's delay. When credits come back is known as soon as
+//! the packet starts to leave, so they lie in a list and are counted when somebody looks; an event is needed only for
+//! a sender that waits for them.
+
+use std::collections::VecDeque;
+
+use crate::Simulation;
+use crate::layout::NO_PORT;
+use crate::state::kind;
+use crate::traffic::Workload;
+use crate::units::{PS_PER_NS, Ps};
+
+/// Puts blocks into a list by time. They nearly always come after all others.
+#[inline]
+fn insert(returns: &mut VecDeque<(Ps, u16)>, at: Ps, blocks: u16) {
+    match returns.back() {
+        Some(&(last, _)) if last > at => {
+            let place = returns.iter().rposition(|&(t, _)| t <= at).map_or(0, |i| i + 1);
+            returns.insert(place, (at, blocks));
+        }
+        _ => returns.push_back((at, blocks)),
+    }
+}
+
+/// Takes what has come by `now` from a list.
+#[inline]
+fn collect(returns: &mut VecDeque<(Ps, u16)>, now: Ps) -> u32 {
+    let mut blocks = 0;
+    while let Some(&(at, count)) = returns.front() {
+        if at > now {
+            break;
+        }
+        blocks += u32::from(count);
+        returns.pop_front();
+    }
+    blocks
+}
+
+impl<W: Workload> Simulation<W> {
+    /// True if an output has credits for so many blocks of a lane.
+    #[inline]
+    pub(crate) fn has_credits(&mut self, port: u32, vl: u8, blocks: u8) -> bool {
+        let lane = &mut self.lanes[port as usize * usize::from(self.settings.vls) + usize::from(vl)];
+        if lane.credits >= u32::from(blocks) {
+            return true;
+        }
+        lane.credits += collect(&mut lane.returns, self.now);
+        lane.credits >= u32::from(blocks)
+    }
+
+    /// An output waits for credits: sees to it that it hears of them.
+    pub(crate) fn wait_for_credits(&mut self, port: u32, vl: u8, blocks: u8) {
+        let index = port as usize * usize::from(self.settings.vls) + usize::from(vl);
+        let stats = &mut self.port_stats[port as usize];
+        stats.waits_since.get_or_insert(self.now);
+        let lane = &mut self.lanes[index];
+        if lane.wake_at > self.now || lane.starved {
+            return;
+        }
+        let mut sum = lane.credits;
+        for &(at, count) in &lane.returns {
+            sum += u32::from(count);
+            if sum >= u32::from(blocks) {
+                lane.wake_at = at;
+                self.wake_for_credits(port, at);
+                return;
+            }
+        }
+        lane.starved = true;
+    }
+
+    fn wake_for_credits(&mut self, port: u32, at: Ps) {
+        let component = self.ports[port as usize].component;
+        let num = self.layout.refs[port as usize].port.get();
+        self.schedule(at, component, kind::CREDIT, u32::from(num));
+    }
+
+    /// The buffer at the input `port` has so many blocks more from `freed_at` on: they go back to the sender.
+    #[inline]
+    pub(crate) fn give_back(&mut self, port: u32, vl: u8, blocks: u8, freed_at: Ps) {
+        let input = &self.ports[port as usize];
+        let (sender, delay) = (
+            input.peer,
+            input.cable_delay + self.settings.credit_delay_ns * PS_PER_NS,
+        );
+        if sender != NO_PORT {
+            self.credit(sender, vl, blocks, freed_at + delay);
+        }
+    }
+
+    /// An output gets credits at a time.
+    #[inline]
+    pub(crate) fn credit(&mut self, sender: u32, vl: u8, blocks: u8, at: Ps) {
+        let index = sender as usize * usize::from(self.settings.vls) + usize::from(vl);
+        let lane = &mut self.lanes[index];
+        insert(&mut lane.returns, at, u16::from(blocks));
+        if lane.starved {
+            lane.starved = false;
+            lane.wake_at = at;
+            self.wake_for_credits(sender, at);
+        }
+    }
+
+    /// Blocks of an output's lane that are neither credits nor on their way back.
+    pub(crate) fn blocks_out(&self, lane: usize) -> u32 {
+        let lane = &self.lanes[lane];
+        let returning: u32 = lane.returns.iter().map(|&(_, count)| u32::from(count)).sum();
+        self.settings.lane_blocks() - lane.credits - returning
+    }
+
+    /// Takes blocks of the buffer that all lanes of an input share, if it has so many.
+    #[inline]
+    pub(crate) fn take_shared(&mut self, port: u32, blocks: u8) -> bool {
+        let Some(pool) = self.pools.get_mut(port as usize) else {
+            return false;
+        };
+        pool.free += collect(&mut pool.returns, self.now);
+        let fits = pool.free >= u32::from(blocks);
+        if fits {
+            pool.free -= u32::from(blocks);
+        }
+        fits
+    }
+
+    /// Gives blocks of that buffer back.
+    pub(crate) fn free_shared(&mut self, port: u32, blocks: u8, at: Ps) {
+        if let Some(pool) = self.pools.get_mut(port as usize) {
+            insert(&mut pool.returns, at, u16::from(blocks));
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Finding packets that wait for each other in a circle.
+//!
+//! A buffer (the lane of a switch's input) can go on if it holds no packet that waits, or if the first packet of one
+//! of its queues has credits, has them on their way, leads to a host, or leads to a buffer that can go on. Buffers that
+//! cannot, whatever happens, are in a deadlock; following one of their packets leads around a circle.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Simulation;
+use crate::layout::{CONTROL, NO_PORT};
+use crate::packet::NIL;
+use crate::settings::Queueing;
+use crate::state::kind;
+use crate::traffic::Workload;
+use crate::units::PS_PER_NS;
+
+/// Looks during a simulation.
+const LOOKS: u64 = 64;
+
+/// Packets that wait for each other for ever.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deadlock {
+    /// When it was found; it began at most 1/64 of the simulation earlier.
+    pub at_ns: u64,
+    /// Input buffers that will never send again.
+    pub buffers: u64,
+    /// A circle of them: the outputs that packets want, each with its lane, as `"switch"[port] VL 0`.
+    pub cycle: Vec<String>,
+}
+
+impl<W: Workload> Simulation<W> {
+    /// Schedules the next look, unless lifetimes would end any wait.
+    pub(crate) fn look_again(&mut self) {
+        if self.hoq.is_none() && self.switch_life.is_none() {
+            let at = self.now + (self.settings.end() / LOOKS).max(PS_PER_NS);
+            if at <= self.settings.end() {
+                let look = self.changes.len() as u32;
+                self.schedule(at, CONTROL, kind::CONTROL, look);
+            }
+        }
+    }
+
+    /// Stops the simulation if some packets can never move again.
+    pub(crate) fn look_for_deadlock(&mut self) {
+        self.deadlock = self.deadlocked();
+        self.look_again();
+    }
+
+    fn deadlocked(&self) -> Option<Deadlock> {
+        let waits = self.waits();
+        let mut goes_on = vec![true; self.lanes.len()];
+        for &(buffer, _) in &waits {
+            goes_on[buffer] = false;
+        }
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for &(buffer, output) in &waits {
+                if !goes_on[buffer] && self.next_buffer(output).is_none_or(|next| goes_on[next]) {
+                    goes_on[buffer] = true;
+                    changed = true;
+                }
+            }
+        }
+        let stuck: Vec<_> = waits.iter().filter(|&&(buffer, _)| !goes_on[buffer]).collect();
+        let mut at = stuck.first()?.0;
+        let mut way: Vec<(usize, usize)> = Vec::new();
+        // Each buffer on the way is stuck, so it has a first packet that leads to another one.
+        while way.iter().all(|&(buffer, _)| buffer != at) {
+            let &&(_, output) = stuck.iter().find(|&&&(buffer, _)| buffer == at)?;
+            way.push((at, output));
+            at = self.next_buffer(output)?;
+        }
+        let circle = way.iter().skip_while(|&&(buffer, _)| buffer != at);
+        let mut buffers: Vec<usize> = stuck.iter().map(|&&(buffer, _)| buffer).collect();
+        buffers.sort_unstable();
+        buffers.dedup();
+        Some(Deadlock {
+            at_ns: self.now / PS_PER_NS,
+            buffers: buffers.len() as u64,
+            cycle: circle.map(|&(_, output)| self.lane_name(output)).collect(),
+        })
+    }
+
+    /// Of each queue whose first packet has no credits, not even on their way: the buffers that its packets lie in, and
+    /// the output lane it waits for. Of each other queue: its buffers, and the lane of an output without a cable.
+    fn waits(&self) -> Vec<(usize, usize)> {
+        let vls = usize::from(self.settings.vls);
+        let mut waits = Vec::new();
+        for (number, switch) in self.layout.switches.iter().enumerate() {
+            let first = switch.first_port as usize;
+            let queues = match self.settings.queueing {
+                Queueing::Fifo => first * vls..(first + usize::from(switch.ports) + 1) * vls,
+                Queueing::Voq => {
+                    let pairs = usize::from(switch.ports) * usize::from(switch.ports);
+                    let start = self.first_voq + switch.first_voq as usize * vls;
+                    start..start + pairs * vls
+                }
+            };
+            for queue in &self.queues[queues] {
+                let Some(output) = self.waits_for(number, queue.head) else {
+                    continue;
+                };
+                let mut index = queue.head;
+                while index != NIL {
+                    let packet = self.packets.get(index);
+                    let buffer = (first + usize::from(packet.input)) * vls + usize::from(packet.vl);
+                    if waits.last() != Some(&(buffer, output)) {
+                        waits.push((buffer, output));
+                    }
+                    index = packet.next;
+                }
+            }
+        }
+        waits
+    }
+
+    /// The output lane that the first packet of a queue waits for: position 0, which has no cable, if not for credits.
+    fn waits_for(&self, switch: usize, head: u32) -> Option<usize> {
+        if head == NIL {
+            return None;
+        }
+        let packet = self.packets.get(head);
+        let out = self.layout.switches[switch].first_port as usize + usize::from(packet.output);
+        let lane = out * usize::from(self.settings.vls) + usize::from(packet.output_vl);
+        let free = self.settings.lane_blocks() - self.blocks_out(lane);
+        let waits = free < u32::from(packet.blocks) && self.ports[out].up;
+        Some(if waits { lane } else { 0 })
+    }
+
+    /// The buffer that an output lane leads to; `None`: a host, or nothing.
+    fn next_buffer(&self, lane: usize) -> Option<usize> {
+        let vls = usize::from(self.settings.vls);
+        let port = &self.ports[lane / vls];
+        let leads_on = port.peer != NO_PORT && !port.to_host;
+        leads_on.then(|| port.peer as usize * vls + lane % vls)
+    }
+
+    /// As people write it.
+    pub(crate) fn lane_name(&self, lane: usize) -> String {
+        let vls = usize::from(self.settings.vls);
+        let at = self.layout.refs[lane / vls];
+        format!("{} VL {}", self.fabric.port_name(at), lane % vls)
+    }
+}

@@ -1,0 +1,291 @@
+//! What a host does: takes messages from the workload, cuts them into packets, sends and receives.
+
+use crate::Simulation;
+use crate::layout::NOT_SET;
+use crate::packet::{NIL, Packet};
+use crate::settings::SlChoice;
+use crate::state::{Posted, hash, kind};
+use crate::stats::Drop;
+use crate::traffic::{Arrival, Host, Message, Workload};
+use crate::units::{Ps, blocks, header};
+
+impl<W: Workload> Simulation<W> {
+    /// A host's event.
+    pub(crate) fn host_wake(&mut self, host: Host) {
+        // An event that was made superfluous by an earlier one.
+        if self.hosts[host as usize].wake_at == self.now {
+            self.hosts[host as usize].wake_at = NOT_SET;
+            self.host_send(host);
+        }
+    }
+
+    /// Sees to it that a host has an event at a time, or earlier.
+    #[inline]
+    fn wake_at(&mut self, host: Host, at: Ps) {
+        if at < self.hosts[host as usize].wake_at {
+            self.hosts[host as usize].wake_at = at;
+            self.schedule(at, self.layout.first_host() + host, kind::HOST, 0);
+        }
+    }
+
+    /// Sees to it that a host posts its next message in time.
+    pub(crate) fn wake_for_next(&mut self, host: Host) {
+        if let Some(message) = self.hosts[host as usize].next {
+            let free_at = self.ports[self.layout.hosts[host as usize].port as usize].free_at;
+            self.wake_at(host, message.at.max(free_at).max(self.now));
+        }
+    }
+
+    /// Posts what is due, sends a packet if the port is free, and sees to the next event.
+    pub(crate) fn host_send(&mut self, host: Host) {
+        self.post_due(host, self.now);
+        let port = self.layout.hosts[host as usize].port;
+        if self.ports[port as usize].free_at > self.now {
+            if self.hosts[host as usize].lanes != 0 {
+                let at = self.ports[port as usize].free_at;
+                self.wake_at(host, at);
+            } else {
+                self.wake_for_next(host);
+            }
+            return;
+        }
+        let sent = self.send_one(host, port);
+        let state = &self.hosts[host as usize];
+        if sent && state.lanes != 0 {
+            let at = self.ports[port as usize].free_at;
+            self.wake_at(host, at);
+        } else if state.lanes == 0 || self.settings.vls > 1 {
+            // On several lanes what comes may be free to go although what waits is not.
+            self.wake_for_next(host);
+        }
+    }
+
+    /// Messages whose time has come are posted, or missed where too many wait.
+    pub(crate) fn post_due(&mut self, host: Host, until: Ps) {
+        while let Some(message) = self.hosts[host as usize].next {
+            if message.at > until {
+                break;
+            }
+            let (sl, vl) = self.lane_of(host, &message);
+            let vls = usize::from(self.settings.vls);
+            if self.waiting[host as usize * vls + usize::from(vl)] < self.settings.source_queue {
+                self.post(host, message, sl, vl);
+            } else {
+                self.window.missed(&message);
+            }
+            self.hosts[host as usize].next = self.workload.next(host, message.at.max(self.now));
+        }
+    }
+
+    /// Service level and lane of a message.
+    fn lane_of(&mut self, host: Host, message: &Message) -> (u8, u8) {
+        let vls = self.settings.vls;
+        let sl = message.sl.unwrap_or_else(|| match self.settings.sl {
+            SlChoice::Routing | SlChoice::DestHash => self.sls[message.to as usize],
+            SlChoice::Random => self.hosts[host as usize].rng.below(u64::from(vls)) as u8,
+            SlChoice::Flow => {
+                let lid = |host: Host| u64::from(self.layout.hosts[host as usize].lid.0);
+                (hash(lid(host) << 16 | lid(message.to)) % u64::from(vls)) as u8
+            }
+        });
+        (sl, self.layout.lanes[usize::from(sl % 16)].min(vls - 1))
+    }
+
+    fn post(&mut self, host: Host, message: Message, sl: u8, vl: u8) {
+        self.window.posted(&message);
+        let to = self.layout.hosts[message.to as usize];
+        let from = self.layout.hosts[host as usize];
+        let vls = usize::from(self.settings.vls);
+        let mtu = u32::from(self.settings.mtu.bytes());
+        let posted = Posted {
+            created: message.at,
+            tag: message.tag,
+            from: host,
+            to: message.to,
+            unsent: message.bytes,
+            missing: message.bytes.div_ceil(mtu).max(1),
+            next: NIL,
+            dlid: to.lid.0,
+            sl,
+            vl,
+            lost: false,
+        };
+        let index = if let Some(place) = self.messages.get_mut(self.free_message as usize) {
+            let index = self.free_message;
+            self.free_message = place.next;
+            *place = posted;
+            index
+        } else {
+            self.messages.push(posted);
+            (self.messages.len() - 1) as u32
+        };
+        let queue = &mut self.queues[from.port as usize * vls + usize::from(vl)];
+        if queue.head == NIL {
+            queue.head = index;
+        } else {
+            self.messages[queue.tail as usize].next = index;
+        }
+        queue.tail = index;
+        self.waiting[host as usize * vls + usize::from(vl)] += 1;
+        self.hosts[host as usize].lanes |= 1 << vl;
+    }
+
+    /// Sends a packet of the lane whose turn it is; false if there is none, or no credits for it.
+    fn send_one(&mut self, host: Host, port: u32) -> bool {
+        if !self.ports[port as usize].up {
+            return false;
+        }
+        let vls = usize::from(self.settings.vls);
+        let mut lanes = self.hosts[host as usize].lanes;
+        let mut ready = 0_u16;
+        while lanes != 0 {
+            let vl = lanes.trailing_zeros() as u8;
+            lanes &= lanes - 1;
+            let head = self.queues[port as usize * vls + usize::from(vl)].head;
+            let wanted = blocks(self.next_packet_bytes(head)) as u8;
+            if self.has_credits(port, vl, wanted) {
+                ready |= 1 << vl;
+            } else {
+                self.wait_for_credits(port, vl, wanted);
+            }
+        }
+        if ready == 0 {
+            return false;
+        }
+        let arbiter = &mut self.arbiters[port as usize];
+        let vl = match vls {
+            1 => 0,
+            _ => self.arbitration.choose(arbiter, ready),
+        };
+        let head = self.queues[port as usize * vls + usize::from(vl)].head;
+        let packet = self.cut(host, head);
+        if vls > 1 {
+            self.arbitration
+                .sent(&mut self.arbiters[port as usize], u32::from(packet.blocks));
+        }
+        self.sent += 1;
+        let index = self.packets.insert(packet);
+        if packet.last {
+            self.message_sent(host, port, vl);
+        }
+        self.put_on_wire(port, vl, index);
+        true
+    }
+
+    /// Bytes on the wire of a message's next packet.
+    #[inline]
+    fn next_packet_bytes(&self, message: u32) -> u32 {
+        let unsent = self.messages[message as usize].unsent;
+        unsent.min(u32::from(self.settings.mtu.bytes())) + u32::from(header::LOCAL)
+    }
+
+    /// Cuts a message's next packet off.
+    #[inline]
+    fn cut(&mut self, host: Host, message: u32) -> Packet {
+        let posted = &mut self.messages[message as usize];
+        let payload = posted.unsent.min(u32::from(self.settings.mtu.bytes()));
+        posted.unsent -= payload;
+        let overhead = header::LOCAL;
+        Packet {
+            created: posted.created,
+            arrived: self.now,
+            next: NIL,
+            message,
+            source: host,
+            destination: posted.to,
+            dlid: posted.dlid,
+            payload: payload as u16,
+            overhead: overhead as u8,
+            blocks: blocks(payload + u32::from(overhead)) as u8,
+            sl: posted.sl,
+            vl: posted.vl,
+            input: 0,
+            output: 0,
+            output_vl: 0,
+            epoch: 0,
+            last: posted.unsent == 0,
+            shared: false,
+        }
+    }
+
+    /// The first message of a lane has been sent.
+    #[inline]
+    fn message_sent(&mut self, host: Host, port: u32, vl: u8) {
+        let queue = &mut self.queues[port as usize * usize::from(self.settings.vls) + usize::from(vl)];
+        queue.head = self.messages[queue.head as usize].next;
+        let state = &mut self.hosts[host as usize];
+        if queue.head == NIL {
+            state.lanes &= !(1 << vl);
+        }
+        self.waiting[host as usize * usize::from(self.settings.vls) + usize::from(vl)] -= 1;
+    }
+
+    /// A packet's last byte has reached a host: its buffer is free at once.
+    pub(crate) fn deliver(&mut self, host: Host, index: u32) {
+        let packet = *self.packets.get(index);
+        let HostAt { port, lid, lids } = self.host_at(host);
+        if packet.epoch != self.ports[port as usize].epoch {
+            return self.lose_on_link(index, port);
+        }
+        self.give_back(port, packet.vl, packet.blocks, self.now);
+        if packet.dlid.wrapping_sub(lid) >= lids {
+            return self.lose(index, Drop::WrongHost);
+        }
+        self.window.delivered(self.now, &packet);
+        self.packets.remove(index);
+        self.packet_done(packet.message, false);
+    }
+
+    fn host_at(&self, host: Host) -> HostAt {
+        let at = self.layout.hosts[host as usize];
+        HostAt {
+            port: at.port,
+            lid: at.lid.0,
+            lids: at.lids,
+        }
+    }
+
+    /// A packet is no more.
+    pub(crate) fn lose(&mut self, index: u32, reason: Drop) {
+        let packet = *self.packets.get(index);
+        self.packets.remove(index);
+        self.drops.count(reason);
+        self.packet_done(packet.message, true);
+    }
+
+    /// One packet of a message has arrived or was lost.
+    #[inline]
+    fn packet_done(&mut self, message: u32, lost: bool) {
+        let posted = &mut self.messages[message as usize];
+        posted.missing -= 1;
+        posted.lost |= lost;
+        if posted.missing > 0 {
+            return;
+        }
+        let arrival = Arrival {
+            from: posted.from,
+            to: posted.to,
+            tag: posted.tag,
+            posted: posted.created,
+            whole: !posted.lost,
+        };
+        posted.next = self.free_message;
+        self.free_message = message;
+        self.window.message(self.now, &arrival);
+        let mut ready = core::mem::take(&mut self.ready);
+        self.workload.arrived(arrival, self.now, &mut ready);
+        for host in ready.drain(..) {
+            if self.hosts[host as usize].next.is_none() {
+                self.hosts[host as usize].next = self.workload.next(host, self.now);
+                self.wake_for_next(host);
+            }
+        }
+        self.ready = ready;
+    }
+}
+
+struct HostAt {
+    port: u32,
+    lid: u16,
+    lids: u16,
+}

@@ -1,0 +1,320 @@
+//! From a fabric and its tables to arrays that packets walk over.
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
+use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
+use selvedge_types::{Idx, Lid, PortNum, Sl};
+
+use crate::settings::{Settings, SettingsError};
+use crate::units::{ByteTime, LinkRate, NEVER, PS_PER_NS, Ps};
+
+/// The fabric and everything a subnet manager programmed into it.
+#[derive(Clone, Copy, Debug)]
+pub struct Network<'a> {
+    /// Nodes and cables; links that are not up carry nothing.
+    pub fabric: &'a Fabric,
+    /// LIDs of end ports.
+    pub lids: &'a Lids,
+    /// Forwarding tables.
+    pub tables: &'a Tables,
+    /// Service level towards each destination.
+    pub service_levels: &'a ServiceLevels,
+    /// Lanes of each hop.
+    pub sl_to_vl: &'a SlToVl,
+}
+
+impl Network<'_> {
+    /// Hosts: end ports with a link that is up and a LID, of nodes that are no switches.
+    #[must_use]
+    pub fn host_count(&self) -> u32 {
+        host_ports(self).len() as u32
+    }
+
+    /// The rate of all links that are up; `None` if they differ.
+    #[must_use]
+    pub fn one_rate(&self) -> Option<LinkRate> {
+        let up = self.fabric.links().filter(|link| self.fabric.link_is_up(link.a));
+        let mut rates = up.filter_map(|link| self.fabric.port(link.a).map(|port| port.link.rate));
+        let first = rates.next()?;
+        rates.all(|rate| rate == first).then(|| first.into())
+    }
+
+    /// The rate of the first host's link.
+    #[must_use]
+    pub fn host_link(&self) -> LinkRate {
+        let first = host_ports(self).first().and_then(|host| self.fabric.port(host.at));
+        first.map_or(Settings::DEFAULT_LINK, |port| port.link.rate.into())
+    }
+}
+
+/// Why a simulation cannot begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Settings.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// SLV-DATA-0009: nobody to send, or nobody to send to.
+    #[error("SLV-DATA-0009: {hosts} hosts with a link and a LID; traffic needs at least 2")]
+    TooFewHosts {
+        /// How many there are.
+        hosts: usize,
+    },
+    /// SLV-DATA-0010: the lane map leads to lanes that are not in use.
+    #[error("SLV-DATA-0010: service level {sl} leads to lane {vl}, but {vls} data lanes are in use; use more lanes")]
+    LaneOutOfUse {
+        /// The service level.
+        sl: u8,
+        /// Its lane.
+        vl: u8,
+        /// Lanes in use.
+        vls: u8,
+    },
+    /// SLV-DATA-0011: tables of another fabric.
+    #[error("SLV-DATA-0011: tables of {have} switches for a fabric of {want}; route this fabric")]
+    ForeignTables {
+        /// Switches in the tables.
+        have: usize,
+        /// Switches in the fabric.
+        want: usize,
+    },
+}
+
+/// No port.
+pub(crate) const NO_PORT: u32 = u32::MAX;
+
+/// One port, both ways: what changes with each packet, and what is needed for that.
+#[derive(Clone, Debug)]
+pub(crate) struct Port {
+    /// Until when its output sends.
+    pub free_at: Ps,
+    /// Until when the packet that its input sends into the crossbar leaves.
+    pub input_free_at: Ps,
+    /// How long a byte takes on its link.
+    pub byte_time: ByteTime,
+    /// From the first bit sent to the moment when the other end can forward it (a host: until it has begun to come).
+    pub head_delay: Ps,
+    /// One way through the cable.
+    pub cable_delay: Ps,
+    /// Other end of the cable.
+    pub peer: u32,
+    /// Who handles events of the other end.
+    pub peer_component: u32,
+    /// Who handles its own.
+    pub component: u32,
+    /// Lanes that an input wants to send on by this output.
+    pub wanted: u16,
+    /// Packets in its input buffer.
+    pub queued: u16,
+    /// Where the next search among the lanes of its input begins.
+    pub turn: u8,
+    /// Input whose packet its output sends, or sent last.
+    pub sending_from: u8,
+    /// Output that its input sends to, or sent to last.
+    pub sending_to: u8,
+    /// Packets that its input sends into the crossbar now; counted only where it may send several.
+    pub reads: u8,
+    /// How often its link came up.
+    pub epoch: u8,
+    /// True if its link is up.
+    pub up: bool,
+    /// True if the other end is a host.
+    pub to_host: bool,
+    /// True if the end of the packet that its output sends is an event.
+    pub end_is_event: bool,
+}
+
+/// A switch.
+#[derive(Clone, Debug)]
+pub(crate) struct Switch {
+    /// Its position 0 among all ports.
+    pub first_port: u32,
+    /// External ports.
+    pub ports: u8,
+    /// Its first virtual output queue.
+    pub first_voq: u32,
+    /// Its first forwarding entry.
+    pub first_entry: u32,
+}
+
+/// Everything that stays as it is, unless a fault or a manager changes it.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    pub switches: Vec<Switch>,
+    /// Of each host: its port.
+    pub hosts: Vec<HostPort>,
+    /// Forwarding entries: of each switch, for LIDs 0 to `top`.
+    pub entries: Vec<u8>,
+    pub top: u16,
+    /// Lane of a service level, where no exception says otherwise.
+    pub lanes: [u8; Sl::COUNT],
+    pub sl_to_vl: SlToVl,
+    /// True if some (switch, input, output) has its own lane map.
+    pub has_exceptions: bool,
+    /// 64-bit words that a set of ports of any switch needs.
+    pub words: usize,
+    /// Virtual output queues of all switches, each of which counts as many as lanes.
+    pub voqs: u32,
+    /// Switch port of each position, for names.
+    pub refs: Vec<PortRef>,
+    /// True if not all links have the same rate.
+    pub mixed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostPort {
+    pub at: PortRef,
+    pub port: u32,
+    pub lid: Lid,
+    pub lids: u16,
+}
+
+/// Components: 0 is time itself, then switches, then hosts.
+pub(crate) const CONTROL: u32 = 0;
+
+/// Builds layout and ports.
+pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layout, Vec<Port>), BuildError> {
+    settings.check()?;
+    let fabric = network.fabric;
+    if network.tables.switches() != fabric.switches().len() {
+        return Err(BuildError::ForeignTables {
+            have: network.tables.switches(),
+            want: fabric.switches().len(),
+        });
+    }
+    let hosts = host_ports(network);
+    if hosts.len() < 2 {
+        return Err(BuildError::TooFewHosts { hosts: hosts.len() });
+    }
+    let mut layout = Layout {
+        switches: Vec::new(),
+        hosts,
+        entries: Vec::new(),
+        top: network.tables.top().0,
+        lanes: network.sl_to_vl.default.map(|vl| vl.get()),
+        sl_to_vl: network.sl_to_vl.clone(),
+        has_exceptions: !network.sl_to_vl.exceptions.is_empty(),
+        words: 1,
+        voqs: 0,
+        refs: Vec::new(),
+        mixed: false,
+    };
+    for (idx, &node) in fabric.switches().iter_enumerated() {
+        layout.add_switch(network, idx, node);
+    }
+    for host in &mut layout.hosts {
+        host.port = layout.refs.len() as u32;
+        layout.refs.push(host.at);
+    }
+    let ports = layout.ports(fabric, settings);
+    let rate = ports.iter().find(|p| p.peer != NO_PORT).map(|p| p.byte_time);
+    layout.mixed = ports.iter().any(|p| p.peer != NO_PORT && Some(p.byte_time) != rate);
+    Ok((layout, ports))
+}
+
+/// End ports of hosts that have an active link and a LID.
+fn host_ports(network: &Network<'_>) -> Vec<HostPort> {
+    let fabric = network.fabric;
+    let of_node = |(at, _): (PortRef, _)| {
+        let lids = network.lids.range(at)?;
+        let usable = !fabric.node(at.node).is_switch() && fabric.link_is_up(at);
+        usable.then_some(HostPort {
+            at,
+            port: NO_PORT,
+            lid: lids.base,
+            lids: lids.lmc.lids(),
+        })
+    };
+    fabric.end_ports().filter_map(of_node).collect()
+}
+
+impl Layout {
+    fn add_switch(&mut self, network: &Network<'_>, idx: SwitchIdx, node: NodeIdx) {
+        let ports = network.fabric.node(node).port_count();
+        self.switches.push(Switch {
+            first_port: self.refs.len() as u32,
+            ports,
+            first_voq: self.voqs,
+            first_entry: self.entries.len() as u32,
+        });
+        self.voqs += u32::from(ports) * u32::from(ports);
+        self.words = self.words.max(usize::from(ports).div_ceil(64));
+        let all = (0..=ports).filter_map(PortNum::new);
+        self.refs.extend(all.map(|port| PortRef { node, port }));
+        for lid in 0..=self.top {
+            let out = network.tables.get(idx, Lid(lid));
+            self.entries.push(if out > ports { NO_PATH } else { out });
+        }
+    }
+
+    fn ports(&self, fabric: &Fabric, settings: &Settings) -> Vec<Port> {
+        let mut by_ref: Vec<(PortRef, u32)> = (0..).zip(&self.refs).map(|(i, &at)| (at, i)).collect();
+        by_ref.sort_unstable();
+        let find = |at: PortRef| {
+            let found = by_ref.binary_search_by_key(&at, |&(at, _)| at).ok()?;
+            Some(by_ref[found].1)
+        };
+        let component = |at: PortRef, index: u32| match fabric.switch_index(at.node) {
+            Some(switch) => 1 + switch.0,
+            None => 1 + (self.switches.len() + (index - self.hosts[0].port) as usize) as u32,
+        };
+        let cable = settings.cable_delay_ns * PS_PER_NS;
+        let switch = settings.switch_delay_ns * PS_PER_NS;
+        let of = |(index, &at): (u32, &PortRef)| {
+            let peer_ref = fabric.peer(at).filter(|_| fabric.link_is_up(at));
+            let peer = peer_ref.and_then(|peer| Some((peer, find(peer)?)));
+            let to_host = peer.is_some_and(|(peer, _)| !fabric.node(peer.node).is_switch());
+            let rate = fabric.port(at).map(|p| p.link.rate.into());
+            let rate = settings.link.or(rate).unwrap_or(Settings::DEFAULT_LINK);
+            Port {
+                free_at: 0,
+                input_free_at: 0,
+                byte_time: LinkRate::byte_time(rate),
+                head_delay: if to_host { cable } else { cable + switch },
+                cable_delay: cable,
+                peer: peer.map_or(NO_PORT, |(_, index)| index),
+                peer_component: peer.map_or(CONTROL, |(peer, index)| component(peer, index)),
+                component: component(at, index),
+                wanted: 0,
+                queued: 0,
+                turn: 0,
+                sending_from: 0,
+                sending_to: 0,
+                reads: 0,
+                epoch: 0,
+                up: peer.is_some(),
+                to_host,
+                end_is_event: false,
+            }
+        };
+        (0..).zip(&self.refs).map(of).collect()
+    }
+
+    /// The output of a packet at a switch; [`NO_PATH`] if there is none.
+    #[inline]
+    pub fn entry(&self, switch: usize, dlid: u16) -> u8 {
+        if dlid > self.top {
+            return NO_PATH;
+        }
+        self.entries[self.switches[switch].first_entry as usize + usize::from(dlid)]
+    }
+
+    /// The lane of a packet at a switch; 15: it is dropped.
+    #[inline]
+    pub fn lane(&self, switch: usize, input: u8, output: u8, sl: u8) -> u8 {
+        if !self.has_exceptions {
+            return self.lanes[usize::from(sl % 16)];
+        }
+        let num = |port| PortNum::new(port).unwrap_or_default();
+        let sl = Sl::new(sl % 16).unwrap_or_default();
+        let switch = SwitchIdx::from_usize(switch);
+        self.sl_to_vl.vl(switch, num(input), num(output), sl).get()
+    }
+
+    /// Component of the first host.
+    pub fn first_host(&self) -> u32 {
+        1 + self.switches.len() as u32
+    }
+}
+
+/// Far in the future, as a word for readers.
+pub(crate) const NOT_SET: Ps = NEVER;

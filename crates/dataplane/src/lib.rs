@@ -1,0 +1,65 @@
+//! The packet simulator: what the data plane of an InfiniBand subnet does with packets, event by event.
+//!
+//! It takes the fabric, LIDs, forwarding tables, service levels and lane maps that a subnet manager programs, and moves
+//! packets over them: real header sizes, credits in blocks of 64 bytes, virtual cut-through, arbitration between lanes.
+//! Nothing is counted per flit: a packet costs one event per hop while nobody is in its way, and one more where it, or
+//! somebody behind it, has to wait. Times are whole picoseconds. The order of events is (time, component, order of
+//! insertion), every host has its own stream of random numbers: the same seed gives the same bytes.
+//!
+//! What is simplified:
+//! - Credits of a packet come back when its last byte has left the buffer, not block by block; flow-control packets
+//!   and the delimiters of packets take no time on the wire.
+//! - A packet whose first byte has reached a switch when the link breaks counts as received.
+//! - A host takes whatever comes at the rate of its link.
+//!
+//! ```
+//! use selvedge_dataplane::{LinkRate, lifetime};
+//!
+//! let link: LinkRate = "4x-hdr".parse()?;
+//! assert_eq!(link.byte_time().of(2_074), 82_960, "picoseconds of a packet with 2,048 bytes of payload");
+//! assert_eq!(lifetime(18), Some(1_073_741_824_000), "1.07 s");
+//! # Ok::<(), selvedge_dataplane::LinkRateError>(())
+//! ```
+
+mod arbitration;
+mod calendar;
+mod change;
+mod credit;
+mod deadlock;
+mod host;
+mod layout;
+mod packet;
+mod results;
+mod settings;
+mod state;
+mod stats;
+mod switch;
+mod traffic;
+mod units;
+
+pub use arbitration::VlArb;
+pub use calendar::{Calendar, Event};
+pub use change::{Change, Timed};
+pub use deadlock::Deadlock;
+pub use layout::{BuildError, Network};
+pub use results::{Account, Latency, LinkUse, Results, Utilisation};
+pub use settings::{Buffers, Queueing, Settings, SettingsError, SlChoice, lifetime};
+pub use state::Simulation;
+pub use stats::{Drops, Histogram};
+pub use traffic::{Arrival, Host, Message, Workload};
+pub use units::{BLOCK_BYTES, ByteTime, LinkRate, LinkRateError, PS_PER_NS, Ps, Speed, blocks, header};
+
+use selvedge_sim::Seed;
+
+/// Simulates from the start to the end of the measured time.
+pub fn simulate<W: Workload>(
+    network: &Network<'_>,
+    settings: &Settings,
+    workload: W,
+    changes: Vec<Timed>,
+    seed: Seed,
+) -> Result<Results, BuildError> {
+    let mut simulation = Simulation::new(network, settings, workload, changes, seed)?;
+    simulation.run_until(settings.end());
+    Ok(simulation.finish())
+}

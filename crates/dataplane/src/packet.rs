@@ -1,0 +1,110 @@
+//! Packets on their way, in one array that is used again and again.
+
+use crate::units::Ps;
+
+/// No packet.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// A packet: what its headers say, where it is, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    /// When its message was posted.
+    pub created: Ps,
+    /// When its first byte arrived at the switch where it is; at a host when it was sent.
+    pub arrived: Ps,
+    /// The packet behind it in its queue.
+    pub next: u32,
+    /// Message that it is part of, or the queue pair.
+    pub message: u32,
+    /// Sending host.
+    pub source: u32,
+    /// Host it is for.
+    pub destination: u32,
+    /// Destination LID.
+    pub dlid: u16,
+    /// Payload bytes.
+    pub payload: u16,
+    /// Header and CRC bytes.
+    pub overhead: u8,
+    /// Credit blocks.
+    pub blocks: u8,
+    /// Service level.
+    pub sl: u8,
+    /// Lane of the link it came by.
+    pub vl: u8,
+    /// Input it came by.
+    pub input: u8,
+    /// Output it will go by.
+    pub output: u8,
+    /// Lane there.
+    pub output_vl: u8,
+    /// How often the link that it is on had come up when it was sent.
+    pub epoch: u8,
+    /// True for the last packet of a message.
+    pub last: bool,
+    /// True if it lies in the buffer that all lanes share.
+    pub shared: bool,
+}
+
+impl Packet {
+    /// Bytes on the wire.
+    #[inline]
+    pub const fn wire_bytes(&self) -> u32 {
+        self.payload as u32 + self.overhead as u32
+    }
+}
+
+/// All packets under way.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Packets {
+    all: Vec<Packet>,
+    free: u32,
+    live: u32,
+}
+
+impl Packets {
+    pub fn new() -> Self {
+        Self {
+            all: Vec::new(),
+            free: NIL,
+            live: 0,
+        }
+    }
+
+    /// Packets under way.
+    pub const fn live(&self) -> u32 {
+        self.live
+    }
+
+    #[inline]
+    pub fn insert(&mut self, packet: Packet) -> u32 {
+        self.live += 1;
+        if let Some(place) = self.all.get_mut(self.free as usize) {
+            let index = self.free;
+            self.free = place.next;
+            *place = packet;
+            index
+        } else {
+            self.all.push(packet);
+            // An event has 29 bits for a packet: 26 GB of packets.
+            u32::try_from(self.all.len() - 1).unwrap_or(NIL)
+        }
+    }
+
+    #[inline]
+    pub fn remove(&mut self, index: u32) {
+        self.live -= 1;
+        self.all[index as usize].next = self.free;
+        self.free = index;
+    }
+
+    #[inline]
+    pub fn get(&self, index: u32) -> &Packet {
+        &self.all[index as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> &mut Packet {
+        &mut self.all[index as usize]
+    }
+}

@@ -1,0 +1,324 @@
+//! What a simulation found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Simulation;
+use crate::deadlock::Deadlock;
+use crate::packet::NIL;
+use crate::settings::Settings;
+use crate::stats::{Drops, Histogram};
+use crate::traffic::Workload;
+use crate::units::{BLOCK_BYTES, PS_PER_NS, Ps, header};
+
+/// Times between posting and arrival, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Median.
+    pub p50: u64,
+    /// 95 of 100 are not above.
+    pub p95: u64,
+    /// 99 of 100 are not above.
+    pub p99: u64,
+    /// 999 of 1,000 are not above.
+    pub p999: u64,
+    /// The longest.
+    pub max: u64,
+    /// Mean.
+    pub mean: f64,
+}
+
+impl From<&Histogram> for Latency {
+    fn from(histogram: &Histogram) -> Self {
+        Self {
+            p50: histogram.quantile(500),
+            p95: histogram.quantile(950),
+            p99: histogram.quantile(990),
+            p999: histogram.quantile(999),
+            max: histogram.max(),
+            mean: histogram.mean(),
+        }
+    }
+}
+
+/// One direction of a link, while it was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkUse {
+    /// The sending port.
+    pub port: String,
+    /// Share of the time in which it sent.
+    pub utilisation: f64,
+    /// Share of the time in which it had something to send, but no credits (PortXmitWait).
+    pub wait: f64,
+    /// Share of the time in which it sent, by lane.
+    pub lanes: Vec<f64>,
+}
+
+/// Where all packets are: nothing is lost without a reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Sent by hosts.
+    pub sent: u64,
+    /// Received by the hosts they were for.
+    pub delivered: u64,
+    /// Dropped, for any reason.
+    pub dropped: u64,
+    /// Still on a link or in a switch.
+    pub under_way: u64,
+}
+
+impl Account {
+    /// True if every packet that was sent is somewhere.
+    #[must_use]
+    pub const fn balances(&self) -> bool {
+        self.sent == self.delivered + self.dropped + self.under_way
+    }
+}
+
+/// What a simulation found. Loads are fractions of the payload rate that the hosts' links can carry at the MTU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// How it was simulated, every default stated.
+    pub settings: Settings,
+    /// Hosts with a link and a LID.
+    pub hosts: u64,
+    /// Switches.
+    pub switches: u64,
+    /// What hosts wanted to send while it was measured.
+    pub offered_load: f64,
+    /// What arrived.
+    pub accepted_load: f64,
+    /// What arrived with headers, as a fraction of the links' data rate.
+    pub wire_load: f64,
+    /// From the posting of its message to the last byte of a packet.
+    pub latency_ns: Latency,
+    /// From the posting of a message to its last byte.
+    pub message_latency_ns: Latency,
+    /// Payload bytes ÷ 64 that arrived from the start to the end, warm-up included.
+    pub units_delivered: u64,
+    /// Packets that arrived from the start to the end.
+    pub packets_delivered: u64,
+    /// Packets that arrived while it was measured.
+    pub packets_measured: u64,
+    /// Messages that arrived whole while it was measured.
+    pub messages_measured: u64,
+    /// Messages of which something was lost.
+    pub messages_lost: u64,
+    /// Messages that were due, but not posted because too many waited.
+    pub messages_missed: u64,
+    /// Jain's index of what senders got through: 1 if all got the same, 1/n if one got all.
+    pub fairness: f64,
+    /// The same of what receivers got.
+    pub fairness_receivers: f64,
+    /// Packets dropped, from the start to the end.
+    pub drops: Drops,
+    /// Where all packets are.
+    pub packets: Account,
+    /// Packets that wait for each other for ever; the simulation ends where it is found.
+    pub deadlock: Option<Deadlock>,
+    /// Simulated time.
+    pub simulated_ns: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Events per packet delivered.
+    pub events_per_packet: f64,
+    /// Links between switches.
+    pub links: Utilisation,
+}
+
+/// Utilisation of links between switches, in short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Utilisation {
+    /// Mean over all directions of links.
+    pub mean: f64,
+    /// The busiest.
+    pub max: f64,
+    /// Mean share of the time with something to send, but no credits.
+    pub wait_mean: f64,
+    /// The longest such.
+    pub wait_max: f64,
+}
+
+/// Jain's index of fairness; 1 of nothing.
+fn jain(values: &[u64]) -> f64 {
+    let sum: f64 = values.iter().map(|&v| v as f64).sum();
+    let squares: f64 = values.iter().map(|&v| v as f64 * v as f64).sum();
+    if squares == 0.0 {
+        1.0
+    } else {
+        sum * sum / (values.len() as f64 * squares)
+    }
+}
+
+impl<W: Workload> Simulation<W> {
+    /// Ends the simulation: what was due is counted, and everything is summed up.
+    #[must_use]
+    pub fn finish(mut self) -> Results {
+        let end = self.now.min(self.settings.end());
+        for host in 0..self.hosts.len() as u32 {
+            self.post_due(host, end);
+        }
+        let time = end.saturating_sub(self.window.from);
+        let rate = |at: &crate::layout::HostPort| {
+            let time = self.ports[at.port as usize].byte_time.of(1 << 20);
+            (1_u64 << 20) as f64 / time as f64
+        };
+        let bytes_per_ps: f64 = self.layout.hosts.iter().map(rate).sum();
+        let mtu = f64::from(self.settings.mtu.bytes());
+        let payload_share = mtu / (mtu + f64::from(header::LOCAL));
+        let capacity = (bytes_per_ps * time as f64).max(f64::MIN_POSITIVE);
+        let window = &self.window;
+        let account = self.account();
+        Results {
+            hosts: self.layout.hosts.len() as u64,
+            switches: self.layout.switches.len() as u64,
+            offered_load: window.offered_bytes as f64 / (capacity * payload_share),
+            accepted_load: window.accepted_bytes as f64 / (capacity * payload_share),
+            wire_load: window.wire_bytes as f64 / capacity,
+            latency_ns: (&window.packet_latency).into(),
+            message_latency_ns: (&window.message_latency).into(),
+            units_delivered: window.all_bytes / u64::from(BLOCK_BYTES),
+            packets_delivered: window.all_packets,
+            packets_measured: window.packets,
+            messages_measured: window.messages,
+            messages_lost: window.messages_lost,
+            messages_missed: window.messages_missed,
+            fairness: jain(&window.by_sender),
+            fairness_receivers: jain(&window.by_receiver),
+            drops: self.drops,
+            packets: account,
+            simulated_ns: self.now / PS_PER_NS,
+            events: self.events,
+            events_per_packet: self.events as f64 / window.all_packets.max(1) as f64,
+            links: self.utilisation(time),
+            deadlock: self.deadlock.clone(),
+            settings: self.settings,
+        }
+    }
+
+    /// Where all packets are.
+    #[must_use]
+    pub fn account(&self) -> Account {
+        Account {
+            sent: self.sent,
+            delivered: self.window.all_packets,
+            dropped: self.drops.total(),
+            under_way: u64::from(self.packets.live()),
+        }
+    }
+
+    /// Payload bytes that each host has received while it was measured, by host.
+    #[must_use]
+    pub fn received_bytes(&self) -> &[u64] {
+        &self.window.by_receiver
+    }
+
+    /// Payload bytes of each host that have arrived while it was measured, by host.
+    #[must_use]
+    pub fn accepted_bytes(&self) -> &[u64] {
+        &self.window.by_sender
+    }
+
+    /// Every direction of every link, by node and port.
+    #[must_use]
+    pub fn link_use(&self) -> Vec<LinkUse> {
+        let time = self.measured().max(1) as f64;
+        let vls = usize::from(self.settings.vls);
+        let of = |(index, port): (usize, &crate::layout::Port)| {
+            if port.peer == crate::layout::NO_PORT {
+                return None;
+            }
+            let lanes = &self.lane_bytes[index * vls..(index + 1) * vls];
+            let share = |bytes: u64| bytes as f64 * port.byte_time.of(1 << 20) as f64 / (1_u64 << 20) as f64 / time;
+            Some(LinkUse {
+                port: self.fabric.port_name(self.layout.refs[index]),
+                utilisation: share(lanes.iter().sum()),
+                wait: self.waited(index) as f64 / time,
+                lanes: lanes.iter().map(|&bytes| share(bytes)).collect(),
+            })
+        };
+        self.ports.iter().enumerate().filter_map(of).collect()
+    }
+
+    /// How long it was measured so far.
+    fn measured(&self) -> Ps {
+        self.now.min(self.settings.end()).saturating_sub(self.window.from)
+    }
+
+    /// How long an output had something to send but no credits.
+    fn waited(&self, port: usize) -> Ps {
+        let stats = &self.port_stats[port];
+        let still = stats
+            .waits_since
+            .map_or(0, |since| self.now.saturating_sub(since.max(self.window.from)));
+        stats.wait + still
+    }
+
+    fn utilisation(&self, time: Ps) -> Utilisation {
+        let vls = usize::from(self.settings.vls);
+        let time = time.max(1) as f64;
+        let mut found = Utilisation::default();
+        let mut links = 0_u32;
+        let hosts = self.layout.hosts[0].port as usize;
+        for (index, port) in self.ports[..hosts].iter().enumerate() {
+            if port.peer == crate::layout::NO_PORT || port.to_host {
+                continue;
+            }
+            let bytes: u64 = self.lane_bytes[index * vls..(index + 1) * vls].iter().sum();
+            let busy = bytes as f64 * port.byte_time.of(1 << 20) as f64 / (1_u64 << 20) as f64 / time;
+            let wait = self.waited(index) as f64 / time;
+            links += 1;
+            found.mean += busy;
+            found.wait_mean += wait;
+            found.max = found.max.max(busy);
+            found.wait_max = found.wait_max.max(wait);
+        }
+        found.mean /= f64::from(links.max(1));
+        found.wait_mean /= f64::from(links.max(1));
+        found
+    }
+
+    /// What must hold at any time, or a text that says what does not. For tests: it walks over everything.
+    pub fn check(&self) -> Result<(), String> {
+        if !self.account().balances() {
+            return Err(format!("packets do not balance: {:?}", self.account()));
+        }
+        let vls = usize::from(self.settings.vls);
+        for (index, lane) in self.lanes.iter().enumerate() {
+            let returning: u32 = lane.returns.iter().map(|&(_, blocks)| u32::from(blocks)).sum();
+            if lane.credits + returning > self.settings.lane_blocks() {
+                return Err(format!("{} has {} credits too many", self.lane_name(index), returning));
+            }
+        }
+        for (number, switch) in self.layout.switches.iter().enumerate() {
+            for port in 1..=switch.ports {
+                let port = switch.first_port as usize + usize::from(port);
+                let queued: u32 = self.queued_at(number, port, vls);
+                if queued != u32::from(self.ports[port].queued) {
+                    return Err(format!("{} has lost count of its packets", self.lane_name(port * vls)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn queued_at(&self, switch: usize, port: usize, vls: usize) -> u32 {
+        let ports = usize::from(self.layout.switches[switch].ports);
+        let queues = match self.settings.queueing {
+            crate::Queueing::Fifo => port * vls..(port + 1) * vls,
+            crate::Queueing::Voq => {
+                let input = port - self.layout.switches[switch].first_port as usize - 1;
+                let first = self.layout.switches[switch].first_voq as usize + input * ports;
+                self.first_voq + first * vls..self.first_voq + (first + ports) * vls
+            }
+        };
+        let mut count = 0;
+        for queue in &self.queues[queues] {
+            let mut index = queue.head;
+            while index != NIL {
+                count += 1;
+                index = self.packets.get(index).next;
+            }
+        }
+        count
+    }
+}

@@ -1,0 +1,288 @@
+//! How the simulated hardware is: every parameter with its unit and default.
+
+use selvedge_types::Mtu;
+use serde::{Deserialize, Serialize};
+
+use crate::arbitration::VlArb;
+use crate::layout::Network;
+use crate::units::{BLOCKS_MAX, LinkRate, PS_PER_NS, Ps, Speed, blocks, header};
+
+/// How packets wait at an input of a switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Queueing {
+    /// One queue per lane: a packet that cannot go holds up those behind it, wherever they go.
+    #[default]
+    Fifo,
+    /// A queue per output and lane (virtual output queues); they share the lane's buffer.
+    Voq,
+}
+
+/// Which service level a packet gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SlChoice {
+    /// What the routing says for the destination, as a host that asks the subnet manager gets it.
+    #[default]
+    Routing,
+    /// By a hash of the destination LID, over all lanes.
+    DestHash,
+    /// Any lane, drawn anew for each message.
+    Random,
+    /// By a hash of source and destination LID, over all lanes.
+    Flow,
+}
+
+/// Input buffers, in blocks of 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Buffers {
+    /// Blocks private to each lane of each input; at most 2,048. `None`: 128 (8 KiB), or as many as four packets of the
+    /// MTU need.
+    pub per_vl_blocks: Option<u32>,
+    /// Blocks of each input that all its lanes share. A packet that finds room there gives its lane's credits back at
+    /// once. Default 0.
+    pub shared_blocks: u32,
+}
+
+/// All parameters of a simulation beside fabric, tables and traffic.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Rate of every link; `None` (default): what the fabric says of each.
+    pub link: Option<LinkRate>,
+    /// Largest payload. Default 2,048.
+    pub mtu: Mtu,
+    /// Data lanes in use, 1–15. Default 1.
+    pub vls: u8,
+    /// Buffers of switch and host inputs.
+    pub buffers: Buffers,
+    /// FIFO or VOQ. Default FIFO.
+    pub queueing: Queueing,
+    /// Packets that one input may send into the crossbar at the same time, each at the rate of its output. Default 1.
+    pub speedup: u8,
+    /// One way through a cable, in ns. Default 25 (5 m).
+    pub cable_delay_ns: u64,
+    /// From the first byte of a packet at an input to its first byte at an idle output, in ns. Default 100.
+    pub switch_delay_ns: u64,
+    /// From the end of a packet in a buffer to its credits on the way back, in ns. Default 0.
+    pub credit_delay_ns: u64,
+    /// Arbitration between lanes at every output. Default: lanes take turns, one packet each.
+    pub vl_arb: VlArb,
+    /// Where service levels come from. Default: the routing.
+    pub sl: SlChoice,
+    /// Head-of-queue lifetime at switch outputs: 4.096 µs × 2^value; 20 and more: infinite. Default 18, OpenSM's.
+    pub hoq_life: u8,
+    /// How long a packet may stay in a switch: 4.096 µs × 2^value; 20 and more: infinite. Default 18, OpenSM's.
+    pub switch_life: u8,
+    /// Messages that wait on a lane of a host before the next is not posted, but counted as missed. Default 256.
+    pub source_queue: u32,
+    /// Simulated time before measuring begins, in ns.
+    pub warmup_ns: u64,
+    /// Simulated time that is measured, in ns.
+    pub duration_ns: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            link: None,
+            mtu: Mtu::B2048,
+            vls: 1,
+            buffers: Buffers {
+                per_vl_blocks: None,
+                shared_blocks: 0,
+            },
+            queueing: Queueing::Fifo,
+            speedup: 1,
+            cable_delay_ns: 25,
+            switch_delay_ns: 100,
+            credit_delay_ns: 0,
+            vl_arb: VlArb::default(),
+            sl: SlChoice::Routing,
+            hoq_life: 18,
+            switch_life: 18,
+            source_queue: 256,
+            warmup_ns: 20_000,
+            duration_ns: 100_000,
+        }
+    }
+}
+
+/// 4.096 µs × 2^value in picoseconds; `None` from 20 on: infinite. Source: IBA vol 1 §18.2.5.4.
+#[must_use]
+pub const fn lifetime(value: u8) -> Option<Ps> {
+    if value < 20 { Some(4_096_000 << value) } else { None }
+}
+
+/// Settings that contradict each other or the standard.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// SLV-DATA-0002: number of lanes.
+    #[error("SLV-DATA-0002: {vls} data lanes; want 1 to 15")]
+    Lanes {
+        /// What was asked for.
+        vls: u8,
+    },
+    /// SLV-DATA-0003: buffers.
+    #[error("SLV-DATA-0003: buffers of {blocks} blocks per lane; want {least} (one packet of the MTU) to {most}")]
+    Buffer {
+        /// What was asked for.
+        blocks: u32,
+        /// Room for one packet.
+        least: u32,
+        /// What credits can count.
+        most: u32,
+    },
+    /// SLV-DATA-0004: speed-up.
+    #[error("SLV-DATA-0004: a crossbar speed-up of 0 moves nothing; want 1 to 255")]
+    Speedup,
+    /// SLV-DATA-0005: nothing to measure.
+    #[error("SLV-DATA-0005: the measured time is 0; want at least 1 ns")]
+    Duration,
+    /// SLV-DATA-0006: an arbitration entry of a lane that is not in use.
+    #[error("SLV-DATA-0006: arbitration table with lane {vl}, but lanes 0 to {last} are in use")]
+    ArbitrationLane {
+        /// The lane.
+        vl: u8,
+        /// The highest in use.
+        last: u8,
+    },
+    /// SLV-DATA-0007: a lane that no table serves.
+    #[error("SLV-DATA-0007: lane {vl} has no weight in any arbitration table: its packets would wait for ever")]
+    Unserved {
+        /// The lane.
+        vl: u8,
+    },
+    /// SLV-DATA-0008: a time that is too long.
+    #[error("SLV-DATA-0008: times of more than {most} ns; want less")]
+    TooLong {
+        /// Longest.
+        most: u64,
+    },
+}
+
+/// Blocks private to a lane unless told otherwise: enough for small packets to cover the way there and back.
+const LANE_BLOCKS: u32 = 128;
+
+/// Longest time in a setting, in ns: an hour.
+const TIME_MAX_NS: u64 = 3_600_000_000_000;
+
+impl Settings {
+    /// Bytes of the largest packet, headers included.
+    #[must_use]
+    pub const fn packet_bytes(&self) -> u32 {
+        self.mtu.bytes() as u32 + header::LOCAL as u32
+    }
+
+    /// Blocks of the largest packet: one that begins an RDMA message is the longest there is.
+    #[must_use]
+    pub const fn packet_blocks(&self) -> u32 {
+        blocks(self.packet_bytes())
+    }
+
+    /// Blocks private to a lane of an input.
+    #[must_use]
+    pub fn lane_blocks(&self) -> u32 {
+        self.buffers
+            .per_vl_blocks
+            .unwrap_or_else(|| LANE_BLOCKS.max(4 * self.packet_blocks()))
+    }
+
+    /// With the defaults that depend on something filled in: a result says how it was simulated.
+    #[must_use]
+    pub fn resolved(&self, network: &Network<'_>) -> Self {
+        let mut settings = self.clone();
+        settings.buffers.per_vl_blocks = Some(self.lane_blocks());
+        settings.link = self.link.or_else(|| network.one_rate());
+        settings.vl_arb = self.vl_arb.filled(self.vls);
+        settings
+    }
+
+    /// When measuring begins.
+    #[must_use]
+    pub const fn measure_from(&self) -> Ps {
+        self.warmup_ns * PS_PER_NS
+    }
+
+    /// When the simulation ends.
+    #[must_use]
+    pub const fn end(&self) -> Ps {
+        (self.warmup_ns + self.duration_ns) * PS_PER_NS
+    }
+
+    /// The rate that loads are fractions of, where links say none: 4x HDR.
+    pub const DEFAULT_LINK: LinkRate = LinkRate::four(Speed::Hdr);
+
+    /// Refuses what contradicts itself or the standard.
+    pub fn check(&self) -> Result<(), SettingsError> {
+        if !(1..=15).contains(&self.vls) {
+            return Err(SettingsError::Lanes { vls: self.vls });
+        }
+        let (least, found) = (self.packet_blocks(), self.lane_blocks());
+        if !(least..=BLOCKS_MAX).contains(&found) {
+            return Err(SettingsError::Buffer {
+                blocks: found,
+                least,
+                most: BLOCKS_MAX,
+            });
+        }
+        if self.speedup == 0 {
+            return Err(SettingsError::Speedup);
+        }
+        if self.duration_ns == 0 {
+            return Err(SettingsError::Duration);
+        }
+        let times = [
+            self.duration_ns,
+            self.warmup_ns,
+            self.cable_delay_ns,
+            self.switch_delay_ns,
+            self.credit_delay_ns,
+        ];
+        if times.iter().any(|&ns| ns > TIME_MAX_NS) {
+            return Err(SettingsError::TooLong { most: TIME_MAX_NS });
+        }
+        self.vl_arb.check(self.vls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_refused() {
+        let check = |change: fn(&mut Settings), want: &str| {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            let error = settings.check().err().map(|e| e.to_string()).unwrap_or_default();
+            assert!(
+                error.starts_with(want) && (want.is_empty() == error.is_empty()),
+                "{error}"
+            );
+        };
+        check(|_| {}, "");
+        check(|s| s.vls = 16, "SLV-DATA-0002");
+        check(|s| s.buffers.per_vl_blocks = Some(32), "SLV-DATA-0003");
+        check(|s| s.buffers.per_vl_blocks = Some(33), "");
+        check(|s| s.buffers.per_vl_blocks = Some(2_049), "SLV-DATA-0003");
+        check(|s| s.speedup = 0, "SLV-DATA-0004");
+        check(|s| s.duration_ns = 0, "SLV-DATA-0005");
+        check(|s| s.vl_arb.low.push((3, 1)), "SLV-DATA-0006");
+        check(
+            |s| {
+                s.vls = 2;
+                s.vl_arb.low.push((1, 1));
+            },
+            "SLV-DATA-0007",
+        );
+        check(|s| s.duration_ns = u64::MAX, "SLV-DATA-0008");
+    }
+
+    #[test]
+    fn lifetimes() {
+        assert_eq!(lifetime(0), Some(4_096_000));
+        assert_eq!(lifetime(18), Some(1_073_741_824_000));
+        assert_eq!(lifetime(20), None);
+    }
+}

@@ -1,0 +1,386 @@
+//! Everything that changes while packets move, and the events that move them.
+
+use std::collections::VecDeque;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_sim::{Rng, Seed};
+use selvedge_types::{Lid, Sl};
+
+use crate::arbitration::{Arbiter, Compiled};
+use crate::calendar::{Calendar, Event};
+use crate::change::Timed;
+use crate::deadlock::Deadlock;
+use crate::layout::{self, BuildError, CONTROL, Layout, NOT_SET, Network, Port};
+use crate::packet::{NIL, Packets};
+use crate::settings::{Settings, SlChoice, lifetime};
+use crate::stats::{Drops, PortStats, Window};
+use crate::traffic::{Message, Workload};
+use crate::units::Ps;
+
+/// What an event is, in the upper bits of its payload; the lower ones say of whom.
+pub(crate) mod kind {
+    /// A packet's first byte can be forwarded by the switch, or its last byte has reached the host.
+    pub const ARRIVE: u32 = 0;
+    /// An output has sent its packet.
+    pub const END: u32 = 1;
+    /// Credits have come for an output.
+    pub const CREDIT: u32 = 2;
+    /// A host has something to send.
+    pub const HOST: u32 = 3;
+    /// The first packet of a queue may have been there for too long.
+    pub const LIFETIME: u32 = 4;
+    /// Something changes from outside.
+    pub const CONTROL: u32 = 5;
+    /// Bits below.
+    pub const SHIFT: u32 = 29;
+}
+
+/// Credits of an output's lane, and its turn among inputs.
+#[derive(Clone, Debug)]
+pub(crate) struct Lane {
+    /// Blocks that may be sent.
+    pub credits: u32,
+    /// Input served last.
+    pub turn: u8,
+    /// True if a packet waits for credits that are not on their way yet.
+    pub starved: bool,
+    /// When credits that a packet waits for will have come; in the past: none are waited for.
+    pub wake_at: Ps,
+    /// Credits on their way: when they come, and how many; by time.
+    pub returns: VecDeque<(Ps, u16)>,
+}
+
+impl Lane {
+    const fn new(credits: u32) -> Self {
+        Self {
+            credits,
+            turn: 0,
+            starved: false,
+            wake_at: 0,
+            returns: VecDeque::new(),
+        }
+    }
+}
+
+/// A queue of packets, chained by `next`: of an input's lane, or of an input's lane to one output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queue {
+    pub head: u32,
+    pub tail: u32,
+    /// Since when the first packet is the first.
+    pub head_since: Ps,
+    /// True if an event will look at its age.
+    pub watched: bool,
+}
+
+impl Queue {
+    pub const EMPTY: Self = Self {
+        head: NIL,
+        tail: NIL,
+        head_since: 0,
+        watched: false,
+    };
+}
+
+/// The buffer of an input that its lanes share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pool {
+    pub free: u32,
+    /// Blocks that come free: when, and how many; by time.
+    pub returns: VecDeque<(Ps, u16)>,
+}
+
+impl Pool {
+    const fn new(free: u32) -> Self {
+        Self {
+            free,
+            returns: VecDeque::new(),
+        }
+    }
+}
+
+/// A message that was posted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posted {
+    pub created: Ps,
+    pub tag: u64,
+    pub from: u32,
+    pub to: u32,
+    /// Bytes not sent yet.
+    pub unsent: u32,
+    /// Packets that have not arrived yet, sent or not.
+    pub missing: u32,
+    pub next: u32,
+    pub dlid: u16,
+    pub sl: u8,
+    pub vl: u8,
+    /// True if a packet of it was lost.
+    pub lost: bool,
+}
+
+/// A host: what it will post, and what waits.
+#[derive(Clone, Debug)]
+pub(crate) struct HostState {
+    /// What comes next from the workload.
+    pub next: Option<Message>,
+    /// When its event is due.
+    pub wake_at: Ps,
+    /// Lanes with such messages.
+    pub lanes: u16,
+    /// For what only this host draws.
+    pub rng: Rng,
+}
+
+impl HostState {
+    fn new(seed: Seed, host: u64) -> Self {
+        Self {
+            next: None,
+            wake_at: NOT_SET,
+            lanes: 0,
+            rng: seed.child("host").nth(host).rng(),
+        }
+    }
+}
+
+/// A packet simulation.
+#[derive(Debug)]
+pub struct Simulation<W> {
+    pub(crate) settings: Settings,
+    pub(crate) workload: W,
+    pub(crate) layout: Layout,
+    pub(crate) fabric: Fabric,
+    pub(crate) now: Ps,
+    pub(crate) calendar: Calendar,
+    pub(crate) events: u64,
+    /// Packets that hosts have sent.
+    pub(crate) sent: u64,
+    pub(crate) packets: Packets,
+    pub(crate) ports: Vec<Port>,
+    /// By port, then lane.
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) arbiters: Vec<Arbiter>,
+    pub(crate) arbitration: Compiled,
+    /// Of inputs by port and lane (at hosts: messages to send), then, if asked for, virtual output queues.
+    pub(crate) queues: Vec<Queue>,
+    /// Where those begin.
+    pub(crate) first_voq: usize,
+    /// By output, then lane: inputs that want it.
+    pub(crate) requests: Vec<u64>,
+    /// By switch: inputs that can send into the crossbar.
+    pub(crate) idle_inputs: Vec<u64>,
+    /// By input: outputs that its virtual output queues have packets for.
+    pub(crate) voq_outputs: Vec<u64>,
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) hosts: Vec<HostState>,
+    /// By host and lane: messages that wait to be sent or are being sent.
+    pub(crate) waiting: Vec<u32>,
+    pub(crate) messages: Vec<Posted>,
+    pub(crate) free_message: u32,
+    /// Service level by destination host.
+    pub(crate) sls: Vec<u8>,
+    pub(crate) changes: Vec<Timed>,
+    pub(crate) hoq: Option<Ps>,
+    pub(crate) switch_life: Option<Ps>,
+    pub(crate) window: Window,
+    pub(crate) drops: Drops,
+    pub(crate) port_stats: Vec<PortStats>,
+    pub(crate) lane_bytes: Vec<u64>,
+    pub(crate) deadlock: Option<Deadlock>,
+    pub(crate) ready: Vec<u32>,
+    /// The port whose departures are noted.
+    pub(crate) watched: u32,
+    pub(crate) departures: Vec<Ps>,
+}
+
+impl<W: Workload> Simulation<W> {
+    /// A fabric at rest, and the first messages of every host.
+    ///
+    /// Changes happen at their times, before the packets of the same instant.
+    pub fn new(
+        network: &Network<'_>,
+        settings: &Settings,
+        workload: W,
+        changes: Vec<Timed>,
+        seed: Seed,
+    ) -> Result<Self, BuildError> {
+        let (layout, ports) = layout::build(network, settings)?;
+        let vls = usize::from(settings.vls);
+        let is_voq = settings.queueing == crate::Queueing::Voq;
+        let sls = service_levels(network, settings, &layout);
+        check_lanes(settings, &layout, &sls)?;
+        let voqs = if is_voq { layout.voqs as usize * vls } else { 0 };
+        let arbitration = settings.vl_arb.compiled(settings.vls);
+        let (lane, pool) = (
+            Lane::new(settings.lane_blocks()),
+            Pool::new(settings.buffers.shared_blocks),
+        );
+        let words = layout.words;
+        // What cannot happen before the end needs no watching.
+        let within = |limit: Option<Ps>| limit.filter(|&limit| limit < settings.end());
+        let hosts = layout.hosts.len();
+        let mut simulation = Self {
+            window: Window::new(settings.measure_from(), settings.end(), hosts),
+            calendar: Calendar::new(slot_width(&layout)),
+            lanes: vec![lane; ports.len() * vls],
+            arbiters: vec![arbitration.arbiter(); ports.len()],
+            queues: vec![Queue::EMPTY; ports.len() * vls + voqs],
+            first_voq: ports.len() * vls,
+            requests: vec![0; ports.len() * vls * words],
+            idle_inputs: vec![u64::MAX; layout.switches.len() * words],
+            voq_outputs: vec![0; if is_voq { ports.len() * words } else { 0 }],
+            pools: vec![
+                pool;
+                if settings.buffers.shared_blocks > 0 {
+                    ports.len()
+                } else {
+                    0
+                }
+            ],
+            hosts: (0..hosts as u64).map(|host| HostState::new(seed, host)).collect(),
+            port_stats: vec![PortStats::default(); ports.len()],
+            lane_bytes: vec![0; ports.len() * vls],
+            hoq: within(lifetime(settings.hoq_life)),
+            switch_life: within(lifetime(settings.switch_life)),
+            fabric: network.fabric.clone(),
+            settings: settings.resolved(network),
+            waiting: vec![0; hosts * vls],
+            packets: Packets::new(),
+            messages: Vec::new(),
+            free_message: NIL,
+            drops: Drops::default(),
+            deadlock: None,
+            ready: Vec::new(),
+            watched: NIL,
+            departures: Vec::new(),
+            now: 0,
+            events: 0,
+            sent: 0,
+            workload,
+            arbitration,
+            layout,
+            ports,
+            sls,
+            changes,
+        };
+        simulation.begin();
+        Ok(simulation)
+    }
+
+    /// The first events.
+    fn begin(&mut self) {
+        for index in 0..self.changes.len() {
+            let at = self.changes[index].at;
+            self.schedule(at, CONTROL, kind::CONTROL, index as u32);
+        }
+        self.look_again();
+        for host in 0..self.hosts.len() as u32 {
+            self.hosts[host as usize].next = self.workload.next(host, 0);
+            self.wake_for_next(host);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn schedule(&mut self, at: Ps, component: u32, kind: u32, value: u32) {
+        let payload = kind << kind::SHIFT | value;
+        self.calendar.push(Event { at, component, payload });
+    }
+
+    /// Handles every event up to and including `until`; stops early at a deadlock.
+    pub fn run_until(&mut self, until: Ps) {
+        while self.deadlock.is_none() {
+            let Some(event) = self.calendar.pop_until(until) else {
+                break;
+            };
+            self.now = event.at;
+            self.events += 1;
+            let value = event.payload & ((1 << kind::SHIFT) - 1);
+            let first_host = self.layout.first_host();
+            match event.payload >> kind::SHIFT {
+                kind::ARRIVE if event.component < first_host => self.arrive(event.component as usize - 1, value),
+                kind::ARRIVE => self.deliver(event.component - first_host, value),
+                kind::END => self.end_of_packet(event.component as usize - 1, value as u8),
+                kind::CREDIT if event.component < first_host => {
+                    self.arbitrate(event.component as usize - 1, value as u8);
+                }
+                kind::CREDIT => self.host_send(event.component - first_host),
+                kind::HOST => self.host_wake(event.component - first_host),
+                kind::LIFETIME => self.check_lifetime(event.component as usize - 1, value),
+                _ => self.change(value as usize),
+            }
+        }
+        if self.deadlock.is_none() {
+            self.now = self.now.max(until);
+        }
+    }
+
+    /// From now on notes when a port begins to send a packet.
+    pub fn watch(&mut self, port: PortRef) {
+        let place = self.layout.refs.iter().position(|&at| at == port);
+        self.watched = place.map_or(NIL, |place| place as u32);
+    }
+
+    /// When the watched port began to send each packet.
+    #[must_use]
+    pub fn departures(&self) -> &[Ps] {
+        &self.departures
+    }
+
+    /// Simulated time.
+    #[must_use]
+    pub const fn now(&self) -> Ps {
+        self.now
+    }
+
+    /// Events handled so far.
+    #[must_use]
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Hosts, in the order in which a workload counts them.
+    pub fn host_lids(&self) -> impl Iterator<Item = Lid> + '_ {
+        self.layout.hosts.iter().map(|host| host.lid)
+    }
+}
+
+/// Finest slots of the event queue, as a power of two of picoseconds: events of a fabric come about every
+/// `100 ns / ports`, and a slot should get a few.
+fn slot_width(layout: &Layout) -> u32 {
+    let ports = layout.hosts.len() + 2 * layout.switches.len();
+    let width = 400_000 / ports.max(1) as u64;
+    width.max(16).ilog2()
+}
+
+/// The service level of every destination, where it depends on nothing else.
+fn service_levels(network: &Network<'_>, settings: &Settings, layout: &Layout) -> Vec<u8> {
+    let vls = u64::from(settings.vls);
+    let of = |host: &layout::HostPort| match settings.sl {
+        SlChoice::Routing | SlChoice::Random | SlChoice::Flow => network.service_levels.to(host.lid).get(),
+        SlChoice::DestHash => (hash(u64::from(host.lid.0)) % vls) as u8,
+    };
+    layout.hosts.iter().map(of).collect()
+}
+
+/// Spreads every bit of a number.
+pub(crate) fn hash(value: u64) -> u64 {
+    Seed(0).nth(value).0
+}
+
+/// Every service level that may be used has a lane in use.
+fn check_lanes(settings: &Settings, layout: &Layout, sls: &[u8]) -> Result<(), BuildError> {
+    let used = |sl: u8| match settings.sl {
+        SlChoice::Routing | SlChoice::DestHash => sls.contains(&sl),
+        SlChoice::Random | SlChoice::Flow => sl < settings.vls,
+    };
+    for sl in (0..Sl::COUNT as u8).filter(|&sl| used(sl)) {
+        let vl = layout.lanes[usize::from(sl)];
+        if vl >= settings.vls {
+            return Err(BuildError::LaneOutOfUse {
+                sl,
+                vl,
+                vls: settings.vls,
+            });
+        }
+    }
+    Ok(())
+}

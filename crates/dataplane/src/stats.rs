@@ -1,0 +1,293 @@
+//! What is counted while packets move.
+
+use serde::{Deserialize, Serialize};
+
+use crate::packet::Packet;
+use crate::traffic::{Arrival, Message};
+use crate::units::Ps;
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Drop {
+    NoEntry,
+    ToSwitch,
+    LinkDown,
+    InFlight,
+    Lane,
+    HeadOfQueue,
+    SwitchLife,
+    WrongHost,
+}
+
+/// Packets that were dropped, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drops {
+    /// The switch has no forwarding entry for the destination.
+    pub no_entry: u64,
+    /// The forwarding entry is the switch's own port 0.
+    pub to_switch: u64,
+    /// The link of the output is down.
+    pub link_down: u64,
+    /// The link broke while the packet was on it.
+    pub in_flight: u64,
+    /// The lane map says drop, or names a lane that is not in use.
+    pub lane: u64,
+    /// First of its queue for longer than the head-of-queue lifetime.
+    pub head_of_queue: u64,
+    /// In a switch for longer than the switch lifetime.
+    pub switch_life: u64,
+    /// Forwarded to a host that does not have the destination LID.
+    pub wrong_host: u64,
+}
+
+impl Drops {
+    pub(crate) fn count(&mut self, reason: Drop) {
+        *match reason {
+            Drop::NoEntry => &mut self.no_entry,
+            Drop::ToSwitch => &mut self.to_switch,
+            Drop::LinkDown => &mut self.link_down,
+            Drop::InFlight => &mut self.in_flight,
+            Drop::Lane => &mut self.lane,
+            Drop::HeadOfQueue => &mut self.head_of_queue,
+            Drop::SwitchLife => &mut self.switch_life,
+            Drop::WrongHost => &mut self.wrong_host,
+        } += 1;
+    }
+
+    /// All of them.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.no_entry
+            + self.to_switch
+            + self.link_down
+            + self.in_flight
+            + self.lane
+            + self.head_of_queue
+            + self.switch_life
+            + self.wrong_host
+    }
+}
+
+/// Values of one power of two that a histogram tells apart: it is exact to less than 1 %.
+const STEPS: u64 = 128;
+
+/// Counts of values, finer where they are smaller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Vec<u64>,
+    total: u64,
+    sum: u128,
+    max: u64,
+}
+
+impl Histogram {
+    /// Counts a value.
+    #[inline]
+    pub fn add(&mut self, value: u64) {
+        let place = Self::place(value);
+        if self.counts.len() <= place {
+            self.counts.resize(place + 1, 0);
+        }
+        self.counts[place] += 1;
+        self.total += 1;
+        self.sum += u128::from(value);
+        self.max = self.max.max(value);
+    }
+
+    #[inline]
+    const fn place(value: u64) -> usize {
+        if value < 2 * STEPS {
+            return value as usize;
+        }
+        let shift = value.ilog2() - STEPS.ilog2();
+        (STEPS * shift as u64 + (value >> shift)) as usize
+    }
+
+    /// The middle of the values that lie in a place.
+    const fn value(place: usize) -> u64 {
+        let place = place as u64;
+        if place < 2 * STEPS {
+            return place;
+        }
+        let shift = place / STEPS - 1;
+        let low = (place - STEPS * shift) << shift;
+        low + (1 << shift) / 2
+    }
+
+    /// The value that so many of a thousand are not above; 0 without values.
+    #[must_use]
+    pub fn quantile(&self, per_mille: u64) -> u64 {
+        let rank = (self.total * per_mille).div_ceil(1_000).max(1);
+        let mut seen = 0;
+        for (place, count) in self.counts.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return Self::value(place).min(self.max);
+            }
+        }
+        0
+    }
+
+    /// Mean, exact; 0 without values.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.total == 0 {
+            0.0
+        } else {
+            self.sum as f64 / self.total as f64
+        }
+    }
+
+    /// The largest value.
+    #[must_use]
+    pub const fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// How many values.
+    #[must_use]
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+}
+
+/// What is counted while it is measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    pub from: Ps,
+    pub to: Ps,
+    /// Payload bytes of messages that were due, posted or not.
+    pub offered_bytes: u64,
+    /// Payload bytes delivered.
+    pub accepted_bytes: u64,
+    /// Bytes delivered, headers included.
+    pub wire_bytes: u64,
+    pub packets: u64,
+    pub messages: u64,
+    pub messages_missed: u64,
+    pub messages_lost: u64,
+    pub packet_latency: Histogram,
+    pub message_latency: Histogram,
+    /// Payload bytes by receiving host.
+    pub by_receiver: Vec<u64>,
+    /// Payload bytes by sending host.
+    pub by_sender: Vec<u64>,
+    /// From the start of the simulation.
+    pub all_packets: u64,
+    /// From the start of the simulation, payload.
+    pub all_bytes: u64,
+}
+
+impl Window {
+    pub fn new(from: Ps, to: Ps, hosts: usize) -> Self {
+        Self {
+            from,
+            to,
+            offered_bytes: 0,
+            accepted_bytes: 0,
+            wire_bytes: 0,
+            packets: 0,
+            messages: 0,
+            messages_missed: 0,
+            messages_lost: 0,
+            packet_latency: Histogram::default(),
+            message_latency: Histogram::default(),
+            by_receiver: vec![0; hosts],
+            by_sender: vec![0; hosts],
+            all_packets: 0,
+            all_bytes: 0,
+        }
+    }
+
+    #[inline]
+    const fn contains(&self, at: Ps) -> bool {
+        at >= self.from && at < self.to
+    }
+
+    #[inline]
+    pub fn posted(&mut self, message: &Message) {
+        if self.contains(message.at) {
+            self.offered_bytes += u64::from(message.bytes);
+        }
+    }
+
+    pub fn missed(&mut self, message: &Message) {
+        if self.contains(message.at) {
+            self.offered_bytes += u64::from(message.bytes);
+            self.messages_missed += 1;
+        }
+    }
+
+    #[inline]
+    pub fn delivered(&mut self, now: Ps, packet: &Packet) {
+        self.all_packets += 1;
+        self.all_bytes += u64::from(packet.payload);
+        if self.contains(now) {
+            let payload = u64::from(packet.payload);
+            self.accepted_bytes += payload;
+            self.wire_bytes += u64::from(packet.wire_bytes());
+            self.packets += 1;
+            self.packet_latency.add((now - packet.created) / 1_000);
+            self.by_receiver[packet.destination as usize] += payload;
+            self.by_sender[packet.source as usize] += payload;
+        }
+    }
+
+    #[inline]
+    pub fn message(&mut self, now: Ps, arrival: &Arrival) {
+        if self.contains(now) {
+            if arrival.whole {
+                self.messages += 1;
+                self.message_latency.add((now - arrival.posted) / 1_000);
+            } else {
+                self.messages_lost += 1;
+            }
+        }
+    }
+}
+
+/// What is counted at an output.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PortStats {
+    /// How long it had something to send, but no credits.
+    pub wait: Ps,
+    /// Since when it waits.
+    pub waits_since: Option<Ps>,
+    pub packets: u64,
+}
+
+impl PortStats {
+    /// It sends a packet, in the time that is measured.
+    #[inline]
+    pub fn sent(&mut self, now: Ps, measured_from: Ps) {
+        self.packets += 1;
+        if let Some(since) = self.waits_since.take() {
+            self.wait += now - since.max(measured_from);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_is_exact_to_a_percent() {
+        for exponent in 0..50 {
+            for value in [1_u64 << exponent, (1 << exponent) * 5 / 4, (1 << exponent) * 3 / 2 + 1] {
+                let found = Histogram::value(Histogram::place(value));
+                let error = found.abs_diff(value) as f64 / value as f64;
+                assert!(error < 0.01, "{value} {found}");
+            }
+        }
+    }
+
+    #[test]
+    fn quantiles() {
+        let mut histogram = Histogram::default();
+        (1..=100).for_each(|value| histogram.add(value));
+        assert_eq!((histogram.quantile(500), histogram.quantile(990)), (50, 99));
+        assert_eq!((histogram.mean(), histogram.max()), (50.5, 100));
+        assert_eq!(Histogram::default().quantile(500), 0);
+    }
+}

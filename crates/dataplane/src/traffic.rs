@@ -1,0 +1,53 @@
+//! What hosts send, as the simulator asks for it.
+
+use crate::units::Ps;
+
+/// A host: position of an end port with a link and a LID, by node and port number.
+pub type Host = u32;
+
+/// A message to post.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// When; not before the messages that the host posted earlier.
+    pub at: Ps,
+    /// To whom.
+    pub to: Host,
+    /// Bytes; a message of 0 bytes is one packet without payload.
+    pub bytes: u32,
+    /// Given back when it has arrived.
+    pub tag: u64,
+    /// Service level; `None`: as [`crate::Settings::sl`] says.
+    pub sl: Option<u8>,
+}
+
+/// A message whose last packet has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Who posted it.
+    pub from: Host,
+    /// Who has it now.
+    pub to: Host,
+    /// Its tag.
+    pub tag: u64,
+    /// When it was posted.
+    pub posted: Ps,
+    /// False if some of it was lost, so that the receiver has nothing.
+    pub whole: bool,
+}
+
+/// Where messages come from.
+pub trait Workload {
+    /// The next message of a host; `None`: nothing until [`Self::arrived`] names the host. Called again each time the
+    /// message handed out last is posted.
+    fn next(&mut self, host: Host, now: Ps) -> Option<Message>;
+
+    /// A message has arrived. Hosts that have something to post because of it are added to `ready`.
+    fn arrived(&mut self, arrival: Arrival, now: Ps, ready: &mut Vec<Host>) {
+        let _ = (arrival, now, ready);
+    }
+
+    /// True if nothing more will come: the simulation may end early.
+    fn is_done(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,311 @@
+//! Simulated time, rates and sizes of packets.
+
+use core::fmt;
+use core::str::FromStr;
+
+use selvedge_types::{LinkSpeed, LinkWidth, Rate};
+use serde::{Deserialize, Serialize};
+
+/// Picoseconds since the start of a simulation: 213 days fit.
+pub type Ps = u64;
+
+/// Picoseconds of a nanosecond.
+pub const PS_PER_NS: Ps = 1_000;
+/// Later than everything.
+pub const NEVER: Ps = u64::MAX;
+
+/// Bytes of a credit block: flow control counts in these. Source: IBA vol 1 §7.9.4.
+pub const BLOCK_BYTES: u32 = 64;
+/// Blocks that may be outstanding on a lane: half of what the 12-bit counter FCCL can tell apart. Source: IBA vol 1
+/// §7.9.4.4.
+pub const BLOCKS_MAX: u32 = 2_048;
+
+/// Bytes of headers. Source: IBA vol 1 §5.2.
+pub mod header {
+    /// Local route header.
+    pub const LRH: u16 = 8;
+    /// Global route header.
+    pub const GRH: u16 = 40;
+    /// Base transport header.
+    pub const BTH: u16 = 12;
+    /// ACK extended transport header.
+    pub const AETH: u16 = 4;
+    /// RDMA extended transport header.
+    pub const RETH: u16 = 16;
+    /// Datagram extended transport header.
+    pub const DETH: u16 = 8;
+    /// Immediate data.
+    pub const IMMEDIATE: u16 = 4;
+    /// Invariant CRC.
+    pub const ICRC: u16 = 4;
+    /// Variant CRC.
+    pub const VCRC: u16 = 2;
+    /// What every packet of a connection inside a subnet has around its payload.
+    pub const LOCAL: u16 = LRH + BTH + ICRC + VCRC;
+    /// An acknowledgement: no payload.
+    pub const ACK: u16 = LOCAL + AETH;
+}
+
+/// Blocks that a packet of so many bytes takes.
+#[must_use]
+#[inline]
+pub const fn blocks(wire_bytes: u32) -> u32 {
+    wire_bytes.div_ceil(BLOCK_BYTES)
+}
+
+/// Signalling speeds that the simulator knows: those of [`LinkSpeed`], and XDR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speed {
+    /// 2.5 Gbit/s a lane, 8b/10b.
+    Sdr,
+    /// 5 Gbit/s a lane, 8b/10b.
+    Ddr,
+    /// 10 Gbit/s a lane, 8b/10b.
+    Qdr,
+    /// 10.3125 Gbit/s a lane, 64b/66b.
+    Fdr10,
+    /// 14.0625 Gbit/s a lane, 64b/66b.
+    Fdr,
+    /// 25.78125 Gbit/s a lane, 64b/66b.
+    Edr,
+    /// 53.125 Gbit/s a lane, 256b/257b inside Reed-Solomon (544,514).
+    Hdr,
+    /// 106.25 Gbit/s a lane, the same.
+    Ndr,
+    /// 212.5 Gbit/s a lane, the same.
+    Xdr,
+}
+
+impl Speed {
+    /// All speeds, slowest first.
+    pub const ALL: [Self; 9] = [
+        Self::Sdr,
+        Self::Ddr,
+        Self::Qdr,
+        Self::Fdr10,
+        Self::Fdr,
+        Self::Edr,
+        Self::Hdr,
+        Self::Ndr,
+        Self::Xdr,
+    ];
+
+    /// What one lane carries after its encoding, in Mbit/s, as a ratio: FDR is 150,000/11.
+    #[must_use]
+    pub const fn data_mbit_per_s(self) -> (u64, u64) {
+        match self {
+            Self::Sdr => (2_000, 1),
+            Self::Ddr => (4_000, 1),
+            Self::Qdr => (8_000, 1),
+            Self::Fdr10 => (10_000, 1),
+            // 14,062.5 · 64/66.
+            Self::Fdr => (150_000, 11),
+            Self::Edr => (25_000, 1),
+            // 53,125 · 256/257 · 514/544.
+            Self::Hdr => (50_000, 1),
+            Self::Ndr => (100_000, 1),
+            Self::Xdr => (200_000, 1),
+        }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sdr => "sdr",
+            Self::Ddr => "ddr",
+            Self::Qdr => "qdr",
+            Self::Fdr10 => "fdr10",
+            Self::Fdr => "fdr",
+            Self::Edr => "edr",
+            Self::Hdr => "hdr",
+            Self::Ndr => "ndr",
+            Self::Xdr => "xdr",
+        }
+    }
+}
+
+impl From<LinkSpeed> for Speed {
+    fn from(speed: LinkSpeed) -> Self {
+        match speed {
+            LinkSpeed::Sdr => Self::Sdr,
+            LinkSpeed::Ddr => Self::Ddr,
+            LinkSpeed::Qdr => Self::Qdr,
+            LinkSpeed::Fdr10 => Self::Fdr10,
+            LinkSpeed::Fdr => Self::Fdr,
+            LinkSpeed::Edr => Self::Edr,
+            LinkSpeed::Hdr => Self::Hdr,
+            LinkSpeed::Ndr => Self::Ndr,
+        }
+    }
+}
+
+/// Width and speed of a link, written `4x-hdr`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct LinkRate {
+    /// Lanes.
+    pub width: LinkWidth,
+    /// Speed of each.
+    pub speed: Speed,
+}
+
+impl LinkRate {
+    /// Four lanes of a speed.
+    #[must_use]
+    pub const fn four(speed: Speed) -> Self {
+        Self {
+            width: LinkWidth::X4,
+            speed,
+        }
+    }
+
+    /// How long a byte takes.
+    #[must_use]
+    pub const fn byte_time(self) -> ByteTime {
+        let (mbit, over) = self.speed.data_mbit_per_s();
+        // 8 bit · 10^6 ps·Mbit/s over the rate.
+        let (mut num, mut den) = (8_000_000 * over, mbit * self.width.lanes() as u64);
+        let common = gcd(num, den);
+        num /= common;
+        den /= common;
+        ByteTime { num, den }
+    }
+
+    /// What the link carries, headers included, in bytes per second.
+    #[must_use]
+    pub fn bytes_per_s(self) -> f64 {
+        let time = self.byte_time();
+        1e12 * time.den as f64 / time.num as f64
+    }
+}
+
+const fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl From<Rate> for LinkRate {
+    fn from(rate: Rate) -> Self {
+        Self {
+            width: rate.width,
+            speed: rate.speed.into(),
+        }
+    }
+}
+
+impl fmt::Display for LinkRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.width, self.speed.name())
+    }
+}
+
+impl From<LinkRate> for String {
+    fn from(rate: LinkRate) -> Self {
+        rate.to_string()
+    }
+}
+
+/// SLV-DATA-0001: a text that names no width and speed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "SLV-DATA-0001: '{text}' is no link; want a width (1x, 2x, 4x, 8x, 12x), a dash and a speed (sdr, ddr, qdr, fdr10, \
+     fdr, edr, hdr, ndr, xdr), as in 4x-hdr"
+)]
+pub struct LinkRateError {
+    /// What was found.
+    pub text: String,
+}
+
+impl FromStr for LinkRate {
+    type Err = LinkRateError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let lower = text.to_lowercase();
+        let parsed = lower.split_once('-').and_then(|(width, speed)| {
+            let width = LinkWidth::ALL.into_iter().find(|w| w.to_string() == width)?;
+            let speed = Speed::ALL.into_iter().find(|s| s.name() == speed)?;
+            Some(Self { width, speed })
+        });
+        parsed.ok_or_else(|| LinkRateError { text: text.to_owned() })
+    }
+}
+
+impl TryFrom<String> for LinkRate {
+    type Error = LinkRateError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+/// How long a byte takes on a link: `num / den` picoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteTime {
+    num: u64,
+    den: u64,
+}
+
+impl ByteTime {
+    /// How long so many bytes take, rounded up to a picosecond.
+    #[must_use]
+    #[inline]
+    pub const fn of(self, bytes: u32) -> Ps {
+        let product = bytes as u64 * self.num;
+        // A division takes as long as the rest of an event; all rates but FDR's need none.
+        if self.den == 1 {
+            product
+        } else {
+            product.div_ceil(self.den)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_rates_of_four_lanes() {
+        let check = |speed, gbit: f64| {
+            let found = LinkRate::four(speed).bytes_per_s() * 8e-9;
+            assert!((found - gbit).abs() < 1e-9 * gbit, "{found} {gbit}");
+        };
+        check(Speed::Sdr, 8.0);
+        check(Speed::Ddr, 16.0);
+        check(Speed::Qdr, 32.0);
+        check(Speed::Fdr10, 40.0);
+        check(Speed::Fdr, 4.0 * 14.0625 * 64.0 / 66.0);
+        check(Speed::Edr, 4.0 * 25.78125 * 64.0 / 66.0);
+        check(Speed::Hdr, 4.0 * 53.125 * 256.0 / 257.0 * 514.0 / 544.0);
+        check(Speed::Ndr, 400.0);
+        check(Speed::Xdr, 800.0);
+    }
+
+    #[test]
+    fn times_are_rounded_up() {
+        let check = |text: &str, bytes, want| {
+            let rate: LinkRate = text.parse().unwrap();
+            assert_eq!(rate.byte_time().of(bytes), want, "{text}");
+        };
+        check("4x-hdr", 2_074, 82_960);
+        check("4x-sdr", 1, 1_000);
+        check("4x-fdr", 1, 147);
+        check("4x-fdr", 3, 440);
+        check("12x-EDR", 3, 80);
+        check("1x-xdr", 2, 80);
+    }
+
+    #[test]
+    fn packets_take_whole_blocks() {
+        assert_eq!(blocks(2_048 + u32::from(header::LOCAL)), 33);
+        assert_eq!(blocks(64), 1);
+        assert_eq!(header::ACK, 30);
+    }
+
+    #[test]
+    fn what_is_no_link_is_refused_with_what_is_one() {
+        let error = "4x-hrd".parse::<LinkRate>().unwrap_err().to_string();
+        assert!(error.contains("4x-hrd") && error.contains("ndr"), "{error}");
+    }
+}

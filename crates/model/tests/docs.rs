@@ -1,0 +1,28 @@
+//! The page says what the model counts.
+
+use selvedge_model::{Manager, RULES};
+
+/// The rules as the page's tables have them.
+fn table(manager: Manager) -> String {
+    let rows = RULES.iter().filter(|rule| rule.manager == manager).map(|rule| {
+        format!(
+            "| {} | {} | {} | {} | {} |\n",
+            rule.method.name(),
+            rule.attribute.name(),
+            rule.times,
+            rule.per.name(),
+            rule.why
+        )
+    });
+    let head = "| method | attribute | times | per | why |\n|---|---|---|---|---|\n";
+    std::iter::once(head.to_owned()).chain(rows).collect()
+}
+
+#[test]
+fn every_rule_is_written_down() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/model.md")).expect("the page");
+    for manager in Manager::ALL {
+        let table = table(manager);
+        assert!(page.contains(&table), "docs/model.md lacks this table:\n{table}");
+    }
+}

@@ -1,0 +1,288 @@
+//! Links that are lost from a tree whose tables are in force: which entries must change, and to what.
+//!
+//! Only destinations that some entry sent over a lost link are looked at. For each of them the switches that led there
+//! are followed backwards, from the lost link on: whoever still goes up, then down keeps its entry, the others take
+//! that of the rule for the tree as it is now. A switch that no such path leads on from any more, as only agents of
+//! upper switches meet it, keeps its entry if what is behind it found a way, or goes by the first neighbour that has
+//! one. Whether all that is free of circles is for the judge to say.
+//!
+//! Unlike in [`FatTree::fill`], the other links of a bundle carry what one of them has lost: that changes one switch
+//! instead of all that send there.
+//!
+//! Work: the sets of switches below and above, where they change; a look at two rows of the tables; per destination
+//! the switches that led over the link, and their neighbours.
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
+use selvedge_types::{Idx, Lid, PortNum};
+
+use super::FatTree;
+use super::rule::Rule;
+use super::shape::{NONE, by_level};
+use super::targets::Target;
+
+/// A tree that follows what happens to the fabric, for repairs.
+#[derive(Clone, Debug)]
+pub struct TreeMender {
+    tree: FatTree,
+    /// Switches of the lowest level first.
+    order: Vec<usize>,
+    /// The neighbour behind each port, live or not; [`NONE`]: none. `stride` of them a switch.
+    behind: Vec<u32>,
+    stride: usize,
+}
+
+/// An entry that a repair changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// The switch.
+    pub switch: SwitchIdx,
+    /// The LID.
+    pub lid: Lid,
+    /// Its egress port from now on.
+    pub egress: u8,
+    /// What it was.
+    pub before: u8,
+    /// To be written when those that lead here have changed: it would send their packets back.
+    pub is_last: bool,
+}
+
+impl TreeMender {
+    /// Ready for losses of links of `tree`.
+    #[must_use]
+    pub fn new(tree: FatTree) -> Self {
+        let net = &tree.rule.net;
+        let most = (0..net.total()).flat_map(|s| net.links.get(s).iter().map(|k| usize::from(k.port)));
+        let stride = most.max().unwrap_or(0) + 1;
+        let mut behind = vec![NONE; net.total() * stride];
+        for s in 0..net.total() {
+            for link in net.links.get(s) {
+                behind[s * stride + usize::from(link.port)] = link.peer;
+            }
+        }
+        Self {
+            order: by_level(&tree.rule.shape.level, tree.shape.levels),
+            behind,
+            stride,
+            tree,
+        }
+    }
+
+    /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force.
+    ///
+    /// `None` if that cannot be done: `tables` are then what they were, but this value is of no use any more.
+    pub fn lose(&mut self, lids: &Lids, tables: &mut Tables, ends: &[(SwitchIdx, PortNum)]) -> Option<Vec<Moved>> {
+        if tables.switches() != self.tree.rule.net.real {
+            return None;
+        }
+        for &(switch, port) in ends {
+            self.cut(switch.to_usize(), port.get())?;
+        }
+        let switches: Vec<usize> = ends.iter().map(|(switch, _)| switch.to_usize()).collect();
+        self.tree.rule.shrink_sets(&self.order, &switches);
+        let mut victims: Vec<(Lid, usize)> = Vec::new();
+        for &(switch, port) in ends {
+            for block in 0..tables.blocks() {
+                let row = tables.block(switch, block);
+                let hit = row.iter().zip(0_usize..).filter(|(egress, _)| **egress == port.get());
+                let lid = |i: usize| u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);
+                victims.extend(hit.map(|(_, i)| (lid(i), switch.to_usize())));
+            }
+        }
+        victims.sort_unstable();
+        let met = self.tree.rule.net.total();
+        let mut repair = Repair {
+            mender: self,
+            lids,
+            tables,
+            moved: Vec::new(),
+            met: vec![0; met],
+            round: 0,
+        };
+        for group in victims.chunk_by(|a, b| a.0 == b.0) {
+            let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
+            if repair.destination(group[0].0, &starts).is_none() {
+                let Repair { moved, tables, .. } = repair;
+                moved.iter().rev().for_each(|m| tables.set(m.switch, m.lid, m.before));
+                return None;
+            }
+        }
+        Some(repair.moved)
+    }
+
+    /// Marks one end of a link as dead.
+    fn cut(&mut self, s: usize, port: u8) -> Option<()> {
+        let rule = &mut self.tree.rule;
+        if s >= rule.net.real {
+            return None;
+        }
+        let start = rule.net.links.start(s);
+        let links = rule.net.links.get(s);
+        let found = links.binary_search_by_key(&port, |k| k.port).ok()?;
+        let peer = links[found].peer;
+        rule.net.links.items_mut()[start + found].alive = false;
+        rule.shape.cut(s, peer, port);
+        Some(())
+    }
+
+    fn peer(&self, s: usize, egress: u8) -> Option<usize> {
+        if usize::from(egress) >= self.stride {
+            return None;
+        }
+        let peer = self.behind[s * self.stride + usize::from(egress)];
+        (peer != NONE).then_some(peer as usize)
+    }
+}
+
+/// One repair.
+struct Repair<'a> {
+    mender: &'a TreeMender,
+    lids: &'a Lids,
+    tables: &'a mut Tables,
+    moved: Vec<Moved>,
+    /// By switch: the round in which it was met.
+    met: Vec<u32>,
+    round: u32,
+}
+
+impl Repair<'_> {
+    const fn rule(&self) -> &Rule {
+        &self.mender.tree.rule
+    }
+
+    /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
+    fn destination(&mut self, lid: Lid, starts: &[usize]) -> Option<()> {
+        let target = self.mender.tree.target(self.lids, lid).ok()?;
+        let Some(to) = self.mender.tree.switch_of(target) else {
+            // Nobody has it, or a host that is away: whatever the entry says, packets are dropped.
+            return Some(());
+        };
+        self.round += 1;
+        let mut open: Vec<usize> = starts.to_vec();
+        let mut stuck = Vec::new();
+        starts.iter().for_each(|&s| self.met[s] = self.round);
+        while let Some(s) = open.pop() {
+            let egress = self.tables.get(SwitchIdx::from_usize(s), lid);
+            let link = self.mender.tree.link_at(s, egress);
+            let rule = self.rule();
+            if s == to || link.is_some_and(|k| rule.leads(s, k.peer as usize, to)) {
+                continue;
+            }
+            let has_way = rule.below.has(s, to) || rule.reach.has(s, to);
+            if has_way {
+                let new = self.entry(s, target);
+                if new == NO_PATH {
+                    return None;
+                }
+                // Packets that come down to it would be sent up again.
+                let goes_up = self
+                    .mender
+                    .peer(s, new)
+                    .is_some_and(|p| rule.shape.level[p] > rule.shape.level[s]);
+                let went_down = self
+                    .mender
+                    .peer(s, egress)
+                    .is_some_and(|p| rule.shape.level[p] < rule.shape.level[s]);
+                self.set(s, lid, new, goes_up && went_down);
+            } else if link.is_none() {
+                stuck.push(s);
+            }
+            for link in self.mender.tree.rule.net.links.get(s) {
+                let peer = link.peer as usize;
+                if peer >= self.mender.tree.rule.net.real || self.met[peer] == self.round {
+                    continue;
+                }
+                let theirs = self.tables.get(SwitchIdx::from_usize(peer), lid);
+                if self.mender.peer(peer, theirs) == Some(s) {
+                    self.met[peer] = self.round;
+                    open.push(peer);
+                }
+            }
+        }
+        stuck.sort_unstable();
+        stuck.into_iter().try_for_each(|s| self.unstick(s, lid, to))
+    }
+
+    fn entry(&self, s: usize, target: Target) -> u8 {
+        match target {
+            Target::Nowhere => NO_PATH,
+            Target::Leaf { leaf, number, egress } => self.mender.tree.leaf_entry(s, leaf, number, egress, None),
+            Target::Upper { upper } => {
+                let to = self.mender.tree.targets.uppers[upper as usize];
+                self.rule().towards_upper(s, to, upper, None)
+            }
+        }
+    }
+
+    fn set(&mut self, s: usize, lid: Lid, egress: u8, is_last: bool) {
+        let switch = SwitchIdx::from_usize(s);
+        let before = self.tables.get(switch, lid);
+        if before != egress {
+            self.tables.set(switch, lid, egress);
+            self.moved.push(Moved {
+                switch,
+                lid,
+                egress,
+                before,
+                is_last,
+            });
+        }
+    }
+
+    /// No path up, then down leads on. Further down, by the first neighbour that has a way; from a leaf, by the first
+    /// switch above it and the first leaf below that. So all that turns from down to up because of one link does it at
+    /// one leaf: turns at several could wait for each other in a circle.
+    fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
+        let below = self.neighbours(s, |mine, peer| peer < mine);
+        if let Some(&(_, egress)) = below.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to)) {
+            self.set(s, lid, egress, true);
+            return Some(());
+        }
+        let others = self.neighbours(s, |mine, peer| peer >= mine);
+        for &(peer, egress) in &others {
+            let rule = self.rule();
+            if rule.below.has(peer, to) || rule.reach.has(peer, to) {
+                continue;
+            }
+            let leaves = self.neighbours(peer, |mine, peer| peer < mine);
+            let found = leaves.iter().find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
+            if let Some(&(_, down)) = found {
+                self.set(peer, lid, down, false);
+                self.set(s, lid, egress, true);
+                return Some(());
+            }
+        }
+        let &(_, egress) = others.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to))?;
+        self.set(s, lid, egress, true);
+        Some(())
+    }
+
+    /// Live neighbours whose level is as wanted, and the ports to them, by number.
+    fn neighbours(&self, s: usize, wanted: impl Fn(u32, u32) -> bool) -> Vec<(usize, u8)> {
+        let rule = self.rule();
+        let live = rule.net.links.get(s).iter().filter(|k| k.alive);
+        let live = live.filter(|k| wanted(rule.shape.level[s], rule.shape.level[k.peer as usize]));
+        let mut near: Vec<(usize, u8)> = live.map(|k| (k.peer as usize, k.port)).collect();
+        near.sort_unstable();
+        near
+    }
+
+    /// Whether a packet gets to switch `to` without passing some.
+    fn arrives(&self, from: usize, lid: Lid, not_by: &[usize], to: usize) -> bool {
+        let mut at = from;
+        for _ in 0..self.rule().net.real {
+            if at == to {
+                return true;
+            }
+            if not_by.contains(&at) {
+                return false;
+            }
+            let egress = self.tables.get(SwitchIdx::from_usize(at), lid);
+            match self.mender.tree.link_at(at, egress) {
+                Some(link) => at = link.peer as usize,
+                None => return false,
+            }
+        }
+        false
+    }
+}

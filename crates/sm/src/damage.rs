@@ -1,0 +1,163 @@
+//! What was seen to have changed, and the inventory with it: cables stay known, links go down, ways lead around them.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef};
+use selvedge_types::{IdxVec, PhysState, PortNum, PortState};
+use selvedge_wire::{DirectedRoute, PortInfo};
+
+use crate::inventory::Inventory;
+
+/// What a look at some ports has found. Nothing else has changed, as far as anybody said.
+#[derive(Clone, Debug, Default)]
+pub struct Damage {
+    /// Ports whose link went down, one end or both of each.
+    pub lost: BTreeSet<PortRef>,
+    /// PortInfo of ports that are not what they were.
+    pub seen: Vec<(PortRef, PortInfo)>,
+    /// Switches that show PortStateChange.
+    pub flagged: BTreeSet<NodeIdx>,
+}
+
+impl Damage {
+    /// Both ends of every lost link, as far as the cables are known.
+    pub fn ends(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
+        let peers = self.lost.iter().filter_map(|&at| fabric.peer(at));
+        self.lost.iter().copied().chain(peers).collect()
+    }
+
+    /// The inventory as it is now; `None` if some switch cannot be reached any more: then nobody knows what it does.
+    pub fn apply_to(&self, before: &Inventory) -> Option<Inventory> {
+        let mut after = before.clone();
+        self.apply(&mut after)?;
+        Some(after)
+    }
+
+    /// Changes an inventory to what is now.
+    pub fn apply(&self, inventory: &mut Inventory) -> Option<()> {
+        let ends = self.ends(&inventory.fabric);
+        let agents = &mut inventory.agents;
+        let fabric = Arc::make_mut(&mut inventory.fabric);
+        for (at, info) in &self.seen {
+            if let Some(slot) = agents.get_mut(at.node).and_then(|a| a.ports.get_mut(at.port.index())) {
+                *slot = Some(*info);
+            }
+        }
+        for &at in &ends {
+            let Some(port) = fabric.port(at) else { continue };
+            let (settings, rate) = (port.settings, port.link.rate);
+            let (state, phys) = (PortState::Down, PhysState::Polling);
+            fabric.set_port(at, LinkState { state, phys, rate }, settings);
+            let info = agents.get_mut(at.node).and_then(|a| a.ports.get_mut(at.port.index()));
+            if let Some(Some(info)) = info {
+                (info.state, info.phys_state) = (Some(state), Some(phys));
+            }
+        }
+        for &node in &self.flagged {
+            let mut settings = fabric.node(node).switch_settings;
+            settings.port_state_change = true;
+            fabric.set_switch(node, settings);
+            if let Some(switch) = agents.get_mut(node).and_then(|a| a.switch.as_mut()) {
+                switch.port_state_change = true;
+            }
+        }
+        inventory.lead_around(&ends)
+    }
+}
+
+impl Inventory {
+    /// The port by which the way to every node enters the fabric, and the node there.
+    fn first_hop(&self) -> (Option<PortNum>, NodeIdx) {
+        match self.fabric.switch_index(self.local.node) {
+            Some(_) => (None, self.local.node),
+            None => match self.fabric.peer(self.local) {
+                Some(peer) => (Some(self.local.port), peer.node),
+                None => (None, self.local.node),
+            },
+        }
+    }
+
+    /// Egress ports on a way, with their nodes.
+    pub fn hops(&self, route: &DirectedRoute) -> Vec<PortRef> {
+        let mut hops = Vec::new();
+        let mut node = self.local.node;
+        for port in route.ports().iter().filter_map(|&p| PortNum::new(p)) {
+            let at = PortRef { node, port };
+            hops.push(at);
+            match self.fabric.peer(at) {
+                Some(peer) => node = peer.node,
+                None => break,
+            }
+        }
+        hops
+    }
+
+    /// Finds other ways to all agents whose way led over a lost link. `None` if there is none to some switch.
+    fn lead_around(&mut self, lost: &BTreeSet<PortRef>) -> Option<()> {
+        let fabric = Arc::clone(&self.fabric);
+        let is_cut = |node: &NodeIdx| self.is_cut(&self.agents[*node].route, lost);
+        let cut: Vec<NodeIdx> = fabric.switches().iter().copied().filter(is_cut).collect();
+        if cut.is_empty() {
+            // The way to a host is that to its switch, and one hop more.
+            return Some(());
+        }
+        let ways = self.ways();
+        for node in cut {
+            let way = ways.get(node).copied().flatten()?;
+            self.agents.get_mut(node)?.route = way;
+            for (port, seen) in fabric.node(node).external_ports() {
+                let Some(peer) = seen.peer.filter(|peer| fabric.switch_index(peer.node).is_none()) else {
+                    continue;
+                };
+                let (Some(way), Some(agent)) = (way.then(port), self.agents.get_mut(peer.node)) else {
+                    continue;
+                };
+                agent.port_routes.entry(peer.port).and_modify(|route| *route = way);
+                if agent.port_routes.is_empty() || agent.port_routes.keys().next() == Some(&peer.port) {
+                    agent.route = way;
+                }
+            }
+        }
+        Some(())
+    }
+
+    fn is_cut(&self, route: &DirectedRoute, lost: &BTreeSet<PortRef>) -> bool {
+        let mut node = self.local.node;
+        for port in route.ports().iter().filter_map(|&p| PortNum::new(p)) {
+            let at = PortRef { node, port };
+            if lost.contains(&at) {
+                return true;
+            }
+            match self.fabric.peer(at) {
+                Some(peer) => node = peer.node,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// A shortest way to every switch over links that are up.
+    fn ways(&self) -> IdxVec<NodeIdx, Option<DirectedRoute>> {
+        let mut ways = IdxVec::filled(None, self.fabric.nodes().len());
+        let (port, first) = self.first_hop();
+        ways[first] = match port {
+            None => Some(DirectedRoute::LOCAL),
+            Some(port) => DirectedRoute::LOCAL.then(port),
+        };
+        let mut open = VecDeque::from([first]);
+        while let Some(node) = open.pop_front() {
+            let Some(way) = ways[node] else { continue };
+            for (port, seen) in self.fabric.node(node).external_ports() {
+                let Some(peer) = seen.peer.filter(|_| self.fabric.link_is_up(PortRef { node, port })) else {
+                    continue;
+                };
+                if self.fabric.switch_index(peer.node).is_some() && ways[peer.node].is_none() {
+                    ways[peer.node] = way.then(port);
+                    open.push_back(peer.node);
+                }
+            }
+        }
+        ways
+    }
+}

@@ -1,0 +1,288 @@
+//! From a trap to repaired tables without a sweep: look at the ports of the switch that sent it, plan around what is
+//! lost, apply, look again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_mad::AgentId;
+use selvedge_sim::Time;
+use selvedge_types::Lid;
+use selvedge_wire::{Attribute, AttributeId, Mad, PortInfo};
+
+use crate::config::Mode;
+use crate::core::{Sm, ok};
+use crate::event::{Event, SweepReason};
+use crate::inventory::Inventory;
+use crate::io::Output;
+use crate::job::{Job, Task};
+use crate::probe::{Looked, Probe};
+use crate::repair::Repair;
+use crate::smp;
+use crate::stage::{Stage, Token};
+use crate::view::Role;
+use crate::warm::{Prepare, Warm};
+
+/// What the manager remembers for repairs.
+#[derive(Debug, Default)]
+pub struct Failover {
+    /// Switches that said that something changed, and have not been looked at.
+    suspects: BTreeSet<NodeIdx>,
+    /// Why they are to be looked at.
+    reason: Option<SweepReason>,
+    /// What makes a repair fast, between jobs.
+    warm: Option<Box<Warm>>,
+    /// The job that prepares it.
+    preparing: Option<selvedge_plan::Generation>,
+    /// A repair that waits for it.
+    held: Option<Box<Job>>,
+    /// Switches to look at again when the repair is applied; none: no repair is on its way.
+    repaired: Option<BTreeSet<NodeIdx>>,
+}
+
+impl Sm {
+    /// True if what is in force is known in full: then only what changes must be looked at.
+    fn knows_the_fabric(&self) -> bool {
+        let (Some(inventory), Some(seen)) = (&self.inventory, &self.view.fabric) else {
+            return false;
+        };
+        self.config.mode == Mode::Manage
+            && self.view.role == Role::Master
+            && self.view.plan.is_some()
+            && self.view.failed == 0
+            && Arc::ptr_eq(&inventory.fabric, seen)
+    }
+
+    /// True if a change of a link can be looked at by itself now.
+    fn may_probe(&self) -> bool {
+        let repairs = self.failover.repaired.is_some();
+        match self.stage {
+            Stage::Idle | Stage::LightSweep { .. } => self.knows_the_fabric(),
+            Stage::Probing(_) => true,
+            Stage::Planning { .. } | Stage::Applying(..) => repairs,
+            Stage::Discovering(_)
+            | Stage::Electing { .. }
+            | Stage::Reading { .. }
+            | Stage::Persisting { .. }
+            | Stage::Standby { .. }
+            | Stage::Stopped => false,
+        }
+    }
+
+    /// A switch says that a link changed. False if only a sweep can find out what.
+    pub(crate) fn suspect_lid(&mut self, lid: Lid, reason: SweepReason) -> bool {
+        if self.sweep_due.is_some() || !self.may_probe() {
+            return false;
+        }
+        let owner = self.view.plan.as_ref().and_then(|plan| plan.lids.owner(lid));
+        let inventory = self.inventory.as_ref();
+        let Some(at) = owner.filter(|at| inventory.is_some_and(|i| i.fabric.switch_index(at.node).is_some())) else {
+            return false;
+        };
+        self.suspect(at.node, reason);
+        true
+    }
+
+    /// A switch says that a link changed.
+    pub(crate) fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
+        self.failover.suspects.insert(node);
+        self.failover.reason.get_or_insert(reason);
+    }
+
+    /// Looks at suspects, if there are any and nothing else is going on.
+    pub(crate) fn probe_suspects(&mut self) {
+        if self.failover.suspects.is_empty() || self.sweep_due.is_some() {
+            return;
+        }
+        if let Stage::Probing(probe) = &mut self.stage {
+            let suspects = std::mem::take(&mut self.failover.suspects);
+            if probe.suspect(&suspects) {
+                self.exchange.clear();
+                self.ask_ports();
+            }
+            return;
+        }
+        let is_free = match self.stage {
+            Stage::Idle => true,
+            // A trap does not wait; what the light sweep itself finds, until it is through.
+            Stage::LightSweep { changed } => {
+                let is_trap = matches!(self.failover.reason, Some(SweepReason::Trap(_)));
+                !changed && (is_trap || self.exchange.open() == 0)
+            }
+            _ => false,
+        };
+        if is_free {
+            let reason = self.failover.reason.take().unwrap_or(SweepReason::Interval);
+            if self.knows_the_fabric() {
+                self.begin_probe(reason, false);
+            } else {
+                self.failover.suspects.clear();
+                self.sweep_due = Some(reason);
+            }
+        }
+    }
+
+    fn begin_probe(&mut self, reason: SweepReason, is_check: bool) {
+        let Some(inventory) = self.inventory.clone() else { return };
+        let suspects = std::mem::take(&mut self.failover.suspects);
+        let mut probe = Probe::new(inventory, reason, is_check);
+        probe.suspect(&suspects);
+        self.exchange.clear();
+        self.next_sweep = None;
+        self.stage = Stage::Probing(Box::new(probe));
+        self.ask_ports();
+    }
+
+    fn ask_ports(&mut self) {
+        let Stage::Probing(probe) = &self.stage else { return };
+        let m_key = self.config.policy.m_key;
+        for at in probe.questions() {
+            let route = &probe.inventory.agents[at.node].route;
+            let get = smp::get(AttributeId::PORT_INFO, at.port.get().into(), route, m_key);
+            self.exchange.submit(AgentId(at.node.0), (Token::Probe(at), get));
+        }
+    }
+
+    /// Takes the answer of a port that was looked at.
+    pub(crate) fn port_looked_at(&mut self, at: PortRef, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = &mut self.stage else { return };
+        let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
+        match probe.answered(at, info.as_ref()) {
+            Looked::Further => {}
+            Looked::Explained => self.end_probe(out),
+            Looked::Strange => self.sweep_instead(),
+        }
+    }
+
+    /// What was found needs a sweep.
+    fn sweep_instead(&mut self) {
+        let Stage::Probing(probe) = std::mem::take(&mut self.stage) else {
+            return;
+        };
+        self.sweep_due = Some(probe.reason);
+    }
+
+    /// Every port was looked at, or enough of them.
+    pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
+        if probe.is_check && probe.damage.lost.is_empty() {
+            return self.rest(now);
+        }
+        if !probe.is_settled() {
+            self.sweep_due = Some(probe.reason);
+            return;
+        }
+        self.stage = Stage::Probing(Box::new(probe));
+        self.end_probe(out);
+    }
+
+    /// Hands what was found to a job that plans around it.
+    fn end_probe(&mut self, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = std::mem::take(&mut self.stage) else {
+            return;
+        };
+        let Probe {
+            inventory,
+            reason,
+            damage,
+            ..
+        } = *probe;
+        let (Some(plan), Some(verdict)) = (self.view.plan.clone(), self.view.verdict.clone()) else {
+            self.sweep_due = Some(reason);
+            return;
+        };
+        self.exchange.clear();
+        for &at in &damage.lost {
+            let what = inventory.fabric.port_name(at);
+            out.push(Output::Event(Event::LinkLost { what }));
+        }
+        self.sweep_reason = reason;
+        self.failover.repaired = Some(damage.flagged.clone());
+        self.generation = self.generation.next();
+        let installed = Arc::clone(&self.view.installed);
+        let warm = self.failover.warm.take();
+        let task = Task::Repair(Box::new(Repair {
+            damage,
+            plan,
+            verdict,
+            warm,
+        }));
+        let job = self.job(&inventory, &installed, task);
+        match self.failover.preparing {
+            // It is nearly there, and would have to be made first in any case.
+            Some(_) => self.failover.held = Some(Box::new(job)),
+            None => out.push(Output::Compute(Box::new(job))),
+        }
+        self.stage = Stage::Planning { inventory, installed };
+    }
+
+    /// Nothing of what was prepared is good for what a sweep will find.
+    pub(crate) fn forget_repairs(&mut self) {
+        self.failover = Failover::default();
+    }
+
+    /// Keeps what a job prepared, or gives it to the repair that waits for it.
+    pub(crate) fn prepared(&mut self, warm: Option<Box<Warm>>, out: &mut Vec<Output>) {
+        self.failover.preparing = None;
+        match self.failover.held.take() {
+            Some(mut job) => {
+                if let Task::Repair(repair) = &mut job.task {
+                    repair.warm = warm;
+                }
+                out.push(Output::Compute(job));
+            }
+            None => self.failover.warm = warm,
+        }
+    }
+
+    /// True if `generation` is of the job that prepares repairs.
+    pub(crate) fn is_preparing(&self, generation: selvedge_plan::Generation) -> bool {
+        self.failover.preparing == Some(generation)
+    }
+
+    /// True while a repair is planned or applied.
+    pub(crate) const fn is_repairing(&self) -> bool {
+        self.failover.repaired.is_some()
+    }
+
+    /// Keeps what a repair gives back.
+    pub(crate) fn keep_warm(&mut self, warm: Option<Box<Warm>>) {
+        self.failover.warm = warm;
+    }
+
+    /// A plan is in force: prepares for what may be lost next, and looks again at what was repaired.
+    pub(crate) fn after_apply(&mut self, inventory: &Arc<Inventory>, out: &mut Vec<Output>) {
+        let repaired = self.failover.repaired.take();
+        if !self.knows_the_fabric() {
+            if let (Some(_), None) = (repaired, &self.sweep_due) {
+                self.sweep_due = Some(SweepReason::Again);
+            }
+            return;
+        }
+        if !inventory.fabric.switches().is_empty() {
+            self.prepare(out);
+        }
+        if let Some(nodes) = repaired {
+            self.failover.suspects.extend(nodes);
+            self.begin_probe(self.sweep_reason, true);
+        }
+    }
+
+    fn prepare(&mut self, out: &mut Vec<Output>) {
+        let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
+            return;
+        };
+        let warm = self.failover.warm.take();
+        self.generation = self.generation.next();
+        self.failover.preparing = Some(self.generation);
+        let installed = Arc::clone(&self.view.installed);
+        let job = self.job(&inventory, &installed, Task::Prepare(Box::new(Prepare { plan, warm })));
+        out.push(Output::Compute(Box::new(job)));
+    }
+
+    /// A repair that did not work out: sweeps.
+    pub(crate) fn not_repaired(&mut self) {
+        self.failover.repaired = None;
+        self.stage = Stage::Idle;
+        self.sweep_due = Some(self.sweep_reason);
+    }
+}

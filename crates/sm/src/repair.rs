@@ -1,0 +1,265 @@
+//! Plans around lost links: the plan in force with as few entries changed as can be.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Lids, Op, Phase, Plan, Tables};
+use selvedge_routing::{Engine, Moved, Options, WeaveOptions};
+use selvedge_sim::{Par, Seed};
+use selvedge_types::{Lid, PortNum};
+use selvedge_verify::Verdict;
+use selvedge_verify::standing::{LinkChange, Standing};
+
+use crate::damage::Damage;
+use crate::event::Event;
+use crate::inventory::Inventory;
+use crate::job::{Job, JobResult, Outcome};
+use crate::warm::{Spare, Warm};
+use crate::way::{self, WayOptions};
+
+/// What a repair starts from.
+#[derive(Clone, Debug)]
+pub struct Repair {
+    /// What was lost.
+    pub damage: Damage,
+    /// The plan in force.
+    pub plan: Arc<Plan>,
+    /// What the judge said of it.
+    pub verdict: Arc<Verdict>,
+    /// What was prepared for it.
+    pub warm: Option<Box<Warm>>,
+}
+
+impl Repair {
+    /// Makes the repaired plan; no outcome means that only a sweep can help.
+    pub fn run(&mut self, job: &mut Job, par: Par) -> JobResult {
+        let mut warm = self.warm.take().unwrap_or_default();
+        if let Some(result) = self.quickly(job, &mut warm) {
+            return result;
+        }
+        // What was changed half-way is of no use.
+        (warm.spare, warm.mender) = (None, None);
+        let mut result = JobResult::default();
+        let Some(inventory) = self.damage.apply_to(&job.inventory).map(Arc::new) else {
+            return result;
+        };
+        let made = self.tables(&inventory, job, par);
+        let made = made.and_then(|tables| self.judged(&inventory, job, tables, &mut warm, par));
+        match made {
+            Ok(outcome) => {
+                result.events.push(accepted_event(&outcome));
+                job.inventory = Arc::clone(&inventory);
+                result.inventory = Some(inventory);
+                result.outcome = Some(Arc::new(outcome));
+                result.warm = warm.standing.is_some().then_some(warm);
+            }
+            Err(why) => result.events.push(Event::PlanRefused {
+                engine: self.plan.engine.0.clone(),
+                why,
+            }),
+        }
+        result
+    }
+
+    /// Changes what was prepared in place, judged by the entries alone; `None` if that does not do.
+    fn quickly(&self, job: &mut Job, warm: &mut Warm) -> Option<JobResult> {
+        let Spare {
+            mut plan,
+            mut inventory,
+            installed,
+        } = warm.spare.take()?;
+        let (mender, standing) = (warm.mender.as_mut()?, warm.standing.as_mut()?);
+        let ends = self.damage.ends(&inventory.fabric);
+        self.damage.apply(&mut inventory)?;
+        let fabric = &inventory.fabric;
+        let of_switch = |at: &PortRef| Some((fabric.switch_index(at.node)?, at.port));
+        let is_between = |at: &&PortRef| fabric.peer(**at).is_some_and(|p| fabric.switch_index(p.node).is_some());
+        let links: Vec<_> = ends.iter().filter(is_between).filter_map(of_switch).collect();
+        let moved = mender.lose(&self.plan.lids, &mut plan.tables, &links)?;
+        for at in &ends {
+            plan.ports.remove(at);
+            plan.end_ports.remove(at);
+        }
+        plan.generation = job.generation;
+        let changes = self.changes_of(&moved, fabric, &plan, standing);
+        let lost = |&(switch, port): &(SwitchIdx, PortNum)| LinkChange {
+            switch,
+            port,
+            is_up: false,
+        };
+        let lost: Vec<LinkChange> = links.iter().map(lost).collect();
+        let accepted = job
+            .judge
+            .judge_entries(standing, &inventory, &lost, changes, &self.verdict)?;
+        let outcome = Outcome {
+            plan: Arc::new(plan),
+            changes: accepted.changes,
+            verdict: Arc::new(accepted.verdict),
+        };
+        let inventory = Arc::new(inventory);
+        job.inventory = Arc::clone(&inventory);
+        Some(JobResult {
+            events: vec![accepted_event(&outcome)],
+            outcome: Some(Arc::new(outcome)),
+            inventory: Some(inventory),
+            installed: Some(installed),
+            warm: Some(Box::new(std::mem::take(warm))),
+        })
+    }
+
+    /// The Sets that write entries: those of hosts first, then those of agents, then those that must come last.
+    fn changes_of(&self, moved: &[Moved], fabric: &Fabric, plan: &Plan, standing: &Standing) -> ChangeSet {
+        let mut blocks: BTreeMap<(usize, SwitchIdx), u8> = BTreeMap::new();
+        for m in moved {
+            let rank = match (m.is_last, standing.carries_hosts(m.switch, m.lid)) {
+                (true, _) => 2,
+                (false, true) => 0,
+                (false, false) => 1,
+            };
+            let key = (m.lid.index() / BLOCK_LIDS, m.switch);
+            // A block is written once, and not before what it must not come before.
+            let merge = |old: &mut u8| *old = if *old == 2 || rank == 2 { 2 } else { rank.min(*old) };
+            blocks.entry(key).and_modify(merge).or_insert(rank);
+        }
+        let of_rank = |rank: u8| {
+            let blocks = blocks.iter().filter(move |(_, of)| **of == rank);
+            blocks.map(|(&(block, switch), _)| Op::Lft {
+                node: fabric.switches()[switch],
+                block: u16::try_from(block).unwrap_or(u16::MAX),
+                data: *plan.tables.block(switch, block),
+            })
+        };
+        let first: Vec<Op> = of_rank(0).chain(of_rank(1)).collect();
+        let quiet = self.damage.flagged.iter().filter_map(|&node| {
+            let settings = *plan.switches.get(fabric.switch_index(node)?)?;
+            Some(Op::Switch { node, settings })
+        });
+        phases(plan, [
+            ("turn away from what is lost", first),
+            ("switches that others turned away from", of_rank(2).collect()),
+            ("clear PortStateChange", quiet.collect()),
+        ])
+    }
+
+    fn tables(&self, inventory: &Inventory, job: &Job, par: Par) -> Result<Tables, String> {
+        let (fabric, plan) = (&inventory.fabric, &self.plan);
+        let between_switches = |at: &PortRef| {
+            let is_switch = |end: PortRef| fabric.switch_index(end.node).is_some();
+            is_switch(*at) && fabric.peer(*at).is_some_and(is_switch)
+        };
+        if !self.damage.lost.iter().any(between_switches) {
+            // Whoever went away comes back to the same place, more often than not.
+            return Ok(plan.tables.clone());
+        }
+        let away = away(fabric, &plan.lids);
+        let mut lids = plan.lids.clone();
+        for &at in &away {
+            lids.remove(at);
+        }
+        let engine = Engine::try_from(&plan.engine).map_err(|e| e.to_string())?;
+        let options = Options {
+            weave: WeaveOptions {
+                previous_levels: Some(Arc::new(plan.service_levels.clone())),
+                ..WeaveOptions::default()
+            },
+            lanes: Some(plan.lanes),
+            ..job.options(Some(Arc::new(plan.tables.clone())))
+        };
+        let routed = engine
+            .route(fabric, &lids, &options, Seed(0), par)
+            .map_err(|e| e.to_string())?;
+        if routed.lanes != plan.lanes || routed.service_levels != plan.service_levels {
+            return Err("service levels would change".to_owned());
+        }
+        Ok(with_columns_of(&plan.tables, routed.tables, &plan.lids, &away))
+    }
+
+    fn judged(
+        &self,
+        inventory: &Inventory,
+        job: &Job,
+        tables: Tables,
+        warm: &mut Warm,
+        par: Par,
+    ) -> Result<Outcome, String> {
+        let mut plan = Plan {
+            generation: job.generation,
+            tables,
+            ..Plan::clone(&self.plan)
+        };
+        for at in self.damage.ends(&inventory.fabric) {
+            plan.ports.remove(&at);
+            plan.end_ports.remove(&at);
+        }
+        let change_set = || {
+            let options = WayOptions {
+                par,
+                ..WayOptions::default()
+            };
+            way::propose(&inventory.fabric, &job.installed, &plan, &options)
+        };
+        let accepted = job
+            .judge
+            .judge_repair(&mut warm.standing, inventory, &job.installed, &plan, &change_set, par)
+            .map_err(|refusal| crate::job::in_words(&refusal))?;
+        Ok(Outcome {
+            plan: Arc::new(plan),
+            changes: accepted.changes,
+            verdict: Arc::new(accepted.verdict),
+        })
+    }
+}
+
+/// End ports that have LIDs and no link.
+fn away(fabric: &Fabric, lids: &Lids) -> BTreeSet<PortRef> {
+    let is_away = |at: &PortRef| at.port != PortNum::MANAGEMENT && !fabric.link_is_up(*at);
+    lids.iter().map(|(at, _)| at).filter(is_away).collect()
+}
+
+/// New tables with the old entries of hosts that are away: nobody has to forget them.
+fn with_columns_of(old: &Tables, new: Tables, lids: &Lids, away: &BTreeSet<PortRef>) -> Tables {
+    let mut tables = new;
+    if tables.top() != old.top() {
+        let mut wider = Tables::new(old.switches(), old.top());
+        for switch in old.switch_indices() {
+            for block in 0..tables.blocks().min(wider.blocks()) {
+                *wider.block_mut(switch, block) = *tables.block(switch, block);
+            }
+        }
+        tables = wider;
+    }
+    let columns: Vec<Lid> = away
+        .iter()
+        .filter_map(|&at| lids.range(at))
+        .flat_map(|range| range.iter().collect::<Vec<_>>())
+        .collect();
+    for switch in old.switch_indices() {
+        for &lid in &columns {
+            tables.set(switch, lid, old.get(switch, lid));
+        }
+    }
+    tables
+}
+
+fn phases<const N: usize>(plan: &Plan, phases: [(&'static str, Vec<Op>); N]) -> ChangeSet {
+    let phases = phases.into_iter().filter(|(_, ops)| !ops.is_empty());
+    let phases = phases.map(|(label, ops)| Phase {
+        label,
+        wait_before_ns: 0,
+        ops,
+    });
+    ChangeSet {
+        generation: plan.generation,
+        phases: phases.collect(),
+    }
+}
+
+fn accepted_event(outcome: &Outcome) -> Event {
+    let count = outcome.changes.value().count();
+    Event::PlanAccepted {
+        engine: outcome.plan.engine.0.clone(),
+        sets: count.total(),
+        lft_blocks: count.lft_blocks,
+    }
+}

@@ -1,0 +1,79 @@
+//! What is prepared while nothing happens, so that a repair has little left to do.
+
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Installed, Plan};
+use selvedge_routing::{Engine, FatTree, TreeMender};
+use selvedge_sim::Par;
+use selvedge_verify::standing::Standing;
+use selvedge_verify::Subject;
+
+use crate::inventory::Inventory;
+use crate::job::Job;
+
+/// What makes a repair fast. It is owned by the manager between jobs and by the repair while it runs; without it a
+/// repair takes longer and comes to the same.
+#[derive(Clone, Debug, Default)]
+pub struct Warm {
+    /// The judge's proof of the plan in force; `None` if it is not covered. Memory: see [`Standing`].
+    pub standing: Option<Standing>,
+    /// The tree, if the plan in force is one of `fat-tree`.
+    pub mender: Option<TreeMender>,
+    /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
+    pub spare: Option<Spare>,
+}
+
+/// Copies of what is in force.
+#[derive(Clone, Debug)]
+pub struct Spare {
+    /// The plan.
+    pub plan: Plan,
+    /// The fabric and the ways to its agents; nobody else holds the fabric.
+    pub inventory: Inventory,
+    /// What the switches hold.
+    pub installed: Installed,
+}
+
+impl Spare {
+    /// Copies.
+    pub fn new(inventory: &Inventory, installed: &Installed, plan: &Plan) -> Self {
+        Self {
+            plan: plan.clone(),
+            inventory: Inventory {
+                fabric: Arc::new(Fabric::clone(&inventory.fabric)),
+                ..inventory.clone()
+            },
+            installed: installed.clone(),
+        }
+    }
+}
+
+/// Prepares for what may happen to a plan in force.
+#[derive(Clone, Debug)]
+pub struct Prepare {
+    /// The plan.
+    pub plan: Arc<Plan>,
+    /// What is left of earlier preparations: not made again.
+    pub warm: Option<Box<Warm>>,
+}
+
+impl Prepare {
+    /// Makes what is missing. Takes about as long as judging the plan did, at most.
+    pub fn run(self, job: &Job, par: Par) -> Warm {
+        let (inventory, plan) = (&job.inventory, &self.plan);
+        let mut warm = self.warm.map(|warm| *warm).unwrap_or_default();
+        if warm.standing.is_none() {
+            warm.standing = Standing::new(Subject::plan(&inventory.fabric, plan), par).ok();
+        }
+        if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() {
+            let options = job.options(None).fat_tree;
+            let tree = FatTree::detect(&inventory.fabric, &options, par).ok();
+            warm.mender = tree.map(TreeMender::new);
+        }
+        if warm.spare.is_none() && warm.standing.is_some() && warm.mender.is_some() {
+            warm.spare = Some(Spare::new(inventory, &job.installed, plan));
+        }
+        warm
+    }
+}

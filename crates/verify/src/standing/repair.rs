@@ -1,0 +1,285 @@
+//! Judges a repair: a change set that writes forwarding entries, and nothing else that packets notice.
+//!
+//! Nothing is compared that has not changed: work is what [`Standing::apply`] says, and for each entry that is written
+//! the links of its switch. The plan is judged as it will be, and the way to it as [`crate::phases`] judges it: any mix
+//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. Waits are not looked at.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, SwitchIdx, SwitchSettings};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
+use selvedge_types::{Idx, Lid};
+
+use crate::judged::{Judged, proved};
+use crate::phases::{Passage, QuickProof};
+use crate::standing::shape::{Goal, NOWHERE};
+use crate::standing::{Change, Entry, LinkChange, Standing};
+use crate::verdict::Verdict;
+
+/// What is noted of a switch or channel, and the LID (as a count of LIDs) that it was noted for.
+type Noted<T> = Vec<(u32, T)>;
+
+/// Judges a change set that leads from what `standing` proves, and the agents hold, to what is right after `links` have
+/// changed. `before` is the verdict on what stands; its findings stay, its loads are brought up to date.
+///
+/// `None` says no more than that this way of judging does not do: something else than entries would be set, the proof
+/// would not hold, or the steps are not safe in every order; [`crate::judge`] finds out which. The proof is then what it
+/// was; else it follows.
+#[must_use]
+pub fn judge_repair(
+    standing: &mut Standing,
+    fabric: &Fabric,
+    links: &[LinkChange],
+    changes: ChangeSet,
+    before: &Verdict,
+) -> Option<Judged<ChangeSet>> {
+    let steps = standing.steps(fabric, &changes)?;
+    standing.graphs[0].removed = Some(Vec::new());
+    let of_links = Change {
+        links: links.to_vec(),
+        entries: Vec::new(),
+    };
+    let undo_links = standing.apply(&of_links).ok()?;
+    if let Some(way) = standing.safe_way(&steps) {
+        let mut entries = steps.concat();
+        // The last of several for one entry counts.
+        entries.reverse();
+        entries.sort_by_key(|e| (e.lid, e.switch));
+        entries.dedup_by_key(|e| (e.lid, e.switch));
+        let change = Change {
+            entries,
+            links: Vec::new(),
+        };
+        if let Ok(undo) = standing.apply(&change) {
+            let proof = standing.proof();
+            if proof.holds() {
+                let mut verdict = before.clone();
+                verdict.figures.host_pairs_reached = proof.host_pairs_reached;
+                verdict.figures.hops.clear();
+                (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
+                (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
+                return proved(verdict, changes, Passage::Quick(way));
+            }
+            // It was in force a moment ago, so it has no circle.
+            drop(standing.apply(&undo));
+        }
+    }
+    drop(standing.apply(&undo_links));
+    None
+}
+
+impl Standing {
+    /// True if packets of hosts to a LID leave a switch.
+    #[must_use]
+    pub fn carries_hosts(&self, switch: SwitchIdx, lid: Lid) -> bool {
+        let (switches, lid) = (self.flows.shape.switches, lid.index());
+        let row = self.flows.pairs.get(lid / BLOCK_LIDS * switches + switch.to_usize());
+        row.is_some_and(|row| row[lid % BLOCK_LIDS] > 0)
+    }
+
+    /// The entries that each phase writes; `None` if it sets something else.
+    fn steps(&self, fabric: &Fabric, changes: &ChangeSet) -> Option<Vec<Vec<Entry>>> {
+        let shape = &self.flows.shape;
+        let mut rows: BTreeMap<usize, [u8; BLOCK_LIDS]> = BTreeMap::new();
+        let mut steps = Vec::with_capacity(changes.phases.len());
+        for phase in &changes.phases {
+            let mut entries = Vec::new();
+            for op in &phase.ops {
+                match op {
+                    Op::Lft { node, block, data } => {
+                        let switch = fabric.switch_index(*node).filter(|s| s.to_usize() < shape.switches)?;
+                        let place = usize::from(*block) * shape.switches + switch.to_usize();
+                        let held = *self.flows.rows.get(place)?;
+                        let row = rows.entry(place).or_insert(held);
+                        let first = usize::from(*block) * BLOCK_LIDS;
+                        for (i, (old, &egress)) in row.iter_mut().zip(data).enumerate() {
+                            if *old != egress {
+                                let lid = u16::try_from(first + i).map(Lid).ok()?;
+                                entries.push(Entry { switch, lid, egress });
+                                *old = egress;
+                            }
+                        }
+                    }
+                    Op::Switch { node, settings } => {
+                        fabric.switch_index(*node)?;
+                        let held = fabric.node(*node).switch_settings;
+                        let quiet = SwitchSettings {
+                            port_state_change: false,
+                            ..held
+                        };
+                        (*settings == quiet).then_some(())?;
+                    }
+                    Op::PKeys { .. } | Op::Port { .. } => return None,
+                }
+            }
+            steps.push(entries);
+        }
+        Some(steps)
+    }
+
+    /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of hosts and
+    /// agents. The links have changed already; what led over them is still on its way.
+    fn safe_way(&mut self, steps: &[Vec<Entry>]) -> Option<QuickProof> {
+        let mut turns = self.graphs[0].removed.take().unwrap_or_default();
+        let shape = &self.flows.shape;
+        let total = shape.total();
+        let is_up = |cell: usize| self.flows.next[cell] != NOWHERE;
+        turns.retain(|&(vertex, port)| {
+            let cell = vertex as usize % total;
+            is_up(cell) && is_up(usize::from(shape.behind(cell)) * shape.cells + usize::from(port))
+        });
+        let mut writes: Vec<(Lid, usize, Entry)> = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            writes.extend(step.iter().map(|&entry| (entry.lid, number, entry)));
+        }
+        writes.sort_by_key(|&(lid, step, entry)| (lid, step, entry.switch));
+        let mut mix = Mix {
+            standing: self,
+            lid: 0,
+            round: 0,
+            written: vec![(0, (0, 0, 0)); shape.switches],
+            senders: vec![(0, 0); total],
+            open: Vec::new(),
+            turns,
+            of_switch: false,
+            first: 0,
+        };
+        for writes in writes.chunk_by(|a, b| a.0 == b.0) {
+            mix.follow(writes);
+        }
+        let mut turns = mix.turns;
+        turns.sort_unstable();
+        turns.dedup();
+        let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)?;
+        Some(QuickProof {
+            lids: writes.chunk_by(|a, b| a.0 == b.0).count() as u64,
+            standing: self.flows.sums.dependencies.iter().sum(),
+            added,
+        })
+    }
+}
+
+/// Packets of hosts, and of switches.
+const HOSTS: u8 = 1;
+const SWITCHES: u8 = 2;
+
+/// LIDs while their entries are written, one after another.
+struct Mix<'a> {
+    standing: &'a Standing,
+    lid: u16,
+    round: u32,
+    /// By switch: the entry that was written last, before and after, and the step.
+    written: Noted<(u8, u8, usize)>,
+    /// By cell: who may be on a channel.
+    senders: Noted<u8>,
+    open: Vec<(u32, u8)>,
+    /// Dependencies that may come about: vertex and egress port.
+    turns: Vec<(u32, u8)>,
+    of_switch: bool,
+    /// The lane's first vertex.
+    first: usize,
+}
+
+impl Mix<'_> {
+    /// Dependencies that may come about while the entries of one LID are written.
+    fn follow(&mut self, writes: &[(Lid, usize, Entry)]) {
+        let (shape, lid) = (&self.standing.flows.shape, writes[0].0);
+        let goal = shape.goals[lid.index()];
+        if goal == Goal::Unused {
+            return;
+        }
+        (self.lid, self.of_switch) = (lid.0, matches!(goal, Goal::Switch(_)));
+        self.first = usize::from(shape.lanes[lid.index()]) * shape.total();
+        self.round += 1;
+        for step in writes.chunk_by(|a, b| a.1 == b.1) {
+            self.step(step);
+        }
+    }
+
+    fn step(&mut self, writes: &[(Lid, usize, Entry)]) {
+        for &(_, step, Entry { switch, egress, .. }) in writes {
+            let (_, before) = self.entries(switch.to_usize(), step);
+            self.written[switch.to_usize()] = (self.round, (before, egress, step));
+        }
+        for &(_, step, Entry { switch, egress, .. }) in writes {
+            let shape = &self.standing.flows.shape;
+            let switch = switch.to_usize();
+            let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
+            for arc in &shape.entering[entering] {
+                let senders = self.on(arc.cell, usize::from(arc.src), arc.port);
+                if senders != 0 {
+                    self.turn(arc.cell, senders, egress);
+                }
+            }
+            let own = if shape.own[switch] > 0 { HOSTS } else { 0 };
+            self.reach(switch, egress, own | SWITCHES);
+            while let Some((cell, senders)) = self.open.pop() {
+                let (before, now) = self.entries(usize::from(shape.behind(cell as usize)), step);
+                self.turn(cell, senders, before);
+                if now != before {
+                    self.turn(cell, senders, now);
+                }
+            }
+        }
+    }
+
+    /// Entries in force in a step: before and after it.
+    fn entries(&self, switch: usize, step: usize) -> (u8, u8) {
+        let (round, (before, after, last)) = self.written[switch];
+        if round != self.round {
+            let entry = self.standing.flows.entry(switch as u16, self.lid);
+            (entry, entry)
+        } else if last == step {
+            (before, after)
+        } else {
+            (after, after)
+        }
+    }
+
+    /// Who may be on a channel by what stood, and by what was added.
+    fn on(&mut self, cell: u32, src: usize, port: u8) -> u8 {
+        let noted = &mut self.senders[cell as usize];
+        if noted.0 == self.round {
+            return noted.1;
+        }
+        let flows = &self.standing.flows;
+        let is_used = flows.next[cell as usize] != NOWHERE && flows.entry(src as u16, self.lid) == port;
+        let senders = if !is_used {
+            0
+        } else if self.standing.carries_hosts(SwitchIdx::from_usize(src), Lid(self.lid)) {
+            HOSTS | SWITCHES
+        } else {
+            SWITCHES
+        };
+        *noted = (self.round, senders);
+        senders
+    }
+
+    /// Packets leave a switch by an entry.
+    fn reach(&mut self, switch: usize, entry: u8, senders: u8) {
+        let flows = &self.standing.flows;
+        let cell = flows.shape.cell(switch, entry);
+        if flows.next[cell] == NOWHERE {
+            return;
+        }
+        let known = self.on(cell as u32, switch, entry);
+        let new = senders & !known;
+        if new != 0 {
+            self.senders[cell].1 = known | new;
+            self.open.push((cell as u32, new));
+        }
+    }
+
+    /// Packets on a channel meet an entry behind it.
+    fn turn(&mut self, cell: u32, senders: u8, entry: u8) {
+        let (flows, shape) = (&self.standing.flows, &self.standing.flows.shape);
+        let switch = usize::from(shape.behind(cell as usize));
+        if flows.next[shape.cell(switch, entry)] == NOWHERE {
+            return;
+        }
+        if senders & HOSTS != 0 || !self.of_switch {
+            self.turns.push(((self.first + cell as usize) as u32, entry));
+        }
+        self.reach(switch, entry, senders);
+    }
+}

@@ -1,0 +1,24 @@
+//! Traffic for the packet simulator: who sends to whom, and when.
+//!
+//! A [`Pattern`] chooses receivers, a [`Pace`] chooses times; together they are an [`OpenLoop`]. A [`ClosedLoop`] keeps
+//! a number of messages of each host under way instead. Every host has its own stream of random numbers.
+//!
+//! ```
+//! use selvedge_workload::Pattern;
+//!
+//! let pattern: Pattern = "hotspot:to=3,share=5%".parse()?;
+//! assert_eq!(pattern.to_string(), "hotspot:to=3,share=5%");
+//! let error = "unifrom".parse::<Pattern>().unwrap_err().to_string();
+//! assert!(error.contains("did you mean 'uniform'?"), "{error}");
+//! # Ok::<(), selvedge_workload::PatternError>(())
+//! ```
+
+mod open;
+mod pace;
+mod pattern;
+mod receivers;
+
+pub use open::{ClosedLoop, OpenLoop, PatternTraffic};
+pub use pace::{Arrivals, ArrivalsError, Pace, exponential};
+pub use pattern::{Pattern, PatternError};
+pub use receivers::{Receivers, ReceiversError};

@@ -1,0 +1,129 @@
+//! Patterns with a pace, as the simulator asks for them.
+
+use selvedge_dataplane::{Arrival, Host, Message, Ps, Workload};
+use selvedge_sim::{Rng, Seed};
+
+use crate::{Arrivals, Pace, Pattern, Receivers, ReceiversError};
+
+#[derive(Clone, Debug)]
+struct Sender {
+    rng: Rng,
+    pace: Pace,
+    to: Option<Host>,
+}
+
+/// Messages that come at their times, whatever becomes of those before.
+#[derive(Clone, Debug)]
+pub struct OpenLoop {
+    receivers: Receivers,
+    senders: Vec<Sender>,
+    bytes: u32,
+}
+
+impl Workload for OpenLoop {
+    fn next(&mut self, host: Host, _now: Ps) -> Option<Message> {
+        let sender = self.senders.get_mut(host as usize)?;
+        let due = sender.pace.next(&mut sender.rng);
+        if !due.same_receiver || sender.to.is_none() {
+            sender.to = self.receivers.next(host, &mut sender.rng);
+        }
+        Some(Message {
+            at: due.at,
+            to: sender.to?,
+            bytes: self.bytes,
+            tag: 0,
+            sl: None,
+        })
+    }
+}
+
+/// Messages of which each host has a fixed number under way.
+#[derive(Clone, Debug)]
+pub struct ClosedLoop {
+    receivers: Receivers,
+    rngs: Vec<Rng>,
+    /// Messages that each host may post.
+    free: Vec<u32>,
+    bytes: u32,
+}
+
+impl Workload for ClosedLoop {
+    fn next(&mut self, host: Host, now: Ps) -> Option<Message> {
+        let free = self.free.get_mut(host as usize).filter(|free| **free > 0)?;
+        let to = self.receivers.next(host, self.rngs.get_mut(host as usize)?)?;
+        *free -= 1;
+        Some(Message {
+            at: now,
+            to,
+            bytes: self.bytes,
+            tag: 0,
+            sl: None,
+        })
+    }
+
+    fn arrived(&mut self, arrival: Arrival, _now: Ps, ready: &mut Vec<Host>) {
+        if let Some(free) = self.free.get_mut(arrival.from as usize) {
+            *free += 1;
+            ready.push(arrival.from);
+        }
+    }
+}
+
+/// A pattern at a pace.
+#[derive(Clone, Debug)]
+pub enum PatternTraffic {
+    /// By the clock.
+    Open(OpenLoop),
+    /// By what arrives.
+    Closed(ClosedLoop),
+}
+
+impl PatternTraffic {
+    /// Messages of `bytes` between `hosts` hosts, at `load`: a fraction of the rate at which a byte of payload takes
+    /// `byte_ps` picoseconds, headers of full packets included.
+    pub fn new(
+        (pattern, arrivals): (&Pattern, Arrivals),
+        hosts: u32,
+        (load, bytes, byte_ps): (f64, u32, f64),
+        seed: Seed,
+    ) -> Result<Self, ReceiversError> {
+        let receivers = Receivers::new(pattern, hosts, seed)?;
+        let rng = |host: u32| seed.child("traffic").nth(u64::from(host)).rng();
+        if let Arrivals::Closed { window } = arrivals {
+            return Ok(Self::Closed(ClosedLoop {
+                receivers,
+                rngs: (0..hosts).map(rng).collect(),
+                free: vec![window; hosts as usize],
+                bytes,
+            }));
+        }
+        let sender = |host| Sender {
+            rng: rng(host),
+            pace: Pace::new(arrivals, load, bytes, byte_ps),
+            to: None,
+        };
+        Ok(Self::Open(OpenLoop {
+            receivers,
+            senders: (0..hosts).map(sender).collect(),
+            bytes,
+        }))
+    }
+}
+
+impl Workload for PatternTraffic {
+    #[inline]
+    fn next(&mut self, host: Host, now: Ps) -> Option<Message> {
+        match self {
+            Self::Open(open) => open.next(host, now),
+            Self::Closed(closed) => closed.next(host, now),
+        }
+    }
+
+    #[inline]
+    fn arrived(&mut self, arrival: Arrival, now: Ps, ready: &mut Vec<Host>) {
+        match self {
+            Self::Open(open) => open.arrived(arrival, now, ready),
+            Self::Closed(closed) => closed.arrived(arrival, now, ready),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! When a host posts its messages.
+
+use core::fmt;
+use core::str::FromStr;
+
+use selvedge_dataplane::Ps;
+use selvedge_sim::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::pattern::Fields;
+
+/// How messages follow each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub enum Arrivals {
+    /// Each time in which 64 bytes could go begins a message with the same probability.
+    #[default]
+    Bernoulli,
+    /// Exponential gaps.
+    Poisson,
+    /// At equal distances, each host beginning at a random moment.
+    Even,
+    /// Messages to the same receiver without a gap, then a pause; lengths are geometric, pauses exponential.
+    Bursts {
+        /// Mean number of messages.
+        mean: u32,
+    },
+    /// A fixed number of messages under way: the next is posted when one has arrived. The load plays no part.
+    Closed {
+        /// Messages of each host.
+        window: u32,
+    },
+}
+
+/// SLV-WORKLOAD-0005: a text that says no arrivals.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "SLV-WORKLOAD-0005: '{text}' is no way to arrive: {what}; known: bernoulli, poisson, even, bursts[:mean=N], \
+     closed[:window=N]"
+)]
+pub struct ArrivalsError {
+    /// What was found.
+    pub text: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Messages of a burst unless told otherwise.
+const BURST: u32 = 16;
+
+impl FromStr for Arrivals {
+    type Err = ArrivalsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = |what: String| ArrivalsError {
+            text: text.to_owned(),
+            what,
+        };
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let mut fields = Fields::read(rest).map_err(error)?;
+        let positive = |number: u32| match number {
+            0 => Err(error("want at least 1".to_owned())),
+            number => Ok(number),
+        };
+        let arrivals = match name {
+            "bernoulli" => Self::Bernoulli,
+            "poisson" => Self::Poisson,
+            "even" => Self::Even,
+            "bursts" => Self::Bursts {
+                mean: positive(fields.number("mean", BURST).map_err(error)?)?,
+            },
+            "closed" => Self::Closed {
+                window: positive(fields.number("window", 1).map_err(error)?)?,
+            },
+            _ => return Err(error(format!("there is no '{name}'"))),
+        };
+        fields.end(name).map_err(error)?;
+        Ok(arrivals)
+    }
+}
+
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bernoulli => f.write_str("bernoulli"),
+            Self::Poisson => f.write_str("poisson"),
+            Self::Even => f.write_str("even"),
+            Self::Bursts { mean } => write!(f, "bursts:mean={mean}"),
+            Self::Closed { window } => write!(f, "closed:window={window}"),
+        }
+    }
+}
+
+impl From<Arrivals> for String {
+    fn from(arrivals: Arrivals) -> Self {
+        arrivals.to_string()
+    }
+}
+
+impl TryFrom<String> for Arrivals {
+    type Error = ArrivalsError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+/// A number of mean 1 with the density of `e^-x`.
+///
+/// Made of additions, multiplications and divisions only, whose results are the same on every machine; a library's
+/// logarithm need not be.
+#[must_use]
+pub fn exponential(rng: &mut Rng) -> f64 {
+    // 1 to 2^53 of 2^53.
+    let drawn = ((rng.next_u64() >> 11) + 1) as f64;
+    // A number is m · 2^e with m from 1 to 2.
+    let bits = drawn.to_bits();
+    let e = (bits >> 52) as i64 - 1_023;
+    let m = f64::from_bits(bits & ((1 << 52) - 1) | 1_023 << 52);
+    // ln m = 2 artanh((m - 1) / (m + 1)), with an argument of at most 1/3.
+    let t = (m - 1.0) / (m + 1.0);
+    let square = t * t;
+    let mut sum = 0.0;
+    for n in (0..16).rev() {
+        sum = sum * square + 1.0 / f64::from(2 * n + 1);
+    }
+    (53 - e) as f64 * core::f64::consts::LN_2 - 2.0 * t * sum
+}
+
+/// Times of one host's messages.
+#[derive(Clone, Debug)]
+pub struct Pace {
+    arrivals: Arrivals,
+    /// What a message takes at the full payload rate, in ps.
+    message: f64,
+    /// The same at the load that is wanted.
+    mean: f64,
+    /// What 64 bytes take.
+    unit: f64,
+    /// When the message before was due; below the picosecond too, so that nothing adds up.
+    at: f64,
+    /// Messages left of the burst.
+    left: u32,
+    /// From this load on nothing is left to chance.
+    full: bool,
+    begun: bool,
+}
+
+/// A moment, and whether the message goes to the same receiver as the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// When.
+    pub at: Ps,
+    /// True within a burst.
+    pub same_receiver: bool,
+}
+
+impl Pace {
+    /// Messages of `bytes` payload each, at a fraction of the rate at which a byte takes `byte_ps`.
+    #[must_use]
+    pub fn new(arrivals: Arrivals, load: f64, bytes: u32, byte_ps: f64) -> Self {
+        let message = f64::from(bytes.max(1)) * byte_ps;
+        Self {
+            arrivals,
+            message,
+            mean: message / load.max(1e-9),
+            unit: 64.0 * byte_ps,
+            at: 0.0,
+            left: 0,
+            full: load >= 1.0,
+            begun: false,
+        }
+    }
+
+    /// When the next message is due.
+    pub fn next(&mut self, rng: &mut Rng) -> Due {
+        let first = !core::mem::replace(&mut self.begun, true);
+        let mut same_receiver = false;
+        let gap = match self.arrivals {
+            // A host that begins at a random moment of its first message.
+            _ if self.full && first => self.message * (rng.below(1 << 20) as f64 / (1_u64 << 20) as f64),
+            Arrivals::Even if first => self.mean * (rng.below(1 << 20) as f64 / (1_u64 << 20) as f64),
+            Arrivals::Bursts { mean } => {
+                same_receiver = self.left > 0;
+                if same_receiver {
+                    self.left -= 1;
+                    self.message
+                } else {
+                    // Geometric with this mean, of which the first message is now.
+                    let rest = exponential(rng) / exponential_rate(mean);
+                    self.left = rest as u32;
+                    let pause = f64::from(mean) * (self.mean - self.message);
+                    self.message + exponential(rng) * pause.max(0.0)
+                }
+            }
+            _ if self.full || self.arrivals == Arrivals::Even => self.mean,
+            Arrivals::Bernoulli => {
+                let p = (self.unit / self.mean).min(1.0);
+                // The number of units up to the first success.
+                let units = (exponential(rng) / exponential_rate_of(p)).floor() + 1.0;
+                units * self.unit
+            }
+            _ => exponential(rng) * self.mean,
+        };
+        self.at += gap;
+        Due {
+            at: self.at as Ps,
+            same_receiver,
+        }
+    }
+}
+
+/// The rate whose exponential numbers, rounded down, are geometric with mean `mean - 1`.
+fn exponential_rate(mean: u32) -> f64 {
+    exponential_rate_of(1.0 / f64::from(mean.max(1)))
+}
+
+/// `-ln(1 - p)`.
+fn exponential_rate_of(p: f64) -> f64 {
+    if p >= 1.0 {
+        return f64::INFINITY;
+    }
+    // -ln(1 - p) = 2 artanh(p / (2 - p)).
+    let t = p / (2.0 - p);
+    let square = t * t;
+    let (mut power, mut sum) = (t, 0.0);
+    for n in 0..64 {
+        sum += power / f64::from(2 * n + 1);
+        power *= square;
+    }
+    2.0 * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_sim::Seed;
+
+    use super::*;
+
+    #[test]
+    fn exponential_numbers() {
+        let mut rng = Seed(1).rng();
+        let values: Vec<f64> = (0..200_000).map(|_| exponential(&mut rng)).collect();
+        let share = |above: f64| values.iter().filter(|&&v| v > above).count() as f64 / values.len() as f64;
+        let mean: f64 = values.iter().sum::<f64>() / values.len() as f64;
+        assert!((mean - 1.0).abs() < 0.01, "{mean}");
+        for above in [0.1, 1.0, 3.0] {
+            assert!((share(above) - (-above).exp()).abs() < 0.005, "{above}");
+        }
+        assert!(values.iter().all(|&v| v >= 0.0));
+        for p in [0.001, 0.3, 0.9] {
+            assert!((exponential_rate_of(p) + (1.0 - p).ln()).abs() < 1e-9, "{p}");
+        }
+    }
+
+    #[test]
+    fn every_pace_keeps_its_load() {
+        let check = |text: &str, load: f64| {
+            let mut pace = Pace::new(text.parse().unwrap(), load, 2_048, 40.0);
+            let mut rng = Seed(3).rng();
+            let count = 200_000;
+            let last = (0..count).map(|_| pace.next(&mut rng).at).last().unwrap();
+            let found = f64::from(count) * 2_048.0 * 40.0 / last as f64;
+            assert!((found - load).abs() < 0.01 * load, "{text} {load}: {found}");
+        };
+        for load in [0.1, 0.5, 0.9, 1.0] {
+            for text in ["bernoulli", "poisson", "even", "bursts:mean=8"] {
+                check(text, load);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused() {
+        let check = |text: &str, want: &str| {
+            let error = text.parse::<Arrivals>().unwrap_err().to_string();
+            assert!(error.contains(want) && error.contains("poisson"), "{error}");
+        };
+        check("possion", "there is no 'possion'");
+        check("bursts:mean=0", "at least 1");
+        check("closed:size=3", "it has: window");
+    }
+}

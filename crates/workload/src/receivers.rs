@@ -1,0 +1,212 @@
+//! Who receives the next message of a host.
+
+use selvedge_dataplane::Host;
+use selvedge_sim::{Ratio, Rng, Seed};
+
+use crate::Pattern;
+
+/// A pattern over a number of hosts.
+#[derive(Clone, Debug)]
+pub struct Receivers {
+    hosts: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    /// Any other host.
+    Any,
+    /// The first so many to any of the others.
+    Split(u32),
+    /// One each; itself: silent.
+    Fixed(Vec<Host>),
+    /// One with a probability, else any other.
+    Hot(Host, Ratio),
+    /// The others in turn; how far each host has come.
+    Turn(Vec<u32>),
+}
+
+/// A pattern that the hosts cannot carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiversError {
+    /// SLV-WORKLOAD-0002: a host that there is not.
+    #[error("SLV-WORKLOAD-0002: traffic with host {host}, but hosts are numbered 0 to {last}")]
+    NoHost {
+        /// Its number.
+        host: u32,
+        /// The highest there is.
+        last: u32,
+    },
+    /// SLV-WORKLOAD-0003: everybody sends, nobody receives.
+    #[error("SLV-WORKLOAD-0003: {senders} senders of {hosts} hosts leave no receivers; want fewer")]
+    NoReceivers {
+        /// Senders.
+        senders: u32,
+        /// Hosts.
+        hosts: u32,
+    },
+    /// SLV-WORKLOAD-0004: a host with two receivers.
+    #[error("SLV-WORKLOAD-0004: host {host} is the sender of two pairs; want one")]
+    TwoPairs {
+        /// Its number.
+        host: u32,
+    },
+}
+
+impl Receivers {
+    /// A pattern over `hosts` hosts, at least 2; `seed` is for patterns that are drawn once.
+    pub fn new(pattern: &Pattern, hosts: u32, seed: Seed) -> Result<Self, ReceiversError> {
+        let exists = |host: u32| match host < hosts {
+            true => Ok(host),
+            false => Err(ReceiversError::NoHost { host, last: hosts - 1 }),
+        };
+        let each = |f: &dyn Fn(u32) -> u32| Kind::Fixed((0..hosts).map(f).collect());
+        let kind = match pattern {
+            Pattern::Uniform { senders: 0 } => Kind::Any,
+            &Pattern::Uniform { senders } if senders < hosts => Kind::Split(senders),
+            &Pattern::Uniform { senders } => return Err(ReceiversError::NoReceivers { senders, hosts }),
+            Pattern::Shift { by } => each(&|host| ((u64::from(host) + u64::from(*by)) % u64::from(hosts)) as u32),
+            Pattern::Transpose => {
+                let side = hosts.isqrt();
+                let turned = |host| match host < side * side {
+                    true => host % side * side + host / side,
+                    false => host,
+                };
+                each(&turned)
+            }
+            Pattern::BitComplement => each(&|host| hosts - 1 - host),
+            Pattern::Bisection => Kind::Fixed(bisection(hosts, seed)),
+            &Pattern::HotSpot { to, share_ppm } => Kind::Hot(exists(to)?, Ratio::per_million(share_ppm)),
+            &Pattern::Incast { to, from } => {
+                let to = exists(to)?;
+                let behind = |host: u32| (host + hosts - to) % hosts;
+                let sends = |host: u32| behind(host) > 0 && (from == 0 || behind(host) <= from);
+                each(&|host| if sends(host) { to } else { host })
+            }
+            Pattern::AllToAll => Kind::Turn(vec![0; hosts as usize]),
+            Pattern::Pairs(pairs) => Kind::Fixed(fixed(pairs, hosts, exists)?),
+        };
+        Ok(Self { hosts, kind })
+    }
+
+    /// Who receives the next message of `host`; `None`: it sends nothing.
+    pub fn next(&mut self, host: Host, rng: &mut Rng) -> Option<Host> {
+        let hosts = self.hosts;
+        let other = |rng: &mut Rng| {
+            let drawn = rng.below(u64::from(hosts) - 1) as u32;
+            drawn + u32::from(drawn >= host)
+        };
+        match &mut self.kind {
+            Kind::Any => Some(other(rng)),
+            Kind::Split(senders) if host < *senders => Some(*senders + rng.below(u64::from(hosts - *senders)) as u32),
+            Kind::Split(_) => None,
+            Kind::Fixed(to) => to.get(host as usize).copied().filter(|&to| to != host),
+            Kind::Hot(to, share) => match rng.chance(*share) {
+                true if *to != host => Some(*to),
+                _ => Some(other(rng)),
+            },
+            Kind::Turn(turns) => {
+                let turn = turns.get_mut(host as usize)?;
+                let to = (host + 1 + *turn) % hosts;
+                *turn = (*turn + 1) % (hosts - 1);
+                Some(to)
+            }
+        }
+    }
+}
+
+fn bisection(hosts: u32, seed: Seed) -> Vec<Host> {
+    let mut order: Vec<Host> = (0..hosts).collect();
+    seed.child("bisection").rng().shuffle(&mut order);
+    let mut to: Vec<Host> = (0..hosts).collect();
+    for pair in order.chunks_exact(2) {
+        to[pair[0] as usize] = pair[1];
+        to[pair[1] as usize] = pair[0];
+    }
+    to
+}
+
+fn fixed(
+    pairs: &[(u32, u32)],
+    hosts: u32,
+    exists: impl Fn(u32) -> Result<u32, ReceiversError>,
+) -> Result<Vec<Host>, ReceiversError> {
+    let mut to: Vec<Host> = (0..hosts).collect();
+    for &(from, receiver) in pairs {
+        let (from, receiver) = (exists(from)?, exists(receiver)?);
+        if to[from as usize] != from {
+            return Err(ReceiversError::TwoPairs { host: from });
+        }
+        to[from as usize] = receiver;
+    }
+    Ok(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receivers(pattern: &str, hosts: u32) -> Vec<Option<Host>> {
+        let mut receivers = Receivers::new(&pattern.parse().unwrap(), hosts, Seed(1)).unwrap();
+        let mut rng = Seed(2).rng();
+        (0..hosts).map(|host| receivers.next(host, &mut rng)).collect()
+    }
+
+    #[test]
+    fn permutations() {
+        let check = |pattern, hosts, want: &[i64]| {
+            let found: Vec<_> = receivers(pattern, hosts)
+                .into_iter()
+                .map(|to| to.map_or(-1, i64::from))
+                .collect();
+            assert_eq!(found, want, "{pattern}");
+        };
+        check("shift:by=2", 5, &[2, 3, 4, 0, 1]);
+        check("transpose", 5, &[-1, 2, 1, -1, -1]);
+        check("bit-complement", 4, &[3, 2, 1, 0]);
+        check("incast:to=1,from=2", 4, &[-1, -1, 1, 1]);
+        check("incast:to=1", 3, &[1, -1, 1]);
+        check("all-to-all", 3, &[1, 2, 0]);
+        check("pairs:2>0", 3, &[-1, -1, 0]);
+    }
+
+    #[test]
+    fn a_bisection_goes_both_ways() {
+        let to = receivers("bisection", 10);
+        for (host, to_host) in (0..).zip(&to) {
+            assert_eq!(to[to_host.unwrap() as usize], Some(host));
+        }
+    }
+
+    #[test]
+    fn draws_are_even() {
+        let check = |pattern: &str, host, want: &[f64]| {
+            let hosts = want.len() as u32;
+            let mut receivers = Receivers::new(&pattern.parse().unwrap(), hosts, Seed(1)).unwrap();
+            let mut rng = Seed(2).rng();
+            let mut counts = vec![0_u32; want.len()];
+            for _ in 0..100_000 {
+                counts[receivers.next(host, &mut rng).unwrap() as usize] += 1;
+            }
+            for (&count, want) in counts.iter().zip(want) {
+                assert!((f64::from(count) / 1e5 - want).abs() < 0.01, "{pattern} {counts:?}");
+            }
+        };
+        check("uniform", 1, &[0.25, 0.0, 0.25, 0.25, 0.25]);
+        check("uniform:senders=2", 1, &[0.0, 0.0, 0.5, 0.5]);
+        check("hotspot:to=2,share=40%", 0, &[0.0, 0.3, 0.7]);
+    }
+
+    #[test]
+    fn impossible_patterns_are_refused() {
+        let check = |pattern: &str, want: &str| {
+            let error = Receivers::new(&pattern.parse().unwrap(), 4, Seed(1)).err();
+            assert!(error.is_some_and(|e| e.to_string().starts_with(want)), "{pattern}");
+        };
+        check("hotspot:to=4", "SLV-WORKLOAD-0002");
+        check("incast:to=9", "SLV-WORKLOAD-0002");
+        check("uniform:senders=4", "SLV-WORKLOAD-0003");
+        check("pairs:0>1,0>2", "SLV-WORKLOAD-0004");
+    }
+}

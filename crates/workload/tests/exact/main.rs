@@ -1,0 +1,11 @@
+//! Simulations whose result is known beforehand, each with a tolerance that can fail. Source of the numbers: the
+//! comments beside them. Conservation of packets and credits is checked several times in each.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod arbitration;
+mod deadlock;
+mod faults;
+mod rates;
+mod saturation;
+mod support;
+mod trees;
