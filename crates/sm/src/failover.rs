@@ -59,7 +59,9 @@ impl Sm {
         match self.stage {
             Stage::Idle | Stage::LightSweep { .. } => self.knows_the_fabric(),
             Stage::Probing(_) => true,
-            Stage::Planning { .. } | Stage::Applying(..) => repairs,
+            // A repair that waits does so for seconds: a sweep takes what is left of it along.
+            Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
+            Stage::Planning { .. } => repairs,
             Stage::Discovering(_)
             | Stage::Electing { .. }
             | Stage::Reading { .. }
@@ -123,7 +125,9 @@ impl Sm {
     }
 
     fn begin_probe(&mut self, reason: SweepReason, is_check: bool) {
-        let Some(inventory) = self.inventory.clone() else { return };
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
         let suspects = std::mem::take(&mut self.failover.suspects);
         let mut probe = Probe::new(inventory, reason, is_check);
         probe.suspect(&suspects);

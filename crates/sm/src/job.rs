@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables};
+use selvedge_plan::{
+    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, SlToVl, Tables, UnderWay,
+};
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
-use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 use selvedge_verify::standing::{LinkChange, Standing};
+use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
@@ -153,6 +155,8 @@ pub struct Job {
     pub inventory: Arc<Inventory>,
     /// What its switches hold as far as known.
     pub installed: Arc<Installed>,
+    /// What packets may still be under way by, for a repair; a plan has it in `installed`.
+    pub(crate) under_way: Option<Arc<UnderWay>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
@@ -204,6 +208,7 @@ impl Job {
             policy,
             known_lids: Arc::default(),
             known_lanes: Arc::default(),
+            under_way: None,
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
             task,
@@ -251,7 +256,10 @@ impl Job {
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
                 events.push(Event::NoPlan);
-                return JobResult { events, ..JobResult::default() };
+                return JobResult {
+                    events,
+                    ..JobResult::default()
+                };
             }
         };
         let previous = match gained_capacity(fabric) {
@@ -274,6 +282,7 @@ impl Job {
                         sets,
                         lft_blocks,
                     });
+                    events.extend(self.way_in_words(&outcome));
                     return JobResult {
                         outcome: Some(Arc::new(outcome)),
                         events,
@@ -287,7 +296,10 @@ impl Job {
             }
         }
         events.push(Event::NoPlan);
-        JobResult { events, ..JobResult::default() }
+        JobResult {
+            events,
+            ..JobResult::default()
+        }
     }
 
     /// One lane, whatever the engine could do with more: SLtoVL tables are not set yet, and no host could ask for its
@@ -315,6 +327,20 @@ impl Job {
             lanes: Some(1),
             ..Options::default()
         }
+    }
+
+    /// The steps, if tables change in more than one or packets must be gone first.
+    fn way_in_words(&self, outcome: &Outcome) -> Option<Event> {
+        let changes = outcome.changes.value();
+        let has_tables = |phase: &&Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
+        let waits = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
+        if !waits && changes.phases.iter().filter(has_tables).count() < 2 {
+            return None;
+        }
+        let steps = way::summary(&self.inventory.fabric, &self.installed, changes);
+        Some(Event::Way {
+            what: way::in_words(&steps),
+        })
     }
 
     fn plan_ports(&self, lids: &Lids) -> Ports {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Lids, Op, Phase, Plan, Tables};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, Op, Phase, Plan, Tables};
 use selvedge_routing::{Engine, Moved, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
@@ -135,11 +135,14 @@ impl Repair {
             let settings = *plan.switches.get(fabric.switch_index(node)?)?;
             Some(Op::Switch { node, settings })
         });
-        phases(plan, [
-            ("turn away from what is lost", first),
-            ("switches that others turned away from", of_rank(2).collect()),
-            ("clear PortStateChange", quiet.collect()),
-        ])
+        phases(
+            plan,
+            [
+                ("turn away from what is lost", first),
+                ("switches that others turned away from", of_rank(2).collect()),
+                ("clear PortStateChange", quiet.collect()),
+            ],
+        )
     }
 
     fn tables(&self, inventory: &Inventory, job: &Job, par: Par) -> Result<Tables, String> {
@@ -192,16 +195,20 @@ impl Repair {
             plan.ports.remove(&at);
             plan.end_ports.remove(&at);
         }
+        let installed = Installed {
+            under_way: job.under_way.clone(),
+            ..Installed::clone(&job.installed)
+        };
         let change_set = || {
             let options = WayOptions {
                 par,
                 ..WayOptions::default()
             };
-            way::propose(&inventory.fabric, &job.installed, &plan, &options)
+            way::propose(&inventory.fabric, &installed, &plan, &options)
         };
         let accepted = job
             .judge
-            .judge_repair(&mut warm.standing, inventory, &job.installed, &plan, &change_set, par)
+            .judge_repair(&mut warm.standing, inventory, &installed, &plan, &change_set, par)
             .map_err(|refusal| crate::job::in_words(&refusal))?;
         Ok(Outcome {
             plan: Arc::new(plan),
