@@ -28,8 +28,8 @@ const PART: u64 = 100;
 /// Runs spent on making a failing schedule small.
 const SHRINK_RUNS: usize = 3_000;
 
-/// Let disasters drawn from seeds happen to managers on emulated fabrics, with checkers that look after every Set, fault
-/// and timer; exit code 1 if one of them finds something.
+/// Let disasters drawn from seeds happen to managers on emulated fabrics, with checkers that look after every Set,
+/// fault and timer; exit code 1 if one of them finds something.
 #[derive(Args, Debug)]
 pub struct SoakArgs {
     /// Seeds, the last not included
@@ -279,6 +279,28 @@ fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
         out.flush()?;
         return Ok(exit);
     }
+    show_head(&mut out, &all)?;
+    show_coverage(&mut out, &all)?;
+    let mut excused = Grid::new(&["checker", "excused by", "times"]);
+    for e in &all.exemptions {
+        excused.row([e.checker.clone(), e.rule.clone(), thousands(e.count)]);
+    }
+    out.grid(&excused)?;
+    out.line("")?;
+    for failure in &all.failures {
+        let seed = out.bad(&format!("seed {}", failure.seed));
+        out.line(format!("{seed}: {}", failure.what))?;
+    }
+    let verdict = match all.failures.len() {
+        0 => out.good("no violation"),
+        count => out.bad(&format!("{count} schedules with a violation")),
+    };
+    out.line(verdict)?;
+    out.flush()?;
+    Ok(exit)
+}
+
+fn show_head(out: &mut Out, all: &Soak) -> Result<(), CliError> {
     let mean = all.cpu_ms / all.schedules.max(1) as f64;
     out.line(format!("program     {}", all.program))?;
     out.line(format!(
@@ -296,7 +318,10 @@ fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
         "happenings  {happenings}; {sets} Sets taken; the checkers looked {looks} times"
     ))?;
     out.line(format!("virtual     {:.1} days", all.virtual_s / 86_400.0))?;
-    out.line("")?;
+    out.line("")
+}
+
+fn show_coverage(out: &mut Out, all: &Soak) -> Result<(), CliError> {
     let mut stages = Grid::new(&[
         "happening",
         "idle",
@@ -344,24 +369,7 @@ fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
         ]);
     }
     out.grid(&grid)?;
-    out.line("")?;
-    let mut excused = Grid::new(&["checker", "excused by", "times"]);
-    for e in &all.exemptions {
-        excused.row([e.checker.clone(), e.rule.clone(), thousands(e.count)]);
-    }
-    out.grid(&excused)?;
-    out.line("")?;
-    for failure in &all.failures {
-        let seed = out.bad(&format!("seed {}", failure.seed));
-        out.line(format!("{seed}: {}", failure.what))?;
-    }
-    let verdict = match all.failures.len() {
-        0 => out.good("no violation"),
-        count => out.bad(&format!("{count} schedules with a violation")),
-    };
-    out.line(verdict)?;
-    out.flush()?;
-    Ok(exit)
+    out.line("")
 }
 
 /// Counts by kind of happening and another key, whose values are given.

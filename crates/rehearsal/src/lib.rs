@@ -19,12 +19,14 @@ mod rehearsal;
 mod script;
 pub mod soak;
 mod subnet;
+mod violation;
 mod watch;
+mod watching;
 
 pub use error::RehearsalError;
-pub use invariant::Violation;
 pub use manager::{ManagerId, RefuseAll, Tamper};
 pub use observed::Observed;
 pub use rehearsal::{LogEntry, Options, Rehearsal};
-pub use watch::{Checker, Exemptions, Rule};
 pub use script::{FabricLoader, GRAMMAR, Script, ScriptError, Transcript};
+pub use violation::Violation;
+pub use watch::{Checker, Exemptions, Rule};

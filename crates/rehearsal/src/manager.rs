@@ -70,7 +70,7 @@ pub(crate) enum Pending {
         id: u64,
         state: PersistentState,
     },
-    Input(Input),
+    Input(Box<Input>),
 }
 
 /// Stands between a manager and the world: tests of checkers break managers with it.

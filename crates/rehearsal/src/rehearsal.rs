@@ -15,9 +15,9 @@ use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
 use crate::digest::Digest;
-use crate::invariant::{Invariants, is_content};
-use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending, Tamper};
-use crate::watch::{Clerk, Exemptions, Passed, Watcher};
+use crate::invariant::Invariants;
+use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending};
+use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
 
 /// Parameters of a rehearsal.
@@ -54,20 +54,20 @@ pub struct LogEntry {
 pub struct Rehearsal {
     pub(crate) now: Time,
     pub(crate) emulator: Emulator,
-    managers: Vec<Manager>,
+    pub(crate) managers: Vec<Manager>,
     /// Clients that are no managers: their answers wait here.
     tools: BTreeMap<ClientId, Vec<Datagram>>,
     plan_cost: Option<Duration>,
     log: Vec<LogEntry>,
     digest: u64,
-    invariants: Invariants,
+    pub(crate) invariants: Invariants,
     pub(crate) watcher: Option<Box<Watcher>>,
     deliveries: Vec<Delivery>,
     /// Steps since time last went on.
     steps_at_now: u32,
     tool_requests: u64,
     /// Somebody else than a manager is setting something.
-    foreign_hands: bool,
+    pub(crate) foreign_hands: bool,
 }
 
 /// How long storing takes: an fsync on a common disk.
@@ -101,31 +101,6 @@ impl Rehearsal {
             steps_at_now: 0,
             tool_requests: 0,
             foreign_hands: false,
-        }
-    }
-
-    /// From now on somebody looks after every Set that an agent takes, every fault and every timer, and not only when
-    /// time goes on. Before any manager is added: what judges pass is noted from then on.
-    pub fn watch(&mut self) {
-        self.watcher = Some(Box::new(Watcher::new(&mut self.emulator)));
-    }
-
-    /// What was found and excused, by checker and rule.
-    #[must_use]
-    pub fn exemptions(&self) -> Exemptions {
-        self.watcher.as_ref().map(|w| w.exemptions().clone()).unwrap_or_default()
-    }
-
-    /// Sets that agents took, and looks after events, while somebody watched.
-    #[must_use]
-    pub fn watched(&self) -> (u64, u64) {
-        self.watcher.as_ref().map_or((0, 0), |w| (w.sets, w.looks))
-    }
-
-    /// Puts somebody between a manager and the world.
-    pub fn tamper(&mut self, id: ManagerId, tamper: Box<dyn Tamper>) {
-        if let Some(manager) = self.managers.get_mut(id.0) {
-            manager.tamper = Some(tamper);
         }
     }
 
@@ -352,20 +327,6 @@ impl Rehearsal {
         self.at_rest().map_err(|violation| self.violated(violation))
     }
 
-    /// What must hold in a subnet whose master has nothing left to do.
-    pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
-        self.invariants.at_rest(&self.emulator, &self.managers)?;
-        let Some(watcher) = &mut self.watcher else { return Ok(()) };
-        let (chassis, subnets) = (self.emulator.chassis(), self.invariants.subnets());
-        for life in self.managers.iter().filter_map(|m| m.life.as_ref()) {
-            let at = self.emulator.port_of(life.client);
-            if let Some(at) = at.filter(|_| is_content(life)) {
-                watcher.at_rest(chassis, subnets, at)?;
-            }
-        }
-        Ok(())
-    }
-
     /// True if all managers are at rest, no datagram is on its way and nothing is about to happen.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
@@ -428,7 +389,7 @@ impl Rehearsal {
         }
     }
 
-    fn violated(&self, violation: Violation) -> RehearsalError {
+    pub(crate) fn violated(&self, violation: Violation) -> RehearsalError {
         RehearsalError::Violated {
             now: self.now,
             violation,
@@ -441,28 +402,6 @@ impl Rehearsal {
             steps if steps > STEPS_AT_ONE_INSTANT_MAX => Err(RehearsalError::Stuck { now: self.now, steps }),
             _ => Ok(()),
         }
-    }
-
-    fn check(&mut self) -> Result<(), RehearsalError> {
-        if self.foreign_hands {
-            self.invariants.excuse(&self.emulator);
-            if let Some(watcher) = &mut self.watcher {
-                watcher.excuse(&mut self.emulator);
-            }
-            return Ok(());
-        }
-        let mut seen = Ok(());
-        if let Some(watcher) = &mut self.watcher {
-            let subnets = self.invariants.subnets();
-            seen = watcher.after_event(self.now, &mut self.emulator, &self.managers, subnets);
-        }
-        let mut result = self.invariants.after_event(self.now, &self.emulator, &self.managers);
-        if let (Err(violation), Some(watcher)) = (&result, &mut self.watcher)
-            && watcher.excuses(self.now, violation, self.emulator.chassis(), &self.managers)
-        {
-            result = Ok(());
-        }
-        seen.and(result).map_err(|violation| self.violated(violation))
     }
 
     fn deliver(&mut self, delivery: &Delivery) -> Result<(), RehearsalError> {
@@ -512,7 +451,7 @@ impl Rehearsal {
                 self.managers[id.0].stored = state;
                 self.hand(id, Input::Persisted { id: number })
             }
-            Pending::Input(input) => self.hand(id, input),
+            Pending::Input(input) => self.hand(id, *input),
             Pending::Computed {
                 generation,
                 inventory,
@@ -567,7 +506,9 @@ impl Rehearsal {
             for output in meant {
                 tamper.output(now, output, &mut out, &mut back);
             }
-            let back = back.into_iter().map(|input| (now + FAKED_COST, Pending::Input(input)));
+            let back = back
+                .into_iter()
+                .map(|input| (now + FAKED_COST, Pending::Input(Box::new(input))));
             life.pending.extend(back);
         }
         out.into_iter().try_for_each(|output| self.carry_out(id, output))

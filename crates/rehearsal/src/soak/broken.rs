@@ -91,7 +91,11 @@ impl Broken {
     pub(super) fn judge(self) -> Arc<dyn Judge> {
         let mut options = JudgeOptions::default();
         if self == Self::AcceptCycles {
-            options.accept = FindingKind::ALL.iter().copied().filter(|kind| kind.is_acceptable()).collect::<BTreeSet<_>>();
+            options.accept = FindingKind::ALL
+                .iter()
+                .copied()
+                .filter(|kind| kind.is_acceptable())
+                .collect::<BTreeSet<_>>();
         }
         Arc::new(DefaultJudge { options })
     }
@@ -196,7 +200,10 @@ impl Defect {
             Broken::BlankFirst if is_table && self.sent.insert(datagram.mad.transaction()) => {
                 let mut blank = datagram;
                 blank.mad.set_smp_data(&[selvedge_plan::NO_PATH; 64]);
-                out.push(Output::Send { datagram: blank, timeout });
+                out.push(Output::Send {
+                    datagram: blank,
+                    timeout,
+                });
             }
             Broken::Silent if is_answer => return,
             Broken::FalseRole if is_answer => {

@@ -57,13 +57,16 @@ impl<'a> Differences<'a> {
         let mut changed = Vec::new();
         let chassis = world.emulator().chassis();
         for node in chassis.fabric().nodes().indices() {
-            let now = [TableKind::Links, TableKind::Settings, TableKind::Linear].map(|kind| chassis.version(node, kind));
+            let now =
+                [TableKind::Links, TableKind::Settings, TableKind::Linear].map(|kind| chassis.version(node, kind));
             if self.versions.insert(node, now) != Some(now) {
                 self.compare_node(chassis, node, &mut changed);
             }
         }
         for (id, name) in world.managers() {
-            let now = world.view(id).map_or_else(|| "not running".to_owned(), |v| format!("{} {}", v.role, v.stage));
+            let now = world
+                .view(id)
+                .map_or_else(|| "not running".to_owned(), |v| format!("{} {}", v.role, v.stage));
             let before = self.managers.insert(id, now.clone());
             if before.as_ref() != Some(&now) {
                 changed.push(format!("manager {name}: {} -> {now}", before.unwrap_or_default()));
@@ -94,7 +97,11 @@ impl<'a> Differences<'a> {
                 changed.push(format!("{name}: {before} -> {now}"));
             }
         }
-        let row: Vec<u8> = chassis.switch(node).map(SwitchData::linear_blocks).unwrap_or_default().concat();
+        let row: Vec<u8> = chassis
+            .switch(node)
+            .map(SwitchData::linear_blocks)
+            .unwrap_or_default()
+            .concat();
         let before = self.rows.insert(node, row.clone()).unwrap_or_default();
         let entry = |row: &[u8], lid: usize| row.get(lid).copied().unwrap_or(NO_PATH);
         let mut entries = String::new();

@@ -166,7 +166,12 @@ impl Family {
                 "pgft:m=2x2x2,w=1x2x1,p=1x1x2",
             ],
             Self::Random => return random(rng),
-            Self::Torus => &["torus:3x3,hosts=1", "torus:4x3,hosts=1", "torus:3x2x2,hosts=1", "torus:3x3,hosts=2"],
+            Self::Torus => &[
+                "torus:3x3,hosts=1",
+                "torus:4x3,hosts=1",
+                "torus:3x2x2,hosts=1",
+                "torus:3x3,hosts=2",
+            ],
             Self::Mesh => &["mesh:3x3,hosts=1", "mesh:4x2,hosts=2", "mesh:2x2x2,hosts=1"],
             Self::Ring => &[
                 "ring:switches=3,hosts=2",
@@ -174,7 +179,11 @@ impl Family {
                 "ring:switches=6,hosts=1",
                 "ring:switches=8,hosts=1",
             ],
-            Self::Rails => &["karytree:k=2,n=2,rails=2", "ring:switches=4,hosts=1,rails=2", "xgft:m=2x3,w=1x2,rails=2"],
+            Self::Rails => &[
+                "karytree:k=2,n=2,rails=2",
+                "ring:switches=4,hosts=1,rails=2",
+                "xgft:m=2x3,w=1x2,rails=2",
+            ],
             Self::Odd => &[
                 "single:ports=8,hosts=6",
                 "ring:switches=2,hosts=2",

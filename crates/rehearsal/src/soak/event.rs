@@ -201,7 +201,9 @@ impl FromStr for Happening {
             }
             _ => return Err(FORM),
         };
-        let [kind, pick, other, span] = rest else { return Err(FORM) };
+        let [kind, pick, other, span] = rest else {
+            return Err(FORM);
+        };
         Ok(Self {
             when,
             kind: Kind::ALL.into_iter().find(|k| k.name() == *kind).ok_or(FORM)?,

@@ -24,8 +24,8 @@ pub use event::{Happening, Kind, STAGES, When, stage_word};
 pub use schedule::{ENGINES, Family, HEADER, Schedule, ScheduleError, Setup};
 pub use shrink::Shrunk;
 pub use totals::Totals;
-pub use world::{Nobody, Observer};
 use world::World;
+pub use world::{Nobody, Observer};
 
 /// What became of a schedule.
 #[derive(Clone, Debug)]
@@ -63,7 +63,10 @@ impl Failure {
     /// Its code: failures with the same one are taken for the same.
     #[must_use]
     pub fn code(&self) -> &str {
-        let after_time = self.what.split("SLV-REHEARSAL-").filter(|part| !part.starts_with("0005"));
+        let after_time = self
+            .what
+            .split("SLV-REHEARSAL-")
+            .filter(|part| !part.starts_with("0005"));
         after_time.last().and_then(|part| part.get(..4)).unwrap_or("")
     }
 }

@@ -124,7 +124,13 @@ pub(super) fn engines(pick: u8) -> Vec<EngineName> {
 pub(super) fn other_settings(policy: &Policy, pick: u32) -> Policy {
     let mut policy = policy.clone();
     match pick % 3 {
-        0 => policy.mtu_max = if policy.mtu_max == Mtu::B4096 { Mtu::B2048 } else { Mtu::B4096 },
+        0 => {
+            policy.mtu_max = if policy.mtu_max == Mtu::B4096 {
+                Mtu::B2048
+            } else {
+                Mtu::B4096
+            }
+        }
         1 => policy.hoq_life = 14 + u8::try_from(pick / 3 % 5).unwrap_or(0),
         _ => policy.subnet_timeout = 16 + u8::try_from(pick / 3 % 3).unwrap_or(0),
     }
@@ -169,7 +175,9 @@ impl fmt::Display for Schedule {
             writeln!(f, "plan_ms {ms}")?;
         }
         writeln!(f, "both {}", u8::from(s.both))?;
-        self.happenings.iter().try_for_each(|happening| writeln!(f, "{happening}"))
+        self.happenings
+            .iter()
+            .try_for_each(|happening| writeln!(f, "{happening}"))
     }
 }
 
@@ -196,7 +204,10 @@ impl FromStr for Schedule {
     type Err = ScheduleError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut lines = text.lines().zip(1..).filter(|(l, _)| !l.trim().is_empty() && !l.starts_with('#'));
+        let mut lines = text
+            .lines()
+            .zip(1..)
+            .filter(|(l, _)| !l.trim().is_empty() && !l.starts_with('#'));
         if lines.next().map(|(line, _)| line.trim()) != Some(HEADER) {
             return Err(ScheduleError::Header);
         }

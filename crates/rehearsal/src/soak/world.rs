@@ -60,7 +60,12 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(schedule: &'a Schedule, fabric: &'a Fabric, broken: Option<Broken>, observer: &'a mut dyn Observer) -> Self {
+    pub fn new(
+        schedule: &'a Schedule,
+        fabric: &'a Fabric,
+        broken: Option<Broken>,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
         let options = Options {
             emulator: EmulatorConfig::default(),
             seed: Seed(schedule.seed),
@@ -71,15 +76,19 @@ impl<'a> World<'a> {
         rehearsal.set_plan_cost(setup.plan_ms.map(|ms| Duration::from_millis(ms.into())));
         let policy = setup.policy();
         let seats = seats(fabric);
-        let managers = ["a", "b"].into_iter().zip(&seats).zip([1, 0]).map(|((name, at), priority)| {
-            let config = config(schedule, &policy, priority);
-            let judge = broken.map_or_else(|| Arc::new(DefaultJudge::default()) as Arc<dyn Judge>, Broken::judge);
-            let id = rehearsal.add_manager(name, at, config, judge);
-            if let Some(broken) = broken {
-                rehearsal.tamper(id, broken.tamper());
-            }
-            id
-        });
+        let managers = ["a", "b"]
+            .into_iter()
+            .zip(&seats)
+            .zip([1, 0])
+            .map(|((name, at), priority)| {
+                let config = config(schedule, &policy, priority);
+                let judge = broken.map_or_else(|| Arc::new(DefaultJudge::default()) as Arc<dyn Judge>, Broken::judge);
+                let id = rehearsal.add_manager(name, at, config, judge);
+                if let Some(broken) = broken {
+                    rehearsal.tamper(id, broken.tamper());
+                }
+                id
+            });
         let managers: Vec<ManagerId> = managers.collect();
         Self {
             rehearsal,
@@ -236,7 +245,11 @@ impl<'a> World<'a> {
             }
             Kind::Clone => {
                 let of = self.node(what.other);
-                self.for_a_time(span, &format!("clone {node} of {of}"), &format!("clone {node} of {node}"))?;
+                self.for_a_time(
+                    span,
+                    &format!("clone {node} of {of}"),
+                    &format!("clone {node} of {node}"),
+                )?;
             }
             Kind::Slow => {
                 let by = 20 * (1 + what.other % 500);
@@ -259,7 +272,10 @@ impl<'a> World<'a> {
             Kind::Engines | Kind::Lmc | Kind::Settings => self.reload(what)?,
             Kind::Sweep => {
                 self.note("the operator asks for a sweep");
-                for which in (0..self.managers.len()).filter(|&which| self.running[which]).collect::<Vec<_>>() {
+                for which in (0..self.managers.len())
+                    .filter(|&which| self.running[which])
+                    .collect::<Vec<_>>()
+                {
                     self.rehearsal.command(self.managers[which], Command::Sweep)?;
                 }
             }
@@ -321,7 +337,11 @@ impl<'a> World<'a> {
             _ => other_settings(&self.policy, what.pick),
         };
         self.policy = Arc::new(policy);
-        self.note(&format!("policy: engine {}, LMC {}", self.policy.engines[0].0, self.policy.lmc.get()));
+        self.note(&format!(
+            "policy: engine {}, LMC {}",
+            self.policy.engines[0].0,
+            self.policy.lmc.get()
+        ));
         for &id in &self.managers {
             self.rehearsal.reload(id, Arc::clone(&self.policy))?;
         }
@@ -387,7 +407,9 @@ impl<'a> World<'a> {
             let (Some(view), Some(client)) = (self.rehearsal.view(id), self.rehearsal.client(id)) else {
                 return Ok(Some(format!("manager {} does not run", id.0)));
             };
-            let Some(at) = self.rehearsal.emulator().port_of(client) else { continue };
+            let Some(at) = self.rehearsal.emulator().port_of(client) else {
+                continue;
+            };
             let observed = Observed::around(self.rehearsal.emulator(), at);
             if observed.fabric.nodes().is_empty() {
                 continue; // Its host is off or cut off.
@@ -404,7 +426,10 @@ impl<'a> World<'a> {
                 return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
             }
             let other_lmc = |port: &selvedge_fabric::Port| port.is_up() && port.settings.lids.lmc != self.policy.lmc;
-            let mut hosts = observed.fabric.end_ports().filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
+            let mut hosts = observed
+                .fabric
+                .end_ports()
+                .filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
             if let Some((at, _)) = hosts.find(|(_, port)| other_lmc(port)) {
                 let (port, want) = (observed.fabric.port_name(at), self.policy.lmc.get());
                 return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
@@ -417,9 +442,15 @@ impl<'a> World<'a> {
             }
         }
         for (which, &id) in self.managers.iter().enumerate() {
-            let at = self.rehearsal.client(id).and_then(|client| self.rehearsal.emulator().port_of(client));
+            let at = self
+                .rehearsal
+                .client(id)
+                .and_then(|client| self.rehearsal.emulator().port_of(client));
             let Some(at) = at else { continue };
-            let here = masters.iter().filter(|&&master| self.rehearsal.connected(master, at)).count();
+            let here = masters
+                .iter()
+                .filter(|&&master| self.rehearsal.connected(master, at))
+                .count();
             if here > 1 {
                 return Ok(Some(format!("{here} masters around manager {which}")));
             }
@@ -452,7 +483,7 @@ fn seats(fabric: &Fabric) -> [String; 2] {
         node.map_or_else(String::new, |n| format!("\"{}\"[{port}]", n.description))
     };
     let first = hosts.next();
-    let last = hosts.last().or(first);
+    let last = hosts.next_back().or(first);
     let ports = last.map_or(1, selvedge_fabric::Node::port_count);
     [seat(first, 1), seat(last, ports)]
 }

@@ -115,7 +115,10 @@ fn p_keys(route: &DirectedRoute, table: &PKeyTable) -> u64 {
 
 fn port(route: &DirectedRoute, num: u8, lids: (Lid, u8, Lid), link: (u16, u8), state: u8) -> u64 {
     let digest = start(route, AttributeId::PORT_INFO, num.into());
-    let digest = digest.number(lids.0.0.into()).number(lids.1.into()).number(lids.2.0.into());
+    let digest = digest
+        .number(lids.0.0.into())
+        .number(lids.1.into())
+        .number(lids.2.0.into());
     let digest = digest.number(link.0.into()).number(link.1.into());
     digest.number(state.into()).0
 }

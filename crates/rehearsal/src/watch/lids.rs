@@ -67,7 +67,8 @@ impl LidBook {
         let mut any = false;
         for (node, built) in chassis.fabric().nodes().iter_enumerated() {
             if chassis.node_guid(node) != built.guid {
-                self.cloned.extend(ports_of(chassis, node).map(|port| chassis.port_guid(port)));
+                self.cloned
+                    .extend(ports_of(chassis, node).map(|port| chassis.port_guid(port)));
                 self.cloned.extend(built.end_ports().map(|(_, port)| port.guid));
                 any = true;
             }
@@ -90,7 +91,12 @@ impl LidBook {
             }
             let before = before.unwrap_or(now);
             if before != now {
-                first = first.or(Some(Moved { port, guid, before, now }));
+                first = first.or(Some(Moved {
+                    port,
+                    guid,
+                    before,
+                    now,
+                }));
             }
         }
         (new, first)
@@ -131,13 +137,20 @@ impl LidBook {
 
     /// True if two ports hold a LID.
     pub fn is_twice(&self, chassis: &Chassis, lid: Lid) -> bool {
-        end_ports(chassis).filter(|&port| chassis.wire(port).answers_to(lid)).count() > 1
+        end_ports(chassis)
+            .filter(|&port| chassis.wire(port).answers_to(lid))
+            .count()
+            > 1
     }
 }
 
 /// End ports of nodes that have power.
 fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
-    let nodes = chassis.fabric().nodes().indices().filter(|&node| chassis.is_powered(node));
+    let nodes = chassis
+        .fabric()
+        .nodes()
+        .indices()
+        .filter(|&node| chassis.is_powered(node));
     nodes
         .flat_map(|node| ports_of(chassis, node))
         .filter(|&port| chassis.end_port(port) == port)

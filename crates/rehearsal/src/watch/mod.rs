@@ -5,9 +5,11 @@
 
 mod channels;
 mod judged;
+mod late;
 mod lids;
 mod routes;
 mod rule;
+mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,11 +17,10 @@ use std::time::Duration;
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::{Change, ClientId, Emulator};
 use selvedge_fabric::NodeIdx;
-use selvedge_plan::BLOCK_LIDS;
 use selvedge_sim::Time;
 use selvedge_sm::{PersistentState, Role};
 use selvedge_types::{Guid, Lid, LidRange, TransactionId};
-use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Method};
+use selvedge_wire::{AttributeId, Datagram, Method};
 
 use crate::Violation;
 use crate::digest::Digest;
@@ -106,17 +107,6 @@ pub(crate) struct Watcher {
 
 /// A flipped bit may still be on its way, or in what a manager believes, for so long.
 const CORRUPT_ECHO: Duration = Duration::from_secs(1);
-/// A trap is repressed in the same breath.
-const TRAP_ANSWER: Duration = Duration::from_millis(10);
-/// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
-const READ_BACK_GRACE: Duration = Duration::from_secs(4);
-/// A request that has waited so long holds no other back: what keeps an agent from answering does not concern the rest.
-const STALE_AFTER: Duration = Duration::from_millis(20);
-/// How many windows of requests may be on the wire: a manager that has other questions drops the old ones, which nothing
-/// takes back.
-const ASKED_ANEW: usize = 4;
-/// Repeats may overlap with what they repeat: an answer that is late is on the wire together with its second request.
-const WINDOW_SLACK: usize = 4;
 
 impl Watcher {
     pub fn new(emulator: &mut Emulator) -> Self {
@@ -162,62 +152,6 @@ impl Watcher {
     /// An operator or a start changes what is wanted.
     pub const fn wanted_changed(&mut self, now: Time) {
         self.gained = Some(now);
-    }
-
-    /// A datagram leaves a manager.
-    pub fn sends(
-        &mut self,
-        now: Time,
-        (id, manager, client): (ManagerId, &Manager, ClientId),
-        datagram: &Datagram,
-        timeout: Duration,
-    ) -> Result<(), Violation> {
-        let mad = &datagram.mad;
-        if mad.method() == Method::TrapRepress {
-            self.traps.remove(&(client, mad.transaction()));
-        }
-        if !mad.class().is_smp() || !matches!(mad.method(), Method::Get | Method::Set) {
-            return Ok(());
-        }
-        let wire = self.wires.entry(client).or_default();
-        wire.open.insert(mad.transaction(), now + timeout.min(STALE_AFTER));
-        let limit = manager.config.window + WINDOW_SLACK;
-        if wire.open.len() > limit {
-            wire.open.retain(|_, until| *until > now);
-        }
-        let over = wire.open.len() > limit;
-        let limit = ASKED_ANEW * manager.config.window + WINDOW_SLACK;
-        if over && wire.open.len() <= limit {
-            *self.exemptions.entry((Checker::Window, Rule::AskedAnew)).or_default() += 1;
-        } else if over {
-            return Err(Violation::Window {
-                manager: manager.name.clone(),
-                open: wire.open.len(),
-                limit,
-            });
-        }
-        if mad.method() == Method::Set {
-            let judged = manager.passed.as_ref().is_none_or(|passed| passed.contains(mad));
-            if !judged {
-                return Err(Violation::NeverJudged {
-                    manager: manager.name.clone(),
-                    what: format!("{mad}"),
-                });
-            }
-            let route = mad.route().unwrap_or(DirectedRoute::LOCAL);
-            let place = Digest::default().bytes(route.ports()).number(mad.attribute().code().into());
-            let place = place.number(mad.modifier().into()).0;
-            let content = Digest::default().bytes(mad.smp_data()).0;
-            let sent = Sent { manager: id, place, content };
-            self.sent.insert((client, mad.transaction()), sent);
-            self.latest.insert((client, place), mad.transaction());
-        }
-        Ok(())
-    }
-
-    /// A manager begins a sweep: what it asked before it asks no more.
-    pub fn forgets(&mut self, client: ClientId) {
-        self.wires.remove(&client);
     }
 
     /// A manager is told that its state is stored.
@@ -303,7 +237,14 @@ impl Watcher {
         change: &Change,
         delta: &Delta,
     ) -> Result<(), Violation> {
-        let Change::Set { node, by, attribute, modifier, transaction } = *change else {
+        let Change::Set {
+            node,
+            by,
+            attribute,
+            modifier,
+            transaction,
+        } = *change
+        else {
             if let Change::Read { node, modifier, .. } = *change {
                 self.lies.remove(&(node, modifier));
             }
@@ -337,7 +278,10 @@ impl Watcher {
             Violation::Loop { .. } => Checker::Loops,
             _ => return false,
         };
-        let masters = (0..).map(ManagerId).zip(managers).filter_map(|(id, m)| Some((id, m.life.as_ref()?)));
+        let masters = (0..)
+            .map(ManagerId)
+            .zip(managers)
+            .filter_map(|(id, m)| Some((id, m.life.as_ref()?)));
         let mut masters = masters.filter(|(_, life)| life.sm.role() == Role::Master);
         let excuse = match (masters.next(), masters.next()) {
             (Some((id, life)), None) => self.excuse_of(now, Some(id), Some(life)),
@@ -354,7 +298,11 @@ impl Watcher {
     fn excuse_of(&self, now: Time, manager: Option<ManagerId>, life: Option<&Life>) -> Option<Rule> {
         let (Some(manager), Some(life)) = (manager, life) else {
             // A flipped bit made its transaction id one that nobody sent, or its manager is no more.
-            return Some(if self.corrupting { Rule::CorruptMedium } else { Rule::LateSet });
+            return Some(if self.corrupting {
+                Rule::CorruptMedium
+            } else {
+                Rule::LateSet
+            });
         };
         let since = life.looked_at.unwrap_or(Time::ZERO);
         let after = |at: Option<Time>| at.is_some_and(|at| at >= since);
@@ -389,7 +337,10 @@ impl Watcher {
             let nobody = (!self.routes.is_of_somebody(*lid)).then_some(Rule::LidOfNobody);
             let excuse = excuse.or(nobody);
             let excuse = excuse.or_else(|| self.circle_excuse(chassis, circle, by));
-            let (lid, switch) = (*lid, circle.first().map_or_else(String::new, |&node| name(chassis, node)));
+            let (lid, switch) = (
+                *lid,
+                circle.first().map_or_else(String::new, |&node| name(chassis, node)),
+            );
             self.judge(Checker::Loops, excuse, || Violation::Loop { lid, switch })?;
         }
         if let Some(cycle) = &delta.cycle {
@@ -407,7 +358,9 @@ impl Watcher {
                 continue;
             }
             for way in self.routes.ways_before(lid, switches) {
-                self.interrupted.entry((lid, way[0].0)).or_insert(Interrupted { way, by: node });
+                self.interrupted
+                    .entry((lid, way[0].0))
+                    .or_insert(Interrupted { way, by: node });
             }
         }
         Ok(())
@@ -417,7 +370,8 @@ impl Watcher {
     fn circle_excuse(&self, chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
         let life = by.and_then(|manager| manager.life.as_ref());
         let accepted = life.and_then(|life| life.accepted.as_ref());
-        let is_seen = |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
+        let is_seen =
+            |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
         if !nodes.iter().all(is_seen) {
             return Some(Rule::Unseen);
         }
@@ -429,7 +383,9 @@ impl Watcher {
     /// A Set may take away a route that is to be another one. It may not take away one that then comes back as it was.
     fn back_as_it_was(&mut self, chassis: &Chassis) -> Result<(), Violation> {
         for ((lid, from), interrupted) in std::mem::take(&mut self.interrupted) {
-            let Some(now) = self.routes.way(lid, from) else { continue };
+            let Some(now) = self.routes.way(lid, from) else {
+                continue;
+            };
             let excuse = (now != interrupted.way).then_some(Rule::AnotherRoute);
             let from = self.routes.switch(from.into()).unwrap_or(interrupted.by);
             let (from, at) = (name(chassis, from), name(chassis, interrupted.by));
@@ -487,84 +443,6 @@ impl Watcher {
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))
     }
 
-    /// What a switch acknowledged and does not hold.
-    fn note_lie(
-        &mut self,
-        now: Time,
-        chassis: &Chassis,
-        (node, attribute, modifier): (NodeIdx, AttributeId, u32),
-        sent: Option<Sent>,
-        late: bool,
-    ) {
-        let Some(sent) = sent.filter(|_| attribute == AttributeId::LINEAR_FORWARDING) else {
-            return;
-        };
-        let block = usize::try_from(modifier).unwrap_or(usize::MAX);
-        let empty = [selvedge_plan::NO_PATH; BLOCK_LIDS];
-        let held = chassis.switch(node).map_or(&empty, |switch| switch.linear_block(block));
-        let is_held = Digest::default().bytes(held).0 == sent.content;
-        if is_held && !late {
-            self.lies.remove(&(node, modifier));
-        } else if !self.corrupting {
-            self.lied = Some(now);
-            self.lies.entry((node, modifier)).or_insert(Lie { since: now, by: sent.manager });
-        }
-    }
-
-    /// Whoever rests over a block that its switch does not hold must read it back in time.
-    fn read_back_in_time(
-        &mut self,
-        now: Time,
-        emulator: &Emulator,
-        managers: &[Manager],
-        subnets: &Subnets,
-    ) -> Result<(), Violation> {
-        let chassis = emulator.chassis();
-        let overdue = self.lies.iter().find(|(_, lie)| {
-            let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
-            sweep.is_some_and(|sweep| now > lie.since + sweep + READ_BACK_GRACE)
-        });
-        let Some((&(node, block), &lie)) = overdue else { return Ok(()) };
-        let manager = managers.get(lie.by.0);
-        let life = manager.and_then(|m| m.life.as_ref()).filter(|life| life.sm.role() == Role::Master);
-        let at = life.and_then(|life| emulator.port_of(life.client));
-        let own = chassis.port_at(node, 0);
-        let reaches = at.zip(own).is_some_and(|(at, own)| subnets.connected(at, own) && life.is_some_and(|l| l.sm.is_resting()));
-        self.lies.remove(&(node, block));
-        if !reaches {
-            return Ok(());
-        }
-        let (manager, switch) = (manager.map_or_else(String::new, |m| m.name.clone()), name(chassis, node));
-        let seconds = now.since(lie.since).as_secs();
-        self.judge(Checker::ReadBack, Some(Rule::LyingAgent), || Violation::NotReadBack {
-            manager,
-            switch,
-            block,
-            seconds,
-        })
-    }
-
-    /// A master represses a trap at once; one that was killed or gave way meanwhile does not.
-    fn traps_in_time(&mut self, now: Time, managers: &[Manager]) -> Result<(), Violation> {
-        let mut ignored = None;
-        self.traps.retain(|&(client, _), &mut (id, at)| {
-            let manager = managers.get(id.0);
-            let life = manager.and_then(|m| m.life.as_ref()).filter(|life| life.client == client);
-            let counts = life.is_some_and(|life| life.sm.role() == Role::Master);
-            if counts && now > at + TRAP_ANSWER {
-                ignored = manager.map(|m| m.name.clone());
-            }
-            counts
-        });
-        match ignored {
-            Some(manager) => Err(Violation::TrapIgnored {
-                manager,
-                millis: u64::try_from(TRAP_ANSWER.as_millis()).unwrap_or(0),
-            }),
-            None => Ok(()),
-        }
-    }
-
     /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.
     pub fn at_rest(&mut self, chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Result<(), Violation> {
         let _ = self.routes.mend(chassis);
@@ -577,7 +455,9 @@ impl Watcher {
         let group = subnets.group(at);
         let here = |node: NodeIdx| chassis.port_at(node, 0).is_some_and(|own| subnets.group(own) == group);
         let positions = (0..).map_while(|i| self.routes.switch(i)).zip(0_u32..);
-        let switches = positions.filter(|(node, _)| here(*node)).fold(0_u64, |bits, (_, i)| bits | 1 << i);
+        let switches = positions
+            .filter(|(node, _)| here(*node))
+            .fold(0_u64, |bits, (_, i)| bits | 1 << i);
         for &port in subnets.live().iter().filter(|&&port| subnets.group(port) == group) {
             let wire = chassis.wire(port);
             let range = chassis.port(port).settings().lids;
@@ -585,12 +465,22 @@ impl Watcher {
             if !range.base.is_unicast() || (!is_switch && !routes::is_active(chassis, port)) {
                 continue;
             }
-            let want = if is_switch { switches & self.routes.with_hosts() } else { switches };
+            let want = if is_switch {
+                switches & self.routes.with_hosts()
+            } else {
+                switches
+            };
             for lid in range.iter() {
                 let missing = want & !self.routes.delivered(lid);
                 if missing != 0 && !self.lids.is_twice(chassis, lid) {
-                    let from = self.routes.switch(missing.trailing_zeros() as usize).unwrap_or(wire.node());
-                    return Err(Violation::NoRoute { lid, from: name(chassis, from) });
+                    let from = self
+                        .routes
+                        .switch(missing.trailing_zeros() as usize)
+                        .unwrap_or(wire.node());
+                    return Err(Violation::NoRoute {
+                        lid,
+                        from: name(chassis, from),
+                    });
                 }
             }
         }
@@ -603,7 +493,9 @@ fn name(chassis: &Chassis, node: NodeIdx) -> String {
 }
 
 fn ways(chassis: &Chassis, ports: &[PortIdx]) -> String {
-    let names = ports.iter().map(|&port| chassis.fabric().port_name(chassis.port_ref(port)));
+    let names = ports
+        .iter()
+        .map(|&port| chassis.fabric().port_name(chassis.port_ref(port)));
     names.collect::<Vec<_>>().join(" -> ")
 }
 
@@ -611,7 +503,9 @@ fn ways(chassis: &Chassis, ports: &[PortIdx]) -> String {
 fn shape(chassis: &Chassis) -> u64 {
     let mut digest = Digest::default();
     for node in chassis.fabric().nodes().indices() {
-        digest = digest.number(chassis.boots(node).into()).bytes(&[u8::from(chassis.is_powered(node))]);
+        digest = digest
+            .number(chassis.boots(node).into())
+            .bytes(&[u8::from(chassis.is_powered(node))]);
         for port in ports_of(chassis, node).filter(|&port| crate::subnet::is_up(chassis, port)) {
             let peer = chassis.wire(port).peer().map_or(0, |peer| peer.0);
             digest = digest.number(u64::from(port.0) << 32 | u64::from(peer));

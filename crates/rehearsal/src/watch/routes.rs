@@ -180,7 +180,10 @@ impl Routes {
             }
             None
         };
-        (0..self.switches.len()).filter(|at| from & 1 << at != 0).filter_map(one).collect()
+        (0..self.switches.len())
+            .filter(|at| from & 1 << at != 0)
+            .filter_map(one)
+            .collect()
     }
 
     /// Switches from which packets to `lid` arrive.
@@ -223,7 +226,10 @@ impl Routes {
         let Some(port) = port.and_then(|port| chassis.port_at(self.switches[switch], port)) else {
             return Far::Dead;
         };
-        let Some(peer) = chassis.wire(port).peer().filter(|&peer| is_active(chassis, port) && is_active(chassis, peer))
+        let Some(peer) = chassis
+            .wire(port)
+            .peer()
+            .filter(|&peer| is_active(chassis, port) && is_active(chassis, peer))
         else {
             return Far::Dead;
         };
@@ -247,7 +253,8 @@ impl Routes {
             }
             let port = u8::try_from(at % self.stride).unwrap_or(0);
             let row = self.rows[at / self.stride].iter();
-            self.stale.extend((0..).zip(row).filter(|(_, entry)| **entry == port).map(|(lid, _)| lid));
+            self.stale
+                .extend((0..).zip(row).filter(|(_, entry)| **entry == port).map(|(lid, _)| lid));
         }
         let before = self.with_hosts;
         self.with_hosts = 0;
@@ -264,7 +271,9 @@ impl Routes {
     }
 
     fn read_row(&mut self, chassis: &Chassis, at: usize) {
-        let Some(switch) = chassis.switch(self.switches[at]) else { return };
+        let Some(switch) = chassis.switch(self.switches[at]) else {
+            return;
+        };
         let held = switch.linear_blocks().concat();
         let top = usize::from(switch.settings().linear_top);
         let row = &mut self.rows[at];
@@ -282,7 +291,10 @@ impl Routes {
 
     fn read_lids(&mut self, chassis: &Chassis, node: NodeIdx) {
         for num in 0..=chassis.fabric().node(node).port_count() {
-            let Some(port) = chassis.port_at(node, num).filter(|&port| chassis.end_port(port) == port) else {
+            let Some(port) = chassis
+                .port_at(node, num)
+                .filter(|&port| chassis.end_port(port) == port)
+            else {
                 continue;
             };
             let range = chassis.port(port).settings().lids;
@@ -314,7 +326,9 @@ impl Routes {
             }
         }
         self.of_somebody.resize(now.len(), false);
-        let changed = (0_u16..).zip(self.of_somebody.iter().zip(&now)).filter(|(_, (before, now))| before != now);
+        let changed = (0_u16..)
+            .zip(self.of_somebody.iter().zip(&now))
+            .filter(|(_, (before, now))| before != now);
         self.stale.extend(changed.map(|(lid, _)| lid));
         self.of_somebody = now;
     }
@@ -343,7 +357,11 @@ impl Routes {
             self.circles.resize(index + 1, false);
             self.of_switch.resize(index + 1, false);
         }
-        let holder = |&switch: &NodeIdx| chassis.port_at(switch, 0).is_some_and(|p| chassis.wire(p).answers_to(Lid(lid)));
+        let holder = |&switch: &NodeIdx| {
+            chassis
+                .port_at(switch, 0)
+                .is_some_and(|p| chassis.wire(p).answers_to(Lid(lid)))
+        };
         self.of_switch[index] = self.switches.iter().any(holder);
         let mut state = std::mem::take(&mut self.scratch);
         state.clear();
@@ -371,7 +389,9 @@ impl Routes {
             let mut at = start;
             while state[at] == ON_THE_WAY {
                 state[at] = end;
-                let Far::Switch(next, _) = self.next(at, lid) else { break };
+                let Far::Switch(next, _) = self.next(at, lid) else {
+                    break;
+                };
                 at = next.into();
             }
         }

@@ -1,0 +1,162 @@
+//! What must never happen.
+
+use selvedge_sm::Mode;
+use selvedge_types::Lid;
+
+/// Something that must never happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// SLV-REHEARSAL-0101: a manager gave two ports of one subnet the same LID.
+    #[error("SLV-REHEARSAL-0101: {first} and {second} both hold LID {lid} and can reach each other")]
+    LidTwice {
+        /// The LID.
+        lid: Lid,
+        /// One port.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// SLV-REHEARSAL-0102: packets to a live port go in circles.
+    #[error("SLV-REHEARSAL-0102: packets to LID {lid} go in circles at {switch}")]
+    Loop {
+        /// The LID.
+        lid: Lid,
+        /// A switch of the circle.
+        switch: String,
+    },
+    /// SLV-REHEARSAL-0103: a subnet has had two masters for too long.
+    #[error("SLV-REHEARSAL-0103: {first} and {second} have both been master of one subnet for {seconds} s")]
+    TwoMasters {
+        /// One manager.
+        first: String,
+        /// The other.
+        second: String,
+        /// How long.
+        seconds: u64,
+    },
+    /// SLV-REHEARSAL-0104: a manager sent a Set that no judge had let pass.
+    #[error("SLV-REHEARSAL-0104: {manager} ({mode:?}) sent {sets} Sets without an accepted plan")]
+    UnjudgedSet {
+        /// The manager.
+        manager: String,
+        /// Its mode.
+        mode: Mode,
+        /// Sets sent.
+        sets: u64,
+    },
+    /// SLV-REHEARSAL-0105: a port went ACTIVE while its switch did not hold the tables of the plan.
+    #[error("SLV-REHEARSAL-0105: {port} is ACTIVE, but block {block} of {switch} is not as planned")]
+    ActiveTooEarly {
+        /// The port.
+        port: String,
+        /// Its switch.
+        switch: String,
+        /// The first block that differs.
+        block: usize,
+    },
+    /// SLV-REHEARSAL-0106: a manager holds more requests than its fabric explains.
+    #[error("SLV-REHEARSAL-0106: {manager} holds {open} requests, at most {limit} can be of use")]
+    Memory {
+        /// The manager.
+        manager: String,
+        /// Requests waiting or in flight.
+        open: usize,
+        /// What there may be.
+        limit: usize,
+    },
+    /// SLV-REHEARSAL-0107: channels wait for each other in a circle.
+    #[error("SLV-REHEARSAL-0107: a circle of channels that wait for each other: {channels}")]
+    Cycle {
+        /// The ports by which packets leave, first to last.
+        channels: String,
+    },
+    /// SLV-REHEARSAL-0108: a Set took a route away.
+    #[error(
+        "SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}, which came back as it was"
+    )]
+    RouteLost {
+        /// The LID.
+        lid: Lid,
+        /// Where packets to it come from.
+        from: String,
+        /// Where the Set was taken.
+        at: String,
+    },
+    /// SLV-REHEARSAL-0109: there is no route although the master is content.
+    #[error("SLV-REHEARSAL-0109: the master is at rest, and packets from {from} do not reach LID {lid}")]
+    NoRoute {
+        /// The LID.
+        lid: Lid,
+        /// Where packets come from.
+        from: String,
+    },
+    /// SLV-REHEARSAL-0110: a port got another LID, and nobody had asked for it.
+    #[error("SLV-REHEARSAL-0110: {port} had LID {before} and now has {now}")]
+    LidChanged {
+        /// The port.
+        port: String,
+        /// Its LID before.
+        before: Lid,
+        /// Its LID now.
+        now: Lid,
+    },
+    /// SLV-REHEARSAL-0111: a Set that no judge has passed.
+    #[error("SLV-REHEARSAL-0111: {manager} sent what no judge passed: {what}")]
+    NeverJudged {
+        /// The manager.
+        manager: String,
+        /// The Set.
+        what: String,
+    },
+    /// SLV-REHEARSAL-0112: more requests on the wire than the window allows.
+    #[error("SLV-REHEARSAL-0112: {manager} has {open} requests on the wire, its window and slack are {limit}")]
+    Window {
+        /// The manager.
+        manager: String,
+        /// Requests that nobody has answered and that are not given up.
+        open: usize,
+        /// What there may be.
+        limit: usize,
+    },
+    /// SLV-REHEARSAL-0115: a port got a LID that the manager had not stored.
+    #[error("SLV-REHEARSAL-0115: {manager} gave {port} LID {lid} before that was stored")]
+    NotStored {
+        /// The manager.
+        manager: String,
+        /// The port.
+        port: String,
+        /// The LID.
+        lid: Lid,
+    },
+    /// SLV-REHEARSAL-0116: a master took no notice of a trap.
+    #[error("SLV-REHEARSAL-0116: {manager} is master and has not repressed a trap for {millis} ms")]
+    TrapIgnored {
+        /// The manager.
+        manager: String,
+        /// For how long.
+        millis: u64,
+    },
+    /// SLV-REHEARSAL-0114: when the faults had stopped, not everything became well in time.
+    #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]
+    NotConverged {
+        /// What is not well.
+        what: String,
+        /// Which faults had stopped.
+        when: &'static str,
+        /// How long it had been waited for.
+        seconds: u64,
+    },
+    /// SLV-REHEARSAL-0113: a switch does not hold what it acknowledged, and nobody looked.
+    #[error("SLV-REHEARSAL-0113: {switch} has not held block {block} for {seconds} s, and {manager} did not look")]
+    NotReadBack {
+        /// The manager.
+        manager: String,
+        /// The switch.
+        switch: String,
+        /// The block.
+        block: u32,
+        /// Since when.
+        seconds: u64,
+    },
+}

@@ -1,0 +1,116 @@
+//! What must be noticed in time: switches that lied, and traps.
+
+use std::time::Duration;
+
+use selvedge_chassis::Chassis;
+use selvedge_emulator::Emulator;
+use selvedge_fabric::NodeIdx;
+use selvedge_plan::BLOCK_LIDS;
+use selvedge_sim::Time;
+use selvedge_sm::Role;
+use selvedge_wire::AttributeId;
+
+use super::{Checker, Lie, Rule, Sent, Watcher, name};
+use crate::Violation;
+use crate::digest::Digest;
+use crate::manager::Manager;
+use crate::subnet::Subnets;
+
+/// A trap is repressed in the same breath.
+const TRAP_ANSWER: Duration = Duration::from_millis(10);
+/// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
+const READ_BACK_GRACE: Duration = Duration::from_secs(4);
+
+impl Watcher {
+    /// What a switch acknowledged and does not hold.
+    pub(super) fn note_lie(
+        &mut self,
+        now: Time,
+        chassis: &Chassis,
+        (node, attribute, modifier): (NodeIdx, AttributeId, u32),
+        sent: Option<Sent>,
+        late: bool,
+    ) {
+        let Some(sent) = sent.filter(|_| attribute == AttributeId::LINEAR_FORWARDING) else {
+            return;
+        };
+        let block = usize::try_from(modifier).unwrap_or(usize::MAX);
+        let empty = [selvedge_plan::NO_PATH; BLOCK_LIDS];
+        let held = chassis.switch(node).map_or(&empty, |switch| switch.linear_block(block));
+        let is_held = Digest::default().bytes(held).0 == sent.content;
+        if is_held && !late {
+            self.lies.remove(&(node, modifier));
+        } else if !self.corrupting {
+            self.lied = Some(now);
+            self.lies.entry((node, modifier)).or_insert(Lie {
+                since: now,
+                by: sent.manager,
+            });
+        }
+    }
+
+    /// Whoever rests over a block that its switch does not hold must read it back in time.
+    pub(super) fn read_back_in_time(
+        &mut self,
+        now: Time,
+        emulator: &Emulator,
+        managers: &[Manager],
+        subnets: &Subnets,
+    ) -> Result<(), Violation> {
+        let chassis = emulator.chassis();
+        let overdue = self.lies.iter().find(|(_, lie)| {
+            let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
+            sweep.is_some_and(|sweep| now > lie.since + sweep + READ_BACK_GRACE)
+        });
+        let Some((&(node, block), &lie)) = overdue else {
+            return Ok(());
+        };
+        let manager = managers.get(lie.by.0);
+        let life = manager
+            .and_then(|m| m.life.as_ref())
+            .filter(|life| life.sm.role() == Role::Master);
+        let at = life.and_then(|life| emulator.port_of(life.client));
+        let own = chassis.port_at(node, 0);
+        let reaches = at
+            .zip(own)
+            .is_some_and(|(at, own)| subnets.connected(at, own) && life.is_some_and(|l| l.sm.is_resting()));
+        self.lies.remove(&(node, block));
+        if !reaches {
+            return Ok(());
+        }
+        let (manager, switch) = (
+            manager.map_or_else(String::new, |m| m.name.clone()),
+            name(chassis, node),
+        );
+        let seconds = now.since(lie.since).as_secs();
+        self.judge(Checker::ReadBack, Some(Rule::LyingAgent), || Violation::NotReadBack {
+            manager,
+            switch,
+            block,
+            seconds,
+        })
+    }
+
+    /// A master represses a trap at once; one that was killed or gave way meanwhile does not.
+    pub(super) fn traps_in_time(&mut self, now: Time, managers: &[Manager]) -> Result<(), Violation> {
+        let mut ignored = None;
+        self.traps.retain(|&(client, _), &mut (id, at)| {
+            let manager = managers.get(id.0);
+            let life = manager
+                .and_then(|m| m.life.as_ref())
+                .filter(|life| life.client == client);
+            let counts = life.is_some_and(|life| life.sm.role() == Role::Master);
+            if counts && now > at + TRAP_ANSWER {
+                ignored = manager.map(|m| m.name.clone());
+            }
+            counts
+        });
+        match ignored {
+            Some(manager) => Err(Violation::TrapIgnored {
+                manager,
+                millis: u64::try_from(TRAP_ANSWER.as_millis()).unwrap_or(0),
+            }),
+            None => Ok(()),
+        }
+    }
+}

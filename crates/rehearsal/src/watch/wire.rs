@@ -1,0 +1,84 @@
+//! What managers put on the wire: within their windows, and judged.
+
+use std::time::Duration;
+
+use selvedge_emulator::ClientId;
+use selvedge_sim::Time;
+use selvedge_wire::{Datagram, DirectedRoute, Method};
+
+use super::{Checker, Rule, Sent, Watcher};
+use crate::Violation;
+use crate::digest::Digest;
+use crate::manager::{Manager, ManagerId};
+
+/// A request that has waited so long holds no other back: what keeps an agent from answering does not concern others.
+const STALE_AFTER: Duration = Duration::from_millis(20);
+/// How many windows of requests may be on the wire: a manager that has other questions drops the old ones, which nothing
+/// takes back.
+const ASKED_ANEW: usize = 4;
+/// Repeats may overlap with what they repeat: an answer that is late is on the wire together with its second request.
+const WINDOW_SLACK: usize = 4;
+
+impl Watcher {
+    /// A datagram leaves a manager.
+    pub fn sends(
+        &mut self,
+        now: Time,
+        (id, manager, client): (ManagerId, &Manager, ClientId),
+        datagram: &Datagram,
+        timeout: Duration,
+    ) -> Result<(), Violation> {
+        let mad = &datagram.mad;
+        if mad.method() == Method::TrapRepress {
+            self.traps.remove(&(client, mad.transaction()));
+        }
+        if !mad.class().is_smp() || !matches!(mad.method(), Method::Get | Method::Set) {
+            return Ok(());
+        }
+        let wire = self.wires.entry(client).or_default();
+        wire.open.insert(mad.transaction(), now + timeout.min(STALE_AFTER));
+        let limit = manager.config.window + WINDOW_SLACK;
+        if wire.open.len() > limit {
+            wire.open.retain(|_, until| *until > now);
+        }
+        let over = wire.open.len() > limit;
+        let limit = ASKED_ANEW * manager.config.window + WINDOW_SLACK;
+        if over && wire.open.len() <= limit {
+            *self.exemptions.entry((Checker::Window, Rule::AskedAnew)).or_default() += 1;
+        } else if over {
+            return Err(Violation::Window {
+                manager: manager.name.clone(),
+                open: wire.open.len(),
+                limit,
+            });
+        }
+        if mad.method() == Method::Set {
+            let judged = manager.passed.as_ref().is_none_or(|passed| passed.contains(mad));
+            if !judged {
+                return Err(Violation::NeverJudged {
+                    manager: manager.name.clone(),
+                    what: format!("{mad}"),
+                });
+            }
+            let route = mad.route().unwrap_or(DirectedRoute::LOCAL);
+            let place = Digest::default()
+                .bytes(route.ports())
+                .number(mad.attribute().code().into());
+            let place = place.number(mad.modifier().into()).0;
+            let content = Digest::default().bytes(mad.smp_data()).0;
+            let sent = Sent {
+                manager: id,
+                place,
+                content,
+            };
+            self.sent.insert((client, mad.transaction()), sent);
+            self.latest.insert((client, place), mad.transaction());
+        }
+        Ok(())
+    }
+
+    /// A manager begins a sweep: what it asked before it asks no more.
+    pub fn forgets(&mut self, client: ClientId) {
+        self.wires.remove(&client);
+    }
+}

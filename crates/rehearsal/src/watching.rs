@@ -1,0 +1,74 @@
+//! Where the checkers of a rehearsal are called.
+
+use crate::invariant::is_content;
+use crate::watch::{Exemptions, Watcher};
+use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
+
+impl Rehearsal {
+    /// From now on somebody looks after every Set that an agent takes, every fault and every timer, and not only when
+    /// time goes on. Before any manager is added: what judges pass is noted from then on.
+    pub fn watch(&mut self) {
+        self.watcher = Some(Box::new(Watcher::new(&mut self.emulator)));
+    }
+
+    /// What was found and excused, by checker and rule.
+    #[must_use]
+    pub fn exemptions(&self) -> Exemptions {
+        self.watcher
+            .as_ref()
+            .map(|w| w.exemptions().clone())
+            .unwrap_or_default()
+    }
+
+    /// Sets that agents took, and looks after events, while somebody watched.
+    #[must_use]
+    pub fn watched(&self) -> (u64, u64) {
+        self.watcher.as_ref().map_or((0, 0), |w| (w.sets, w.looks))
+    }
+
+    /// Puts somebody between a manager and the world.
+    pub fn tamper(&mut self, id: ManagerId, tamper: Box<dyn Tamper>) {
+        if let Some(manager) = self.managers.get_mut(id.0) {
+            manager.tamper = Some(tamper);
+        }
+    }
+
+    /// What must hold in a subnet whose master has nothing left to do.
+    pub(crate) fn at_rest(&mut self) -> Result<(), Violation> {
+        self.invariants.at_rest(&self.emulator, &self.managers)?;
+        let Some(watcher) = &mut self.watcher else {
+            return Ok(());
+        };
+        let (chassis, subnets) = (self.emulator.chassis(), self.invariants.subnets());
+        for life in self.managers.iter().filter_map(|m| m.life.as_ref()) {
+            let at = self.emulator.port_of(life.client);
+            if let Some(at) = at.filter(|_| is_content(life)) {
+                watcher.at_rest(chassis, subnets, at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All checkers look.
+    pub(crate) fn check(&mut self) -> Result<(), RehearsalError> {
+        if self.foreign_hands {
+            self.invariants.excuse(&self.emulator);
+            if let Some(watcher) = &mut self.watcher {
+                watcher.excuse(&mut self.emulator);
+            }
+            return Ok(());
+        }
+        let mut seen = Ok(());
+        if let Some(watcher) = &mut self.watcher {
+            let subnets = self.invariants.subnets();
+            seen = watcher.after_event(self.now, &mut self.emulator, &self.managers, subnets);
+        }
+        let mut result = self.invariants.after_event(self.now, &self.emulator, &self.managers);
+        if let (Err(violation), Some(watcher)) = (&result, &mut self.watcher)
+            && watcher.excuses(self.now, violation, self.emulator.chassis(), &self.managers)
+        {
+            result = Ok(());
+        }
+        seen.and(result).map_err(|violation| self.violated(violation))
+    }
+}
