@@ -5,6 +5,22 @@ use crate::units::Ps;
 /// No packet.
 pub(crate) const NIL: u32 = u32::MAX;
 
+/// What a packet is for, in its transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opcode {
+    /// Part of a message without a connection.
+    Data,
+    /// Part of a message of a queue pair.
+    Request {
+        /// True if it asks for an acknowledgement.
+        asks: bool,
+    },
+    /// Everything before a number has arrived.
+    Ack,
+    /// The same, and the packet with this number is missing.
+    Nak,
+}
+
 /// A packet: what its headers say, where it is, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
@@ -14,8 +30,12 @@ pub(crate) struct Packet {
     pub arrived: Ps,
     /// The packet behind it in its queue.
     pub next: u32,
-    /// Message that it is part of, or the queue pair.
+    /// Message that it is part of.
     pub message: u32,
+    /// Queue pair that it is of.
+    pub qp: u32,
+    /// Packet sequence number.
+    pub psn: u32,
     /// Sending host.
     pub source: u32,
     /// Host it is for.
@@ -38,6 +58,8 @@ pub(crate) struct Packet {
     pub output: u8,
     /// Lane there.
     pub output_vl: u8,
+    /// What it is for.
+    pub opcode: Opcode,
     /// How often the link that it is on had come up when it was sent.
     pub epoch: u8,
     /// True for the last packet of a message.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Simulation;
 use crate::deadlock::Deadlock;
 use crate::packet::NIL;
+use crate::qp::QpCounts;
 use crate::settings::Settings;
 use crate::stats::{Drops, Histogram};
 use crate::traffic::Workload;
@@ -58,7 +59,7 @@ pub struct LinkUse {
 pub struct Account {
     /// Sent by hosts.
     pub sent: u64,
-    /// Received by the hosts they were for.
+    /// Received by the hosts they were for, acknowledgements and repeated ones too.
     pub delivered: u64,
     /// Dropped, for any reason.
     pub dropped: u64,
@@ -95,7 +96,7 @@ pub struct Results {
     pub message_latency_ns: Latency,
     /// Payload bytes ÷ 64 that arrived from the start to the end, warm-up included.
     pub units_delivered: u64,
-    /// Packets that arrived from the start to the end.
+    /// Packets with payload that arrived from the start to the end; those of a connection once each.
     pub packets_delivered: u64,
     /// Packets that arrived while it was measured.
     pub packets_measured: u64,
@@ -111,6 +112,8 @@ pub struct Results {
     pub fairness_receivers: f64,
     /// Packets dropped, from the start to the end.
     pub drops: Drops,
+    /// What queue pairs did; nothing without a transport.
+    pub qps: QpCounts,
     /// Where all packets are.
     pub packets: Account,
     /// Packets that wait for each other for ever; the simulation ends where it is found.
@@ -185,6 +188,7 @@ impl<W: Workload> Simulation<W> {
             fairness: jain(&window.by_sender),
             fairness_receivers: jain(&window.by_receiver),
             drops: self.drops,
+            qps: self.qps.counts,
             packets: account,
             simulated_ns: self.now / PS_PER_NS,
             events: self.events,
@@ -200,7 +204,7 @@ impl<W: Workload> Simulation<W> {
     pub fn account(&self) -> Account {
         Account {
             sent: self.sent,
-            delivered: self.window.all_packets,
+            delivered: self.received,
             dropped: self.drops.total(),
             under_way: u64::from(self.packets.live()),
         }

@@ -12,7 +12,8 @@ use crate::change::Timed;
 use crate::deadlock::Deadlock;
 use crate::layout::{self, BuildError, CONTROL, Layout, NOT_SET, Network, Port};
 use crate::packet::{NIL, Packets};
-use crate::settings::{Settings, SlChoice, lifetime};
+use crate::qp::Qps;
+use crate::settings::{Settings, SlChoice, Transport, lifetime};
 use crate::stats::{Drops, PortStats, Window};
 use crate::traffic::{Message, Workload};
 use crate::units::Ps;
@@ -31,6 +32,8 @@ pub(crate) mod kind {
     pub const LIFETIME: u32 = 4;
     /// Something changes from outside.
     pub const CONTROL: u32 = 5;
+    /// A queue pair may have waited for too long.
+    pub const TIMER: u32 = 6;
     /// Bits below.
     pub const SHIFT: u32 = 29;
 }
@@ -111,6 +114,10 @@ pub(crate) struct Posted {
     /// Packets that have not arrived yet, sent or not.
     pub missing: u32,
     pub next: u32,
+    /// All bytes.
+    pub bytes: u32,
+    /// Of its first packet, on a queue pair.
+    pub first_psn: u32,
     pub dlid: u16,
     pub sl: u8,
     pub vl: u8,
@@ -154,6 +161,8 @@ pub struct Simulation<W> {
     pub(crate) events: u64,
     /// Packets that hosts have sent.
     pub(crate) sent: u64,
+    /// Packets that hosts have received.
+    pub(crate) received: u64,
     pub(crate) packets: Packets,
     pub(crate) ports: Vec<Port>,
     /// By port, then lane.
@@ -174,6 +183,7 @@ pub struct Simulation<W> {
     pub(crate) hosts: Vec<HostState>,
     /// By host and lane: messages that wait to be sent or are being sent.
     pub(crate) waiting: Vec<u32>,
+    pub(crate) qps: Qps,
     pub(crate) messages: Vec<Posted>,
     pub(crate) free_message: u32,
     /// Service level by destination host.
@@ -244,6 +254,7 @@ impl<W: Workload> Simulation<W> {
             fabric: network.fabric.clone(),
             settings: settings.resolved(network),
             waiting: vec![0; hosts * vls],
+            qps: Qps::new(if settings.transport == Transport::None { 0 } else { hosts * vls }),
             packets: Packets::new(),
             messages: Vec::new(),
             free_message: NIL,
@@ -255,6 +266,7 @@ impl<W: Workload> Simulation<W> {
             now: 0,
             events: 0,
             sent: 0,
+            received: 0,
             workload,
             arbitration,
             layout,
@@ -305,6 +317,7 @@ impl<W: Workload> Simulation<W> {
                 kind::CREDIT => self.host_send(event.component - first_host),
                 kind::HOST => self.host_wake(event.component - first_host),
                 kind::LIFETIME => self.check_lifetime(event.component as usize - 1, value),
+                kind::TIMER => self.timer(event.component - first_host, value),
                 _ => self.change(value as usize),
             }
         }

@@ -233,6 +233,13 @@ impl Window {
         }
     }
 
+    /// A message was thrown away before anything of it was sent.
+    pub const fn flushed(&mut self, now: Ps) {
+        if self.contains(now) {
+            self.messages_lost += 1;
+        }
+    }
+
     #[inline]
     pub fn message(&mut self, now: Ps, arrival: &Arrival) {
         if self.contains(now) {

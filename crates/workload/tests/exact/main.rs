@@ -5,6 +5,7 @@
 mod arbitration;
 mod deadlock;
 mod faults;
+mod qps;
 mod rates;
 mod saturation;
 mod support;
