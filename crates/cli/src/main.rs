@@ -20,6 +20,7 @@ mod route;
 mod run;
 mod shell;
 mod simulate;
+mod simulate_change;
 mod status;
 mod tables;
 mod tables_io;

@@ -1,14 +1,18 @@
 //! `selvedge simulate`: traffic over a routed fabric, packet by packet.
 
 use std::fs;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use selvedge_dataplane::{Buffers, LinkRate, Network, Queueing, Results, Settings, Simulation, SlChoice, header};
+use selvedge_dataplane::{
+    Buffers, BuildError, LinkRate, LinkUse, Network, QpSettings, Queueing, Results, Settings, Simulation, SlChoice,
+    Transport, header,
+};
 use selvedge_plan::{Policy, SlToVl};
 use selvedge_routing::{Engine, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::Mtu;
-use selvedge_workload::{Arrivals, Pattern, PatternTraffic};
+use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
 
 use crate::exit::{CliError, Exit};
 use crate::load;
@@ -16,6 +20,7 @@ use crate::measure::peak_rss_bytes;
 use crate::out::{Format, Grid, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
+use crate::simulate_change;
 use crate::tables_io::{known_lids, lids};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
@@ -33,11 +38,19 @@ pub struct SimulateArgs {
     how: HowArgs,
     /// LIDs to keep (guid2lid)
     #[arg(long, value_name = "FILE")]
-    lids: Option<std::path::PathBuf>,
+    lids: Option<PathBuf>,
     #[command(flatten)]
     traffic: TrafficArgs,
     #[command(flatten)]
     hardware: HardwareArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
+    /// A change while packets move, as '50us cut "leaf 1"[20]': cut, mend, rate PORT 4x-edr, entry SWITCH LID PORT
+    #[arg(long, value_name = "TIME CHANGE")]
+    change: Vec<String>,
+    /// Write the use of every link to FILE as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    links: Option<PathBuf>,
     /// Simulated time that is measured, as 100us
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
     duration: u64,
@@ -54,9 +67,14 @@ pub struct SimulateArgs {
 /// What hosts send.
 #[derive(Args, Debug)]
 struct TrafficArgs {
-    /// Who sends to whom: uniform, shift:by=1, transpose, bit-complement, bisection, hotspot:to=0,share=5%, …
+    /// Who sends to whom: uniform, shift:by=1, transpose, bit-complement, bisection, hotspot:to=0,share=5%,
+    /// incast:to=0,from=8, all-to-all, pairs:0>1,…; or once: ring-all-reduce:bytes=65536, recursive-doubling, exchange,
+    /// stencil-1d, -2d, -3d
     #[arg(long, value_name = "PATTERN", default_value = "uniform")]
     traffic: String,
+    /// Run a trace in GOAL text instead; rank 0 on the first host
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "load", "arrivals", "message"])]
+    goal: Option<PathBuf>,
     /// What hosts want to send, as a fraction of their links' payload rate; from 1 on they never stop
     #[arg(long, value_name = "FRACTION", default_value_t = 0.5)]
     load: f64,
@@ -109,6 +127,31 @@ struct HardwareArgs {
     switch_life: u8,
 }
 
+/// What carries messages.
+#[derive(Args, Debug)]
+struct TransportArgs {
+    /// Packets as they are, or queue pairs between all hosts that talk to each other
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = TransportArg::None)]
+    transport: TransportArg,
+    /// Local ACK time-out of reliable connections: 4.096 us times 2 to the power of this; 0: never
+    #[arg(long, value_name = "0-31", default_value_t = 14, value_parser = clap::value_parser!(u8).range(0..=31))]
+    ack_timeout: u8,
+    /// Times that a packet is sent again before the pair goes to ERROR
+    #[arg(long, value_name = "0-7", default_value_t = 7, value_parser = clap::value_parser!(u8).range(0..=7))]
+    retries: u8,
+}
+
+/// [`Transport`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TransportArg {
+    /// Nothing but packets
+    None,
+    /// Unreliable connections
+    Uc,
+    /// Reliable connections
+    Rc,
+}
+
 /// [`SlChoice`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SlArg {
@@ -132,7 +175,7 @@ enum QueueArg {
 }
 
 /// A time with its unit, in ns.
-fn time_ns(text: &str) -> Result<u64, String> {
+pub fn time_ns(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no time; want a number with ns, us, ms or s, as 100us");
     let split = text.find(|c: char| c.is_alphabetic()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
@@ -159,11 +202,14 @@ const STEPS: u64 = 500;
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
     let settings = args.settings()?;
-    let pattern: Pattern = args.traffic.traffic.parse()?;
-    let arrivals: Arrivals = args.traffic.arrivals.parse()?;
     args.traffic.check()?;
+    if let Some(path) = &args.links {
+        load::writable(path)?;
+    }
     let fabric = load::fabric(&args.fabric)?;
     let lids = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_ref())?)?;
+    let changes = args.change.iter().map(|text| simulate_change::parse(text, &fabric));
+    let changes = changes.collect::<Result<Vec<_>, _>>()?;
     let bar = progress::spinner();
     bar.set_message("routing");
     let mut options = args.inputs.options(&fabric)?;
@@ -183,14 +229,9 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
         service_levels: &routed.service_levels,
         sl_to_vl: &sl_to_vl,
     };
-    let bytes = args.traffic.message.unwrap_or(u32::from(args.hardware.mtu));
-    let link = settings.link.unwrap_or_else(|| network.host_link());
-    let mtu = f64::from(args.hardware.mtu);
-    let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(header::LOCAL)) / mtu;
-    let seed = Seed(args.seed);
-    let hosts = network.host_count();
-    let traffic = PatternTraffic::new((&pattern, arrivals), hosts, (args.traffic.load, bytes, byte_ps), seed)?;
-    let mut simulation = Simulation::new(&network, &settings, traffic, Vec::new(), seed)?;
+    let traffic = args.traffic(&network, &settings)?;
+    let names = traffic.names.clone();
+    let mut simulation = Simulation::new(&network, &settings, traffic.traffic, changes, Seed(args.seed))?;
     let bar = progress::bar();
     bar.set_message("simulating, ns");
     let end_ns = settings.warmup_ns + settings.duration_ns;
@@ -199,9 +240,35 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
         let ns = (u128::from(end_ns) * u128::from(step) / u128::from(STEPS)) as u64;
         simulation.run_until(ns * 1_000);
         bar.set_position(ns);
+        if simulation.is_over() {
+            break;
+        }
     }
     bar.finish_and_clear();
-    args.show(&routed, (&pattern, arrivals, bytes), simulation.finish())
+    if let Some(path) = &args.links {
+        load::write(path, &links_grid(&simulation.link_use()).csv())?;
+    }
+    args.show(&routed, names, simulation.finish())
+}
+
+/// Traffic, and how it is called: pattern, arrivals, bytes of a message.
+struct Named {
+    traffic: Traffic,
+    names: (String, String, u32),
+}
+
+fn links_grid(links: &[LinkUse]) -> Grid {
+    let mut grid = Grid::new(&["port", "utilisation", "wait", "lanes"]);
+    for link in links {
+        let lanes: Vec<String> = link.lanes.iter().map(|share| format!("{share:.6}")).collect();
+        grid.row([
+            link.port.clone(),
+            format!("{:.6}", link.utilisation),
+            format!("{:.6}", link.wait),
+            lanes.join(" "),
+        ]);
+    }
+    grid
 }
 
 impl TrafficArgs {
@@ -215,6 +282,52 @@ impl TrafficArgs {
 }
 
 impl SimulateArgs {
+    fn traffic(&self, network: &Network<'_>, settings: &Settings) -> Result<Named, CliError> {
+        let (given, hosts) = (&self.traffic, network.host_count());
+        if hosts < 2 {
+            return Err(BuildError::TooFewHosts { hosts: hosts as usize }.into());
+        }
+        let schedule = if let Some(path) = &given.goal {
+            let text = String::from_utf8_lossy(&load::text_bytes(path)?).into_owned();
+            let schedule = read_goal(&text).map_err(|cause| CliError::Goal {
+                path: path.clone(),
+                cause,
+            })?;
+            let ranks = schedule.ranks();
+            if ranks > hosts {
+                return Err(selvedge_workload::JobError::TooFew {
+                    want: ranks,
+                    free: hosts,
+                }
+                .into());
+            }
+            Some((schedule, path.display().to_string()))
+        } else if Collective::is_named_by(&given.traffic) {
+            let collective: Collective = given.traffic.parse()?;
+            Some((collective.schedule(hosts), collective.to_string()))
+        } else {
+            None
+        };
+        if let Some((schedule, name)) = schedule {
+            return Ok(Named {
+                traffic: Traffic::Program(Program::new(schedule)),
+                names: (name, "program".to_owned(), 0),
+            });
+        }
+        let pattern: Pattern = given.traffic.parse()?;
+        let arrivals: Arrivals = given.arrivals.parse()?;
+        let bytes = given.message.unwrap_or(u32::from(self.hardware.mtu));
+        let link = settings.link.unwrap_or_else(|| network.host_link());
+        let mtu = f64::from(self.hardware.mtu);
+        let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(header::LOCAL)) / mtu;
+        let how = (given.load, bytes, byte_ps);
+        let traffic = PatternTraffic::new((&pattern, arrivals), hosts, how, Seed(self.seed))?;
+        Ok(Named {
+            traffic: Traffic::Pattern(traffic),
+            names: (pattern.to_string(), arrivals.to_string(), bytes),
+        })
+    }
+
     fn engine(&self, options: &Options) -> Result<Engine, CliError> {
         match (&self.engine, &options.listed) {
             (Some(name), _) => Ok(name.parse()?),
@@ -249,18 +362,28 @@ impl SimulateArgs {
             },
             hoq_life: hardware.hoq_life,
             switch_life: hardware.switch_life,
+            transport: match self.transport.transport {
+                TransportArg::None => Transport::None,
+                TransportArg::Uc => Transport::Uc,
+                TransportArg::Rc => Transport::Rc,
+            },
+            qp: QpSettings {
+                ack_timeout: self.transport.ack_timeout,
+                retry_count: self.transport.retries,
+                ..QpSettings::default()
+            },
             warmup_ns: self.warmup,
             duration_ns: self.duration,
             ..Settings::default()
         };
-        settings.check().map_err(selvedge_dataplane::BuildError::from)?;
+        settings.check().map_err(BuildError::from)?;
         Ok(settings)
     }
 
     fn show(
         &self,
         routed: &Routed,
-        (pattern, arrivals, bytes): (&Pattern, Arrivals, u32),
+        (traffic, arrivals, message_bytes): (String, String, u32),
         results: Results,
     ) -> Result<Exit, CliError> {
         let exit = match results.deadlock {
@@ -272,9 +395,9 @@ impl SimulateArgs {
             out.document(selvedge_api::Simulation {
                 fabric: self.fabric.clone(),
                 engine: routed.engine.0.clone(),
-                traffic: pattern.to_string(),
-                arrivals: arrivals.to_string(),
-                message_bytes: bytes,
+                traffic,
+                arrivals,
+                message_bytes,
                 load: self.traffic.load,
                 seed: self.seed,
                 results: serde_json::to_value(&results).unwrap_or_default(),
@@ -324,6 +447,9 @@ fn grid(engine: &str, results: &Results) -> Grid {
     row("links between switches, mean, max", {
         format!("{:.4}, {:.4}", results.links.mean, results.links.max)
     });
+    if let Some(ns) = results.completed_ns {
+        row("completed after", format!("{} ns", thousands(ns)));
+    }
     row("packets delivered", thousands(results.packets_delivered));
     row("packets dropped", thousands(results.drops.total()));
     row("events per packet", format!("{:.2}", results.events_per_packet));

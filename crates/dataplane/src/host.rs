@@ -314,12 +314,14 @@ impl<W: Workload> Simulation<W> {
         let mut ready = core::mem::take(&mut self.ready);
         self.workload.arrived(arrival, self.now, &mut ready);
         for host in ready.drain(..) {
-            if self.hosts[host as usize].next.is_none() {
-                self.hosts[host as usize].next = self.workload.next(host, self.now);
-                self.wake_for_next(host);
+            if let Some(early) = self.hosts[host as usize].next.take() {
+                self.workload.take_back(host, early);
             }
+            self.hosts[host as usize].next = self.workload.next(host, self.now);
+            self.wake_for_next(host);
         }
         self.ready = ready;
+        self.done = self.workload.is_done();
     }
 }
 

@@ -141,7 +141,9 @@ impl<W: Workload> Simulation<W> {
             None => {
                 let index = self.qps.all.len() as u32;
                 self.qps.by_ends.insert(ends, index);
-                self.qps.all.push(Qp::connected(ends.0, ends.1, (sl, vl), self.settings.qp.retry_count));
+                self.qps
+                    .all
+                    .push(Qp::connected(ends.0, ends.1, (sl, vl), self.settings.qp.retry_count));
                 self.qps.counts.pairs += 1;
                 index
             }
@@ -185,8 +187,19 @@ impl<W: Workload> Simulation<W> {
             }
             self.wake_at(host, ready_at);
         }
-        let &index = self.qps.turns[place].front()?;
-        Some(self.next_payload(index) + u32::from(header::LOCAL))
+        let window = self.window_packets();
+        while let Some(&index) = self.qps.turns[place].front() {
+            if self.qps.all[index as usize].can_send(window) {
+                return Some(self.next_payload(index) + u32::from(header::LOCAL));
+            }
+            // What it wanted to repeat has been acknowledged meanwhile.
+            self.qps.all[index as usize].in_turn = false;
+            self.qps.turns[place].pop_front();
+        }
+        if self.qps.acks[place].is_empty() {
+            self.hosts[host as usize].lanes &= !(1 << vl);
+        }
+        None
     }
 
     /// Payload of a pair's next packet.
@@ -508,7 +521,11 @@ impl<W: Workload> Simulation<W> {
         let qp = &mut self.qps.all[index as usize];
         if qp.state != QpState::Error && !qp.has_timer {
             qp.has_timer = true;
-            let at = if due > self.now { due } else { self.now.saturating_add(timeout) };
+            let at = if due > self.now {
+                due
+            } else {
+                self.now.saturating_add(timeout)
+            };
             qp.timer_at = at;
             self.schedule(at, self.layout.first_host() + host, kind::TIMER, index);
         }
@@ -526,10 +543,12 @@ impl Qp {
     /// A pair that has gone through all states up to RTS: connecting costs nothing here.
     fn connected(from: Host, to: Host, (sl, vl): (u8, u8), retries_left: u8) -> Self {
         let ways = [QpState::Init, QpState::Rtr, QpState::Rts];
-        let state = ways.into_iter().fold(QpState::Reset, |state, next| match state.may_become(next) {
-            true => next,
-            false => state,
-        });
+        let state = ways
+            .into_iter()
+            .fold(QpState::Reset, |state, next| match state.may_become(next) {
+                true => next,
+                false => state,
+            });
         Self {
             from,
             to,

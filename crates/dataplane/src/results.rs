@@ -118,6 +118,8 @@ pub struct Results {
     pub packets: Account,
     /// Packets that wait for each other for ever; the simulation ends where it is found.
     pub deadlock: Option<Deadlock>,
+    /// When the workload was done; absent if it has no end, or did not come to it.
+    pub completed_ns: Option<u64>,
     /// Simulated time.
     pub simulated_ns: u64,
     /// Events handled.
@@ -190,6 +192,7 @@ impl<W: Workload> Simulation<W> {
             drops: self.drops,
             qps: self.qps.counts,
             packets: account,
+            completed_ns: self.workload.completed_at().map(|at| at.div_ceil(PS_PER_NS)),
             simulated_ns: self.now / PS_PER_NS,
             events: self.events,
             events_per_packet: self.events as f64 / window.all_packets.max(1) as f64,

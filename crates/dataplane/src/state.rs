@@ -196,6 +196,8 @@ pub struct Simulation<W> {
     pub(crate) port_stats: Vec<PortStats>,
     pub(crate) lane_bytes: Vec<u64>,
     pub(crate) deadlock: Option<Deadlock>,
+    /// The workload is done.
+    pub(crate) done: bool,
     pub(crate) ready: Vec<u32>,
     /// The port whose departures are noted.
     pub(crate) watched: u32,
@@ -254,12 +256,17 @@ impl<W: Workload> Simulation<W> {
             fabric: network.fabric.clone(),
             settings: settings.resolved(network),
             waiting: vec![0; hosts * vls],
-            qps: Qps::new(if settings.transport == Transport::None { 0 } else { hosts * vls }),
+            qps: Qps::new(if settings.transport == Transport::None {
+                0
+            } else {
+                hosts * vls
+            }),
             packets: Packets::new(),
             messages: Vec::new(),
             free_message: NIL,
             drops: Drops::default(),
             deadlock: None,
+            done: false,
             ready: Vec::new(),
             watched: NIL,
             departures: Vec::new(),
@@ -299,7 +306,7 @@ impl<W: Workload> Simulation<W> {
 
     /// Handles every event up to and including `until`; stops early at a deadlock.
     pub fn run_until(&mut self, until: Ps) {
-        while self.deadlock.is_none() {
+        while !self.is_over() {
             let Some(event) = self.calendar.pop_until(until) else {
                 break;
             };
@@ -321,9 +328,15 @@ impl<W: Workload> Simulation<W> {
                 _ => self.change(value as usize),
             }
         }
-        if self.deadlock.is_none() {
+        if !self.is_over() {
             self.now = self.now.max(until);
         }
+    }
+
+    /// True if nothing more happens: a deadlock, or the workload is done.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.deadlock.is_some() || self.done
     }
 
     /// From now on notes when a port begins to send a packet.

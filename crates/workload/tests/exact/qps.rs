@@ -78,7 +78,10 @@ fn without_losses_everything_arrives_once_and_in_order() {
         let want: Vec<_> = (0..500).map(|tag| (tag, true)).collect();
         assert_eq!(got, want, "{transport:?}");
         assert_eq!(results.packets_delivered, 1_500);
-        assert_eq!((results.qps.repeated, results.qps.discarded, results.qps.errors), (0, 0, 0));
+        assert_eq!(
+            (results.qps.repeated, results.qps.discarded, results.qps.errors),
+            (0, 0, 0)
+        );
         assert_eq!(results.qps.acks, if transport == Transport::Rc { 500 } else { 0 });
     }
 }
@@ -88,7 +91,11 @@ fn a_reliable_connection_repeats_what_was_lost() {
     let (got, results) = numbered(&mut lab(Transport::Rc), Some((100, 180)));
     let want: Vec<_> = (0..500).map(|tag| (tag, true)).collect();
     assert_eq!(got, want, "each message once and in order");
-    assert!(results.qps.repeated > 0 && results.qps.timeouts > 0, "{:?}", results.qps);
+    assert!(
+        results.qps.repeated > 0 && results.qps.timeouts > 0,
+        "{:?}",
+        results.qps
+    );
     assert_eq!(results.qps.errors, 0);
     assert!(results.drops.total() > 0);
 }
