@@ -196,7 +196,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Cuts a message's next packet off.
-    #[inline]
+    #[inline(always)]
     fn cut(&mut self, host: Host, message: u32) -> Packet {
         let posted = &mut self.messages[message as usize];
         let payload = posted.unsent.min(u32::from(self.settings.mtu.bytes()));

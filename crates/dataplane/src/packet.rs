@@ -68,7 +68,31 @@ pub(crate) struct Packet {
     pub shared: bool,
 }
 
+/// Where a packet is in a switch. Read byte by byte: a packet is changed in small stores shortly before, and a wide
+/// load would have to wait for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub input: u8,
+    pub vl: u8,
+    pub output: u8,
+    pub output_vl: u8,
+    pub blocks: u8,
+    pub shared: bool,
+}
+
 impl Packet {
+    #[inline]
+    pub const fn spot(&self) -> Spot {
+        Spot {
+            input: self.input,
+            vl: self.vl,
+            output: self.output,
+            output_vl: self.output_vl,
+            blocks: self.blocks,
+            shared: self.shared,
+        }
+    }
+
     /// Bytes on the wire.
     #[inline]
     pub const fn wire_bytes(&self) -> u32 {
@@ -98,7 +122,7 @@ impl Packets {
         self.live
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, packet: Packet) -> u32 {
         self.live += 1;
         if let Some(place) = self.all.get_mut(self.free as usize) {

@@ -232,7 +232,7 @@ impl<W: Workload> Simulation<W> {
         let hosts = layout.hosts.len();
         let mut simulation = Self {
             window: Window::new(settings.measure_from(), settings.end(), hosts),
-            calendar: Calendar::new(slot_width(&layout)),
+            calendar: Calendar::new(SLOT_BITS),
             lanes: vec![lane; ports.len() * vls],
             arbiters: vec![arbitration.arbiter(); ports.len()],
             queues: vec![Queue::EMPTY; ports.len() * vls + voqs],
@@ -369,13 +369,9 @@ impl<W: Workload> Simulation<W> {
     }
 }
 
-/// Finest slots of the event queue, as a power of two of picoseconds: events of a fabric come about every
-/// `100 ns / ports`, and a slot should get a few.
-fn slot_width(layout: &Layout) -> u32 {
-    let ports = layout.hosts.len() + 2 * layout.switches.len();
-    let width = 400_000 / ports.max(1) as u64;
-    width.max(16).ilog2()
-}
+/// Finest slots of the event queue, as a power of two of picoseconds: packets take some ten to some thousand
+/// nanoseconds per hop, and 4,096 slots of 256 ps are one microsecond.
+const SLOT_BITS: u32 = 8;
 
 /// The service level of every destination, where it depends on nothing else.
 fn service_levels(network: &Network<'_>, settings: &Settings, layout: &Layout) -> Vec<u8> {
