@@ -48,6 +48,9 @@ pub struct SimulateArgs {
     /// A change while packets move, as '50us cut "leaf 1"[20]': cut, mend, rate PORT 4x-edr, entry SWITCH LID PORT
     #[arg(long, value_name = "TIME CHANGE")]
     change: Vec<String>,
+    /// Also put the first events through the bare event queue, and tell what an event costs there and here
+    #[arg(long)]
+    bare_queue: bool,
     /// Write the use of every link to FILE as comma-separated values
     #[arg(long, value_name = "FILE")]
     links: Option<PathBuf>,
@@ -229,9 +232,10 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
         service_levels: &routed.service_levels,
         sl_to_vl: &sl_to_vl,
     };
-    let traffic = args.traffic(&network, &settings)?;
-    let names = traffic.names.clone();
-    let mut simulation = Simulation::new(&network, &settings, traffic.traffic, changes, Seed(args.seed))?;
+    let Named { traffic, names } = args.traffic(&network, &settings)?;
+    let start = || Simulation::new(&network, &settings, traffic.clone(), changes.clone(), Seed(args.seed));
+    let mut simulation = start()?;
+    let began = thread_cpu_ns();
     let bar = progress::bar();
     bar.set_message("simulating, ns");
     let end_ns = settings.warmup_ns + settings.duration_ns;
@@ -245,10 +249,55 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
         }
     }
     bar.finish_and_clear();
+    let mut cost = EventCost::default();
+    if args.bare_queue {
+        cost.here = per_event(began, simulation.events());
+        cost.queue = bare_queue(start()?, settings.end());
+    }
     if let Some(path) = &args.links {
         load::write(path, &links_grid(&simulation.link_use()).csv())?;
     }
-    args.show(&routed, names, simulation.finish())
+    args.show(&routed, names, simulation.finish(), cost)
+}
+
+/// What an event costs, in ns of processor time.
+#[derive(Clone, Copy, Default)]
+struct EventCost {
+    /// In the simulation.
+    here: Option<f64>,
+    /// In the bare queue.
+    queue: Option<f64>,
+}
+
+/// Events that are put through the bare queue.
+const QUEUE_EVENTS: usize = 2_000_000;
+
+/// Puts the first events of a simulation through the bare queue.
+fn bare_queue(mut simulation: Simulation<Traffic>, end: u64) -> Option<f64> {
+    simulation.note_events(QUEUE_EVENTS);
+    for step in 1..=STEPS {
+        simulation.run_until(end / STEPS * step);
+        if simulation.noted_events()?.len() >= QUEUE_EVENTS {
+            break;
+        }
+    }
+    let log = simulation.noted_events()?;
+    // The first time is for the caches.
+    std::hint::black_box(log.replay());
+    let began = thread_cpu_ns();
+    std::hint::black_box(log.replay());
+    per_event(began, log.len() as u64)
+}
+
+fn per_event(began: Option<u64>, events: u64) -> Option<f64> {
+    let spent = thread_cpu_ns()?.checked_sub(began?)?;
+    (events > 0).then(|| spent as f64 / events as f64)
+}
+
+/// Processor time of this thread so far, where the system tells (Linux).
+fn thread_cpu_ns() -> Option<u64> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok()
 }
 
 /// Traffic, and how it is called: pattern, arrivals, bytes of a message.
@@ -385,6 +434,7 @@ impl SimulateArgs {
         routed: &Routed,
         (traffic, arrivals, message_bytes): (String, String, u32),
         results: Results,
+        cost: EventCost,
     ) -> Result<Exit, CliError> {
         let exit = match results.deadlock {
             None => Exit::Good,
@@ -401,11 +451,21 @@ impl SimulateArgs {
                 load: self.traffic.load,
                 seed: self.seed,
                 results: serde_json::to_value(&results).unwrap_or_default(),
+                ns_per_event: cost.here,
+                queue_ns_per_event: cost.queue,
                 cpu_seconds: cpu_seconds(),
                 peak_rss_bytes: peak_rss_bytes(),
             })?;
         } else {
-            out.grid(&grid(&routed.engine.0, &results))?;
+            let mut figures = grid(&routed.engine.0, &results);
+            if let (Some(here), Some(queue)) = (cost.here, cost.queue) {
+                let text = format!("{here:.1} ns, {queue:.1} ns");
+                figures.row(["event here, in the bare queue".to_owned(), text]);
+            }
+            out.grid(&figures)?;
+            if !results.series.warmup_suffices && results.completed_ns.is_none() {
+                out.line("\nthe load was not steady when measuring began: see steady_from_ns in --json")?;
+            }
             if let Some(deadlock) = &results.deadlock {
                 let word = out.bad("deadlock");
                 out.line(format!(

@@ -11,8 +11,8 @@ use crate::simulate::time_ns;
 pub fn parse(text: &str, fabric: &Fabric) -> Result<Timed, CliError> {
     let wrong = |what: &str| CliError::Usage {
         what: format!(
-            "--change '{text}': {what}; want a time and cut PORT, mend PORT, rate PORT 4x-edr or entry SWITCH LID PORT, \
-             as 50us cut \"leaf 1\"[20]"
+            "--change '{text}': {what}; want a time and cut PORT, mend PORT, rate PORT 4x-edr or entry SWITCH LID \
+             PORT, as 50us cut \"leaf 1\"[20]"
         ),
     };
     let (time, rest) = text.trim().split_once(' ').ok_or_else(|| wrong("there is no change"))?;

@@ -6,6 +6,7 @@ use crate::Simulation;
 use crate::deadlock::Deadlock;
 use crate::packet::NIL;
 use crate::qp::QpCounts;
+use crate::series::steady_from;
 use crate::settings::Settings;
 use crate::stats::{Drops, Histogram};
 use crate::traffic::Workload;
@@ -118,6 +119,8 @@ pub struct Results {
     pub packets: Account,
     /// Packets that wait for each other for ever; the simulation ends where it is found.
     pub deadlock: Option<Deadlock>,
+    /// Accepted load in equal steps from the start on, warm-up included.
+    pub series: Series,
     /// When the workload was done; absent if it has no end, or did not come to it.
     pub completed_ns: Option<u64>,
     /// Simulated time.
@@ -128,6 +131,19 @@ pub struct Results {
     pub events_per_packet: f64,
     /// Links between switches.
     pub links: Utilisation,
+}
+
+/// Accepted load over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Length of a step.
+    pub step_ns: u64,
+    /// Accepted load of each step.
+    pub accepted_load: Vec<f64>,
+    /// From when on the load is steady, by the marginal standard error rule; absent if it is not steady at all.
+    pub steady_from_ns: Option<u64>,
+    /// True if it is steady before the warm-up ends.
+    pub warmup_suffices: bool,
 }
 
 /// Utilisation of links between switches, in short.
@@ -192,6 +208,7 @@ impl<W: Workload> Simulation<W> {
             drops: self.drops,
             qps: self.qps.counts,
             packets: account,
+            series: self.series(bytes_per_ps * payload_share),
             completed_ns: self.workload.completed_at().map(|at| at.div_ceil(PS_PER_NS)),
             simulated_ns: self.now / PS_PER_NS,
             events: self.events,
@@ -199,6 +216,22 @@ impl<W: Workload> Simulation<W> {
             links: self.utilisation(time),
             deadlock: self.deadlock.clone(),
             settings: self.settings,
+        }
+    }
+
+    fn series(&self, bytes_per_ps: f64) -> Series {
+        let series = &self.window.series;
+        let values = series.until(self.now);
+        let steady = steady_from(values).map(|step| step as u64 * series.step());
+        let step = series.step() as f64;
+        Series {
+            step_ns: series.step() / PS_PER_NS,
+            accepted_load: values
+                .iter()
+                .map(|&bytes| bytes as f64 / (step * bytes_per_ps))
+                .collect(),
+            steady_from_ns: steady.map(|at| at / PS_PER_NS),
+            warmup_suffices: steady.is_some_and(|at| at <= self.window.from),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::calendar::{Calendar, Event};
 use crate::change::Timed;
 use crate::deadlock::Deadlock;
 use crate::layout::{self, BuildError, CONTROL, Layout, NOT_SET, Network, Port};
+use crate::log::EventLog;
 use crate::packet::{NIL, Packets};
 use crate::qp::Qps;
 use crate::settings::{Settings, SlChoice, Transport, lifetime};
@@ -199,6 +200,8 @@ pub struct Simulation<W> {
     /// The workload is done.
     pub(crate) done: bool,
     pub(crate) ready: Vec<u32>,
+    /// The events so far, if asked for.
+    pub(crate) log: Option<Box<EventLog>>,
     /// The port whose departures are noted.
     pub(crate) watched: u32,
     pub(crate) departures: Vec<Ps>,
@@ -220,13 +223,10 @@ impl<W: Workload> Simulation<W> {
         let is_voq = settings.queueing == crate::Queueing::Voq;
         let sls = service_levels(network, settings, &layout);
         check_lanes(settings, &layout, &sls)?;
-        let voqs = if is_voq { layout.voqs as usize * vls } else { 0 };
+        let voqs = only_if(is_voq, layout.voqs as usize * vls);
         let arbitration = settings.vl_arb.compiled(settings.vls);
-        let (lane, pool) = (
-            Lane::new(settings.lane_blocks()),
-            Pool::new(settings.buffers.shared_blocks),
-        );
-        let words = layout.words;
+        let lane = Lane::new(settings.lane_blocks());
+        let pool = Pool::new(settings.buffers.shared_blocks);
         // What cannot happen before the end needs no watching.
         let within = |limit: Option<Ps>| limit.filter(|&limit| limit < settings.end());
         let hosts = layout.hosts.len();
@@ -237,17 +237,10 @@ impl<W: Workload> Simulation<W> {
             arbiters: vec![arbitration.arbiter(); ports.len()],
             queues: vec![Queue::EMPTY; ports.len() * vls + voqs],
             first_voq: ports.len() * vls,
-            requests: vec![0; ports.len() * vls * words],
-            idle_inputs: vec![u64::MAX; layout.switches.len() * words],
-            voq_outputs: vec![0; if is_voq { ports.len() * words } else { 0 }],
-            pools: vec![
-                pool;
-                if settings.buffers.shared_blocks > 0 {
-                    ports.len()
-                } else {
-                    0
-                }
-            ],
+            requests: vec![0; ports.len() * vls * layout.words],
+            idle_inputs: vec![u64::MAX; layout.switches.len() * layout.words],
+            voq_outputs: vec![0; only_if(is_voq, ports.len() * layout.words)],
+            pools: vec![pool; only_if(settings.buffers.shared_blocks > 0, ports.len())],
             hosts: (0..hosts as u64).map(|host| HostState::new(seed, host)).collect(),
             port_stats: vec![PortStats::default(); ports.len()],
             lane_bytes: vec![0; ports.len() * vls],
@@ -256,11 +249,7 @@ impl<W: Workload> Simulation<W> {
             fabric: network.fabric.clone(),
             settings: settings.resolved(network),
             waiting: vec![0; hosts * vls],
-            qps: Qps::new(if settings.transport == Transport::None {
-                0
-            } else {
-                hosts * vls
-            }),
+            qps: Qps::new(only_if(settings.transport != Transport::None, hosts * vls)),
             packets: Packets::new(),
             messages: Vec::new(),
             free_message: NIL,
@@ -269,6 +258,7 @@ impl<W: Workload> Simulation<W> {
             done: false,
             ready: Vec::new(),
             watched: NIL,
+            log: None,
             departures: Vec::new(),
             now: 0,
             events: 0,
@@ -301,7 +291,11 @@ impl<W: Workload> Simulation<W> {
     #[inline]
     pub(crate) fn schedule(&mut self, at: Ps, component: u32, kind: u32, value: u32) {
         let payload = kind << kind::SHIFT | value;
-        self.calendar.push(Event { at, component, payload });
+        let event = Event { at, component, payload };
+        if let Some(log) = &mut self.log {
+            log.schedule(event);
+        }
+        self.calendar.push(event);
     }
 
     /// Handles every event up to and including `until`; stops early at a deadlock.
@@ -312,6 +306,9 @@ impl<W: Workload> Simulation<W> {
             };
             self.now = event.at;
             self.events += 1;
+            if let Some(log) = &mut self.log {
+                log.take();
+            }
             let value = event.payload & ((1 << kind::SHIFT) - 1);
             let first_host = self.layout.first_host();
             match event.payload >> kind::SHIFT {
@@ -337,6 +334,25 @@ impl<W: Workload> Simulation<W> {
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.deadlock.is_some() || self.done
+    }
+
+    /// From now on notes events, so many at most. To be called before anything has happened.
+    pub fn note_events(&mut self, most: usize) {
+        let mut log = EventLog {
+            most,
+            ..EventLog::default()
+        };
+        let mut waiting = self.calendar.clone();
+        while let Some(event) = waiting.pop_until(Ps::MAX) {
+            log.schedule(event);
+        }
+        self.log = Some(Box::new(log));
+    }
+
+    /// The events that were noted.
+    #[must_use]
+    pub fn noted_events(&self) -> Option<&EventLog> {
+        self.log.as_deref()
     }
 
     /// From now on notes when a port begins to send a packet.
@@ -369,9 +385,14 @@ impl<W: Workload> Simulation<W> {
     }
 }
 
+/// So many of something that is there only at times.
+const fn only_if(is_there: bool, count: usize) -> usize {
+    if is_there { count } else { 0 }
+}
+
 /// Finest slots of the event queue, as a power of two of picoseconds: packets take some ten to some thousand
 /// nanoseconds per hop, and 4,096 slots of 256 ps are one microsecond.
-const SLOT_BITS: u32 = 8;
+pub(crate) const SLOT_BITS: u32 = 8;
 
 /// The service level of every destination, where it depends on nothing else.
 fn service_levels(network: &Network<'_>, settings: &Settings, layout: &Layout) -> Vec<u8> {

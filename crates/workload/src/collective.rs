@@ -117,8 +117,7 @@ impl Collective {
         let mut pass = |from: u32, to: u32, tag: u32, last: &mut [Vec<OpId>]| {
             let bytes = self.bytes;
             schedule.add(from, Work::Send { to, bytes, tag }, &last[from as usize].clone());
-            let received = schedule.add(to, Work::Receive { from, tag }, &last[to as usize].clone());
-            received
+            schedule.add(to, Work::Receive { from, tag }, &last[to as usize].clone())
         };
         for extra in power..ranks {
             let received = pass(extra, extra - power, tag, last);

@@ -62,8 +62,10 @@ fn collectives_take_their_time() {
 
 #[test]
 fn a_trace_runs() {
-    let text = "num_ranks 2\nrank 0 {\na: calc 1000\nb: send 2048b to 1 tag 1\nc: recv 2048b from 1 tag 2\nb requires a\n}\n\
-                rank 1 {\na: recv 2048b from 0 tag 1\nb: calc 500\nc: send 2048b to 0 tag 2\nb requires a\nc requires b\n}";
+    let text = "num_ranks 2\n\
+                rank 0 {\na: calc 1000\nb: send 2048b to 1 tag 1\nc: recv 2048b from 1 tag 2\nb requires a\n}\n\
+                rank 1 {\na: recv 2048b from 0 tag 1\nb: calc 500\nc: send 2048b to 0 tag 2\n\
+                b requires a\nc requires b\n}";
     let program = Program::new(read_goal(text).unwrap());
     let results = lab().run_traffic(program, None).results;
     // There, computing, back: rounded up to a nanosecond.
