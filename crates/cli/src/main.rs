@@ -26,6 +26,7 @@ mod route;
 mod run;
 mod shell;
 mod simulate;
+mod simulate_change;
 mod soak;
 mod status;
 mod tables;
