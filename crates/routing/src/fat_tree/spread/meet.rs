@@ -8,8 +8,8 @@
 //! Both together are what entries cost. Which way round is best for one depends on those of the others: where two
 //! destinations of a leaf that lacks a link share another, a leaf that lacks its link to that upper switch gives both
 //! away for nothing; two leaves that give each other's way to a destination away meet less. So entries change, singly
-//! and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): also for the worse at first, by less and
-//! less. No link carries more than [`SPARE`] of what it carries in the whole tree.
+//! and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): also for the worse at first, by less
+//! and less. No link carries more than [`SPARE`] of what it carries in the whole tree.
 
 use selvedge_sim::{Rng, Seed};
 
@@ -23,7 +23,8 @@ const SPARE: (u64, u64) = (23, 20);
 const SPARE_BESIDE: (u64, u64) = (8, 5);
 /// Entries of the leaves that are looked at; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
-/// Changes tried per entry that is worth one: so many, but not more than [`TRIES_MAX`] in all, at least [`TRIES_LEAST`].
+/// Changes tried per entry that is worth one: so many, but not more than [`TRIES_MAX`] in all; at least
+/// [`TRIES_LEAST`].
 const TRIES: usize = 300;
 const TRIES_LEAST: usize = 20;
 const TRIES_MAX: usize = 600_000;
