@@ -126,7 +126,9 @@ impl Sm {
     }
 
     fn begin_probe(&mut self, reason: SweepReason, is_check: bool) {
-        let Some(inventory) = self.inventory.clone() else { return };
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
@@ -140,8 +142,12 @@ impl Sm {
     /// Links that were left out for long enough are looked at again.
     pub(crate) fn let_back_in(&mut self, now: Time) {
         for (guid, _) in self.flaps.release(now) {
-            let node = self.inventory.as_ref().and_then(|inventory| inventory.fabric.find(guid));
-            node.into_iter().for_each(|node| self.suspect(node, SweepReason::Interval));
+            let node = self
+                .inventory
+                .as_ref()
+                .and_then(|inventory| inventory.fabric.find(guid));
+            node.into_iter()
+                .for_each(|node| self.suspect(node, SweepReason::Interval));
         }
     }
 
@@ -252,7 +258,12 @@ impl Sm {
         }
         self.sweep_reason = reason;
         self.failover.repaired = Some(damage.flagged.clone());
-        let twice = |at: &&PortRef| inventory.fabric.peer(**at).is_some_and(|far| far < **at && damage.lost.contains(&far));
+        let twice = |at: &&PortRef| {
+            inventory
+                .fabric
+                .peer(**at)
+                .is_some_and(|far| far < **at && damage.lost.contains(&far))
+        };
         let lost = damage.lost.len() - damage.lost.iter().filter(twice).count();
         self.failover.links = (lost, damage.returned.len());
         self.generation = self.generation.next();

@@ -10,8 +10,8 @@ use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH,
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
-use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 use selvedge_verify::standing::{LinkChange, Standing};
+use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
@@ -271,7 +271,10 @@ impl Job {
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
                 events.push(Event::NoPlan);
-                return JobResult { events, ..JobResult::default() };
+                return JobResult {
+                    events,
+                    ..JobResult::default()
+                };
             }
         };
         let is_idle = || self.rebalances && has_idle_link(fabric, &self.installed);
@@ -308,7 +311,10 @@ impl Job {
             }
         }
         events.push(Event::NoPlan);
-        JobResult { events, ..JobResult::default() }
+        JobResult {
+            events,
+            ..JobResult::default()
+        }
     }
 
     /// One lane, whatever the engine could do with more: SLtoVL tables are not set yet, and no host could ask for its

@@ -74,7 +74,14 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         },
         // Somebody answers where nobody did.
         Token::Knock => ok(answer).is_some_and(|mad| NodeInfo::parse(mad.smp_data()).is_ok()),
-        Token::Light(_) | Token::Discover(_) | Token::OtherSm(_) | Token::Table { .. } | Token::Set(_) | Token::Poll | Token::Probe(_) | Token::Behind(..) => false,
+        Token::Light(_)
+        | Token::Discover(_)
+        | Token::OtherSm(_)
+        | Token::Table { .. }
+        | Token::Set(_)
+        | Token::Poll
+        | Token::Probe(_)
+        | Token::Behind(..) => false,
     }
 }
 

@@ -145,11 +145,14 @@ impl Repair {
             let settings = *plan.switches.get(fabric.switch_index(node)?)?;
             Some(Op::Switch { node, settings })
         });
-        phases(plan, [
-            ("turn away from what is lost", first),
-            ("switches that others turned away from", of_rank(2).collect()),
-            ("clear PortStateChange", quiet.collect()),
-        ])
+        phases(
+            plan,
+            [
+                ("turn away from what is lost", first),
+                ("switches that others turned away from", of_rank(2).collect()),
+                ("clear PortStateChange", quiet.collect()),
+            ],
+        )
     }
 
     fn tables(&self, inventory: &Inventory, job: &Job, par: Par) -> Result<Tables, String> {

@@ -6,8 +6,8 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{Installed, Plan};
 use selvedge_routing::{Engine, FatTree, TreeMender};
 use selvedge_sim::Par;
-use selvedge_verify::standing::Standing;
 use selvedge_verify::Subject;
+use selvedge_verify::standing::Standing;
 
 use crate::inventory::Inventory;
 use crate::job::Job;
