@@ -52,6 +52,22 @@ pub enum BenchError {
         /// Limit in seconds.
         limit_s: u64,
     },
+    /// SLV-BENCH-0013: a peer that is not installed.
+    #[error("SLV-BENCH-0013: {peer} is not on the path; install it: {install}")]
+    NoPeer {
+        /// Which.
+        peer: &'static str,
+        /// How to get it.
+        install: &'static str,
+    },
+    /// SLV-BENCH-0014: a simulator that ended without results.
+    #[error("SLV-BENCH-0014: {simulator} gave no results: {cause}")]
+    NotSimulated {
+        /// Which.
+        simulator: &'static str,
+        /// Why, as far as known.
+        cause: String,
+    },
     /// SLV-BENCH-0006: an agent refuses what a blaster asks.
     #[error("SLV-BENCH-0006: refused: {mad}; report it, for the ceiling would be wrong")]
     Refused {

@@ -14,6 +14,7 @@ mod machine;
 mod model;
 mod opensm;
 mod ours;
+mod packets;
 mod report;
 mod routing;
 mod stats;
@@ -68,6 +69,8 @@ enum Command {
     Routing,
     /// Fail-over on ibsim: from the trap to the last entry in force, ours and OpenSM's, by one observer on the wire.
     Failover,
+    /// Packets simulated per second of processor time, beside CAMINOS, which must be on the path.
+    Packets,
     /// How long our routing and judging take, one thread unless said; on a quiet machine only.
     RoutingSpeed,
 }
@@ -132,6 +135,7 @@ impl Cli {
             Some(Command::Routing) => "-routing",
             Some(Command::RoutingSpeed) => "-routing-speed",
             Some(Command::Failover) => "-failover",
+            Some(Command::Packets) => "-packets",
             _ => "",
         }
     }
@@ -235,6 +239,11 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         Some(Command::Model) => results.model = Some(model::measure(options.quick, options.repeats())?),
         Some(Command::Routing) => routings(options, folder.as_deref(), &mut results)?,
         Some(Command::Failover) => failovers(options, folder.as_deref(), &mut results)?,
+        Some(Command::Packets) => {
+            let bar = progress(0);
+            results.packets = packets::measure(options.quick, options.repeats(), &bar)?;
+            bar.finish_and_clear();
+        }
         Some(Command::RoutingSpeed) => {
             let bar = progress(0);
             results.speed = routing::speed::measure(options.quick, options.repeats(), &bar)?;

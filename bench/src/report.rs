@@ -8,7 +8,7 @@ use crate::bringup::FabricResult;
 use crate::error::BenchError;
 use crate::machine::{Machine, first_line_of};
 use crate::stats::Spread;
-use crate::{chart, emulator, failover, model, routing};
+use crate::{chart, emulator, failover, model, packets, routing};
 
 /// MADs sent over the least number: at most this.
 pub const MADS_TARGET: f64 = 1.10;
@@ -30,6 +30,8 @@ pub struct Results {
     pub speed: Vec<routing::speed::Work>,
     /// Fail-over, by fabric, manager and fault.
     pub failover: Vec<failover::Row>,
+    /// Packets simulated, by work and simulator.
+    pub packets: Vec<packets::Run>,
     /// The analytic model.
     pub model: Option<model::Report>,
 }
@@ -65,6 +67,9 @@ impl Results {
         }
         if !self.failover.is_empty() {
             text += &failover::summary(&self.failover);
+        }
+        if !self.packets.is_empty() {
+            text += &packets::summary(&self.packets);
         }
         if let Some(model) = &self.model {
             text += &model.summary();
@@ -184,6 +189,9 @@ impl Results {
         if !self.failover.is_empty() {
             write("failover.csv", failover::csv(&self.failover))?;
             write("failover.svg", failover::svg(&self.failover)?)?;
+        }
+        if !self.packets.is_empty() {
+            write("packets.csv", packets::csv(&self.packets))?;
         }
         if let Some(model) = &self.model {
             model.store(folder)?;

@@ -18,6 +18,7 @@ mod routing;
 mod simulation;
 mod soak;
 mod status;
+mod transition;
 
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
 pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
@@ -36,3 +37,4 @@ pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routi
 pub use simulation::Simulation;
 pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure};
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};
+pub use transition::{Transition, TransitionStep};

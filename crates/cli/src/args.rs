@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::exit::{CliError, Exit};
 use crate::{
     backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, simulate, soak,
-    status, topology, verify,
+    status, topology, transition, verify,
 };
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
@@ -27,6 +27,7 @@ enum Command {
     Topology(topology::TopologyArgs),
     Route(Box<route::RouteArgs>),
     Compare(Box<compare::CompareArgs>),
+    Transition(transition::TransitionArgs),
     Backups(Box<backups::BackupsArgs>),
     Bench(bench::BenchArgs),
     Verify(verify::VerifyArgs),
@@ -52,6 +53,7 @@ impl Cli {
             Command::Topology(args) => args.json(),
             Command::Route(args) => args.json(),
             Command::Compare(args) => args.json(),
+            Command::Transition(args) => args.json(),
             Command::Backups(args) => args.json(),
             Command::Verify(args) => args.json(),
             Command::Model(args) => args.json(),
@@ -81,6 +83,7 @@ impl Cli {
             Command::Topology(args) => topology::run(args),
             Command::Route(args) => route::run(args),
             Command::Compare(args) => compare::run(args),
+            Command::Transition(args) => transition::run(args),
             Command::Backups(args) => backups::run(args),
             Command::Bench(args) => bench::run(args),
             Command::Verify(args) => verify::run(args),

@@ -30,6 +30,7 @@ mod status;
 mod tables;
 mod tables_io;
 mod topology;
+mod transition;
 mod verify;
 
 use std::io::Write as _;

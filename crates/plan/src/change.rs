@@ -1,5 +1,7 @@
 //! The difference between what the agents hold and a plan, in phases.
 
+use std::sync::Arc;
+
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_types::{IdxVec, Lid, PKey, PortNum, PortState};
 
@@ -123,6 +125,22 @@ impl ChangeSet {
 pub struct Installed {
     /// Blocks of each switch.
     pub lfts: IdxVec<SwitchIdx, Vec<Option<[u8; BLOCK_LIDS]>>>,
+    /// What packets may still be under way by, if entries have changed a short while ago.
+    pub under_way: Option<Arc<UnderWay>>,
+}
+
+/// A block of a switch and what it holds.
+pub type BlockOf<S> = (S, u16, [u8; BLOCK_LIDS]);
+
+/// The last change of tables, as long as packets of before may be under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnderWay {
+    /// Blocks that have changed, as they were when the last packets of even older ones were gone.
+    pub before: Vec<BlockOf<SwitchIdx>>,
+    /// Blocks written since, phase by phase; each phase began when the one before was acknowledged.
+    pub phases: Vec<Vec<BlockOf<SwitchIdx>>>,
+    /// How long ago the last of them was acknowledged, in nanoseconds.
+    pub age_ns: u64,
 }
 
 impl Installed {
@@ -131,6 +149,7 @@ impl Installed {
     pub fn unknown(switches: usize) -> Self {
         Self {
             lfts: IdxVec::filled(Vec::new(), switches),
+            under_way: None,
         }
     }
 

@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
-use selvedge_plan::{Installed, Op, Phase};
+use selvedge_plan::{BLOCK_LIDS, Installed, Op, Phase};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
+use selvedge_verify::phases;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
 
 use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
+use crate::past::Taken;
 use crate::smp::{self, Smp};
 
 /// A Set on its way: position in the change set.
@@ -39,6 +41,13 @@ pub struct Apply {
     wait: Option<Wait>,
     /// A forwarding table block was not acknowledged: steps after it are not proved.
     is_torn: bool,
+    /// Tables that have changed since the last wait, and the steps since.
+    pub taken: Taken,
+    /// A wait is over: no packet of before is under way.
+    pub has_drained: bool,
+    /// Packets are under way between switches.
+    is_live: bool,
+    has_begun: bool,
     /// Sets acknowledged.
     pub acknowledged: usize,
     /// Ports whose Set failed.
@@ -79,6 +88,7 @@ impl Apply {
     /// Begins.
     pub fn new(outcome: Arc<Outcome>, inventory: Arc<Inventory>, installed: Installed) -> Self {
         let fabric = Arc::clone(&inventory.fabric);
+        let is_live = phases::is_live(&fabric);
         Self {
             outcome,
             inventory,
@@ -89,6 +99,10 @@ impl Apply {
             in_flight: 0,
             wait: None,
             is_torn: false,
+            taken: Taken::default(),
+            has_drained: false,
+            is_live,
+            has_begun: false,
             acknowledged: 0,
             failed_ports: BTreeSet::new(),
             failed_nodes: BTreeSet::new(),
@@ -111,12 +125,18 @@ impl Apply {
     pub fn next(&mut self, now: Time, m_key: u64, events: &mut Vec<Event>) -> Option<(SetId, AgentId, Smp)> {
         let outcome = Arc::clone(&self.outcome);
         let phases = &outcome.changes.value().phases;
+        if !std::mem::replace(&mut self.has_begun, true) {
+            self.begin_phase(0, phases, now, events);
+        }
         loop {
             let phase = phases.get(self.phase)?;
             if self.wait.is_some_and(|wait| wait.until > now) {
                 return None;
             }
-            self.wait = None;
+            if self.wait.take().is_some() {
+                self.taken.clear();
+                self.has_drained = true;
+            }
             let Some(op) = phase.ops.get(self.next) else {
                 if self.in_flight > 0 {
                     return None;
@@ -150,6 +170,7 @@ impl Apply {
     /// Goes on to a phase: what it relies on is acknowledged, and its wait begins now.
     fn begin_phase(&mut self, number: usize, phases: &[Phase], now: Time, events: &mut Vec<Event>) {
         self.phase = number;
+        self.taken.end_phase();
         let left = phases.get(number..).unwrap_or_default();
         let has_tables = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
         if self.is_torn && left.iter().any(has_tables) {
@@ -242,12 +263,28 @@ impl Apply {
 
     /// Nobody answered: the Set may have been carried out all the same, so what the switch holds is unknown.
     fn forget(&mut self, op: &Op) {
-        let Op::Lft { node, block, .. } = op else { return };
+        let Op::Lft { node, block, data } = op else { return };
         let switch = self.fabric.switch_index(*node);
+        let before = switch.and_then(|switch| self.installed.block(switch, usize::from(*block)).copied());
+        if self.is_live {
+            self.taken.note((self.fabric.node(*node).guid, *block, *data), before);
+        }
         let blocks = switch.and_then(|switch| self.installed.lfts.get_mut(switch));
         if let Some(held) = blocks.and_then(|blocks| blocks.get_mut(usize::from(*block))) {
             *held = None;
         }
+    }
+
+    /// A block that a switch says it holds.
+    fn learn(&mut self, node: NodeIdx, block: u16, ports: [u8; BLOCK_LIDS]) {
+        let Some(switch) = self.fabric.switch_index(node) else {
+            return;
+        };
+        if self.is_live {
+            let before = self.installed.block(switch, usize::from(block)).copied();
+            self.taken.note((self.fabric.node(node).guid, block, ports), before);
+        }
+        self.installed.learn(switch, usize::from(block), ports);
     }
 
     fn check(&mut self, op: &Op, mad: &Mad) -> Result<(), String> {
@@ -259,9 +296,7 @@ impl Apply {
                 data: want,
             } => {
                 let held = LinearForwardingTable::parse(data).map_err(|e| e.to_string())?;
-                if let Some(switch) = self.fabric.switch_index(*node) {
-                    self.installed.learn(switch, usize::from(*block), held.ports);
-                }
+                self.learn(*node, *block, held.ports);
                 expect(held.ports == *want, || {
                     "the switch answers with another table".to_owned()
                 })

@@ -19,6 +19,7 @@ use crate::flap::Flaps;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::report;
 use crate::smp::{self, Smp};
@@ -46,6 +47,10 @@ pub struct Sm {
     pub(crate) sweep_due: Option<SweepReason>,
     /// Why the last sweep began.
     pub(crate) sweep_reason: SweepReason,
+    /// What packets may still be under way by.
+    pub(crate) past: Past,
+    /// When the input at hand came in.
+    pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
     superseded: u32,
     pub(crate) next_sweep: Option<Time>,
@@ -63,8 +68,6 @@ pub struct Sm {
     pub(crate) failover: Failover,
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
-    /// The time of the input at hand.
-    pub(crate) now: Time,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -99,6 +102,8 @@ impl Sm {
             stored: state,
             sweep_due: None,
             sweep_reason: SweepReason::Start,
+            past: Past::default(),
+            now: Time::ZERO,
             superseded: 0,
             next_sweep: None,
             next_poll: None,
@@ -109,7 +114,6 @@ impl Sm {
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
-            now: Time::ZERO,
             requests: Vec::new(),
         }
     }
@@ -308,7 +312,7 @@ impl Sm {
         loop {
             self.probe_suspects();
             if self.sweep_due.is_some() && self.may_sweep() {
-                self.begin_sweep(out);
+                self.begin_sweep(now, out);
                 return;
             }
             self.feed(now, out);
@@ -324,19 +328,22 @@ impl Sm {
         match self.stage {
             Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
+            // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
+            Stage::Applying(ref apply, _) => apply.wait().is_some() && self.superseded < SUPERSEDED_MAX,
             Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
-            Stage::Discovering(_)
-            | Stage::Electing { .. }
-            | Stage::Reading { .. }
-            | Stage::Applying(..)
-            | Stage::Stopped => false,
+            Stage::Discovering(_) | Stage::Electing { .. } | Stage::Reading { .. } | Stage::Stopped => false,
         }
     }
 
-    fn begin_sweep(&mut self, out: &mut Vec<Output>) {
+    fn begin_sweep(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(reason) = self.sweep_due.take() else { return };
-        if matches!(self.stage, Stage::Planning { .. } | Stage::Persisting { .. }) {
-            self.superseded += 1;
+        match std::mem::take(&mut self.stage) {
+            Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
+            Stage::Applying(apply, inventory) => {
+                self.superseded += 1;
+                self.interrupted(*apply, &inventory, now, out);
+            }
+            _ => {}
         }
         self.sweep_reason = reason;
         self.asked_before = self.act_count;

@@ -173,6 +173,16 @@ pub enum Event {
         /// The wait.
         wait: Wait,
     },
+    /// A change of tables takes several steps, or waits.
+    Way {
+        /// The steps in words.
+        what: String,
+    },
+    /// A wait is cut short because a sweep is due; the new plan takes it into account.
+    WaitEnded {
+        /// The wait.
+        wait: Wait,
+    },
     /// A table was not acknowledged, so later steps were not taken.
     StepsLeftOut {
         /// Sets not sent.
@@ -254,6 +264,8 @@ impl Event {
             Self::Repaired { .. } => "SLV-SM-0023",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
+            Self::WaitEnded { .. } => "SLV-SM-0032",
+            Self::Way { .. } => "SLV-SM-0033",
             Self::ForeignState { .. } => "SLV-SM-0040",
         }
     }
@@ -278,6 +290,8 @@ impl Event {
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
             | Self::Draining { .. }
+            | Self::WaitEnded { .. }
+            | Self::Way { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
             | Self::LinkLeftOut { .. }
@@ -377,6 +391,24 @@ impl fmt::Display for Event {
             ),
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
+                self.of_steps(f)
+            }
+            Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
+            Self::ForeignState { stored, found } => write!(
+                f,
+                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
+                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
+                 the right folder (--state)"
+            ),
+        }
+    }
+}
+
+impl Event {
+    /// What is said of the steps of a change.
+    fn of_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::Draining { wait } => write!(
                 f,
                 "waiting {} until packets under way are gone, then phase {} of {}: {}",
@@ -385,17 +417,17 @@ impl fmt::Display for Event {
                 wait.phases,
                 wait.label
             ),
+            Self::WaitEnded { wait } => write!(
+                f,
+                "a sweep is due: phase {} of {} is planned anew, with what is left of its wait",
+                wait.phase, wait.phases
+            ),
             Self::StepsLeftOut { sets } => write!(
                 f,
                 "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
             ),
-            Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
-            Self::ForeignState { stored, found } => write!(
-                f,
-                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
-                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
-                 the right folder (--state)"
-            ),
+            Self::Way { what } => write!(f, "the way to the plan: {what}"),
+            _ => Ok(()),
         }
     }
 }

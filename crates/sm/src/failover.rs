@@ -62,7 +62,9 @@ impl Sm {
         match self.stage {
             Stage::Idle | Stage::LightSweep { .. } => self.knows_the_fabric(),
             Stage::Probing(_) => true,
-            Stage::Planning { .. } | Stage::Applying(..) => repairs,
+            // A repair that waits does so for seconds: a sweep takes what is left of it along.
+            Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
+            Stage::Planning { .. } => repairs,
             Stage::Discovering(_)
             | Stage::Electing { .. }
             | Stage::Reading { .. }

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Plan, Policy, SlToVl, Tables};
+use selvedge_plan::{
+    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, SlToVl, Tables, UnderWay,
+};
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
-use selvedge_verify::standing::{LinkChange, Standing};
+use selvedge_verify::standing::{Entry, LinkChange, Standing};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 
 use crate::event::Event;
@@ -51,14 +53,15 @@ pub trait Judge: Send + Sync + fmt::Debug {
         Ok(accepted)
     }
 
-    /// Judges entries that are written after links were lost, and nothing else: `before` is what was said of the plan
-    /// that `standing` proves. `None`: another judgement is needed. Default: none.
+    /// Judges entries that are written after links were lost, and nothing else: `under_way` were
+    /// replaced lately, `before` is what was said of the plan that `standing` proves. `None`: another judgement is needed. Default: none.
     fn judge_entries(
         &self,
         _standing: &mut Standing,
         _inventory: &Inventory,
         _links: &[LinkChange],
         _changes: ChangeSet,
+        _under_way: &[Entry],
         _before: &Verdict,
     ) -> Option<Accepted> {
         None
@@ -124,10 +127,11 @@ impl Judge for DefaultJudge {
         inventory: &Inventory,
         links: &[LinkChange],
         changes: ChangeSet,
+        under_way: &[Entry],
         before: &Verdict,
     ) -> Option<Accepted> {
         let judge = selvedge_verify::standing::judge_repair;
-        let changes = judge(standing, &inventory.fabric, links, changes, before)?;
+        let changes = judge(standing, &inventory.fabric, links, changes, under_way, before)?;
         let verdict = changes.verdict().clone();
         Some(Accepted { changes, verdict })
     }
@@ -153,6 +157,8 @@ pub struct Job {
     pub inventory: Arc<Inventory>,
     /// What its switches hold as far as known.
     pub installed: Arc<Installed>,
+    /// What packets may still be under way by, for a repair; a plan has it in `installed`.
+    pub(crate) under_way: Option<Arc<UnderWay>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
@@ -208,6 +214,7 @@ impl Job {
             policy,
             known_lids: Arc::default(),
             known_lanes: Arc::default(),
+            under_way: None,
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
             rebalances: false,
@@ -298,6 +305,7 @@ impl Job {
                         sets,
                         lft_blocks,
                     });
+                    events.extend(self.way_in_words(&outcome));
                     return JobResult {
                         outcome: Some(Arc::new(outcome)),
                         events,
@@ -342,6 +350,20 @@ impl Job {
             lanes: Some(1),
             ..Options::default()
         }
+    }
+
+    /// The steps, if tables change in more than one or packets must be gone first.
+    fn way_in_words(&self, outcome: &Outcome) -> Option<Event> {
+        let changes = outcome.changes.value();
+        let has_tables = |phase: &&Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
+        let waits = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
+        if !waits && changes.phases.iter().filter(has_tables).count() < 2 {
+            return None;
+        }
+        let steps = way::summary(&self.inventory.fabric, &self.installed, changes);
+        Some(Event::Way {
+            what: way::in_words(&steps),
+        })
     }
 
     fn plan_ports(&self, lids: &Lids) -> Ports {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
@@ -116,7 +117,8 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        let installed = Arc::new(installed);
+        let under_way = self.past.under_way(&inventory.fabric, now);
+        let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
         job.known_lids = Arc::new(self.known_lids.clone());
         job.known_lanes = Arc::new(self.stored.lanes.clone());
@@ -127,7 +129,7 @@ impl Sm {
     }
 
     /// A job of the present generation.
-    pub(crate) fn job(&self, inventory: &Arc<Inventory>, installed: &Arc<Installed>, task: Task) -> Job {
+    pub(crate) fn job(&mut self, inventory: &Arc<Inventory>, installed: &Arc<Installed>, task: Task) -> Job {
         Job {
             generation: self.generation,
             inventory: Arc::clone(inventory),
@@ -138,6 +140,7 @@ impl Sm {
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             rebalances: false,
+            under_way: self.past.under_way(&inventory.fabric, self.now),
             task,
         }
     }
@@ -302,6 +305,8 @@ impl Sm {
 
     pub(crate) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
         let Apply {
+            taken,
+            has_drained,
             outcome,
             fabric,
             installed,
@@ -312,6 +317,7 @@ impl Sm {
             declined,
             ..
         } = apply;
+        self.past.add(taken, has_drained, now);
         self.declined.extend(
             declined
                 .into_iter()
@@ -337,12 +343,34 @@ impl Sm {
         self.after_apply(inventory, out);
     }
 
+    /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
+    pub(crate) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        if let Some(wait) = apply.wait() {
+            out.push(Output::Event(Event::WaitEnded { wait }));
+            // It began with the last acknowledgement.
+            let at = wait
+                .until
+                .since(Time::ZERO)
+                .saturating_sub(Duration::from_nanos(wait.wait_ns));
+            self.past
+                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now));
+        }
+        self.view.acknowledged = apply.acknowledged;
+        self.view.failed = apply.failed;
+        let failures = report::Failures {
+            ports: apply.failed_ports,
+            nodes: apply.failed_nodes,
+            nothing_sent: None,
+        };
+        self.finish(inventory, apply.fabric, apply.installed, &failures);
+    }
+
     /// A sweep is over: shows what is known now.
     pub(crate) fn finish(
         &mut self,
         inventory: &Inventory,
         fabric: Arc<Fabric>,
-        installed: Installed,
+        mut installed: Installed,
         failures: &report::Failures,
     ) {
         let mode = match self.view.role {
@@ -356,6 +384,8 @@ impl Sm {
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.last_seen.clone_from(&self.view.fabric);
+        // What is under way is told anew in each job.
+        installed.under_way = None;
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));

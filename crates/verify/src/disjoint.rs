@@ -5,8 +5,8 @@
 //! common (*link-disjoint*; a cable counts in both directions, since both fail together), and of those that also have
 //! no switch in common but the two the hosts hang on (*switch-disjoint*). Ways that do not arrive are in no set.
 //!
-//! Beside them stands for how many pairs there are two such ways at all, by the cabling alone (bridges and cut switches):
-//! no routing can do more.
+//! Beside them stands for how many pairs there are two such ways at all, by the cabling alone (bridges and cut
+//! switches): no routing can do more.
 //!
 //! The largest set is found exactly; after [`SEARCH_STEPS_MAX`] steps of a search the best so far is taken and the pair
 //! counted as [`DisjointFigures::bounded`]. Work: LIDs × switches with hosts × hops, and the searches.

@@ -99,8 +99,8 @@ kinds! {
     Generation, "SLV-JUDGE-0034", "generation";
     /// SLV-JUDGE-0035: while the change set is applied, traffic can deadlock or packets go round.
     UnsafeWay, "SLV-JUDGE-0035", "unsafe-way";
-    /// SLV-JUDGE-0036: the tables in force can deadlock, or make packets go round, before anything is changed; the change
-    /// set leads out of it.
+    /// SLV-JUDGE-0036: the tables in force can deadlock, or make packets go round, before anything is changed; the
+    /// change set leads out of it.
     InheritedCycle, "SLV-JUDGE-0036", "inherited-cycle";
 }
 

@@ -308,8 +308,8 @@ fn make<'a>(work: &'a Work<'a>, plan: &Plan, par: Par) -> Loom<'a> {
     loom
 }
 
-/// The remaining trees: further LIDs of hosts, which may move next hops of the first, then switches. A switch with hosts
-/// is reached as its first host is.
+/// The remaining trees: further LIDs of hosts, which may move next hops of the first, then switches. A switch with
+/// hosts is reached as its first host is.
 fn finish(work: &Work<'_>, plan: &Plan, loom: &mut Loom<'_>) {
     let is_host = |e: usize| work.goals[work.errands[e].goal as usize].egress != 0;
     let rest = plan.first..work.errands.len();

@@ -9,6 +9,7 @@
 mod lanes;
 mod net;
 mod order;
+mod show;
 mod split;
 mod track;
 mod windows;
@@ -20,9 +21,11 @@ use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Phase, Plan, ServiceLe
 use selvedge_sim::Par;
 use selvedge_types::{Lid, PortState};
 use selvedge_verify::phases::{
-    self, Links, PhaseOptions, PhaseStep, Proposal, StandingTurns, Write, drain_bound_ns, lifetimes,
+    self, Links, Past, PhaseOptions, PhaseStep, Proposal, StandingTurns, Write, drain_bound_ns, lifetimes,
 };
 use selvedge_verify::{Severity, Subject};
+
+pub use show::{StepSummary, in_words, summary};
 
 use lanes::Lanes;
 use net::Net;
@@ -96,7 +99,8 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
         return base;
     }
     let in_force = installed.tables(fabric.switches().len(), plan.tables.top());
-    let way = Way::new(fabric, &in_force, plan, &base, options);
+    let past = Past::new(installed, &in_force);
+    let way = Way::new((fabric, &in_force, past), plan, &base, options);
     let by_lid = way.by_lid(&base);
     if by_lid.is_empty() {
         return base;
@@ -119,12 +123,13 @@ struct Way<'a> {
     links: Links,
     net: Net,
     lifetimes: Vec<u8>,
+    /// What packets may still be under way by, from changes before this one.
+    past: Option<Past>,
 }
 
 impl<'a> Way<'a> {
     fn new(
-        fabric: &'a Fabric,
-        in_force: &'a Tables,
+        (fabric, in_force, past): (&'a Fabric, &'a Tables, Option<Past>),
         plan: &'a Plan,
         base: &ChangeSet,
         options: &WayOptions<'a>,
@@ -138,12 +143,18 @@ impl<'a> Way<'a> {
             links,
             net: Net::new(fabric, links == Links::Trained),
             lifetimes: lifetimes(fabric, base),
+            past,
         }
     }
 
-    fn subject(&self) -> Subject<'a> {
+    /// The tables in force; or those before the steps that were taken a moment ago.
+    fn subject<'s>(&'s self, tables: &'s Tables) -> Subject<'s> {
         let (levels, map) = self.lanes();
-        Subject::tables(self.fabric, &self.plan.lids, self.in_force, levels, map)
+        Subject::tables(self.fabric, &self.plan.lids, tables, levels, map)
+    }
+
+    fn before(&self) -> &Tables {
+        self.past.as_ref().map_or(self.in_force, |past| &past.tables)
     }
 
     fn lanes(&self) -> (&'a ServiceLevels, &'a SlToVl) {
@@ -179,8 +190,19 @@ impl<'a> Way<'a> {
             let lids = by_lid.iter().map(|(lid, writes)| (*lid, &writes[..]));
             split::by_rank(&self.net, tables, lids).map(in_turn)
         };
-        if let Some(steps) = early.filter(is_proved).or_else(|| by_rank().filter(is_proved)) {
-            return Some(steps);
+        let candidates = [early, by_rank()];
+        if let Some(steps) = candidates.iter().flatten().find(|steps| is_proved(steps)) {
+            return Some(steps.clone());
+        }
+        if self.past.is_some() {
+            // With no packet of before under way it may be as easy.
+            let mut waiting = candidates.into_iter().flatten().map(|mut steps| {
+                wait_first(&mut steps);
+                steps
+            });
+            if let Some(steps) = waiting.find(is_proved) {
+                return Some(steps);
+            }
         }
         let (levels, map) = self.lanes();
         let lanes = Lanes::new([levels, &self.plan.service_levels], [map, &self.plan.sl_to_vl]);
@@ -189,15 +211,20 @@ impl<'a> Way<'a> {
         };
         let all = [(false, true), (false, false), (true, true), (true, false)];
         let modes = if by_lid.len() > SMALL_MAX { &all[..2] } else { &all };
-        let found = modes
-            .iter()
-            .map(|&(halves, by_rank)| self.windows(by_lid, &lanes, Mode { halves, by_rank }));
+        let found = self.options.par.map(modes.len(), |number| {
+            let (halves, by_rank) = modes[number];
+            self.windows(by_lid, &lanes, Mode { halves, by_rank })
+        });
         let cost = |steps: &Vec<Step>| {
             let dropped = steps.iter().filter(|step| step.what == What::Drop);
             let waits = steps.iter().filter(|step| step.waits).count();
             (dropped.map(|step| step.writes.len()).sum::<usize>(), waits, steps.len())
         };
-        found.flatten().min_by_key(cost)
+        let mut steps = found.into_iter().flatten().min_by_key(cost)?;
+        if self.past.is_some() && !self.is_proved(&steps) {
+            wait_first(&mut steps);
+        }
+        Some(steps)
     }
 
     fn split(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
@@ -241,10 +268,21 @@ impl<'a> Way<'a> {
 
     fn is_proved(&self, steps: &[Step]) -> bool {
         let proposal = self.proposal(steps);
-        if let Some(standing) = self.options.standing {
-            return phases::prove_quickly(self.subject(), standing, &proposal, &self.phase_options()).is_some();
+        let options = self.phase_options();
+        let standing = self
+            .options
+            .standing
+            .filter(|standing| self.past.is_none() || standing.lingers());
+        if let Some(standing) = standing
+            && !steps.iter().any(|step| step.waits)
+        {
+            let is_proved = phases::prove_quickly(self.subject(self.in_force), standing, &proposal, &options).is_some();
+            if is_proved || self.past.is_none() {
+                return is_proved;
+            }
         }
-        phases::prove(self.subject(), None, &proposal, &self.phase_options()).is_ok()
+        let proposal = self.with_past(proposal);
+        phases::prove(self.subject(self.before()), None, &proposal, &options).is_ok()
     }
 
     fn phase_options(&self) -> PhaseOptions {
@@ -270,13 +308,23 @@ impl<'a> Way<'a> {
         }
     }
 
+    /// With the steps that were taken a moment ago.
+    fn with_past<'p>(&self, mut proposal: Proposal<'p>) -> Proposal<'p> {
+        if let Some(past) = &self.past {
+            proposal.steps.splice(0..0, past.steps.iter().cloned());
+        }
+        proposal
+    }
+
     /// How long to wait: packets may pass so many switches.
     fn wait_ns(&self, steps: &[Step]) -> u64 {
         if !steps.iter().any(|step| step.waits) {
             return 0;
         }
-        let proposal = self.proposal(steps);
-        let longest = phases::switches_max(self.subject(), self.options.standing, &proposal, &self.phase_options());
+        let proposal = self.with_past(self.proposal(steps));
+        let options = self.phase_options();
+        let standing = self.options.standing.filter(|_| self.past.is_none());
+        let longest = phases::switches_max(self.subject(self.before()), standing, &proposal, &options);
         self.drain_ns(longest.unwrap_or(self.net.switches as u32)).unwrap_or(0)
     }
 
@@ -318,7 +366,9 @@ impl<'a> Way<'a> {
     }
 
     fn add_steps(&self, steps: &[Step], mut blocks: Vec<Op>, phases: &mut Vec<Phase>) {
-        if let [only] = steps {
+        if let [only] = steps
+            && !only.waits
+        {
             self.sort_by_use(&only.writes, &mut blocks);
             phases.push(phase(TABLES, 0, blocks));
             return;
@@ -327,10 +377,14 @@ impl<'a> Way<'a> {
         let mut tables = self.in_force.clone();
         self.add_strays(&blocks, &mut tables);
         let mut written = BTreeSet::new();
-        for step in steps {
+        for (number, step) in steps.iter().enumerate() {
             let mut ops = self.blocks(&mut tables, &step.writes, &mut written);
             self.sort_by_use(&step.writes, &mut ops);
-            let wait = if step.waits { wait_ns } else { 0 };
+            let mut wait = if step.waits { wait_ns } else { 0 };
+            if number == 0 {
+                // Time that has passed since the last change counts.
+                wait = wait.saturating_sub(self.past.as_ref().map_or(0, |past| past.age_ns));
+            }
             phases.push(phase(step.what.label(step.waits), wait, ops));
         }
         // Blocks in which only entries of LIDs change that nobody has, or that were not known.
@@ -417,6 +471,12 @@ impl<'a> Way<'a> {
             }
         }
         false
+    }
+}
+
+fn wait_first(steps: &mut [Step]) {
+    if let Some(first) = steps.first_mut() {
+        first.waits = true;
     }
 }
 

@@ -140,16 +140,15 @@ impl Order {
         if is_set(&self.refused[pair]) {
             return Err(Refused::Cycle);
         }
-        if from == to || self.place[from as usize] > self.place[to as usize] {
-            if let Err(why) = self.reorder(net, from, to) {
-                if why == Refused::Cycle && self.log.is_empty() {
-                    let words = self.words();
-                    let refused = &mut self.refused[pair];
-                    refused.resize(words, 0);
-                    refused[bit / 64] |= mask;
-                }
-                return Err(why);
+        let is_behind = from == to || self.place[from as usize] > self.place[to as usize];
+        if is_behind && let Err(why) = self.reorder(net, from, to) {
+            if why == Refused::Cycle && self.log.is_empty() {
+                let words = self.words();
+                let refused = &mut self.refused[pair];
+                refused.resize(words, 0);
+                refused[bit / 64] |= mask;
             }
+            return Err(why);
         }
         self.put(from, to);
         self.log.push((pair as u32, bit as u32));

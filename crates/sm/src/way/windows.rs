@@ -19,8 +19,8 @@ use super::split::{STEPS_MAX, ranks};
 use super::track::Track;
 use super::{Step, What};
 
-/// Rows of the graph that searches of one window may look at: about a second. Then the rest is dropped first.
-const WINDOW_BUDGET: u64 = 20_000_000;
+/// Rows of the graph that searches of one window may look at: less than a second. Then the rest is dropped first.
+const WINDOW_BUDGET: u64 = 5_000_000;
 /// Waits after which what is left is dropped: each is seconds long, and operators wait for the end.
 const WAITS_MAX: usize = 6;
 /// A window that moves less than this share of what is left is not worth another wait: the next drops.

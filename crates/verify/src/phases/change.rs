@@ -1,13 +1,14 @@
 //! The way of a change set: what it does to traffic on the fabric it is for.
 
-use selvedge_fabric::Fabric;
-use selvedge_plan::{ChangeSet, Installed, Op, Plan, ServiceLevels, SlToVl};
-use selvedge_types::PortState;
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Plan, ServiceLevels, SlToVl, Tables};
+use selvedge_types::{Idx, Lid, PortState};
 use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
-    Links, PhaseOptions, Proposal, QuickProof, StandingTurns, drain_bound_ns, prove, prove_quickly, switches_max,
+    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Write, drain_bound_ns, prove, prove_quickly,
+    switches_max,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
@@ -62,25 +63,127 @@ pub fn passage(
     if !is_live(fabric) {
         return Passage::Still;
     }
-    let tables = installed.tables(fabric.switches().len(), plan.tables.top());
-    let proposal = Proposal {
+    let (switches, top) = (fabric.switches().len(), plan.tables.top());
+    let tables = installed.tables(switches, top);
+    let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
+    let mut proposal = Proposal {
         service_levels: Some(&plan.service_levels),
         sl_to_vl: Some(&plan.sl_to_vl),
         ..Proposal::of_changes(fabric, &tables, changes)
     };
-    let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
         return Passage::Still;
     }
-    let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
     let standing = options.turns.as_deref();
-    of_proposal(
-        subject,
-        standing,
-        &proposal,
-        &lifetimes(fabric, changes),
-        &phase_options(changes, options),
-    )
+    let lifetimes = lifetimes(fabric, changes);
+    let phase_options = phase_options(changes, options);
+    let Some(past) = Past::new(installed, &tables) else {
+        let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
+        return of_proposal(subject, standing, &proposal, &lifetimes, &phase_options);
+    };
+    // Dependencies that are kept with those that linger know of the past.
+    let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
+    let knowing = standing.filter(|standing| standing.lingers());
+    let quick = knowing.and_then(|standing| prove_quickly(subject, standing, &proposal, &phase_options));
+    if let Some(proof) = quick {
+        return Passage::Quick(proof);
+    }
+    past.put_before(&mut proposal);
+    let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
+    of_proposal(subject, None, &proposal, &lifetimes, &phase_options)
+}
+
+/// Changes before this one whose packets may still be under way: steps that have been taken.
+#[derive(Debug)]
+pub struct Past {
+    /// The tables before.
+    pub tables: Tables,
+    /// The steps since, the last one with whatever else differs from what is in force.
+    pub steps: Vec<PhaseStep>,
+    /// How long ago the last was acknowledged.
+    pub age_ns: u64,
+}
+
+impl Past {
+    /// What `installed` says of the past; `None` if no packet can be under way by other entries than those in force,
+    /// which are `now`.
+    #[must_use]
+    pub fn new(installed: &Installed, now: &Tables) -> Option<Self> {
+        let under_way = installed.under_way.as_ref()?;
+        let mut tables = now.clone();
+        for (switch, block, data) in &under_way.before {
+            let (at, block) = (*switch, usize::from(*block));
+            if at.to_usize() < tables.switches() && block < tables.blocks() {
+                *tables.block_mut(at, block) = *data;
+            }
+        }
+        let mut held = tables.clone();
+        let mut steps = Vec::new();
+        for phase in &under_way.phases {
+            let mut writes = Vec::new();
+            for (switch, block, data) in phase {
+                let (at, block) = (*switch, usize::from(*block));
+                if at.to_usize() < held.switches() && block < held.blocks() {
+                    add_writes(&mut writes, (at, block), held.block(at, block), data);
+                    *held.block_mut(at, block) = *data;
+                }
+            }
+            steps.push(writes);
+        }
+        let mut writes = Vec::new();
+        // Only what has changed can be otherwise.
+        let mut changed: Vec<(SwitchIdx, u16)> = under_way.before.iter().map(|(at, block, _)| (*at, *block)).collect();
+        changed.extend(under_way.phases.iter().flatten().map(|(at, block, _)| (*at, *block)));
+        changed.sort_unstable();
+        changed.dedup();
+        for (at, block) in changed {
+            let block = usize::from(block);
+            if at.to_usize() < held.switches() && block < held.blocks() {
+                add_writes(&mut writes, (at, block), held.block(at, block), now.block(at, block));
+            }
+        }
+        steps.push(writes);
+        let steps: Vec<PhaseStep> = steps
+            .into_iter()
+            .filter(|writes| !writes.is_empty())
+            .map(|writes| PhaseStep {
+                wait_before_ns: 0,
+                writes,
+            })
+            .collect();
+        (!steps.is_empty()).then_some(Self {
+            tables,
+            steps,
+            age_ns: under_way.age_ns,
+        })
+    }
+
+    /// Puts these steps before those of a proposal that starts from the tables in force. Time that has passed counts as
+    /// waited.
+    pub fn put_before(&self, proposal: &mut Proposal<'_>) {
+        if let Some(first) = proposal.steps.first_mut() {
+            first.wait_before_ns = first.wait_before_ns.saturating_add(self.age_ns);
+        }
+        proposal.steps.splice(0..0, self.steps.iter().cloned());
+    }
+}
+
+fn add_writes(
+    writes: &mut Vec<Write>,
+    (switch, block): (SwitchIdx, usize),
+    held: &[u8; BLOCK_LIDS],
+    data: &[u8; BLOCK_LIDS],
+) {
+    if held == data {
+        return;
+    }
+    let entries = (block * BLOCK_LIDS..)
+        .zip(held.iter().zip(data))
+        .filter(|(_, (old, new))| old != new);
+    writes.extend(entries.filter_map(|(lid, (_, &egress))| {
+        let lid = Lid(u16::try_from(lid).ok()?);
+        Some(Write { switch, lid, egress })
+    }));
 }
 
 fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
@@ -105,15 +208,39 @@ fn of_proposal(
     if let Some(proof) = quick {
         return Passage::Quick(proof);
     }
-    let mut options = options.clone();
-    if proposal.steps.iter().any(|step| step.wait_before_ns > 0) {
-        options.drain_ns = switches_max(subject, standing, proposal, &options)
-            .and_then(|switches| drain_bound_ns(lifetimes.iter().copied(), switches));
-    }
+    let options = PhaseOptions {
+        drain_ns: drain_ns((subject, standing), proposal, lifetimes, options),
+        ..options.clone()
+    };
     match prove(subject, standing, proposal, &options) {
         Ok(proof) => Passage::Proved(Box::new(proof)),
         Err(refusal) if refusal.is_inherited() => Passage::Inherited(refusal),
         Err(refusal) => Passage::Refused(refusal),
+    }
+}
+
+/// The drain bound of a proposal: by the longest way between waits that are long enough themselves.
+fn drain_ns(
+    (subject, standing): (Subject<'_>, Option<&StandingTurns>),
+    proposal: &Proposal<'_>,
+    lifetimes: &[u8],
+    options: &PhaseOptions,
+) -> Option<u64> {
+    let mut counted = proposal.clone();
+    loop {
+        if counted.steps.iter().all(|step| step.wait_before_ns == 0) {
+            // No wait is long enough.
+            return None;
+        }
+        let switches = switches_max(subject, standing, &counted, options)?;
+        let bound = drain_bound_ns(lifetimes.iter().copied(), switches)?;
+        let is_short = |step: &&mut PhaseStep| (1..bound).contains(&step.wait_before_ns);
+        let short: Vec<&mut PhaseStep> = counted.steps.iter_mut().filter(is_short).collect();
+        if short.is_empty() {
+            return Some(bound);
+        }
+        // Packets may still be under way after a short wait: they may go further.
+        short.into_iter().for_each(|step| step.wait_before_ns = 0);
     }
 }
 

@@ -51,7 +51,7 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
-pub use change::{Passage, is_live, lifetimes, links_of, passage};
+pub use change::{Passage, Past, is_live, lifetimes, links_of, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
@@ -241,11 +241,16 @@ pub fn prove_quickly<'a>(
         return None;
     }
     let by_lid = trial::sorted(in_force, proposal).ok()?;
+    // Packets under way of a LID that changed a moment ago may be where its entries of now do not lead.
+    if by_lid.keys().any(|lid| standing.lingering.contains(lid)) {
+        return None;
+    }
     let layout = turns::Layout::new(&net);
     let mut added = quick::Added::new(&net, in_force.tables, &rules)?;
     let mut set = turns::TurnSet::default();
     let upto = strict(options) as usize;
     standing.sets[..=upto].iter().for_each(|more| set.merge(more));
+    standing.ghosts[..=upto].iter().for_each(|more| set.merge(more));
     let lost = |c: &usize| standing.net.is_alive(*c) && !net.is_alive(*c);
     for channel in (0..net.channels.len()).filter(lost) {
         set.remove_channel(&layout, &net, channel as u32);
@@ -292,7 +297,8 @@ pub fn needs_wait<'a>(
 }
 
 /// Most switches that a packet to any LID that changes may pass, with all declared waits: what [`drain_bound_ns`] asks
-/// for. Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not say what it writes.
+/// for. Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not
+/// say what it writes.
 #[must_use]
 pub fn switches_max<'a>(
     in_force: Subject<'a>,

@@ -1,5 +1,7 @@
 //! The turns of tables in force, counted, so that those of some LIDs can be taken out again.
 
+use std::collections::BTreeSet;
+
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, Tables};
 use selvedge_sim::Par;
@@ -8,6 +10,7 @@ use selvedge_types::Lid;
 use super::drift::{Drift, LaneRules, Made};
 use super::net::{Links, Net};
 use super::turns::{LANES, Layout, TurnSet};
+use super::{Proposal, trial};
 use crate::finding::Traffic;
 use crate::subject::Subject;
 
@@ -32,6 +35,9 @@ pub struct StandingTurns {
     layout: Layout,
     counts: [Vec<Vec<u32>>; 3],
     pub(super) sets: ByTraffic,
+    /// Dependencies of packets that may be under way since the last change, and the LIDs that changed.
+    pub(super) ghosts: ByTraffic,
+    pub(super) lingering: BTreeSet<Lid>,
 }
 
 impl StandingTurns {
@@ -61,6 +67,38 @@ impl StandingTurns {
         self.count(after, &lids, Change::Add);
     }
 
+    /// Keeps what packets may still hold that were under way while these steps were taken, until [`Self::drained`].
+    /// `in_force` is what was in force before; call it beside [`Self::replace`], in any order. Without it
+    /// [`prove_quickly`](super::prove_quickly) must not be asked while packets are under way.
+    pub fn linger(&mut self, in_force: Subject<'_>, proposal: &Proposal<'_>) {
+        let rules = trial::rules(in_force, proposal);
+        let Ok(by_lid) = trial::sorted(in_force, proposal) else {
+            return;
+        };
+        let mut drift = Drift::new(&self.net, in_force.tables, &rules);
+        let waits = vec![false; proposal.steps.len() + 1];
+        for (lid, writes) in by_lid {
+            let owner = self.net.owner(in_force.fabric, in_force.lids, lid);
+            drift.follow(lid, owner, &writes, &waits);
+            for made in &drift.made {
+                self.ghosts[made.traffic as usize].insert(&self.layout, made.turn);
+            }
+            self.lingering.insert(lid);
+        }
+    }
+
+    /// All packets that were under way are gone.
+    pub fn drained(&mut self) {
+        self.ghosts = ByTraffic::default();
+        self.lingering.clear();
+    }
+
+    /// True between [`Self::linger`] and [`Self::drained`].
+    #[must_use]
+    pub fn lingers(&self) -> bool {
+        !self.lingering.is_empty()
+    }
+
     /// Dependencies in it, all traffic.
     #[must_use]
     pub fn turns(&self) -> u64 {
@@ -75,6 +113,8 @@ impl StandingTurns {
             layout: Layout::new(&net),
             counts: core::array::from_fn(|_| vec![Vec::new(); LANES * LANES]),
             sets: ByTraffic::default(),
+            ghosts: ByTraffic::default(),
+            lingering: BTreeSet::new(),
             net,
         }
     }
@@ -99,6 +139,7 @@ impl StandingTurns {
             layout,
             counts,
             sets,
+            ..
         } = self;
         follow_all(
             net,

@@ -1,0 +1,50 @@
+//! How tables would be changed under traffic.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// The way from tables in force to others, in steps.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    /// The fabric as it was named.
+    pub fabric: String,
+    /// The tables in force: the engine that makes them, or the file.
+    pub from: String,
+    /// The engine of the new tables; of `auto`, the one it takes.
+    pub to: String,
+    /// True if the judge proves the way.
+    pub ok: bool,
+    /// What the judge says of it: `still`, `proved`, `inherited` (the tables in force are not safe themselves) or
+    /// `refused`.
+    pub passage: String,
+    /// Why not, if it is not proved.
+    pub why: Vec<String>,
+    /// All waits together, in nanoseconds.
+    pub wait_ns: u64,
+    /// The steps, first to last.
+    pub steps: Vec<TransitionStep>,
+}
+
+impl Body for Transition {
+    const SCHEMA: &'static str = "selvedge.transition";
+}
+
+/// Sets that go out in any order; the next step begins when all are acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransitionStep {
+    /// Its number, from 1.
+    pub step: u64,
+    /// What it does.
+    pub what: String,
+    /// How long the manager waits before it, in nanoseconds: until packets that old entries have sent on are gone.
+    pub wait_before_ns: u64,
+    /// Sets.
+    pub sets: u64,
+    /// Forwarding entries that change.
+    pub entries: u64,
+    /// Those of them that become 255: packets are dropped until a later step.
+    pub dropped: u64,
+    /// Switches whose entries change.
+    pub switches: u64,
+}

@@ -1,0 +1,252 @@
+//! `selvedge transition`: how tables would be changed under traffic, before anything is sent.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use selvedge_api::{Transition, TransitionStep};
+use selvedge_fabric::{Fabric, LinkState, PortRef};
+use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, Plan, Policy, ServiceLevels, SlToVl, Tables};
+use selvedge_routing::{Engine, Options, Routed};
+use selvedge_sim::{Par, Seed};
+use selvedge_sm::way::{self, WayOptions};
+use selvedge_topology::read_lfts;
+use selvedge_types::PortState;
+use selvedge_verify::phases::{Passage, passage};
+use selvedge_verify::{JudgeOptions, Severity};
+
+use crate::exit::{CliError, Exit};
+use crate::load::{self, NameArgs};
+use crate::out::{Format, Grid, Out};
+use crate::tables_io::{known_lids, lids};
+
+/// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no way is proved.
+#[derive(Args, Debug)]
+pub struct TransitionArgs {
+    /// The fabric: a generator, as sx6536, or a file
+    #[arg(long, value_name = "SPEC")]
+    fabric: String,
+    /// Routing engine whose tables are in force
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "from_lfts",
+        conflicts_with = "from_lfts"
+    )]
+    from: Option<String>,
+    /// The tables in force: OpenSM's dump, or the output of ibroute or dump_fts
+    #[arg(long, value_name = "FILE")]
+    from_lfts: Option<PathBuf>,
+    /// Routing engine of the new tables
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    to: String,
+    /// LIDs to keep (guid2lid)
+    #[arg(long, value_name = "FILE")]
+    lids: Option<PathBuf>,
+    /// The switches' LifeTimeValue: a packet is discarded after 4.096 µs × 2^N in one switch (20: never)
+    #[arg(long, value_name = "N", default_value_t = 18, value_parser = clap::value_parser!(u8).range(0..=31))]
+    lifetime: u8,
+    #[command(flatten)]
+    names: NameArgs,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
+    let to: Engine = args.to.parse()?;
+    let from: Option<Engine> = args.from.as_ref().map(|name| name.parse()).transpose()?;
+    let mut fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
+    under_traffic(&mut fabric, args.lifetime);
+    let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_ref())?)?;
+    let (known, in_force, from) = match (from, &args.from_lfts) {
+        (Some(engine), _) => {
+            let routed = route(engine, &fabric, &known, None)?;
+            (known, routed.tables, routed.engine.0)
+        }
+        (None, Some(path)) => {
+            let name = path.display().to_string();
+            let read = read_lfts(
+                &name,
+                &load::text_bytes(path)?,
+                &fabric,
+                args.lids.as_ref().map(|_| &known),
+            )?;
+            load::warn(read.warnings.iter());
+            (read.lids, read.tables, name)
+        }
+        (None, None) => (
+            known.clone(),
+            Tables::new(fabric.switches().len(), known.top()),
+            String::new(),
+        ),
+    };
+    let routed = route(to, &fabric, &known, Some(&in_force))?;
+    let installed = installed(&in_force);
+    let plan = plan(&fabric, &known, routed);
+    let options = WayOptions {
+        par: Par::Rayon,
+        ..WayOptions::default()
+    };
+    let changes = way::propose(&fabric, &installed, &plan, &options);
+    let judge = JudgeOptions {
+        par: Par::Rayon,
+        ..JudgeOptions::default()
+    };
+    let passage = passage(&fabric, &installed, &plan, &changes, None, &judge);
+    let steps = steps(&fabric, &installed, &changes);
+    args.show((from, plan.engine.0), &passage, steps)
+}
+
+/// As if every link that is trained carried packets: files of topologies do not say.
+fn under_traffic(fabric: &mut Fabric, lifetime: u8) {
+    let ends: Vec<PortRef> = fabric.links().flat_map(|link| [link.a, link.b]).collect();
+    for at in ends {
+        if fabric.link_is_up(at)
+            && let Some((link, settings)) = fabric.port(at).map(|port| (port.link, port.settings))
+        {
+            let state = PortState::Active;
+            fabric.set_port(at, LinkState { state, ..link }, settings);
+        }
+    }
+    for node in fabric.switches().iter().copied().collect::<Vec<_>>() {
+        let mut settings = fabric.node(node).switch_settings;
+        settings.lifetime = lifetime;
+        fabric.set_switch(node, settings);
+    }
+}
+
+fn route(engine: Engine, fabric: &Fabric, lids: &Lids, previous: Option<&Tables>) -> Result<Routed, CliError> {
+    let options = Options {
+        previous: previous.cloned().map(Into::into),
+        lanes: Some(1),
+        ..Options::default()
+    };
+    Ok(engine.route(fabric, lids, &options, Seed(0), Par::Rayon)?)
+}
+
+fn installed(tables: &Tables) -> Installed {
+    let mut installed = Installed::unknown(tables.switches());
+    for switch in tables.switch_indices() {
+        for block in 0..tables.blocks() {
+            installed.learn(switch, block, *tables.block(switch, block));
+        }
+    }
+    installed
+}
+
+fn plan(fabric: &Fabric, lids: &Lids, routed: Routed) -> Plan {
+    let settings = fabric.switches().iter().map(|&node| fabric.node(node).switch_settings);
+    Plan {
+        generation: Generation::default(),
+        engine: EngineName(routed.engine.0),
+        lids: lids.clone(),
+        tables: routed.tables,
+        service_levels: ServiceLevels::default(),
+        sl_to_vl: SlToVl::default(),
+        lanes: 1,
+        ports: Default::default(),
+        end_ports: Default::default(),
+        switches: settings.collect(),
+    }
+}
+
+fn steps(fabric: &Fabric, installed: &Installed, changes: &ChangeSet) -> Vec<TransitionStep> {
+    let step = |(step, summary): (u64, way::StepSummary)| TransitionStep {
+        step,
+        what: summary.label.to_owned(),
+        wait_before_ns: summary.wait_ns,
+        sets: summary.sets as u64,
+        entries: summary.entries as u64,
+        dropped: summary.dropped as u64,
+        switches: summary.switches as u64,
+    };
+    (1..).zip(way::summary(fabric, installed, changes)).map(step).collect()
+}
+
+impl TransitionArgs {
+    fn show(
+        &self,
+        (from, to): (String, String),
+        passage: &Passage,
+        steps: Vec<TransitionStep>,
+    ) -> Result<Exit, CliError> {
+        let (word, why) = match passage {
+            Passage::Still => ("still", Vec::new()),
+            Passage::Quick(_) | Passage::Proved(_) => ("proved", Vec::new()),
+            Passage::Inherited(refusal) => ("inherited", findings(&refusal.findings)),
+            Passage::Refused(refusal) => ("refused", findings(&refusal.findings)),
+        };
+        let body = Transition {
+            fabric: self.fabric.clone(),
+            from,
+            to,
+            ok: word != "refused",
+            passage: word.to_owned(),
+            why,
+            wait_ns: steps.iter().map(|step| step.wait_before_ns).sum(),
+            steps,
+        };
+        let exit = if body.ok { Exit::Good } else { Exit::NotGood };
+        let mut out = Out::new(self.format);
+        if self.format.json {
+            out.document(body)?;
+        } else {
+            out.grid(&grid(&body.steps))?;
+            if !self.format.csv {
+                out.line(format!("\n{}", verdict(&body)))?;
+                body.why.iter().try_for_each(|why| out.line(why))?;
+            }
+        }
+        out.flush()?;
+        Ok(exit)
+    }
+
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+fn findings(findings: &[selvedge_verify::phases::PhaseFinding]) -> Vec<String> {
+    let errors = findings.iter().filter(|finding| finding.severity == Severity::Error);
+    errors.map(ToString::to_string).collect()
+}
+
+fn grid(steps: &[TransitionStep]) -> Grid {
+    let header = &["step", "wait before", "switches", "entries", "dropped", "Sets", "what"];
+    let mut grid = Grid::new(header);
+    for step in steps {
+        grid.row([
+            step.step.to_string(),
+            match step.wait_before_ns {
+                0 => "-".to_owned(),
+                ns => seconds(ns),
+            },
+            step.switches.to_string(),
+            step.entries.to_string(),
+            step.dropped.to_string(),
+            step.sets.to_string(),
+            step.what.clone(),
+        ]);
+    }
+    grid
+}
+
+fn verdict(body: &Transition) -> String {
+    let Transition { from, to, .. } = body;
+    match (body.passage.as_str(), body.wait_ns) {
+        ("still", _) => format!("from {from} to {to}: no entry changes"),
+        ("proved", 0) => format!("from {from} to {to}: proved, without a wait"),
+        ("proved", ns) => format!(
+            "from {from} to {to}: proved; {} of waiting for packets under way",
+            seconds(ns)
+        ),
+        ("inherited", _) => format!("from {from} to {to}: the tables in force are not safe; the steps lead out of it"),
+        _ => format!("from {from} to {to}: no way is proved"),
+    }
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.2} s", Duration::from_nanos(ns).as_secs_f64())
+}
