@@ -3,11 +3,14 @@
 pub mod faults;
 mod floor;
 mod manager;
+mod observer;
 mod pairs;
 mod picture;
 mod table;
+mod virtual_time;
 mod watch;
 
+use std::fmt;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -17,11 +20,13 @@ use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_sim::Seed;
 use selvedge_transport::ibsim::IbsimPort;
 use selvedge_verify::{Subject, least_change};
+use selvedge_wire::Datagram;
 
 use crate::case::Case;
 use crate::error::BenchError;
 use crate::failover::faults::{Count, Fault, Kind, What};
 use crate::failover::manager::{LIMIT, Manager};
+use crate::failover::observer::{Observer, Span};
 use crate::failover::watch::Watch;
 use crate::machine;
 use crate::opensm::Variant;
@@ -44,6 +49,8 @@ pub struct Options {
     pub seed: u64,
     /// OpenSM's variants; ours is measured first.
     pub variants: Vec<Variant>,
+    /// Service times of agents with which ours is measured on the built-in emulator, in virtual time.
+    pub services: Vec<Duration>,
 }
 
 impl Options {
@@ -68,10 +75,14 @@ pub struct Row {
     pub kind: Kind,
     /// Which.
     pub fault: String,
+    /// What carried the MADs.
+    pub fabric: Carrier,
     /// From the command that made the fault.
     pub trap_us: Option<f64>,
     /// To the answer to the last Set that changed an entry; `None`: none did.
     pub total_us: Option<f64>,
+    /// Of this, time in which no request was on its way.
+    pub thinking_us: Option<f64>,
     /// To the last packet of all.
     pub quiet_us: Option<f64>,
     /// The same MADs from a dumb sender with the same window through the same relay.
@@ -97,17 +108,43 @@ pub struct Row {
     pub load: f64,
 }
 
+/// What carries the MADs of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Carrier {
+    /// ibsim, by the machine's clock.
+    Ibsim,
+    /// The built-in emulator under virtual time, with agents that take so long for a request.
+    Emulator {
+        /// Microseconds.
+        service_us: f64,
+    },
+}
+
+impl fmt::Display for Carrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ibsim => f.pad("ibsim"),
+            Self::Emulator { service_us } => f.pad(&format!("emulator, {service_us} µs an SMP")),
+        }
+    }
+}
+
 /// Every manager on one fabric: a fresh simulator each, the same faults.
 pub fn measure(spec: &str, options: &Options, bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
     let case = Case::new(spec)?;
     let drawn = faults::draw(&case, &options.kinds, options.faults, Seed(options.seed));
     let managers = options.managers();
-    bar.inc_length((managers.len() * drawn.len()) as u64);
+    let managers_there = managers.len() + options.services.len();
+    bar.inc_length((managers_there * drawn.len()) as u64);
     let mut rows = Vec::new();
     for who in &managers {
         bar.set_message(format!("{spec}: {}", who.label()));
         let _quiet = HeavyLock::acquire()?;
         rows.extend(one_manager(&case, who, &drawn, bar)?);
+    }
+    for &service in &options.services {
+        bar.set_message(format!("{spec}: selvedge, virtual time"));
+        rows.extend(virtual_time::measure(&case, service, &drawn, bar)?);
     }
     Ok(rows)
 }
@@ -131,7 +168,7 @@ fn one_manager(case: &Case, who: &Who, drawn: &[Fault], bar: &ProgressBar) -> Re
     let (observer, seen) = mpsc::channel();
     let relay = lab.observed_relay(observer)?;
     let mut manager = Manager::start(who, case, &lab, relay.base())?;
-    let watch = Watch::new(case, seen, manager.pid());
+    let watch = Watch::new(case, seen, manager.pid(), Instant::now());
     manager.wait_up()?;
     let [through, direct] = [relay.base(), lab.base()].map(|base| IbsimPort::open(base, case.host_name()));
     let mut bench = Bench {
@@ -156,44 +193,26 @@ impl Bench<'_> {
     /// Makes a fault, measures, makes it good again.
     fn one_fault(&mut self, fault: &Fault) -> Result<Row, BenchError> {
         let case = self.case;
-        let (tables, lids) = (self.watch.tables(), self.watch.lids());
-        let dead = fault.dead_ends(case);
-        let pairs_interrupted = pairs::interrupted(case, &tables, &lids, &dead);
-        let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
-        let least = least_change(Subject::tables(&case.fabric, &lids, &tables, &levels, &lanes), &dead);
+        let before = Before::new(case, &self.watch.observer, fault);
         self.watch.begin();
-        let (load, start) = (machine::load(), Instant::now());
+        let (load, start, ups) = (machine::load(), self.watch.now(), self.manager.ups());
         self.console("Unlink", fault)?;
-        self.watch.settle(LIMIT, |span| span.trap.is_some())?;
+        let manager = &self.manager;
+        self.watch
+            .settle(LIMIT, |span| span.trap.is_some() && manager.ups() > ups)?;
         let span = self.watch.span().clone();
-        let from_trap = |at: Option<Instant>| Some(micros(at?.duration_since(span.trap?)));
-        let to_last = span.requests.iter().take_while(|(at, _)| Some(*at) <= span.last_change);
-        let requests = floor::harmless(to_last.map(|(_, datagram)| *datagram));
-        let (floor_us, floor_direct_us) = self.floors(&requests)?;
+        let requests = until_last_change(&span);
+        let floors = self.floors(&requests)?;
         let row = Row {
-            spec: case.spec.clone(),
-            hosts: case.fabric.host_count(),
-            who: self.who.clone(),
             engine_used: self.manager.engine_used(),
-            kind: fault.kind,
-            fault: fault.name(case),
-            trap_us: span.trap.map(|trap| micros(trap.duration_since(start))),
-            total_us: from_trap(span.last_change),
-            quiet_us: from_trap(span.last),
-            floor_us,
-            floor_direct_us,
-            mads: span.mads,
-            mads_to_last: requests.len() as u64,
-            smps: span.table_sets,
-            smps_changing: span.changing_sets,
-            entries: span.entries,
-            smps_min: (least.by_layout, least.by_fabric),
-            pairs_interrupted,
             load,
+            ..before.row(case, (self.who, Carrier::Ibsim), &span, start, floors)
         };
         self.watch.begin();
+        let ups = self.manager.ups();
         self.console("ReLink", fault)?;
-        self.watch.settle(LIMIT, |_| true)?;
+        let manager = &self.manager;
+        self.watch.settle(LIMIT, |_| manager.ups() > ups)?;
         Ok(row)
     }
 
@@ -208,7 +227,7 @@ impl Bench<'_> {
     }
 
     /// The floor through the relay, by the observer, and without it, by the sender: the least of a few.
-    fn floors(&mut self, requests: &[selvedge_wire::Datagram]) -> Result<(Option<f64>, Option<f64>), BenchError> {
+    fn floors(&mut self, requests: &[Datagram]) -> Result<(Option<f64>, Option<f64>), BenchError> {
         if requests.is_empty() {
             return Ok((None, None));
         }
@@ -218,12 +237,73 @@ impl Bench<'_> {
             self.watch.begin();
             floor::send(&mut self.senders[0], requests, window)?;
             if let Some((first, last)) = self.watch.span().others {
-                through = through.min(micros(last.duration_since(first)));
+                through = through.min(micros(last.saturating_sub(first)));
             }
             direct = direct.min(micros(floor::send(&mut self.senders[1], requests, window)?));
         }
         Ok((Some(through).filter(|us| us.is_finite()), Some(direct)))
     }
+}
+
+/// What a fault does to the tables that were in force before it.
+struct Before {
+    fault: Fault,
+    pairs_interrupted: u64,
+    smps_min: (u64, u64),
+}
+
+impl Before {
+    fn new(case: &Case, observer: &Observer<'_>, fault: &Fault) -> Self {
+        let (tables, lids, dead) = (observer.tables(), observer.lids(), fault.dead_ends(case));
+        let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
+        let least = least_change(Subject::tables(&case.fabric, &lids, &tables, &levels, &lanes), &dead);
+        Self {
+            fault: *fault,
+            pairs_interrupted: pairs::interrupted(case, &tables, &lids, &dead),
+            smps_min: (least.by_layout, least.by_fabric),
+        }
+    }
+
+    /// The figures of a span that began with the fault at `start`; floors with and without the relay.
+    fn row(
+        &self,
+        case: &Case,
+        (who, fabric): (&Who, Carrier),
+        span: &Span,
+        start: Duration,
+        (floor_us, floor_direct_us): (Option<f64>, Option<f64>),
+    ) -> Row {
+        let from_trap = |at: Option<Duration>| Some(micros(at?.saturating_sub(span.trap?)));
+        Row {
+            spec: case.spec.clone(),
+            hosts: case.fabric.host_count(),
+            who: who.clone(),
+            fabric,
+            engine_used: None,
+            kind: self.fault.kind,
+            fault: self.fault.name(case),
+            trap_us: span.trap.map(|trap| micros(trap.saturating_sub(start))),
+            total_us: from_trap(span.last_change),
+            thinking_us: span.last_change.map(|_| micros(span.thinking)),
+            quiet_us: from_trap(span.last),
+            floor_us,
+            floor_direct_us,
+            mads: span.mads,
+            mads_to_last: until_last_change(span).len() as u64,
+            smps: span.table_sets,
+            smps_changing: span.changing_sets,
+            entries: span.entries,
+            smps_min: self.smps_min,
+            pairs_interrupted: self.pairs_interrupted,
+            load: 0.0,
+        }
+    }
+}
+
+/// What was asked for until the last change, in a form that changes nothing.
+fn until_last_change(span: &Span) -> Vec<Datagram> {
+    let to_last = span.requests.iter().take_while(|(at, _)| Some(*at) <= span.last_change);
+    floor::harmless(to_last.map(|(_, datagram)| *datagram))
 }
 
 fn micros(duration: Duration) -> f64 {

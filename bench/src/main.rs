@@ -110,6 +110,9 @@ struct Options {
     /// Fail-over: of the draw of faults.
     #[arg(long, global = true, value_name = "N", default_value_t = 21)]
     seed: u64,
+    /// Fail-over: what an agent takes for an SMP, in microseconds, on the built-in emulator in virtual time; ours only.
+    #[arg(long, global = true, value_delimiter = ',', value_name = "US")]
+    service_us: Vec<u64>,
     /// Fail-over: one JSON object on standard output in place of the tables.
     #[arg(long, global = true)]
     json: bool,
@@ -185,6 +188,7 @@ impl Options {
             faults: if self.quick { Count::Of(2) } else { self.faults },
             kinds: self.kinds.clone(),
             seed: self.seed,
+            services: self.service_us.iter().copied().map(Duration::from_micros).collect(),
             variants: if self.only_ours {
                 Vec::new()
             } else {

@@ -90,7 +90,8 @@ impl Report {
         let met = |holds| if holds { "met" } else { "missed" };
         let _ = writeln!(
             text,
-            "Predicted against measured time, {} bring-ups on the emulator: worst error {:.2} % (target {:.0} %: {}).\n",
+            "Predicted against measured time of {} bring-ups on the emulator: error {:.2} % at worst (target {:.0} %: \
+             {}).\n",
             self.points.len(),
             worst * 100.0,
             ERROR_TARGET * 100.0,
@@ -105,8 +106,8 @@ impl Report {
         }
         let _ = writeln!(
             text,
-            "Agents on the emulator take {:.1} µs for a MAD, calibrated once: one switch and 8 nodes are discovered in the \
-             paper's 10.82 ms.\n",
+            "Agents on the emulator take {:.1} µs for a MAD, calibrated once: one switch and 8 nodes are discovered in \
+             the paper's 10.82 ms.\n",
             self.service_us
         );
         text += &test_bed::tables(&self.test_bed);

@@ -218,3 +218,24 @@ fn what_cannot_be_measured_is_said() {
     check(&["failover", "--faults", "few"], 2, "all");
     check(&["no-such-command"], 2, "no-such-command");
 }
+
+#[test]
+fn the_model_predicts_what_is_measured() {
+    let folder = Folder::new("model");
+    let output = bench(&["model", "--quick"], &folder);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    for name in ["summary.md", "model-accuracy.svg", "model-figures-4-9.svg"] {
+        assert!(fs::metadata(folder.0.join(name)).unwrap().len() > 100, "{name}");
+    }
+    let points = rows(&folder.0.join("model-accuracy.csv"));
+    assert_eq!(points.len(), 3 * 3 * 8);
+    for point in &points {
+        assert!(point["error_percent"].parse::<f64>().unwrap().abs() <= 5.0, "{point:?}");
+    }
+    let figures = fs::read_to_string(folder.0.join("model-figures-4-9.csv")).unwrap();
+    // Two worlds, two numbers of switches, 1 to 8 nodes, six figures.
+    assert_eq!(figures.lines().count(), 1 + 2 * 2 * 8 * 6);
+    // The one figure that is calibrated.
+    assert!(figures.contains("emulator,1,8,1,5,subnet discovery,10.82"), "{figures}");
+}

@@ -111,6 +111,12 @@ impl Manager {
         }
     }
 
+    /// How often its log says that the subnet is up.
+    #[must_use]
+    pub fn ups(&self) -> usize {
+        self.log().matches(UP).count()
+    }
+
     /// Its log so far.
     #[must_use]
     pub fn log(&self) -> String {

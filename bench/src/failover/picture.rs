@@ -4,20 +4,22 @@ use plotters::prelude::*;
 
 use crate::chart::{OURS, PEERS, failed};
 use crate::error::BenchError;
-use crate::failover::faults::Kind;
-use crate::failover::{Row, Who};
+use crate::failover::table::{Group, group_of, groups};
+use crate::failover::{Carrier, Row, Who};
 
 const WIDTH: u32 = 960;
 const ROW: u32 = 26;
 const FRAME: u32 = 84;
 /// Room for the names of the rows.
-const NAMES: u32 = 220;
+const NAMES: u32 = 260;
 
 /// The picture as SVG: a panel per fabric.
 pub fn svg(rows: &[Row]) -> Result<String, BenchError> {
     let mut specs: Vec<&str> = rows.iter().map(|row| &row.spec[..]).collect();
     specs.dedup();
-    let panels: Vec<(&str, Vec<(&Who, Kind)>)> = specs.iter().map(|&spec| (spec, groups(rows, spec))).collect();
+    let all = groups(rows);
+    let of = |spec: &str| all.iter().copied().filter(|group| group.0 == spec).collect::<Vec<_>>();
+    let panels: Vec<_> = specs.iter().map(|&spec| (spec, of(spec))).collect();
     let height = |groups: usize| FRAME + ROW * groups as u32;
     let mut text = String::new();
     {
@@ -35,19 +37,9 @@ pub fn svg(rows: &[Row]) -> Result<String, BenchError> {
     Ok(text)
 }
 
-fn groups<'r>(rows: &'r [Row], spec: &str) -> Vec<(&'r Who, Kind)> {
-    let mut groups: Vec<(&Who, Kind)> = Vec::new();
-    for row in rows.iter().filter(|row| row.spec == spec) {
-        if !groups.contains(&(&row.who, row.kind)) {
-            groups.push((&row.who, row.kind));
-        }
-    }
-    groups
-}
-
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-fn panel(area: &Area<'_>, rows: &[Row], spec: &str, groups: &[(&Who, Kind)]) -> Result<(), BenchError> {
+fn panel(area: &Area<'_>, rows: &[Row], spec: &str, groups: &[Group<'_>]) -> Result<(), BenchError> {
     let of_spec = || rows.iter().filter(|row| row.spec == spec);
     let hosts = of_spec().next().map_or(0, |row| row.hosts);
     let times = of_spec().flat_map(|row| [row.total_us, row.floor_us]).flatten();
@@ -72,10 +64,11 @@ fn panel(area: &Area<'_>, rows: &[Row], spec: &str, groups: &[(&Who, Kind)]) -> 
         .x_label_formatter(&|ms| format!("{ms}"))
         .light_line_style(WHITE);
     mesh.draw().map_err(failed)?;
-    for (line, &(who, kind)) in groups.iter().enumerate() {
+    for (line, &group) in groups.iter().enumerate() {
+        let (_, carrier, who, kind) = group;
         let middle = line as f64 + 0.5;
         let colour = if *who == Who::Selvedge { OURS } else { PEERS };
-        let here = || of_spec().filter(move |row| (&row.who, row.kind) == (who, kind));
+        let here = || of_spec().filter(move |row| group_of(row) == group);
         let points = here().filter_map(|row| Some((row.total_us? / 1e3, middle)));
         let dots = points.map(|at| Circle::new(at, 4, colour.filled()));
         chart.draw_series(dots).map_err(failed)?;
@@ -84,7 +77,10 @@ fn panel(area: &Area<'_>, rows: &[Row], spec: &str, groups: &[(&Who, Kind)]) -> 
         chart.draw_series(ticks).map_err(failed)?;
         let (left, y) = chart.backend_coord(&(least * 0.7, middle));
         let place = (left - NAMES as i32, y - area.get_base_pixel().1 - 7);
-        let name = format!("{}: {kind}", who.label());
+        let name = match carrier {
+            Carrier::Ibsim => format!("{kind}: {}", who.label()),
+            Carrier::Emulator { service_us } => format!("{kind}: {}, virtual, {service_us} µs an SMP", who.label()),
+        };
         area.draw_text(&name, &("sans-serif", 13).into_text_style(area), place)
             .map_err(failed)?;
     }

@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use serde_json::{Value, json as object};
 
 use crate::failover::faults::Kind;
-use crate::failover::{Row, Who};
+use crate::failover::{Carrier, Row, Who};
 use crate::stats::Spread;
 
 /// One line per manager and fault.
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
-        "fabric,hosts,manager,engine,window,engine_used,kind,fault,trap_us,total_us,quiet_us,floor_us,floor_direct_us,\
+        "fabric,hosts,carrier,manager,engine,window,engine_used,kind,fault,trap_us,total_us,thinking_us,quiet_us,floor_us,floor_direct_us,\
          mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,entries,pairs_interrupted,load\n",
     );
     for row in rows {
@@ -20,15 +20,17 @@ pub fn csv(rows: &[Row]) -> String {
         let (engine, window) = variant(&row.who);
         let _ = writeln!(
             text,
-            "\"{}\",{},{},{engine},{window},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
+            "\"{}\",{},\"{}\",{},{engine},{window},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
             row.spec,
             row.hosts,
+            row.fabric,
             row.who.name(),
             row.engine_used.as_deref().unwrap_or_default(),
             row.kind,
             row.fault.replace('"', "\"\""),
             us(row.trap_us),
             us(row.total_us),
+            us(row.thinking_us),
             us(row.quiet_us),
             us(row.floor_us),
             us(row.floor_direct_us),
@@ -62,6 +64,7 @@ pub fn json(rows: &[Row]) -> String {
         object!({
             "fabric": row.spec,
             "hosts": row.hosts,
+            "carrier": row.fabric.to_string(),
             "manager": row.who.name(),
             "engine": engine,
             "window": window,
@@ -70,6 +73,7 @@ pub fn json(rows: &[Row]) -> String {
             "fault": row.fault,
             "trap_us": row.trap_us,
             "total_us": row.total_us,
+            "thinking_us": row.thinking_us,
             "quiet_us": row.quiet_us,
             "floor_us": row.floor_us,
             "floor_direct_us": row.floor_direct_us,
@@ -90,24 +94,35 @@ pub fn json(rows: &[Row]) -> String {
     )
 }
 
-/// Fabric, manager and kind, in the order in which they were measured.
-fn groups(rows: &[Row]) -> Vec<(&str, &Who, Kind)> {
-    let mut groups: Vec<(&str, &Who, Kind)> = Vec::new();
+/// Rows that belong together.
+pub type Group<'r> = (&'r str, Carrier, &'r Who, Kind);
+
+/// Where a row belongs.
+pub fn group_of(row: &Row) -> Group<'_> {
+    (&row.spec, row.fabric, &row.who, row.kind)
+}
+
+/// Fabric, carrier, manager and kind, in the order in which they were measured.
+pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
     for row in rows {
-        let group = (&row.spec[..], &row.who, row.kind);
-        if !groups.contains(&group) {
-            groups.push(group);
+        if !groups.contains(&group_of(row)) {
+            groups.push(group_of(row));
         }
     }
     groups
 }
 
-/// How many times as long as ours each fault took.
-fn ratios(rows: &[Row], group: (&str, &Who, Kind)) -> Option<Spread> {
-    let of_group = rows.iter().filter(|row| (&row.spec[..], &row.who, row.kind) == group);
+/// How many times as long as ours each fault took: OpenSM's time less what the relay adds to its MADs, over ours with
+/// all that the relay adds.
+fn ratios(rows: &[Row], group: Group<'_>) -> Option<Spread> {
+    let of_group = rows.iter().filter(|row| group_of(row) == group);
     Spread::of(of_group.filter_map(|row| {
-        let same = |ours: &&Row| (&ours.spec, &ours.fault, &ours.who) == (&row.spec, &row.fault, &Who::Selvedge);
-        Some(row.total_us? / rows.iter().find(same)?.total_us?)
+        let same = |ours: &&Row| {
+            (&ours.spec, &ours.fault, ours.fabric, &ours.who) == (&row.spec, &row.fault, row.fabric, &Who::Selvedge)
+        };
+        let added = (row.floor_us? - row.floor_direct_us?).max(0.0);
+        Some((row.total_us? - added).max(0.0) / rows.iter().find(same)?.total_us?)
     }))
 }
 
@@ -116,16 +131,14 @@ fn ratios(rows: &[Row], group: (&str, &Who, Kind)) -> Option<Spread> {
 pub fn summary(rows: &[Row]) -> String {
     let mut text = String::from(
         "\n## Fail-over: trap to the answer to the last Set that changes an entry\n\n\
-         | fabric | kind | manager | engine used | faults | last change, ms | quiet, ms | floor, ms | relay adds, ms | \
-         table Sets; those that change something; least: LIDs in force; best LIDs | MADs | times ours |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         | fabric | carrier | kind | manager | engine used | faults | last change, ms | of which thinking, ms | quiet, ms | \
+         floor, ms | relay adds, ms | table Sets; those that change something; least: LIDs in force; best LIDs | MADs | \
+         times ours |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for group in groups(rows) {
-        let (spec, who, kind) = group;
-        let of_group = || {
-            rows.iter()
-                .filter(move |row| (&row.spec[..], &row.who, row.kind) == group)
-        };
+        let (spec, carrier, who, kind) = group;
+        let of_group = || rows.iter().filter(move |row| group_of(row) == group);
         let ms = |of: &dyn Fn(&Row) -> Option<f64>| match Spread::of(of_group().filter_map(of)) {
             Some(spread) => format!("{:.2}", scaled(spread, 1e-3)),
             None => "–".to_owned(),
@@ -139,11 +152,12 @@ pub fn summary(rows: &[Row]) -> String {
         engines.dedup();
         let _ = writeln!(
             text,
-            "| `{spec}` | {kind} | {} | {} | {} | {} | {} | {} | {} | {}; {}; {}; {} | {} | {} |",
+            "| `{spec}` | {carrier} | {kind} | {} | {} | {} | {} | {} | {} | {} | {} | {}; {}; {}; {} | {} | {} |",
             who.label(),
             engines.join(", "),
             of_group().count(),
             ms(&|row| row.total_us),
+            ms(&|row| row.thinking_us),
             ms(&|row| row.quiet_us),
             ms(&|row| row.floor_us),
             ms(&|row| Some(row.floor_us? - row.floor_direct_us?)),

@@ -25,6 +25,10 @@ pub struct Simulation {
     /// What was found, the settings with every default among it.
     #[serde(flatten)]
     pub results: Value,
+    /// Processor time of an event; absent if it was not asked for.
+    pub ns_per_event: Option<f64>,
+    /// The same of the bare event queue with the same events.
+    pub queue_ns_per_event: Option<f64>,
     /// Processor time of the whole process, in seconds; absent where the system does not tell.
     pub cpu_seconds: Option<f64>,
     /// Highest resident memory of the whole process; absent where the system does not tell.

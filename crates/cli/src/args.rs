@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, fault, model, replay, route, run, shell, simulate, soak,
-    status, topology, transition, verify,
+    backups, bench, compare, config, decode, demo, emulate, experiment, fault, model, replay, route, run, shell,
+    simulate, soak, status, topology, transition, verify,
 };
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
@@ -33,6 +33,7 @@ enum Command {
     Verify(verify::VerifyArgs),
     Model(Box<model::ModelArgs>),
     Simulate(Box<simulate::SimulateArgs>),
+    Experiment(experiment::ExperimentArgs),
     Emulate(emulate::EmulateArgs),
     Fault(fault::FaultArgs),
     Decode(decode::DecodeArgs),
@@ -58,6 +59,7 @@ impl Cli {
             Command::Verify(args) => args.json(),
             Command::Model(args) => args.json(),
             Command::Simulate(args) => args.json(),
+            Command::Experiment(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
             Command::Reload(args) => args.json(),
@@ -89,6 +91,7 @@ impl Cli {
             Command::Verify(args) => verify::run(args),
             Command::Model(args) => model::run(args),
             Command::Simulate(args) => simulate::run(args),
+            Command::Experiment(args) => experiment::run(args),
             Command::Emulate(args) => emulate::run(args),
             Command::Fault(args) => fault::run(args),
             Command::Decode(args) => decode::run(args),

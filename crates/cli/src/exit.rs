@@ -141,12 +141,29 @@ pub enum CliError {
     /// Traffic.
     #[error(transparent)]
     Pattern(#[from] selvedge_workload::PatternError),
+    /// A trace.
+    #[error("{}: {cause}", path.display())]
+    Goal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: selvedge_workload::GoalError,
+    },
+    /// Ranks and hosts.
+    #[error(transparent)]
+    Job(#[from] selvedge_workload::JobError),
     /// Traffic in time.
     #[error(transparent)]
     Arrivals(#[from] selvedge_workload::ArrivalsError),
     /// Traffic that the hosts cannot carry out.
     #[error(transparent)]
     Receivers(#[from] selvedge_workload::ReceiversError),
+    /// An experiment's file.
+    #[error(transparent)]
+    Experiment(#[from] selvedge_experiment::ExperimentError),
+    /// An experiment's results.
+    #[error(transparent)]
+    Results(#[from] selvedge_experiment::ResultsError),
     /// A link's rate.
     #[error(transparent)]
     LinkRate(#[from] selvedge_dataplane::LinkRateError),

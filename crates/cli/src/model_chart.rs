@@ -6,7 +6,7 @@ use selvedge_api::{Model, ModelAnswer};
 
 use crate::exit::CliError;
 use crate::model::figure;
-use crate::out::count;
+use crate::out::{count, thousands};
 
 const WIDTH: u32 = 900;
 const HEAD: u32 = 62;
@@ -92,7 +92,7 @@ fn panel(area: &Area<'_>, question: &str, answers: &[&ModelAnswer]) -> Result<()
         .margin(10)
         .x_label_area_size(24)
         .y_label_area_size(NAMES)
-        .build_cartesian_2d(0.0..longest * 1.25, rows..0.0)
+        .build_cartesian_2d(0.0..longest * 1.4, rows..0.0)
         .map_err(failed)?;
     let mut mesh = chart.configure_mesh();
     mesh.disable_y_mesh()
@@ -137,7 +137,10 @@ fn name(answer: &ModelAnswer) -> String {
 }
 
 fn figure_of_axis(ms: f64) -> String {
-    format!("{}", (ms * 1e6).round() / 1e6)
+    match ms {
+        ms if ms >= 1_000.0 => thousands(ms.round() as u64),
+        ms => format!("{}", (ms * 1e6).round() / 1e6),
+    }
 }
 
 fn failed(error: impl std::fmt::Display) -> CliError {

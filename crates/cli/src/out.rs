@@ -132,17 +132,27 @@ impl Out {
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Grid {
-    header: Vec<&'static str>,
+    header: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Grid {
     /// A table with these columns.
     pub fn new(header: &[&'static str]) -> Self {
+        Self::named(header.iter().map(|name| (*name).to_owned()).collect())
+    }
+
+    /// A table whose columns are known only now.
+    pub const fn named(header: Vec<String>) -> Self {
         Self {
-            header: header.to_vec(),
+            header,
             rows: Vec::new(),
         }
+    }
+
+    /// Adds a row to a table of [`Self::named`]; it has as many cells as there are columns.
+    pub fn add(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
     }
 
     /// Adds a row; it has as many cells as there are columns.
@@ -165,7 +175,7 @@ impl Grid {
             }
         };
         let line = |cells: Vec<String>| cells.join(",") + "\n";
-        let header = line(self.header.iter().map(|name| (*name).to_owned()).collect());
+        let header = line(self.header.iter().map(|name| quoted(name)).collect());
         let rows = self
             .rows
             .iter()

@@ -83,12 +83,12 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::schema::tests::SCHEMA;
+    use crate::schema::tests::schema;
 
     #[test]
     fn every_run_is_done_once() {
         let text = "seeds = \"1-5\"\n[vary]\nvls = [1, 2, 4]\n";
-        let experiment = Experiment::parse(text, &SCHEMA).unwrap();
+        let experiment = Experiment::parse(text, &schema()).unwrap();
         let path = std::env::temp_dir().join(format!("selvedge-experiment-{}-once", std::process::id()));
         let _ = fs::remove_file(&path);
         let calls = AtomicUsize::new(0);

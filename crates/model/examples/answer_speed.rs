@@ -1,8 +1,8 @@
 //! How long the model takes to answer everything about a large fabric: bring-up, a link and a switch lost, both
 //! managers.
 //!
-//! `cargo run -p selvedge-model --example answer_speed [-- SPEC…]`: best and median of 11 runs, each of which begins with
-//! the fabric in memory. A bench figure, not a test.
+//! `cargo run -p selvedge-model --example answer_speed [-- SPEC…]`: best and median of 11 runs, each of which begins
+//! with the fabric in memory. A bench figure, not a test.
 
 use std::time::Instant;
 

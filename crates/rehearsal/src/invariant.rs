@@ -86,7 +86,7 @@ pub enum Violation {
         channels: String,
     },
     /// SLV-REHEARSAL-0108: a Set took a route away.
-    #[error("SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}")]
+    #[error("SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}, which came back as it was")]
     RouteLost {
         /// The LID.
         lid: Lid,
@@ -130,6 +130,24 @@ pub enum Violation {
         open: usize,
         /// What there may be.
         limit: usize,
+    },
+    /// SLV-REHEARSAL-0115: a port got a LID that the manager had not stored.
+    #[error("SLV-REHEARSAL-0115: {manager} gave {port} LID {lid} before that was stored")]
+    NotStored {
+        /// The manager.
+        manager: String,
+        /// The port.
+        port: String,
+        /// The LID.
+        lid: Lid,
+    },
+    /// SLV-REHEARSAL-0116: a master took no notice of a trap.
+    #[error("SLV-REHEARSAL-0116: {manager} is master and has not repressed a trap for {millis} ms")]
+    TrapIgnored {
+        /// The manager.
+        manager: String,
+        /// For how long.
+        millis: u64,
     },
     /// SLV-REHEARSAL-0114: when the faults had stopped, not everything became well in time.
     #[error("SLV-REHEARSAL-0114: {seconds} s after the last fault, {when}: {what}")]

@@ -170,11 +170,11 @@ impl Rehearsal {
         if let Some(local) = self.emulator.local(client) {
             manager.config.local = local;
         }
-        let sm = Sm::new(
-            manager.config.clone(),
-            Arc::clone(&manager.judge),
-            manager.stored.clone(),
-        );
+        let stored = match &manager.tamper {
+            Some(tamper) if !tamper.remembers() => PersistentState::default(),
+            Some(_) | None => manager.stored.clone(),
+        };
+        let sm = Sm::new(manager.config.clone(), Arc::clone(&manager.judge), stored);
         manager.life = Some(Life {
             client,
             sm,
@@ -480,8 +480,10 @@ impl Rehearsal {
             .lives()
             .find(|(_, life)| life.client == delivery.client)
             .map(|(id, _)| id);
-        if let Some(watcher) = &mut self.watcher {
-            watcher.receives(delivery.client, &delivery.datagram);
+        if let (Some(watcher), Some(id)) = (&mut self.watcher, id)
+            && let Some(life) = self.managers.get(id.0).and_then(|m| m.life.as_ref())
+        {
+            watcher.receives(self.now, (id, life), &delivery.datagram);
         }
         id.map_or(Ok(()), |id| self.hand(id, Input::Received(delivery.datagram)))
     }
@@ -507,6 +509,9 @@ impl Rehearsal {
     fn finish(&mut self, id: ManagerId, done: Pending) -> Result<(), RehearsalError> {
         match done {
             Pending::Persisted { id: number, state } => {
+                if let Some(watcher) = &mut self.watcher {
+                    watcher.stored(id, &state);
+                }
                 self.managers[id.0].stored = state;
                 self.hand(id, Input::Persisted { id: number })
             }

@@ -1,64 +1,114 @@
-//! Simulated disasters, drawn from seeds. `SELVEDGE_SEED=7` runs that one alone and prints what the managers said;
-//! `SELVEDGE_SEEDS=2000` runs so many.
+//! Simulated disasters, drawn from seeds, on all processors; and managers with a defect, which the checkers must find.
+//!
+//! A failure names its seed; `selvedge soak --seeds 7..8 --keep .` makes it small, `selvedge replay --step` walks it.
+//! `SELVEDGE_SEEDS=5000` runs so many.
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
-mod common;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use std::collections::BTreeMap;
+use selvedge_fabric::Fabric;
+use selvedge_rehearsal::soak::{Broken, Kind, Nobody, Outcome, Schedule, Totals};
+use selvedge_topology::Spec;
 
-use selvedge_rehearsal::Rehearsal;
-use selvedge_rehearsal::soak::{Nobody, Observer, Schedule};
+const SEEDS: u64 = 1_000;
+/// Seeds within which a defect must be found.
+const BROKEN_SEEDS: u64 = 1_000;
 
-const SEEDS: u64 = 200;
-
-/// Prints what happens.
-struct Teller;
-
-impl Observer for Teller {
-    fn happened(&mut self, world: &Rehearsal, what: &str) {
-        println!("{} {what}", world.now());
+fn fabric(schedule: &Schedule) -> Fabric {
+    match schedule.fabric.parse::<Spec>().unwrap() {
+        Spec::Generated(recipe) => recipe.fabric().unwrap(),
+        Spec::File(path) => panic!("{} is a file", path.display()),
     }
+}
 
-    fn stepped(&mut self, _world: &Rehearsal) {}
+/// Calls for every number, on all processors.
+fn on_all_processors(count: u64, call: impl Fn(u64) + Sync) {
+    let next = AtomicU64::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return;
+                    }
+                    call(number);
+                }
+            });
+        }
+    });
 }
 
 #[test]
-fn seeds_are_survived() {
-    let number = |name: &str| std::env::var(name).ok().map(|s| s.parse::<u64>().unwrap());
-    let only = number("SELVEDGE_SEED");
-    let first = number("SELVEDGE_FIRST").unwrap_or(1);
-    let seeds = only.map_or_else(
-        || (first..first + number("SELVEDGE_SEEDS").unwrap_or(SEEDS)).collect(),
-        |seed| vec![seed],
-    );
-    let mut failures: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    let mut exemptions = BTreeMap::new();
-    let (mut sets, mut looks) = (0, 0);
-    for seed in seeds {
-        let schedule = Schedule::draw(seed);
-        let fabric = common::fabric(&schedule.fabric);
-        let outcome = schedule.run(&fabric, &mut Nobody);
-        sets += outcome.sets;
-        looks += outcome.looks;
-        for (key, count) in outcome.exemptions {
-            *exemptions.entry(key).or_insert(0) += count;
+fn disasters_are_survived() {
+    let seeds = std::env::var("SELVEDGE_SEEDS").map_or(SEEDS, |text| text.parse().unwrap());
+    let totals = Mutex::new(Totals::default());
+    on_all_processors(seeds, |number| {
+        let schedule = Schedule::draw(number + 1);
+        let outcome: Outcome = schedule.run(&fabric(&schedule), &mut Nobody);
+        totals.lock().unwrap().add(&schedule, &outcome);
+    });
+    let totals = totals.into_inner().unwrap();
+    for (seed, failure) in &totals.failures {
+        println!("seed {seed}: {}", failure.what);
+    }
+    assert!(totals.failures.is_empty(), "{} seeds of {seeds} fail", totals.failures.len());
+    let kinds: BTreeSet<Kind> = totals.coverage.keys().map(|(kind, ..)| *kind).collect();
+    assert!(seeds < SEEDS || kinds.len() == Kind::ALL.len(), "only {kinds:?}");
+}
+
+#[test]
+fn every_defect_is_found() {
+    let missed = Mutex::new(Vec::new());
+    on_all_processors(Broken::ALL.len() as u64, |number| {
+        let broken = Broken::ALL[usize::try_from(number).unwrap()];
+        let found = (1..=BROKEN_SEEDS).find_map(|seed| {
+            let schedule = Schedule::draw(seed);
+            let fabric = fabric(&schedule);
+            let failure = schedule.run_broken(&fabric, broken).failure?;
+            // What a sound manager does as well is not the defect's doing.
+            let sound = schedule.run(&fabric, &mut Nobody).failure;
+            let is_new = sound.is_none_or(|sound| sound.code() != failure.code());
+            is_new.then_some((seed, failure))
+        });
+        match found {
+            Some((seed, failure)) => println!("{broken}: seed {seed}: {}", failure.what),
+            None => missed.lock().unwrap().push(broken),
         }
-        if let Some(failure) = outcome.failure {
-            println!("seed {seed} {}: at {} ({} begun): {}", schedule.fabric, failure.at, failure.begun, failure.what);
-            if only.is_some() {
-                let loader = |spec: &str| Ok(common::fabric(spec));
-                let small = schedule.shrink(&loader, 2_000).unwrap();
-                println!("{}{}: {}\n", small.schedule, small.runs, small.failure.what);
-                let outcome = small.schedule.run(&common::fabric(&small.schedule.fabric), &mut Teller);
-                println!("{}", outcome.log);
+    });
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "nobody noticed {missed:?}");
+}
+
+/// Prints which codes each defect leads to: `cargo test … -- --ignored --nocapture what_defects_lead_to`.
+#[test]
+#[ignore]
+fn what_defects_lead_to() {
+    on_all_processors(Broken::ALL.len() as u64, |number| {
+        let broken = Broken::ALL[usize::try_from(number).unwrap()];
+        let mut codes: std::collections::BTreeMap<String, Vec<u64>> = std::collections::BTreeMap::new();
+        for seed in 1..=150 {
+            let schedule = Schedule::draw(seed);
+            if let Some(failure) = schedule.run_broken(&fabric(&schedule), broken).failure {
+                codes.entry(failure.code().to_owned()).or_default().push(seed);
             }
-            failures.entry(failure.code().to_owned()).or_default().push(seed);
         }
+        let codes: Vec<String> = codes.iter().map(|(c, s)| format!("{c}:{} ({})", s.len(), s[0])).collect();
+        println!("{broken}: {codes:?}");
+    });
+}
+
+#[test]
+fn a_seed_is_a_run() {
+    for seed in [3, 11] {
+        let schedule = Schedule::draw(seed);
+        let again: Schedule = schedule.to_string().parse().unwrap();
+        let run = |schedule: &Schedule| schedule.run(&fabric(schedule), &mut Nobody);
+        let (first, second) = (run(&schedule), run(&again));
+        assert_eq!((first.digest, first.looks), (second.digest, second.looks), "seed {seed}");
     }
-    println!("{sets} Sets, {looks} looks");
-    for ((checker, rule), count) in exemptions {
-        println!("{checker:20} {rule:20} {count}");
-    }
-    assert!(failures.is_empty(), "{failures:?}");
 }

@@ -54,7 +54,8 @@ pub trait Judge: Send + Sync + fmt::Debug {
     }
 
     /// Judges entries that are written after links were lost, and nothing else: `under_way` were
-    /// replaced lately, `before` is what was said of the plan that `standing` proves. `None`: another judgement is needed. Default: none.
+    /// replaced lately, `before` is what was said of the plan that `standing` proves. `None`: another
+    /// judgement is needed. Default: none.
     fn judge_entries(
         &self,
         _standing: &mut Standing,

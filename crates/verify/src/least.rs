@@ -16,13 +16,18 @@
 //! way up, then down leads go up to one that can; every other go along a shortest way to one of these (any way: all go
 //! along a tree of shortest ways). No two of these ways disagree at a switch, and each does its duty.
 //!
-//! So the list is exact for single entries. As a number of SMPs it is a bound from below: plans may have to choose
-//! between entries, where either this one or that one changes and neither alone must. The tests compare it with all
-//! plans there are, on small fabrics.
+//! So the list is exact for single entries; the tests compare it with all plans there are, on small fabrics.
+//!
+//! # Choices
+//! Often either this entry or that one must change, and neither alone must: packets of a host on the way up may turn off
+//! at its leaf or one switch further. Up, then down, where the old way of a host comes to a switch from which no such
+//! way goes on, some entry before that switch must change. Such sets of entries that have no block in common with each
+//! other, nor with the entries above, cost an SMP each. They are picked greedily, so there may be more.
 //!
 //! # Two numbers
 //! [`Least::by_layout`] counts the blocks with the LIDs in force. [`Least::by_fabric`] allows other LIDs, the best for
-//! this fault: at each switch the entries that must change fill ⌈n ÷ 64⌉ blocks at least.
+//! this fault: at each switch the entries that must change fill ⌈n ÷ 64⌉ blocks at least, and choices of different
+//! switches are one each. Both are bounds from below, however a plan is made.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -50,9 +55,9 @@ pub struct Least {
     pub rule: Rule,
     /// Entries: switch by position, and LID.
     pub entries: Vec<(u32, Lid)>,
-    /// Blocks that hold them, with the LIDs in force: SMPs at least.
+    /// SMPs at least, with the LIDs in force: blocks that hold these entries, and choices.
     pub by_layout: u64,
-    /// Blocks that would hold them, with the best LIDs for this fault.
+    /// SMPs at least, with the best LIDs for this fault.
     pub by_fabric: u64,
 }
 
@@ -62,33 +67,55 @@ pub struct Least {
 pub fn least_change(before: Subject<'_>, lost: &[PortRef]) -> Least {
     let ground = Ground::new(before);
     if before.tables.switches() != ground.switches {
-        return Least::of(Rule::AnyWay, Vec::new());
+        return Least::of(Rule::AnyWay, Vec::new(), Vec::new());
     }
     let search = Search::new(&ground, lost);
     let goals = search.goals();
     let rule = search.rule(&goals);
-    let mut entries = Vec::new();
+    let (mut entries, mut choices) = (Vec::new(), Vec::new());
     for (&home, lids) in &goals {
-        search.destination(home, lids, rule, &mut entries);
+        let ways = search.ways(home, None);
+        search.destination((home, &ways), lids, rule, &mut entries);
+        if rule == Rule::UpThenDown {
+            search.choices((home, &ways), lids, &mut choices);
+        }
     }
     entries.sort_unstable();
-    Least::of(rule, entries)
+    Least::of(rule, entries, choices)
 }
 
 impl Least {
-    fn of(rule: Rule, entries: Vec<(u32, Lid)>) -> Self {
-        let blocks: BTreeSet<(u32, usize)> = entries
-            .iter()
-            .map(|&(switch, lid)| (switch, lid.index() / BLOCK_LIDS))
-            .collect();
+    fn of(rule: Rule, entries: Vec<(u32, Lid)>, mut choices: Vec<Vec<(u32, Lid)>>) -> Self {
+        let block = |&(switch, lid): &(u32, Lid)| (switch, lid.index() / BLOCK_LIDS);
+        let switch = |&(switch, _): &(u32, Lid)| (switch, 0);
+        choices.sort_by_key(Vec::len);
+        let blocks: BTreeSet<(u32, usize)> = entries.iter().map(block).collect();
+        let switches: BTreeSet<(u32, usize)> = entries.iter().map(switch).collect();
         let of_switch = entries.chunk_by(|a, b| a.0 == b.0);
+        let filled: u64 = of_switch.map(|of| of.len().div_ceil(BLOCK_LIDS) as u64).sum();
         Self {
             rule,
-            by_layout: blocks.len() as u64,
-            by_fabric: of_switch.map(|of| of.len().div_ceil(BLOCK_LIDS) as u64).sum(),
+            by_layout: blocks.len() as u64 + apart(blocks, &choices, block),
+            by_fabric: filled + apart(switches, &choices, switch),
             entries,
         }
     }
+}
+
+/// How many of the choices have nothing in common with each other, nor with what is sent anyway.
+fn apart(
+    mut taken: BTreeSet<(u32, usize)>,
+    choices: &[Vec<(u32, Lid)>],
+    place: impl Fn(&(u32, Lid)) -> (u32, usize),
+) -> u64 {
+    let mut count = 0;
+    for choice in choices {
+        if choice.iter().all(|entry| !taken.contains(&place(entry))) {
+            count += 1;
+            taken.extend(choice.iter().map(&place));
+        }
+    }
+    count
 }
 
 /// A LID, and whether it is a host's.
@@ -206,20 +233,43 @@ impl<'g> Search<'g> {
     }
 
     /// Adds the entries towards the LIDs at one switch.
-    fn destination(&self, home: u32, lids: &[Goal], rule: Rule, entries: &mut Vec<(u32, Lid)>) {
-        let ways = self.ways(home, None);
+    fn destination(&self, (home, ways): (u32, &Ways), lids: &[Goal], rule: Rule, entries: &mut Vec<(u32, Lid)>) {
         let mut known: BTreeMap<(u32, usize, bool), bool> = BTreeMap::new();
         for &(lid, is_host) in lids {
             let broken = self.broken(home, lid);
             for s in (0..self.ground.switches as u32).filter(|&s| broken[s as usize]) {
                 // A broken way begins with a channel.
                 let Some(channel) = self.egress(s, lid) else { continue };
-                let must = || match self.at_a_glance(s, channel, is_host, rule, &ways) {
+                let must = || match self.at_a_glance(s, channel, is_host, rule, ways) {
                     Some(must) => must,
-                    None => self.is_missed(home, s, channel, is_host, rule, &ways),
+                    None => self.is_missed(home, s, channel, is_host, rule, ways),
                 };
                 if *known.entry((s, channel, is_host)).or_insert_with(must) {
                     entries.push((s, lid));
+                }
+            }
+        }
+    }
+
+    /// Adds, for each switch with hosts whose way comes to where no way up, then down goes on, the entries before that.
+    fn choices(&self, (home, ways): (u32, &Ways), lids: &[Goal], choices: &mut Vec<Vec<(u32, Lid)>>) {
+        for &(lid, _) in lids {
+            for first in (0..self.ground.switches as u32).filter(|&s| self.must_turn_once(s, Rule::UpThenDown, ways)) {
+                let (mut at, mut is_down, mut before) = (first, false, Vec::new());
+                while at != home && before.len() < self.ground.switches {
+                    let goes_on = if is_down { &ways.below } else { &ways.reach };
+                    if !goes_on[at as usize] {
+                        choices.push(before);
+                        break;
+                    }
+                    before.push((at, lid));
+                    // A lost link is an entry that must change, or its switch has been passed over as one that must not.
+                    let Some(channel) = self.egress(at, lid).filter(|&c| !self.dead[c]) else {
+                        break;
+                    };
+                    let next = self.ground.channels[channel].dst;
+                    is_down |= self.level[next as usize] < self.level[at as usize];
+                    at = next;
                 }
             }
         }

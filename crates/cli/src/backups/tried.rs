@@ -1,11 +1,12 @@
-//! One fault after another: routed by the engine as a manager would, judged by the proof that stands.
+//! One fault after another: repaired as a manager would, judged by the proof that stands.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_api::Backup;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, SlToVl, Tables};
-use selvedge_routing::{Engine, Options, Routed};
+use selvedge_routing::{Engine, FatTree, Options, Routed, TreeMender};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Idx, Lid};
 use selvedge_verify::standing::{Change, Entry, Proof, Standing};
@@ -101,7 +102,11 @@ impl InForce<'_> {
             Some(standing) => Judged::from(&standing.proof()),
             None => Judged::from(&self.judge(self.fabric, &self.routed, Par::Sequential)),
         };
+        let tree = (self.engine == Engine::FatTree)
+            .then(|| FatTree::detect(self.fabric, &self.options.fat_tree, Par::Sequential).ok());
         Trial {
+            mender: tree.flatten().map(TreeMender::new),
+            tables: self.routed.tables.clone(),
             force: self,
             damaged: Damaged::new(self.fabric),
             standing,
@@ -158,6 +163,10 @@ impl InForce<'_> {
 pub struct Trial<'a> {
     force: &'a InForce<'a>,
     damaged: Damaged,
+    /// What repairs trees; it cannot take a loss back, so each fault has a copy.
+    mender: Option<TreeMender>,
+    /// The tables in force, to be changed and changed back.
+    tables: Tables,
     /// The judge's proof of the tables in force; `None` if they are none it can stand on.
     standing: Option<Standing>,
     /// While nothing is lost.
@@ -171,26 +180,77 @@ impl Trial<'_> {
         let ports = what.ports(force.fabric, &force.links);
         self.damaged.lose(&ports);
         let lids = self.damaged.lids(force.lids, what);
+        let backup = match self.in_place(what, &ports, &lids) {
+            Some(backup) => backup,
+            None => self.anew(what, &ports, &lids),
+        };
+        self.damaged.mend();
+        backup
+    }
+
+    /// As a manager repairs a tree: only what led over the lost links is looked at.
+    fn in_place(&mut self, what: What, ports: &[PortRef], lids: &Lids) -> Option<Backup> {
+        let force = self.force;
+        let changes = link_changes(force.fabric, ports);
+        let ends = changes.iter().flat_map(|change| {
+            let at = PortRef {
+                node: force.fabric.switches()[change.switch],
+                port: change.port,
+            };
+            let peer = force.fabric.peer(at);
+            let peer = peer.and_then(|peer| Some((force.fabric.switch_index(peer.node)?, peer.port)));
+            std::iter::once((change.switch, change.port)).chain(peer)
+        });
+        let ends: Vec<_> = ends.collect();
+        let moved = self.mender.clone()?.lose(lids, &mut self.tables, &ends)?;
+        for moved in moved.iter().rev() {
+            self.tables.set(moved.switch, moved.lid, moved.before);
+        }
+        let living = moved
+            .iter()
+            .filter(|moved| what != What::Switch(moved.switch) && lids.owner(moved.lid).is_some());
+        let last: BTreeMap<_, _> = living.map(|moved| ((moved.switch, moved.lid), moved.egress)).collect();
+        let entries: Vec<Entry> = last
+            .into_iter()
+            .map(|((switch, lid), egress)| Entry { switch, lid, egress })
+            .filter(|new| force.routed.tables.get(new.switch, new.lid) != new.egress)
+            .collect();
+        let blocks: BTreeSet<_> = entries
+            .iter()
+            .map(|new| (new.switch, new.lid.index() / BLOCK_LIDS))
+            .collect();
+        let mut backup = self.described(what);
+        backup.entries = entries.len() as u64;
+        backup.blocks = blocks.len() as u64;
+        let all = entries.into_iter().chain(force.forgotten(lids, what)).collect();
+        let (before, after) = self.by_proof(what, ports, all)?;
+        self.fill(&mut backup, what, before, after);
+        Some(backup)
+    }
+
+    /// The engine routes the fabric with what is lost, from the tables in force.
+    fn anew(&mut self, what: What, ports: &[PortRef], lids: &Lids) -> Backup {
+        let force = self.force;
+        let fabric = &self.damaged.fabric;
         let routed = force
             .engine
-            .route(&self.damaged.fabric, &lids, &force.options, Seed(0), Par::Sequential);
+            .route(fabric, lids, &force.options, Seed(0), Par::Sequential);
         let mut backup = self.described(what);
         match routed {
             Ok(routed) => {
-                let (mut entries, blocks) = force.differences(&routed.tables, &lids, what);
+                let (mut entries, blocks) = force.differences(&routed.tables, lids, what);
                 backup.entries = entries.len() as u64;
                 backup.blocks = blocks;
-                entries.extend(force.forgotten(&lids, what));
-                let (before, after) = self.judged(what, &ports, &routed, entries);
+                entries.extend(force.forgotten(lids, what));
+                let (before, after) = self.judged(what, ports, &routed, entries);
                 self.fill(&mut backup, what, before, after);
             }
             Err(why) => {
-                let (before, _) = self.judged(what, &ports, &force.routed, Vec::new());
+                let (before, _) = self.judged(what, ports, &force.routed, Vec::new());
                 self.fill(&mut backup, what, before, before);
                 backup.refused = Some(why.to_string());
             }
         }
-        self.damaged.mend();
         backup
     }
 
@@ -243,32 +303,34 @@ impl Trial<'_> {
     fn judged(&mut self, what: What, ports: &[PortRef], routed: &Routed, entries: Vec<Entry>) -> (Judged, Judged) {
         let force = self.force;
         let same_levels = routed.service_levels == force.routed.service_levels;
-        let by_proof = self.standing.as_mut().filter(|_| same_levels).and_then(|standing| {
-            let links = link_changes(force.fabric, ports);
-            mended(
-                standing,
-                Change {
-                    links,
-                    entries: Vec::new(),
-                },
-                Change {
-                    links: Vec::new(),
-                    entries,
-                },
-            )
-        });
-        if let (Some((before, after)), What::Switch(dead)) = (by_proof, what) {
-            // The proof knows links between switches only: hosts of a dead switch seem to reach each other still.
-            let without = |judged: Judged| Judged {
-                reached: judged.reached - pairs(force.hosts[dead.to_usize()]),
-                ..judged
-            };
-            return (without(before), without(after));
-        }
-        by_proof.unwrap_or_else(|| {
+        let found = same_levels.then(|| self.by_proof(what, ports, entries)).flatten();
+        found.unwrap_or_else(|| {
             let judge = |routed| Judged::from(&force.judge(&self.damaged.fabric, routed, Par::Sequential));
             (judge(&force.routed), judge(routed))
         })
+    }
+
+    /// The same by the proof that stands, if there is one and it covers the change.
+    fn by_proof(&mut self, what: What, ports: &[PortRef], entries: Vec<Entry>) -> Option<(Judged, Judged)> {
+        let force = self.force;
+        let lost = Change {
+            links: link_changes(force.fabric, ports),
+            entries: Vec::new(),
+        };
+        let repaired = Change {
+            links: Vec::new(),
+            entries,
+        };
+        let (before, after) = mended(self.standing.as_mut()?, lost, repaired)?;
+        let What::Switch(dead) = what else {
+            return Some((before, after));
+        };
+        // The proof knows links between switches only: hosts of a dead switch seem to reach each other still.
+        let without = |judged: Judged| Judged {
+            reached: judged.reached - pairs(force.hosts[dead.to_usize()]),
+            ..judged
+        };
+        Some((without(before), without(after)))
     }
 }
 

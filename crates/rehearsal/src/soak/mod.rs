@@ -1,6 +1,7 @@
 //! Simulated disasters: a seed draws a fabric, a policy and a schedule of faults that overlap the managers' work, and
 //! checkers look after every Set, fault and timer. Deterministic: a seed, or a schedule as text, is a run.
 
+mod broken;
 mod differences;
 mod draw;
 mod event;
@@ -16,6 +17,7 @@ use selvedge_sim::Time;
 
 use crate::{Exemptions, RehearsalError};
 
+pub use broken::Broken;
 pub use differences::{Differences, Step, Taker};
 pub use draw::HAPPENINGS_MIN;
 pub use event::{Happening, Kind, STAGES, When, stage_word};
@@ -70,7 +72,17 @@ impl Schedule {
     /// Carries it out on its fabric.
     #[must_use]
     pub fn run(&self, fabric: &Fabric, observer: &mut dyn Observer) -> Outcome {
-        let mut world = World::new(self, fabric, observer);
+        self.run_with(fabric, None, observer)
+    }
+
+    /// Carries it out with managers that have a defect.
+    #[must_use]
+    pub fn run_broken(&self, fabric: &Fabric, broken: Broken) -> Outcome {
+        self.run_with(fabric, Some(broken), &mut Nobody)
+    }
+
+    fn run_with(&self, fabric: &Fabric, broken: Option<Broken>, observer: &mut dyn Observer) -> Outcome {
+        let mut world = World::new(self, fabric, broken, observer);
         let result = world.run();
         let failure = result.err().map(|error| Failure {
             at: world.rehearsal.now(),

@@ -8,10 +8,11 @@ use selvedge_emulator::{EmulatorConfig, Fault};
 use selvedge_fabric::{Fabric, Link, NodeIdx};
 use selvedge_plan::Policy;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, DefaultJudge, Mode, Role, StageName};
+use selvedge_sm::{Command, Config, DefaultJudge, Judge, Mode, Role, StageName};
 use selvedge_types::{Guid, Lmc, PortNum};
 use selvedge_wire::LocalPort;
 
+use super::broken::Broken;
 use super::event::{Happening, Kind, When};
 use super::schedule::{Schedule, engines, other_settings};
 use crate::{ManagerId, Observed, Options, Rehearsal, RehearsalError, Violation};
@@ -59,7 +60,7 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
-    pub fn new(schedule: &'a Schedule, fabric: &'a Fabric, observer: &'a mut dyn Observer) -> Self {
+    pub fn new(schedule: &'a Schedule, fabric: &'a Fabric, broken: Option<Broken>, observer: &'a mut dyn Observer) -> Self {
         let options = Options {
             emulator: EmulatorConfig::default(),
             seed: Seed(schedule.seed),
@@ -72,7 +73,12 @@ impl<'a> World<'a> {
         let seats = seats(fabric);
         let managers = ["a", "b"].into_iter().zip(&seats).zip([1, 0]).map(|((name, at), priority)| {
             let config = config(schedule, &policy, priority);
-            rehearsal.add_manager(name, at, config, Arc::new(DefaultJudge::default()))
+            let judge = broken.map_or_else(|| Arc::new(DefaultJudge::default()) as Arc<dyn Judge>, Broken::judge);
+            let id = rehearsal.add_manager(name, at, config, judge);
+            if let Some(broken) = broken {
+                rehearsal.tamper(id, broken.tamper());
+            }
+            id
         });
         let managers: Vec<ManagerId> = managers.collect();
         Self {
@@ -396,6 +402,12 @@ impl<'a> World<'a> {
             }
             if let Some((at, conflict)) = observed.without_lid.first() {
                 return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
+            }
+            let other_lmc = |port: &selvedge_fabric::Port| port.is_up() && port.settings.lids.lmc != self.policy.lmc;
+            let mut hosts = observed.fabric.end_ports().filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
+            if let Some((at, _)) = hosts.find(|(_, port)| other_lmc(port)) {
+                let (port, want) = (observed.fabric.port_name(at), self.policy.lmc.get());
+                return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
             }
             if let Some(idle) = observed.not_active().next() {
                 return Ok(Some(format!("{} is not ACTIVE", observed.fabric.port_name(idle))));

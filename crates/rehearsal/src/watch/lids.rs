@@ -8,7 +8,6 @@ use selvedge_types::{Guid, Lid, LidRange};
 
 use super::Rule;
 use crate::Violation;
-use crate::manager::Manager;
 use crate::subnet::ports_of;
 
 /// A port that got another LID than it had.
@@ -21,6 +20,10 @@ pub(super) struct Moved {
 }
 
 impl Moved {
+    pub const fn guid(self) -> Guid {
+        self.guid
+    }
+
     pub fn violation(self, chassis: &Chassis) -> Violation {
         Violation::LidChanged {
             port: chassis.fabric().port_name(chassis.port_ref(self.port)),
@@ -55,34 +58,42 @@ impl LidBook {
         }
     }
 
-    /// Notes which nodes show the GUIDs of others.
-    pub fn note_clones(&mut self, chassis: &Chassis) {
+    /// Notes which nodes show the GUIDs of others; true if one does.
+    pub fn note_clones(&mut self, chassis: &Chassis) -> bool {
+        let mut any = false;
         for (node, built) in chassis.fabric().nodes().iter_enumerated() {
             if chassis.node_guid(node) != built.guid {
                 self.cloned.extend(ports_of(chassis, node).map(|port| chassis.port_guid(port)));
                 self.cloned.extend(built.end_ports().map(|(_, port)| port.guid));
+                any = true;
             }
         }
+        any
     }
 
-    /// Takes in what the ports of a node hold; the first of them that holds another LID than its GUID had.
-    pub fn take(&mut self, chassis: &Chassis, node: NodeIdx) -> Option<Moved> {
-        let mut first = None;
+    /// Takes in what the ports of a node hold: the first LIDs that are new, and the first that are not those which the
+    /// GUID had before.
+    pub fn take(&mut self, chassis: &Chassis, node: NodeIdx) -> (Option<(PortIdx, LidRange)>, Option<Moved>) {
+        let (mut new, mut first) = (None, None);
         for port in ports_of(chassis, node).filter(|&port| chassis.end_port(port) == port) {
             let (guid, now) = (chassis.port_guid(port), chassis.port(port).settings().lids);
             if !now.base.is_unicast() {
                 continue;
             }
-            let before = self.by_guid.insert(guid, now).unwrap_or(now);
+            let before = self.by_guid.insert(guid, now);
+            if before != Some(now) {
+                new = new.or(Some((port, now)));
+            }
+            let before = before.unwrap_or(now);
             if before != now {
                 first = first.or(Some(Moved { port, guid, before, now }));
             }
         }
-        first
+        (new, first)
     }
 
     /// Why a port may get another LID.
-    pub fn excuse(&self, chassis: &Chassis, moved: &Moved, manager: Option<&Manager>) -> Option<Rule> {
+    pub fn excuse(&self, chassis: &Chassis, moved: &Moved, stored: Option<&LidRange>) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);
         }
@@ -97,7 +108,6 @@ impl LidBook {
         if others().any(|port| overlaps(&port)) {
             return Some(Rule::LidConflict);
         }
-        let stored = manager.and_then(|manager| manager.stored.lids.get(&moved.guid));
         (stored != Some(&moved.before)).then_some(Rule::NeverKnown)
     }
 

@@ -17,8 +17,8 @@ use selvedge_emulator::{Change, ClientId, Emulator};
 use selvedge_fabric::NodeIdx;
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_sim::Time;
-use selvedge_sm::Role;
-use selvedge_types::{Lid, TransactionId};
+use selvedge_sm::{PersistentState, Role};
+use selvedge_types::{Guid, Lid, LidRange, TransactionId};
 use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Method};
 
 use crate::Violation;
@@ -54,19 +54,35 @@ struct Lie {
     by: ManagerId,
 }
 
+/// A route that a Set took away.
+#[derive(Clone, Debug)]
+struct Interrupted {
+    /// Switches and ports of it.
+    way: Vec<(u8, u8)>,
+    by: NodeIdx,
+}
+
 /// The one who looks.
 #[derive(Debug)]
 pub(crate) struct Watcher {
     routes: Routes,
     lids: LidBook,
+    /// Traps that reached a master and are not repressed yet, with when.
+    traps: BTreeMap<(ClientId, TransactionId), (ManagerId, Time)>,
     changes: Vec<Change>,
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
     /// The last Set of each manager to each place.
     latest: BTreeMap<(ClientId, u64), TransactionId>,
     wires: BTreeMap<ClientId, OnTheWire>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
+    /// Routes taken away by Sets since everything was at rest, by LID and first switch.
+    interrupted: BTreeMap<(Lid, u8), Interrupted>,
+    /// What each manager ever stored of a port, the latest.
+    stored: BTreeMap<(ManagerId, Guid), LidRange>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
+    /// When a link of each switch last went ACTIVE.
+    activated: BTreeMap<NodeIdx, Time>,
     /// What is trained and has power.
     shape: u64,
     /// When that last changed.
@@ -75,6 +91,9 @@ pub(crate) struct Watcher {
     gained: Option<Time>,
     /// When a block was last acknowledged and not taken.
     lied: Option<Time>,
+    /// Whether two nodes show one GUID, and when that was last so.
+    clones: bool,
+    cloned: Option<Time>,
     /// While bits are flipped, and since when not any more.
     corrupting: bool,
     corrupted: Option<Time>,
@@ -87,6 +106,8 @@ pub(crate) struct Watcher {
 
 /// A flipped bit may still be on its way, or in what a manager believes, for so long.
 const CORRUPT_ECHO: Duration = Duration::from_secs(1);
+/// A trap is repressed in the same breath.
+const TRAP_ANSWER: Duration = Duration::from_millis(10);
 /// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 /// A request that has waited so long holds no other back: what keeps an agent from answering does not concern the rest.
@@ -101,16 +122,22 @@ impl Watcher {
         Self {
             routes: Routes::new(chassis),
             lids: LidBook::new(chassis),
+            traps: BTreeMap::new(),
             changes: Vec::new(),
             sent: BTreeMap::new(),
             latest: BTreeMap::new(),
             wires: BTreeMap::new(),
             lies: BTreeMap::new(),
+            interrupted: BTreeMap::new(),
+            stored: BTreeMap::new(),
             last_set: BTreeMap::new(),
+            activated: BTreeMap::new(),
             shape: shape(chassis),
             disturbed: None,
             gained: None,
             lied: None,
+            clones: false,
+            cloned: None,
             corrupting: false,
             corrupted: None,
             exemptions: Exemptions::new(),
@@ -143,6 +170,9 @@ impl Watcher {
         timeout: Duration,
     ) -> Result<(), Violation> {
         let mad = &datagram.mad;
+        if mad.method() == Method::TrapRepress {
+            self.traps.remove(&(client, mad.transaction()));
+        }
         if !mad.class().is_smp() || !matches!(mad.method(), Method::Get | Method::Set) {
             return Ok(());
         }
@@ -183,8 +213,18 @@ impl Watcher {
         self.wires.remove(&client);
     }
 
+    /// A manager is told that its state is stored.
+    pub fn stored(&mut self, id: ManagerId, state: &PersistentState) {
+        let lids = state.lids.iter().map(|(&guid, &range)| ((id, guid), range));
+        self.stored.extend(lids);
+    }
+
     /// A manager receives a datagram.
-    pub fn receives(&mut self, client: ClientId, datagram: &Datagram) {
+    pub fn receives(&mut self, now: Time, (id, life): (ManagerId, &Life), datagram: &Datagram) {
+        let client = life.client;
+        if datagram.mad.method() == Method::Trap && life.sm.role() == Role::Master {
+            self.traps.insert((client, datagram.mad.transaction()), (id, now));
+        }
         if datagram.mad.method() == Method::GetResp
             && let Some(wire) = self.wires.get_mut(&client)
         {
@@ -209,6 +249,7 @@ impl Watcher {
         subnets: &Subnets,
     ) -> Result<(), Violation> {
         self.read_back_in_time(now, emulator, managers, subnets)?;
+        self.traps_in_time(now, managers)?;
         self.changes.clear();
         emulator.take_changes(&mut self.changes);
         if self.changes.is_empty() {
@@ -221,6 +262,7 @@ impl Watcher {
             self.happened(now, chassis);
         }
         let delta = self.routes.mend(chassis);
+        self.activated.extend(delta.activated.iter().map(|&node| (node, now)));
         let mut result = Ok(());
         for change in &changes {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
@@ -234,8 +276,13 @@ impl Watcher {
         if std::mem::replace(&mut self.shape, shape) != shape {
             self.disturbed = Some(now);
             self.gained = Some(now);
+            // What a fault does to a route hides what Sets do.
+            self.interrupted.clear();
         }
-        self.lids.note_clones(chassis);
+        if self.lids.note_clones(chassis) || self.clones {
+            self.cloned = Some(now);
+        }
+        self.clones = self.lids.note_clones(chassis);
         if self.corrupting {
             self.corrupted = Some(now);
         }
@@ -271,8 +318,8 @@ impl Watcher {
             false => self.excuse_of(now, sent.map(|s| s.manager), life),
         };
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
-        self.lids_stay(chassis, (node, attribute), manager, excuse)?;
-        self.routes_stay(chassis, node, delta, excuse)
+        self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
+        self.routes_stay(chassis, node, manager, delta, excuse)
     }
 
     /// True if a rule excuses what another checker found.
@@ -317,6 +364,9 @@ impl Watcher {
         if !self.lies.is_empty() || after(self.lied) {
             return Some(Rule::LyingAgent);
         }
+        if self.clones || after(self.cloned) {
+            return Some(Rule::ClonedGuid);
+        }
         None
     }
 
@@ -324,23 +374,59 @@ impl Watcher {
         &mut self,
         chassis: &Chassis,
         node: NodeIdx,
+        by: Option<&Manager>,
         delta: &Delta,
         excuse: Option<Rule>,
     ) -> Result<(), Violation> {
-        // Until apply proves an order of the switches, what is only on the way is counted.
-        let on_the_way = excuse.or(Some(Rule::OrderOfSwitches));
-        if let Some(&(lid, switch)) = delta.loops.first() {
-            let switch = name(chassis, switch);
-            self.judge(Checker::Loops, on_the_way, || Violation::Loop { lid, switch })?;
+        for (lid, circle) in &delta.loops {
+            let nobody = (!self.routes.is_of_somebody(*lid)).then_some(Rule::LidOfNobody);
+            let excuse = excuse.or(nobody);
+            let excuse = excuse.or_else(|| self.circle_excuse(chassis, circle, by));
+            let (lid, switch) = (*lid, circle.first().map_or_else(String::new, |&node| name(chassis, node)));
+            self.judge(Checker::Loops, excuse, || Violation::Loop { lid, switch })?;
         }
         if let Some(cycle) = &delta.cycle {
+            let nodes: Vec<NodeIdx> = cycle.iter().map(|&port| chassis.wire(port).node()).collect();
+            let excuse = excuse.or_else(|| self.circle_excuse(chassis, &nodes, by));
             let channels = ways(chassis, cycle);
-            self.judge(Checker::Cycles, on_the_way, || Violation::Cycle { channels })?;
+            self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?;
         }
-        if let Some(&(lid, switches)) = delta.lost.iter().find(|(lid, from)| self.matters(chassis, *lid, *from)) {
-            let from = self.routes.switch(switches.trailing_zeros() as usize).unwrap_or(node);
-            let (from, at) = (name(chassis, from), name(chassis, node));
-            self.judge(Checker::Routes, on_the_way, || Violation::RouteLost { lid, from, at })?;
+        for &(lid, switches) in &delta.lost {
+            if !self.matters(chassis, lid, switches) {
+                continue;
+            }
+            if let Some(rule) = excuse {
+                *self.exemptions.entry((Checker::Routes, rule)).or_default() += 1;
+                continue;
+            }
+            for way in self.routes.ways_before(lid, switches) {
+                self.interrupted.entry((lid, way[0].0)).or_insert(Interrupted { way, by: node });
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a circle that a Set closed is not held against the manager that sent it.
+    fn circle_excuse(&self, chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
+        let life = by.and_then(|manager| manager.life.as_ref());
+        let accepted = life.and_then(|life| life.accepted.as_ref());
+        let is_seen = |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
+        if !nodes.iter().all(is_seen) {
+            return Some(Rule::Unseen);
+        }
+        let since = life.and_then(|life| life.looked_at).unwrap_or(Time::ZERO);
+        let is_new = |&node: &NodeIdx| self.activated.get(&node).is_some_and(|at| *at >= since);
+        nodes.iter().any(is_new).then_some(Rule::OldEntries)
+    }
+
+    /// A Set may take away a route that is to be another one. It may not take away one that then comes back as it was.
+    fn back_as_it_was(&mut self, chassis: &Chassis) -> Result<(), Violation> {
+        for ((lid, from), interrupted) in std::mem::take(&mut self.interrupted) {
+            let Some(now) = self.routes.way(lid, from) else { continue };
+            let excuse = (now != interrupted.way).then_some(Rule::AnotherRoute);
+            let from = self.routes.switch(from.into()).unwrap_or(interrupted.by);
+            let (from, at) = (name(chassis, from), name(chassis, interrupted.by));
+            self.judge(Checker::Routes, excuse, || Violation::RouteLost { lid, from, at })?;
         }
         Ok(())
     }
@@ -373,14 +459,24 @@ impl Watcher {
         &mut self,
         chassis: &Chassis,
         (node, attribute): (NodeIdx, AttributeId),
-        manager: Option<&Manager>,
+        (id, manager): (Option<ManagerId>, Option<&Manager>),
         excuse: Option<Rule>,
     ) -> Result<(), Violation> {
         if attribute != AttributeId::PORT_INFO {
             return Ok(());
         }
-        let Some(moved) = self.lids.take(chassis, node) else { return Ok(()) };
-        let excuse = self.lids.excuse(chassis, &moved, manager).or(excuse);
+        let (held, moved) = self.lids.take(chassis, node);
+        if let (Some(manager), Some((port, range))) = (manager, held) {
+            let stored = manager.stored.lids.get(&chassis.port_guid(port));
+            if stored != Some(&range) {
+                let (manager, lid) = (manager.name.clone(), range.base);
+                let port = chassis.fabric().port_name(chassis.port_ref(port));
+                self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
+            }
+        }
+        let Some(moved) = moved else { return Ok(()) };
+        let stored = id.and_then(|id| self.stored.get(&(id, moved.guid())));
+        let excuse = self.lids.excuse(chassis, &moved, stored).or(excuse);
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))
     }
 
@@ -441,9 +537,31 @@ impl Watcher {
         })
     }
 
+    /// A master represses a trap at once; one that was killed or gave way meanwhile does not.
+    fn traps_in_time(&mut self, now: Time, managers: &[Manager]) -> Result<(), Violation> {
+        let mut ignored = None;
+        self.traps.retain(|&(client, _), &mut (id, at)| {
+            let manager = managers.get(id.0);
+            let life = manager.and_then(|m| m.life.as_ref()).filter(|life| life.client == client);
+            let counts = life.is_some_and(|life| life.sm.role() == Role::Master);
+            if counts && now > at + TRAP_ANSWER {
+                ignored = manager.map(|m| m.name.clone());
+            }
+            counts
+        });
+        match ignored {
+            Some(manager) => Err(Violation::TrapIgnored {
+                manager,
+                millis: u64::try_from(TRAP_ANSWER.as_millis()).unwrap_or(0),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.
     pub fn at_rest(&mut self, chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Result<(), Violation> {
         let _ = self.routes.mend(chassis);
+        self.back_as_it_was(chassis)?;
         if let Some(cycle) = self.routes.any_cycle(chassis) {
             return Err(Violation::Cycle {
                 channels: ways(chassis, &cycle),

@@ -34,10 +34,12 @@ pub(super) const SWITCHES_MAX: usize = 64;
 /// What a change did to the routes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Delta {
-    /// LIDs to which packets go in circles now and did not before, each with a switch of the circle.
-    pub loops: Vec<(Lid, NodeIdx)>,
+    /// LIDs to which packets go in circles now and did not before, each with the switches of the circle.
+    pub loops: Vec<(Lid, Vec<NodeIdx>)>,
     /// Ports of a circle of channels that a new dependency closed.
     pub cycle: Option<Vec<PortIdx>>,
+    /// Switches with a link to another that went ACTIVE.
+    pub activated: Vec<NodeIdx>,
     /// LIDs that some switches reached before and do not now.
     pub lost: Vec<(Lid, Switches)>,
     /// Entries of complete routes that lead elsewhere than before; the routes are complete still.
@@ -67,13 +69,17 @@ pub(super) struct Routes {
     with_hosts: Switches,
     /// LIDs of end ports as last seen, by port.
     held: Vec<(u16, u16)>,
+    /// Whether a port that can be reached holds the LID.
+    of_somebody: Vec<bool>,
     /// Whether port 0 of a switch holds the LID.
     of_switch: Vec<bool>,
     /// Switches from which packets arrive, by LID.
     delivered: Vec<Switches>,
     circles: Vec<bool>,
     /// Where packets go, by LID, then switch.
-    ways: Vec<Far>,
+    ways: Vec<(u8, Far)>,
+    /// The same before the last change of the LID.
+    before: Vec<(u8, Far)>,
     channels: Channels,
     scratch: Vec<u8>,
     stale: BTreeSet<u16>,
@@ -97,10 +103,12 @@ impl Routes {
             far: vec![Far::Dead; switches.len() * stride],
             with_hosts: 0,
             held: vec![(0, 0); chassis.port_count()],
+            of_somebody: Vec::new(),
             of_switch: Vec::new(),
             delivered: Vec::new(),
             circles: Vec::new(),
             ways: Vec::new(),
+            before: Vec::new(),
             channels: Channels::new(switches.len(), stride),
             scratch: Vec::new(),
             stale: BTreeSet::new(),
@@ -111,7 +119,8 @@ impl Routes {
     /// Takes in what changed since the last call.
     pub fn mend(&mut self, chassis: &Chassis) -> Delta {
         self.stale.clear();
-        let mut links = false;
+        let (mut links, mut lids) = (false, false);
+        let mut delta = Delta::default();
         for node in chassis.fabric().nodes().indices() {
             let now = Version {
                 links: chassis.version(node, TableKind::Links),
@@ -121,6 +130,7 @@ impl Routes {
             let before = std::mem::replace(&mut self.versions[node.0 as usize], now);
             if before.settings != now.settings {
                 self.read_lids(chassis, node);
+                lids = true;
             }
             links |= before.links != now.links;
             if let Some(at) = self.position(node).filter(|_| before.linear != now.linear) {
@@ -128,14 +138,49 @@ impl Routes {
             }
         }
         if links {
-            self.read_links(chassis);
+            delta.activated = self.read_links(chassis);
         }
-        self.follow_stale(chassis)
+        if links || lids {
+            self.read_holders(chassis);
+        }
+        self.follow_stale(chassis, &mut delta);
+        delta
     }
 
     /// Switches at which a host with an ACTIVE link sits.
     pub const fn with_hosts(&self) -> Switches {
         self.with_hosts
+    }
+
+    /// The switches and ports that packets to `lid` pass from a switch on; `None` if they do not arrive.
+    pub fn way(&self, lid: Lid, from: u8) -> Option<Vec<(u8, u8)>> {
+        let mut way = Vec::new();
+        let mut at = usize::from(from);
+        while way.len() <= self.switches.len() {
+            let port = self.rows[at].get(lid.index()).copied().unwrap_or(NO_PATH);
+            way.push((u8::try_from(at).unwrap_or(u8::MAX), port));
+            match self.next(at, lid.0) {
+                Far::Switch(next, _) => at = next.into(),
+                Far::Dead | Far::Host(_) => return (self.delivered(lid) & 1 << from != 0).then_some(way),
+            }
+        }
+        None
+    }
+
+    /// The ways from some switches to a LID as they were before the last change of them.
+    pub fn ways_before(&self, lid: Lid, from: Switches) -> Vec<Vec<(u8, u8)>> {
+        let before = |at: usize| self.before.get(lid.index() * self.switches.len() + at).copied();
+        let one = |from: usize| {
+            let (mut way, mut at) = (Vec::new(), from);
+            while way.len() <= self.switches.len() {
+                let (port, far) = before(at)?;
+                way.push((u8::try_from(at).unwrap_or(u8::MAX), port));
+                let Far::Switch(next, _) = far else { return Some(way) };
+                at = next.into();
+            }
+            None
+        };
+        (0..self.switches.len()).filter(|at| from & 1 << at != 0).filter_map(one).collect()
     }
 
     /// Switches from which packets to `lid` arrive.
@@ -189,11 +234,16 @@ impl Routes {
         }
     }
 
-    fn read_links(&mut self, chassis: &Chassis) {
+    /// Switches with a link that is ACTIVE now and was not.
+    fn read_links(&mut self, chassis: &Chassis) -> Vec<NodeIdx> {
+        let mut activated = Vec::new();
         for at in 0..self.far.len() {
             let now = self.look(chassis, at);
             if std::mem::replace(&mut self.far[at], now) == now {
                 continue;
+            }
+            if now != Far::Dead {
+                activated.push(self.switches[at / self.stride]);
             }
             let port = u8::try_from(at % self.stride).unwrap_or(0);
             let row = self.rows[at / self.stride].iter();
@@ -210,6 +260,7 @@ impl Routes {
             let of_switch = (0..).zip(&self.of_switch).filter(|(_, of_switch)| **of_switch);
             self.stale.extend(of_switch.map(|(lid, _)| lid));
         }
+        activated
     }
 
     fn read_row(&mut self, chassis: &Chassis, at: usize) {
@@ -248,17 +299,40 @@ impl Routes {
         }
     }
 
-    fn follow_stale(&mut self, chassis: &Chassis) -> Delta {
-        let mut delta = Delta::default();
+    /// Which LIDs belong to somebody who can be reached: no packet is meant for the others.
+    fn read_holders(&mut self, chassis: &Chassis) {
+        let mut now = vec![false; self.of_somebody.len()];
+        for (port, &(from, to)) in (0..).map(PortIdx).zip(&self.held).filter(|(_, held)| held.0 > 0) {
+            let node = chassis.wire(port).node();
+            let is_there = chassis.is_powered(node) && (chassis.is_switch(node) || crate::subnet::is_up(chassis, port));
+            if is_there {
+                let to = usize::from(to);
+                if now.len() <= to {
+                    now.resize(to + 1, false);
+                }
+                now[usize::from(from)..=to].fill(true);
+            }
+        }
+        self.of_somebody.resize(now.len(), false);
+        let changed = (0_u16..).zip(self.of_somebody.iter().zip(&now)).filter(|(_, (before, now))| before != now);
+        self.stale.extend(changed.map(|(lid, _)| lid));
+        self.of_somebody = now;
+    }
+
+    /// True if somebody who can be reached holds a LID.
+    pub fn is_of_somebody(&self, lid: Lid) -> bool {
+        self.of_somebody.get(lid.index()).copied().unwrap_or(false)
+    }
+
+    fn follow_stale(&mut self, chassis: &Chassis, delta: &mut Delta) {
         let stale = std::mem::take(&mut self.stale);
         for &lid in stale.iter().filter(|lid| **lid > 0) {
-            self.follow(chassis, lid, &mut delta);
+            self.follow(chassis, lid, delta);
         }
         self.stale = stale;
         let far = &self.far;
         let cycle = self.channels.close(|channel| end(far, channel));
         delta.cycle = cycle.map(|channels| channels.iter().filter_map(|&c| self.port_of(chassis, c)).collect());
-        delta
     }
 
     /// Follows packets to one LID from everywhere.
@@ -274,6 +348,7 @@ impl Routes {
         let mut state = std::mem::take(&mut self.scratch);
         state.clear();
         state.resize(count, UNSEEN);
+        let passed = self.passed_by(lid);
         let mut circle = None;
         for start in 0..count {
             let mut at = start;
@@ -287,7 +362,8 @@ impl Routes {
                 }
             }
             let end = if state[at] == ON_THE_WAY {
-                circle = Some(self.switches[at]);
+                let counts = passed == 0 || passed & 1 << at != 0;
+                circle = circle.or(Some(at).filter(|_| counts));
                 LOST
             } else {
                 state[at]
@@ -306,12 +382,26 @@ impl Routes {
         if before & !now != 0 {
             delta.lost.push((Lid(lid), before & !now));
         }
-        if let (Some(switch), false) = (circle, self.circles[index]) {
-            delta.loops.push((Lid(lid), switch));
+        if let (Some(at), false) = (circle, self.circles[index]) {
+            delta.loops.push((Lid(lid), self.circle(lid, at)));
         }
         self.circles[index] = circle.is_some();
-        self.count_moved(lid, before & now, delta);
-        self.depend(lid);
+        self.note_ways(lid, before & now, delta);
+        self.depend(lid, passed);
+    }
+
+    /// The switches of the circle that one of them is in.
+    fn circle(&self, lid: u16, first: usize) -> Vec<NodeIdx> {
+        let mut circle = vec![self.switches[first]];
+        let mut at = first;
+        while let Far::Switch(next, _) = self.next(at, lid) {
+            at = next.into();
+            if at == first {
+                break;
+            }
+            circle.push(self.switches[at]);
+        }
+        circle
     }
 
     /// What packets at a switch do.
@@ -323,28 +413,31 @@ impl Routes {
         }
     }
 
-    /// Which channels packets to one LID hold while they wait for which. Switches themselves send to hosts only.
-    fn depend(&mut self, lid: u16) {
-        let count = self.switches.len();
-        let mut senders: Switches = match self.of_switch[usize::from(lid)] {
-            true => self.with_hosts,
-            false => u64::MAX,
-        };
-        if senders != u64::MAX {
-            let mut todo: Vec<usize> = (0..count).filter(|at| senders & 1 << at != 0).collect();
-            while let Some(at) = todo.pop() {
-                if let Far::Switch(next, _) = self.next(at, lid)
-                    && senders & 1 << next == 0
-                {
-                    senders |= 1 << next;
-                    todo.push(next.into());
-                }
+    /// Switches that packets to one LID may pass. Switches themselves send to hosts only.
+    fn passed_by(&self, lid: u16) -> Switches {
+        if !self.of_switch[usize::from(lid)] {
+            return if self.is_of_somebody(Lid(lid)) { u64::MAX } else { 0 };
+        }
+        let mut passed = self.with_hosts;
+        let mut todo: Vec<usize> = (0..self.switches.len()).filter(|at| passed & 1 << at != 0).collect();
+        while let Some(at) = todo.pop() {
+            if let Far::Switch(next, _) = self.next(at, lid)
+                && passed & 1 << next == 0
+            {
+                passed |= 1 << next;
+                todo.push(next.into());
             }
         }
+        passed
+    }
+
+    /// Which channels packets to one LID hold while they wait for which.
+    fn depend(&mut self, lid: u16, passed: Switches) {
+        let count = self.switches.len();
         for at in 0..count {
             let port = |at: usize| self.rows[at].get(usize::from(lid)).copied().unwrap_or(NO_PATH);
             let dependency = match self.next(at, lid) {
-                Far::Switch(next, ingress) if senders & 1 << at != 0 => {
+                Far::Switch(next, ingress) if passed & 1 << at != 0 => {
                     let out = port(next.into());
                     let goes_on = matches!(self.next(next.into(), lid), Far::Switch(..)) && out != ingress;
                     let from = at * self.stride + usize::from(port(at));
@@ -356,17 +449,20 @@ impl Routes {
         }
     }
 
-    /// Counts routes that were complete, are complete, and take another way now.
-    fn count_moved(&mut self, lid: u16, complete: Switches, delta: &mut Delta) {
+    /// Notes where packets go, and which complete routes take another way than before and are complete still.
+    fn note_ways(&mut self, lid: u16, complete: Switches, delta: &mut Delta) {
         let count = self.switches.len();
         let base = usize::from(lid) * count;
         if self.ways.len() < base + count {
-            self.ways.resize(base + count, Far::Dead);
+            self.ways.resize(base + count, (NO_PATH, Far::Dead));
+            self.before.resize(base + count, (NO_PATH, Far::Dead));
         }
         for at in 0..count {
-            let now = self.next(at, lid);
+            let port = self.rows[at].get(usize::from(lid)).copied().unwrap_or(NO_PATH);
+            let now = (port, self.next(at, lid));
             let before = std::mem::replace(&mut self.ways[base + at], now);
-            if before != now && complete & 1 << at != 0 {
+            self.before[base + at] = before;
+            if before.1 != now.1 && complete & 1 << at != 0 {
                 delta.moved.push((Lid(lid), self.switches[at]));
             }
         }

@@ -23,10 +23,16 @@ pub enum Rule {
     OtherLids,
     /// A port got another LID because two held the same: of fabrics that were joined, say.
     LidConflict,
+    /// The route was to become another one: between its old and its new entries packets may be dropped.
+    AnotherRoute,
+    /// A switch that the manager cannot see forwards by old entries: its agent hangs, or two show its GUID.
+    Unseen,
+    /// A link went ACTIVE over entries of old tables, which led elsewhere before its cable was moved.
+    OldEntries,
+    /// Nobody who can be reached holds the LID: no packet is meant for it.
+    LidOfNobody,
     /// Neither what the manager stored nor the fabric told it which LID the port once had.
     NeverKnown,
-    /// Switches take their new tables in any order.
-    OrderOfSwitches,
 }
 
 impl Rule {
@@ -42,8 +48,11 @@ impl Rule {
             Self::ClonedGuid => "cloned GUID",
             Self::OtherLids => "other LIDs wanted",
             Self::LidConflict => "LID conflict",
+            Self::AnotherRoute => "another route",
+            Self::Unseen => "unseen switch",
+            Self::OldEntries => "activated over old entries",
+            Self::LidOfNobody => "LID of nobody",
             Self::NeverKnown => "LID never known",
-            Self::OrderOfSwitches => "order of switches",
         }
     }
 }
@@ -67,6 +76,10 @@ pub enum Checker {
     Untouched,
     /// A port keeps its LID.
     Lids,
+    /// No port gets a LID that is not stored.
+    Stored,
+    /// No trap is ignored.
+    Traps,
     /// No LID belongs to two ports.
     LidsUnique,
     /// No port goes ACTIVE before its switch has its tables.
@@ -89,6 +102,8 @@ impl Checker {
             Self::Routes => "no route lost",
             Self::Untouched => "untouched routes stay",
             Self::Lids => "LIDs stay",
+            Self::Stored => "LIDs stored first",
+            Self::Traps => "traps repressed",
             Self::LidsUnique => "LIDs unique",
             Self::Activation => "tables before ACTIVE",
             Self::Judged => "nothing unjudged",

@@ -2,7 +2,8 @@
 //!
 //! Nothing is compared that has not changed: work is what [`Standing::apply`] says, and for each entry that is written
 //! the links of its switch. The plan is judged as it will be, and the way to it as [`crate::phases`] judges it: any mix
-//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. Waits are not looked at.
+//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. Waits are
+//! not looked at.
 
 use std::collections::BTreeMap;
 
@@ -24,8 +25,8 @@ type Noted<T> = Vec<(u32, T)>;
 /// `before` is the verdict on what stands; its findings stay, its loads are brought up to date.
 ///
 /// `None` says no more than that this way of judging does not do: something else than entries would be set, the proof
-/// would not hold, or the steps are not safe in every order; [`crate::judge`] finds out which. The proof is then what it
-/// was; else it follows.
+/// would not hold, or the steps are not safe in every order; [`crate::judge`] finds out which. The proof is then what
+/// it was; else it follows.
 #[must_use]
 pub fn judge_repair(
     standing: &mut Standing,
@@ -119,8 +120,8 @@ impl Standing {
         Some(steps)
     }
 
-    /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of hosts and
-    /// agents. The links have changed already; what led over them is still on its way.
+    /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of
+    /// hosts and agents. The links have changed already; what led over them is still on its way.
     fn safe_way(&mut self, steps: &[Vec<Entry>], under_way: &[Entry]) -> Option<QuickProof> {
         let mut turns = self.graphs[0].removed.take().unwrap_or_default();
         let shape = &self.flows.shape;

@@ -1,0 +1,192 @@
+//! Our manager on the built-in emulator: what a repair takes where agents need so long for an SMP, in virtual time.
+//!
+//! Jobs cost nothing here: what computing takes is measured on ibsim and stated beside it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use selvedge_emulator::{Delivery, Emulator, EmulatorConfig, Fault as Damage};
+use selvedge_fabric::PortRef;
+use selvedge_plan::Policy;
+use selvedge_rehearsal::{Options, Rehearsal, Tamper};
+use selvedge_sim::{Seed, Time};
+use selvedge_sm::{Config, DefaultJudge, Input, Mode, Output};
+use selvedge_transport::ibsim::Way;
+use selvedge_types::{Guid, PortNum, TransactionId};
+use selvedge_wire::{Datagram, LocalPort};
+
+use crate::case::Case;
+use crate::error::BenchError;
+use crate::failover::faults::Fault;
+use crate::failover::observer::{Observer, Passing};
+use crate::failover::{Before, Carrier, Row, Who, micros, until_last_change};
+
+/// Longest bring-up and longest repair, in virtual time.
+const BOUND: Duration = Duration::from_secs(300);
+/// How long the dumb sender waits for an answer, in virtual time.
+const TIMEOUT: Time = Time::from_millis(200);
+
+/// What passed between the manager and the world.
+type Passed = Arc<Mutex<Vec<(Time, Way, bool, Datagram)>>>;
+
+/// Sees everything, and changes nothing.
+#[derive(Debug)]
+struct Ear(Passed);
+
+impl Ear {
+    fn hear(&self, now: Time, way: Way, is_returned: bool, datagram: Datagram) {
+        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        passed.push((now, way, is_returned, datagram));
+    }
+}
+
+impl Tamper for Ear {
+    fn input(&mut self, now: Time, input: Input) -> Option<Input> {
+        match &input {
+            Input::Received(datagram) => self.hear(now, Way::Down, false, *datagram),
+            Input::Returned(datagram) => self.hear(now, Way::Down, true, *datagram),
+            _ => {}
+        }
+        Some(input)
+    }
+
+    fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, _back: &mut Vec<Input>) {
+        if let Output::Send { datagram, .. } = &output {
+            self.hear(now, Way::Up, false, *datagram);
+        }
+        out.push(output);
+    }
+}
+
+/// Every fault on one fabric whose agents take `service` for a request.
+pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
+    let emulator = EmulatorConfig {
+        service_time: service,
+        ..EmulatorConfig::default()
+    };
+    let seed = Seed(1);
+    let failed = |error: selvedge_rehearsal::RehearsalError| BenchError::NotUp {
+        manager: "selvedge, in virtual time,".to_owned(),
+        fabric: case.spec.clone(),
+        cause: error.to_string(),
+    };
+    let mut world = Rehearsal::new(&case.fabric, Options { emulator, seed });
+    world.set_plan_cost(Some(Duration::ZERO));
+    let local = LocalPort {
+        node_guid: Guid::NONE,
+        port_guid: Guid::NONE,
+        port: PortNum::MANAGEMENT,
+    };
+    let mut config = Config::new(Mode::Manage, local, Arc::new(Policy::default()));
+    config.sweep_interval = None;
+    let seat = case.fabric.port_name(PortRef {
+        node: case.host,
+        port: case.host_port(),
+    });
+    let id = world.add_manager("selvedge", &seat, config, Arc::new(DefaultJudge::default()));
+    let passed = Passed::default();
+    world.tamper(id, Box::new(Ear(Arc::clone(&passed))));
+    let mut observer = Observer::new(case);
+    world.start(id).map_err(failed)?;
+    world.run_until_quiet(BOUND).map_err(failed)?;
+    let mut rows = Vec::new();
+    for fault in drawn {
+        drain(&passed, &mut observer);
+        let before = Before::new(case, &observer, fault);
+        observer.begin();
+        let start = Duration::from_nanos(world.now().0);
+        for damage in damages(case, fault, false) {
+            world.fault(&damage).map_err(failed)?;
+        }
+        world.run_until_quiet(BOUND).map_err(failed)?;
+        drain(&passed, &mut observer);
+        let span = observer.span.clone();
+        let floor = floor(case, emulator, fault, &until_last_change(&span))?;
+        let service_us = micros(service);
+        let who = (&Who::Selvedge, Carrier::Emulator { service_us });
+        rows.push(before.row(case, who, &span, start, (floor, floor)));
+        for damage in damages(case, fault, true) {
+            world.fault(&damage).map_err(failed)?;
+        }
+        world.run_until_quiet(BOUND).map_err(failed)?;
+        bar.inc(1);
+    }
+    Ok(rows)
+}
+
+fn drain(passed: &Passed, observer: &mut Observer<'_>) {
+    let passed = std::mem::take(&mut *passed.lock().unwrap_or_else(PoisonError::into_inner));
+    for (at, way, is_returned, datagram) in &passed {
+        observer.take(&Passing {
+            at: Duration::from_nanos(at.0),
+            way: *way,
+            address: datagram.address,
+            is_returned: *is_returned,
+            mad: &datagram.mad,
+        });
+    }
+}
+
+/// The cables of a fault, cut or plugged in again.
+fn damages(case: &Case, fault: &Fault, again: bool) -> Vec<Damage> {
+    let mut met = BTreeSet::new();
+    let ends = fault.dead_ends(case).into_iter();
+    let one_of_each = ends.filter(|&at| {
+        let peer = case.fabric.peer(at);
+        met.insert(peer.map_or(at, |peer| peer.min(at)))
+    });
+    let verb = if again { "restore" } else { "cut" };
+    // Names of a generated fabric can be read back.
+    let texts = one_of_each.map(|at| format!("{verb} {}", case.fabric.port_name(at)));
+    texts.filter_map(|text| text.parse().ok()).collect()
+}
+
+/// The requests once more, by somebody who does nothing else, on a fabric with the same fault; in microseconds.
+fn floor(case: &Case, config: EmulatorConfig, fault: &Fault, requests: &[Datagram]) -> Result<Option<f64>, BenchError> {
+    let failed = |cause: String| BenchError::NotUp {
+        manager: "the emulator".to_owned(),
+        fabric: case.spec.clone(),
+        cause,
+    };
+    if requests.is_empty() {
+        return Ok(None);
+    }
+    let mut emulator = Emulator::new(&case.fabric, config, Seed(1));
+    for damage in damages(case, fault, false) {
+        emulator
+            .apply(Time::ZERO, &damage)
+            .map_err(|error| failed(error.to_string()))?;
+    }
+    let home = PortRef {
+        node: case.host,
+        port: case.host_port(),
+    };
+    let client = emulator.attach(home).map_err(|error| failed(error.to_string()))?;
+    let mut open = BTreeSet::new();
+    let (mut next, mut now, mut end) = (0, Time::ZERO, Time::ZERO);
+    let mut received: Vec<Delivery> = Vec::new();
+    while next < requests.len() || !open.is_empty() {
+        while open.len() < Who::Selvedge.window() && next < requests.len() {
+            let mut datagram = requests[next];
+            next += 1;
+            datagram.mad.set_transaction(TransactionId(next as u64));
+            open.insert(next as u64);
+            emulator.send(now, client, &datagram);
+        }
+        received.clear();
+        now = emulator.advance_to_delivery(Time(now.0 + TIMEOUT.0), &mut received);
+        if received.is_empty() {
+            // What led over the cut is answered by nobody.
+            open.clear();
+            continue;
+        }
+        for delivery in &received {
+            if open.remove(&delivery.datagram.mad.transaction().0) {
+                end = delivery.at;
+            }
+        }
+    }
+    Ok(Some(end.0 as f64 / 1e3))
+}

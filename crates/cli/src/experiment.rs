@@ -1,0 +1,233 @@
+//! `selvedge experiment`: many simulations out of one file, stored as they are done, summed up as tables and charts.
+
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgAction, Args, Command, FromArgMatches};
+use indicatif::ProgressBar;
+use selvedge_experiment::{
+    Experiment, Field, Kind, Outcome, Progress, ResultsFile, Run, Schema, Summary, Value, summarise, svg,
+};
+
+use crate::exit::{CliError, Exit};
+use crate::out::{Format, Grid, Out, count};
+use crate::progress;
+use crate::simulate::{SimulateArgs, simulate};
+
+/// Flags of `selvedge simulate` that are no settings of an experiment: its seeds stand beside them.
+const NO_SETTINGS: [&str; 4] = ["seed", "json", "csv", "help"];
+/// Names of the files in the folder of the results.
+const RESULTS: &str = "results.jsonl";
+const TABLE: &str = "table.csv";
+const SUMMARY: &str = "summary.json";
+
+/// Run the simulations that a file describes; goes on where it was broken off. Exit code 1 if some were refused.
+#[derive(Args, Debug)]
+pub struct ExperimentArgs {
+    /// What to run (docs/experiments.md)
+    #[arg(value_name = "FILE", required_unless_present = "settings")]
+    file: Option<PathBuf>,
+    /// Folder for results, table and charts; default: the file's name without its ending
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Simulations at the same time; default: one a processor
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Only check the file and say how many simulations it asks for
+    #[arg(long)]
+    check: bool,
+    /// List the settings that a file may have
+    #[arg(long)]
+    settings: bool,
+    #[command(flatten)]
+    format: Format,
+}
+
+/// Runs the command.
+pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
+    let mut out = Out::new(args.format);
+    let schema = schema();
+    let Some(file) = args.file.as_deref().filter(|_| !args.settings) else {
+        let mut grid = Grid::new(&["setting", "takes", "what it is"]);
+        for field in &schema.0 {
+            grid.row([field.name.clone(), field.kind.to_string(), field.help.clone()]);
+        }
+        out.grid(&grid)?;
+        out.flush()?;
+        return Ok(Exit::Good);
+    };
+    let text = fs::read_to_string(file).map_err(|cause| CliError::Read {
+        path: file.to_owned(),
+        cause,
+    })?;
+    let experiment = Experiment::parse(&text, &schema)?;
+    for cell in &experiment.cells {
+        let run = Run {
+            cell: cell.clone(),
+            seed: experiment.seeds[0],
+        };
+        parsed(&run).map_err(|error| CliError::Usage {
+            what: format!("{}: {cell}: {error}", file.display()),
+        })?;
+    }
+    let total = experiment.cells.len() * experiment.seeds.len();
+    if args.check {
+        let (cells, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
+        let (cells, seeds) = (count(cells, "combination"), count(seeds, "seed"));
+        out.line(format!("{cells} with {seeds}: {}", count(total as u64, "simulation")))?;
+        out.flush()?;
+        return Ok(Exit::Good);
+    }
+    let folder = args.out.clone().unwrap_or_else(|| file.with_extension(""));
+    let written = |path: &Path| {
+        let path = path.to_owned();
+        move |cause| CliError::Write { path, cause }
+    };
+    fs::create_dir_all(&folder).map_err(written(&folder))?;
+    let summary = simulated(&experiment, &folder.join(RESULTS), args.jobs)?;
+    let store = |name: &str, text: &str| {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(written(&path))
+    };
+    let grid = grid(&summary);
+    store(TABLE, &grid.csv())?;
+    let json = format!("{:#}\n", summary.json());
+    store(SUMMARY, &json)?;
+    for picture in &experiment.pictures {
+        store(&picture.file, &svg(&summary, picture)?)?;
+    }
+    match args.format.json {
+        true => out.write(&json)?,
+        false => out.grid(&grid)?,
+    }
+    if !args.format.json && !args.format.csv {
+        let pictures = count(experiment.pictures.len() as u64, "picture");
+        out.line(format!(
+            "\n{RESULTS}, {TABLE}, {SUMMARY} and {pictures} in {}",
+            folder.display()
+        ))?;
+    }
+    out.flush()?;
+    match summary.rows.iter().all(|row| row.refused == 0) {
+        true => Ok(Exit::Good),
+        false => Ok(Exit::NotGood),
+    }
+}
+
+/// Runs what has no result yet.
+fn simulated(experiment: &Experiment, path: &Path, jobs: Option<NonZeroUsize>) -> Result<Summary, CliError> {
+    let maker = format!("selvedge {}", env!("CARGO_PKG_VERSION"));
+    let mut results = ResultsFile::open(path, &maker)?;
+    let jobs = jobs.or_else(|| std::thread::available_parallelism().ok());
+    let bar = progress::bar();
+    bar.set_message("simulations");
+    let shown = |progress: Progress| {
+        bar.set_length(progress.total as u64);
+        bar.set_position(progress.done as u64);
+    };
+    let one = |run: &Run| match parsed(run).and_then(|args| Ok(simulate(&args, &ProgressBar::hidden())?.results)) {
+        Ok(results) => match serde_json::to_value(&results) {
+            Ok(serde_json::Value::Object(figures)) => Outcome::Figures(figures),
+            Ok(_) | Err(_) => Outcome::Refused("results are no object".to_owned()),
+        },
+        Err(error) => Outcome::Refused(error.to_string()),
+    };
+    let done = selvedge_experiment::run(
+        experiment,
+        &one,
+        &mut results,
+        jobs.unwrap_or(NonZeroUsize::MIN),
+        &shown,
+    );
+    bar.finish_and_clear();
+    done?;
+    Ok(summarise(experiment, &results))
+}
+
+fn simulate_command() -> Command {
+    SimulateArgs::augment_args(Command::new("simulate"))
+}
+
+/// What a file may set: the flags of `selvedge simulate`, so that there is one list of them.
+fn schema() -> Schema {
+    let command = simulate_command();
+    let fields = command.get_arguments().filter_map(|arg| {
+        let name = arg.get_long().filter(|name| !NO_SETTINGS.contains(name))?;
+        let words: Vec<String> = arg
+            .get_possible_values()
+            .iter()
+            .map(|v| v.get_name().to_owned())
+            .collect();
+        let kind = match (arg.get_action(), words.is_empty()) {
+            (ArgAction::SetTrue, _) => Kind::Flag,
+            (_, true) => Kind::Any,
+            (_, false) => Kind::Choice(words),
+        };
+        Some(Field {
+            name: name.to_owned(),
+            kind,
+            help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
+        })
+    });
+    Schema(fields.collect())
+}
+
+/// A run as the command line that would do it.
+fn parsed(run: &Run) -> Result<SimulateArgs, CliError> {
+    let mut words = vec!["simulate".to_owned(), format!("--seed={}", run.seed)];
+    words.extend(run.cell.0.iter().filter_map(|(name, value)| match value {
+        Value::Flag(false) => None,
+        Value::Flag(true) => Some(format!("--{name}")),
+        Value::Text(_) | Value::Whole(_) | Value::Real(_) => Some(format!("--{name}={value}")),
+    }));
+    let matches = simulate_command().no_binary_name(false).try_get_matches_from(words);
+    let args = matches.and_then(|matches| SimulateArgs::from_arg_matches(&matches));
+    args.map_err(|error| CliError::usage(&error))
+}
+
+fn grid(summary: &Summary) -> Grid {
+    let mut grid = Grid::named(summary.header());
+    for row in summary.cells() {
+        grid.add(row);
+    }
+    grid
+}
+
+impl ExperimentArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_the_flags_of_simulate() {
+        let schema = schema();
+        for name in ["fabric", "engine", "traffic", "load", "mtu", "vls", "lost", "duration"] {
+            assert!(schema.find(name).is_ok(), "{name}");
+        }
+        assert!(schema.find("seed").is_err() && schema.find("json").is_err());
+        let error = Experiment::parse("[common]\nqueue = \"fifi\"", &schema).unwrap_err();
+        assert!(error.to_string().contains("did you mean 'fifo'?"), "{error}");
+    }
+
+    #[test]
+    fn a_cell_is_a_command_line() {
+        let text = "seeds = [7]\n[common]\nfabric = \"ring:switches=4,hosts=1\"\nload = 0.25\nvls = 2\n";
+        let experiment = Experiment::parse(text, &schema()).unwrap();
+        let run = experiment.runs().next().unwrap();
+        let debug = format!("{:?}", parsed(&run).unwrap());
+        assert!(
+            debug.contains("load: 0.25") && debug.contains("seed: 7") && debug.contains("vls: 2"),
+            "{debug}"
+        );
+        let wrong = Experiment::parse("[common]\nfabric = \"x\"\nvls = 99\n", &schema()).unwrap();
+        let error = parsed(&wrong.runs().next().unwrap()).unwrap_err().to_string();
+        assert!(error.contains("99"), "{error}");
+    }
+}
