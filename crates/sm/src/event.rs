@@ -312,6 +312,37 @@ impl Event {
     }
 }
 
+impl Event {
+    /// What is said of links that come and go.
+    fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LinkLeftOut {
+                what,
+                downs,
+                window_s,
+                hold_s,
+            } => write!(
+                f,
+                "link of {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
+                 command lets it back in"
+            ),
+            Self::Repaired {
+                lost,
+                returned,
+                blocks,
+                took,
+            } => write!(
+                f,
+                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned and judged in {} us",
+                took.as_micros()
+            ),
+            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
+            Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.code())?;
@@ -320,8 +351,9 @@ impl fmt::Display for Event {
             Self::Discovered { switches, hosts, links } => {
                 write!(f, "discovered {switches} switches, {hosts} hosts, {links} links")
             }
-            Self::FabricChanged { change } => f.write_str(change),
-            Self::EngineChosen { note } => f.write_str(note),
+            Self::FabricChanged { change: text } | Self::EngineChosen { note: text } | Self::Trap { what: text } => {
+                f.write_str(text)
+            }
             Self::PlanAccepted {
                 engine,
                 sets,
@@ -363,34 +395,14 @@ impl fmt::Display for Event {
                     "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
                 )
             }
-            Self::Trap { what } => write!(f, "{what}"),
             Self::Role {
                 role,
                 other: Some(other),
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
-            Self::LinkLeftOut {
-                what,
-                downs,
-                window_s,
-                hold_s,
-            } => write!(
-                f,
-                "link of {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
-                 command lets it back in"
-            ),
-            Self::Repaired {
-                lost,
-                returned,
-                blocks,
-                took,
-            } => write!(
-                f,
-                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned and judged in {} us",
-                took.as_micros()
-            ),
-            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
-            Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
+                self.fmt_link(f)
+            }
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
