@@ -84,11 +84,6 @@ pub trait Tamper: fmt::Debug + Send {
     /// An output leaves the manager. What goes out is appended to `out`, what is handed to the manager instead of an
     /// answer of the world to `back`.
     fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, back: &mut Vec<Input>);
-
-    /// Whether a start finds what was stored.
-    fn remembers(&self) -> bool {
-        true
-    }
 }
 
 impl Life {

@@ -10,7 +10,7 @@ use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
 use selvedge_sim::{Par, Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Job, Judge, Output, PersistentState, Sm, View};
+use selvedge_sm::{Command, Config, Event, Input, Job, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
@@ -170,10 +170,7 @@ impl Rehearsal {
         if let Some(local) = self.emulator.local(client) {
             manager.config.local = local;
         }
-        let stored = match &manager.tamper {
-            Some(tamper) if !tamper.remembers() => PersistentState::default(),
-            Some(_) | None => manager.stored.clone(),
-        };
+        let stored = manager.stored.clone();
         let sm = Sm::new(manager.config.clone(), Arc::clone(&manager.judge), stored);
         manager.life = Some(Life {
             client,
@@ -555,7 +552,15 @@ impl Rehearsal {
             return Ok(());
         };
         let mut out = Vec::new();
+        let before = life.sm.stage_name();
         life.sm.handle(now, input, &mut out);
+        if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
+            // It looks at a part of the fabric, and asks no more what it asked before.
+            life.looked_at = Some(now);
+            if let Some(watcher) = &mut self.watcher {
+                watcher.forgets(life.client);
+            }
+        }
         if let Some(tamper) = &mut manager.tamper {
             let mut back = Vec::new();
             let meant = std::mem::take(&mut out);

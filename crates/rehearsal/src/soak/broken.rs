@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_plan::Policy;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, DefaultJudge, Input, JobResult, Judge, Output};
 use selvedge_types::{Lid, PortState, TransactionId};
@@ -30,8 +31,8 @@ pub enum Broken {
     AcceptCycles,
     /// State counts as stored and is not.
     StoreNothing,
-    /// What was stored is not read when the manager starts.
-    ForgetStored,
+    /// A new policy is taken as leave to give new LIDs to all ports.
+    Reassign,
     /// Other managers get no answer.
     Silent,
     /// Other managers are told that this one is not active.
@@ -70,7 +71,7 @@ impl Broken {
         Self::ReverseTables,
         Self::AcceptCycles,
         Self::StoreNothing,
-        Self::ForgetStored,
+        Self::Reassign,
         Self::Silent,
         Self::FalseRole,
         Self::NeverYield,
@@ -130,6 +131,11 @@ impl Tamper for Defect {
         match (self.broken, input) {
             (Broken::IgnoreTraps, Input::Received(d)) if d.mad.method() == Method::Trap => None,
             (Broken::DeafToPolicy, Input::Command(Command::SetPolicy(_))) | (Broken::NeverWake, Input::Wake) => None,
+            (Broken::Reassign, Input::Command(Command::SetPolicy(policy))) => {
+                let mut policy = Policy::clone(&policy);
+                policy.reassign_lids = true;
+                Some(Input::Command(Command::SetPolicy(Arc::new(policy))))
+            }
             (Broken::NeverYield, Input::Received(mut d)) if is(&d, Method::GetResp, AttributeId::SM_INFO) => {
                 if let Ok(info) = d.mad.read::<SmInfo>() {
                     d.mad.write(&SmInfo {
@@ -164,10 +170,6 @@ impl Tamper for Defect {
             }
             other => out.push(other),
         }
-    }
-
-    fn remembers(&self) -> bool {
-        self.broken != Broken::ForgetStored
     }
 }
 

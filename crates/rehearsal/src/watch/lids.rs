@@ -24,6 +24,10 @@ impl Moved {
         self.guid
     }
 
+    pub const fn before(self) -> LidRange {
+        self.before
+    }
+
     pub fn violation(self, chassis: &Chassis) -> Violation {
         Violation::LidChanged {
             port: chassis.fabric().port_name(chassis.port_ref(self.port)),
@@ -93,7 +97,7 @@ impl LidBook {
     }
 
     /// Why a port may get another LID.
-    pub fn excuse(&self, chassis: &Chassis, moved: &Moved, stored: Option<&LidRange>) -> Option<Rule> {
+    pub fn excuse(&self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);
         }
@@ -108,7 +112,7 @@ impl LidBook {
         if others().any(|port| overlaps(&port)) {
             return Some(Rule::LidConflict);
         }
-        (stored != Some(&moved.before)).then_some(Rule::NeverKnown)
+        (!knew).then_some(Rule::NeverKnown)
     }
 
     /// The port that holds a LID, if one does.

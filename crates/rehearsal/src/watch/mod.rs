@@ -9,7 +9,7 @@ mod lids;
 mod routes;
 mod rule;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
@@ -77,8 +77,8 @@ pub(crate) struct Watcher {
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
-    /// What each manager ever stored of a port, the latest.
-    stored: BTreeMap<(ManagerId, Guid), LidRange>,
+    /// What each manager ever stored of a port.
+    stored: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// When a link of each switch last went ACTIVE.
@@ -112,6 +112,9 @@ const TRAP_ANSWER: Duration = Duration::from_millis(10);
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 /// A request that has waited so long holds no other back: what keeps an agent from answering does not concern the rest.
 const STALE_AFTER: Duration = Duration::from_millis(20);
+/// How many windows of requests may be on the wire: a manager that has other questions drops the old ones, which nothing
+/// takes back.
+const ASKED_ANEW: usize = 4;
 /// Repeats may overlap with what they repeat: an answer that is late is on the wire together with its second request.
 const WINDOW_SLACK: usize = 4;
 
@@ -129,7 +132,7 @@ impl Watcher {
             wires: BTreeMap::new(),
             lies: BTreeMap::new(),
             interrupted: BTreeMap::new(),
-            stored: BTreeMap::new(),
+            stored: BTreeSet::new(),
             last_set: BTreeMap::new(),
             activated: BTreeMap::new(),
             shape: shape(chassis),
@@ -182,7 +185,11 @@ impl Watcher {
         if wire.open.len() > limit {
             wire.open.retain(|_, until| *until > now);
         }
-        if wire.open.len() > limit {
+        let over = wire.open.len() > limit;
+        let limit = ASKED_ANEW * manager.config.window + WINDOW_SLACK;
+        if over && wire.open.len() <= limit {
+            *self.exemptions.entry((Checker::Window, Rule::AskedAnew)).or_default() += 1;
+        } else if over {
             return Err(Violation::Window {
                 manager: manager.name.clone(),
                 open: wire.open.len(),
@@ -215,7 +222,7 @@ impl Watcher {
 
     /// A manager is told that its state is stored.
     pub fn stored(&mut self, id: ManagerId, state: &PersistentState) {
-        let lids = state.lids.iter().map(|(&guid, &range)| ((id, guid), range));
+        let lids = state.lids.iter().map(|(&guid, &range)| (id, guid, range));
         self.stored.extend(lids);
     }
 
@@ -475,8 +482,8 @@ impl Watcher {
             }
         }
         let Some(moved) = moved else { return Ok(()) };
-        let stored = id.and_then(|id| self.stored.get(&(id, moved.guid())));
-        let excuse = self.lids.excuse(chassis, &moved, stored).or(excuse);
+        let knew = id.is_some_and(|id| self.stored.contains(&(id, moved.guid(), moved.before())));
+        let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))
     }
 
