@@ -28,5 +28,5 @@ pub use inventory::{
 };
 pub use plan::{Changes, Plan, Reroute};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
-pub use simulation::Simulation;
+pub use simulation::{SimulatedJob, Simulation};
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};

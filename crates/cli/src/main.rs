@@ -21,6 +21,7 @@ mod run;
 mod shell;
 mod simulate;
 mod simulate_change;
+mod simulate_job;
 mod status;
 mod tables;
 mod tables_io;

@@ -110,6 +110,8 @@ fn what_is_mistyped_is_refused_with_what_is_allowed() {
     check(&["--engine", "weav"], "weave");
     check(&["--traffic", "hotspot:to=99"], "SLV-WORKLOAD-0002");
     check(&["--change", "5us burn x[1]"], "mend PORT");
+    check(&["--job", "uniform hosts=99"], "SLV-WORKLOAD-0007");
+    check(&["--job", "uniform hosts=4 size=1"], "there is no field 'size'");
     check(&["--goal", "/nonexistent"], "SLV-CLI-0001");
 }
 
@@ -141,6 +143,20 @@ fn collectives_and_traces_come_to_an_end() {
         .collect();
     let found = lab.run(&words).exits(0).json();
     assert!(found["completed_ns"].as_u64().unwrap() < 100_000, "{found}");
+    let two = [
+        "--job",
+        "exchange hosts=6 place=random",
+        "--job",
+        "uniform hosts=8 sl=1 load=0.9",
+        "--vls",
+        "2",
+    ];
+    let more = ["--warmup", "0ns", "--duration", "10ms", "--json"];
+    let words: Vec<&str> = TREE.into_iter().chain(two).chain(more).collect();
+    let found = lab.run(&words).exits(0).json();
+    assert!(found["jobs"][0]["completed_ns"].as_u64().is_some(), "{found}");
+    assert_eq!(found["jobs"][1]["hosts"].as_array().unwrap().len(), 8);
+    assert_eq!(found["completed_ns"], found["jobs"][0]["completed_ns"]);
     let goal = lab.path("trace.goal");
     std::fs::write(
         &goal,
