@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use selvedge_api::SimulatedJob;
 use selvedge_dataplane::{
     Buffers, BuildError, LinkRate, LinkUse, Network, QpSettings, Queueing, Results, Settings, Simulation, SlChoice,
     Transport, header,
@@ -24,6 +25,7 @@ use crate::out::{Format, Grid, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
 use crate::simulate_change;
+use crate::simulate_job;
 use crate::tables_io::{known_lids, lids};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
@@ -84,6 +86,10 @@ struct TrafficArgs {
     /// Run a trace in GOAL text instead; rank 0 on the first host
     #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "load", "arrivals", "message"])]
     goal: Option<PathBuf>,
+    /// Several workloads at once, each on its hosts, as 'ring-all-reduce hosts=64 place=random sl=1' or
+    /// 'uniform hosts=32 place=stride=18 load=0.5'; place: linear, random, stride=N, list=N+N
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["traffic", "goal"])]
+    job: Vec<String>,
     /// What hosts want to send, as a fraction of their links' payload rate; from 1 on they never stop
     #[arg(long, value_name = "FRACTION", default_value_t = 0.5)]
     load: f64,
@@ -223,6 +229,7 @@ pub struct Simulated {
     /// Pattern, arrivals, bytes of a message.
     names: (String, String, u32),
     cost: EventCost,
+    jobs: Vec<SimulatedJob>,
     /// Everything else.
     pub results: Results,
 }
@@ -278,10 +285,12 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
     if let Some(path) = &args.links {
         load::write(path, &links_grid(&simulation.link_use()).csv())?;
     }
+    let jobs = simulate_job::done(&args.traffic.job, simulation.workload());
     Ok(Simulated {
         engine: routed.engine.0,
         names,
         cost,
+        jobs,
         results: simulation.finish(),
     })
 }
@@ -379,6 +388,25 @@ impl SimulateArgs {
         if hosts < 2 {
             return Err(BuildError::TooFewHosts { hosts: hosts as usize }.into());
         }
+        let link = settings.link.unwrap_or_else(|| network.host_link());
+        let mtu = f64::from(self.hardware.mtu);
+        let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(header::LOCAL)) / mtu;
+        let arrivals: Arrivals = given.arrivals.parse()?;
+        let bytes = given.message.unwrap_or(u32::from(self.hardware.mtu));
+        if !given.job.is_empty() {
+            let pace = simulate_job::Defaults {
+                arrivals,
+                load: given.load,
+                bytes,
+                byte_ps,
+                seed: Seed(self.seed),
+            };
+            let jobs = simulate_job::jobs(&given.job, hosts, pace)?;
+            return Ok(Named {
+                traffic: Traffic::Jobs(jobs),
+                names: ("jobs".to_owned(), arrivals.to_string(), bytes),
+            });
+        }
         let schedule = if let Some(path) = &given.goal {
             let text = String::from_utf8_lossy(&load::text_bytes(path)?).into_owned();
             let schedule = read_goal(&text).map_err(|cause| CliError::Goal {
@@ -407,11 +435,6 @@ impl SimulateArgs {
             });
         }
         let pattern: Pattern = given.traffic.parse()?;
-        let arrivals: Arrivals = given.arrivals.parse()?;
-        let bytes = given.message.unwrap_or(u32::from(self.hardware.mtu));
-        let link = settings.link.unwrap_or_else(|| network.host_link());
-        let mtu = f64::from(self.hardware.mtu);
-        let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(header::LOCAL)) / mtu;
         let how = (given.load, bytes, byte_ps);
         let traffic = PatternTraffic::new((&pattern, arrivals), hosts, how, Seed(self.seed))?;
         Ok(Named {
@@ -477,6 +500,7 @@ impl SimulateArgs {
             engine,
             names: (traffic, arrivals, message_bytes),
             cost,
+            jobs,
             results,
         } = simulated;
         let exit = match results.deadlock {
@@ -494,6 +518,7 @@ impl SimulateArgs {
                 load: self.traffic.load,
                 seed: self.seed,
                 results: serde_json::to_value(&results).unwrap_or_default(),
+                jobs,
                 ns_per_event: cost.here,
                 queue_ns_per_event: cost.queue,
                 cpu_seconds: cpu_seconds(),
@@ -504,6 +529,12 @@ impl SimulateArgs {
             if let (Some(here), Some(queue)) = (cost.here, cost.queue) {
                 let text = format!("{here:.1} ns, {queue:.1} ns");
                 figures.row(["event here, in the bare queue".to_owned(), text]);
+            }
+            for job in &jobs {
+                let done = job
+                    .completed_ns
+                    .map_or("not done".to_owned(), |ns| format!("{} ns", thousands(ns)));
+                figures.row([job.job.clone(), done]);
             }
             out.grid(&figures)?;
             if !results.series.warmup_suffices && results.completed_ns.is_none() {

@@ -367,6 +367,12 @@ impl<W: Workload> Simulation<W> {
         &self.departures
     }
 
+    /// What hosts send.
+    #[must_use]
+    pub const fn workload(&self) -> &W {
+        &self.workload
+    }
+
     /// Simulated time.
     #[must_use]
     pub const fn now(&self) -> Ps {

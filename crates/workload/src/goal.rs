@@ -252,7 +252,8 @@ mod tests {
     fn a_trace_is_read() {
         let text = "num_ranks 2\n/* two\n lines */ rank 0 {\nl1: calc 100 cpu 1\n\
                     l2: send 10b to 1 tag 3\n\
-                    l3: calc 7 // idle\nl2 requires l1\nl3 irequires l2\n}\nrank 1 { \nrecv 10b from 0 tag 3 nic 0\n}\n";
+                    l3: calc 7 // idle\nl2 requires l1\nl3 irequires l2\n}\n\
+                    rank 1 { \nrecv 10b from 0 tag 3 nic 0\n}\n";
         let schedule = read_goal(text).unwrap();
         assert_eq!((schedule.ranks(), schedule.ops()), (2, 4));
         let mut program = Program::new(schedule);

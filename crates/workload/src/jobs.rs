@@ -106,6 +106,8 @@ pub enum Traffic {
     Pattern(PatternTraffic),
     /// A schedule.
     Program(Program),
+    /// Several of these at once.
+    Jobs(Jobs),
 }
 
 impl Workload for Traffic {
@@ -114,6 +116,7 @@ impl Workload for Traffic {
         match self {
             Self::Pattern(pattern) => pattern.next(host, now),
             Self::Program(program) => program.next(host, now),
+            Self::Jobs(jobs) => jobs.next(host, now),
         }
     }
 
@@ -122,6 +125,7 @@ impl Workload for Traffic {
         match self {
             Self::Pattern(pattern) => pattern.arrived(arrival, now, ready),
             Self::Program(program) => program.arrived(arrival, now, ready),
+            Self::Jobs(jobs) => jobs.arrived(arrival, now, ready),
         }
     }
 
@@ -129,6 +133,7 @@ impl Workload for Traffic {
         match self {
             Self::Pattern(pattern) => pattern.take_back(host, message),
             Self::Program(program) => program.take_back(host, message),
+            Self::Jobs(jobs) => jobs.take_back(host, message),
         }
     }
 
@@ -136,6 +141,7 @@ impl Workload for Traffic {
         match self {
             Self::Pattern(_) => false,
             Self::Program(program) => program.is_done(),
+            Self::Jobs(jobs) => jobs.is_done(),
         }
     }
 
@@ -143,6 +149,7 @@ impl Workload for Traffic {
         match self {
             Self::Pattern(_) => None,
             Self::Program(program) => program.completed_at(),
+            Self::Jobs(jobs) => jobs.completed_at(),
         }
     }
 }
@@ -225,6 +232,11 @@ impl Jobs {
         }
         self.jobs.push(job);
         Ok(())
+    }
+
+    /// The hosts of each job, by rank.
+    pub fn hosts(&self) -> impl Iterator<Item = &[Host]> + '_ {
+        self.jobs.iter().map(|job| job.hosts.as_slice())
     }
 
     /// When each job was done; `None` for those that are not, or have no end.
