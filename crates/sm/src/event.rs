@@ -313,7 +313,7 @@ impl Event {
 }
 
 impl Event {
-    /// What is said of links that come and go.
+    /// What is said of links that come and go, then of the rest.
     fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LinkLeftOut {
@@ -338,14 +338,11 @@ impl Event {
             ),
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
-            _ => Ok(()),
+            _ => self.fmt_other(f),
         }
     }
-}
 
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.code())?;
+    fn fmt_other(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SweepStarted { reason } => write!(f, "sweep started because of {reason}"),
             Self::Discovered { switches, hosts, links } => {
@@ -400,11 +397,11 @@ impl fmt::Display for Event {
                 other: Some(other),
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
-            Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
-                self.fmt_link(f)
-            }
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
+            }
+            Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
+                Ok(())
             }
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
@@ -414,6 +411,13 @@ impl fmt::Display for Event {
                  the right folder (--state)"
             ),
         }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.code())?;
+        self.fmt_link(f)
     }
 }
 
