@@ -214,8 +214,8 @@ impl Emulator {
         self.run(now, out, false);
     }
 
-    /// Like [`Self::advance`], but stops after the first instant at which a client received something, and in the middle
-    /// of an instant when something changed that is watched ([`Self::watch_changes`]). Returns the time reached:
+    /// Like [`Self::advance`], but stops after the first instant at which a client received something, and in the
+    /// middle of an instant when something changed that is watched ([`Self::watch_changes`]). Returns the time reached:
     /// `limit` if there was neither.
     pub fn advance_to_delivery(&mut self, limit: Time, out: &mut Vec<Delivery>) -> Time {
         self.run(limit, out, true);

@@ -69,8 +69,8 @@ impl Watch {
 }
 
 impl Emulator {
-    /// From now on every Set that is taken and everything that happens by itself is kept for [`Self::take_changes`], and
-    /// [`Self::advance_to_delivery`] stops there.
+    /// From now on every Set that is taken and everything that happens by itself is kept for
+    /// [`Self::take_changes`], and [`Self::advance_to_delivery`] stops there.
     pub fn watch_changes(&mut self) {
         self.watch.on = true;
     }
