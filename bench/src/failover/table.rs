@@ -12,7 +12,8 @@ use crate::stats::Spread;
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
-        "fabric,hosts,carrier,manager,engine,window,engine_used,kind,fault,trap_us,total_us,thinking_us,quiet_us,floor_us,floor_direct_us,\
+        "fabric,hosts,carrier,manager,engine,window,engine_used,kind,fault,trap_us,total_us,thinking_us,quiet_us,\
+         floor_us,floor_direct_us,\
          mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,entries,pairs_interrupted,load\n",
     );
     for row in rows {
@@ -131,8 +132,9 @@ fn ratios(rows: &[Row], group: Group<'_>) -> Option<Spread> {
 pub fn summary(rows: &[Row]) -> String {
     let mut text = String::from(
         "\n## Fail-over: trap to the answer to the last Set that changes an entry\n\n\
-         | fabric | carrier | kind | manager | engine used | faults | last change, ms | of which thinking, ms | quiet, ms | \
-         floor, ms | relay adds, ms | table Sets; those that change something; least: LIDs in force; best LIDs | MADs | \
+         | fabric | carrier | kind | manager | engine used | faults | last change, ms | of which thinking, ms | \
+         quiet, ms | floor, ms | relay adds, ms | \
+         table Sets; those that change something; least: LIDs in force; best LIDs | MADs | \
          times ours |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );

@@ -25,10 +25,27 @@ pub struct Simulation {
     /// What was found, the settings with every default among it.
     #[serde(flatten)]
     pub results: Value,
+    /// The jobs, if there were several workloads at once.
+    pub jobs: Vec<SimulatedJob>,
+    /// Processor time of an event; absent if it was not asked for.
+    pub ns_per_event: Option<f64>,
+    /// The same of the bare event queue with the same events.
+    pub queue_ns_per_event: Option<f64>,
     /// Processor time of the whole process, in seconds; absent where the system does not tell.
     pub cpu_seconds: Option<f64>,
     /// Highest resident memory of the whole process; absent where the system does not tell.
     pub peak_rss_bytes: Option<u64>,
+}
+
+/// One of several workloads at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulatedJob {
+    /// As it was asked for.
+    pub job: String,
+    /// The host of each rank.
+    pub hosts: Vec<u32>,
+    /// When it was done; absent if it has no end, or did not come to it.
+    pub completed_ns: Option<u64>,
 }
 
 impl Body for Simulation {

@@ -141,6 +141,17 @@ pub enum CliError {
     /// Traffic.
     #[error(transparent)]
     Pattern(#[from] selvedge_workload::PatternError),
+    /// A trace.
+    #[error("{}: {cause}", path.display())]
+    Goal {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: selvedge_workload::GoalError,
+    },
+    /// Ranks and hosts.
+    #[error(transparent)]
+    Job(#[from] selvedge_workload::JobError),
     /// Traffic in time.
     #[error(transparent)]
     Arrivals(#[from] selvedge_workload::ArrivalsError),

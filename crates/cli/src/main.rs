@@ -26,6 +26,8 @@ mod route;
 mod run;
 mod shell;
 mod simulate;
+mod simulate_change;
+mod simulate_job;
 mod soak;
 mod status;
 mod tables;

@@ -1,17 +1,22 @@
 //! `selvedge simulate`: traffic over a routed fabric, packet by packet.
 
 use std::fs;
+use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
-use selvedge_dataplane::{Buffers, LinkRate, Network, Queueing, Results, Settings, Simulation, SlChoice, header};
+use selvedge_api::SimulatedJob;
+use selvedge_dataplane::{
+    Buffers, BuildError, LinkRate, LinkUse, Network, QpSettings, Queueing, Results, Settings, Simulation, SlChoice,
+    Transport, header,
+};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Policy, SlToVl};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_topology::{LinkRemoval, without_links};
 use selvedge_types::Mtu;
-use selvedge_workload::{Arrivals, Pattern, PatternTraffic};
+use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
 
 use crate::exit::{CliError, Exit};
 use crate::load;
@@ -19,6 +24,8 @@ use crate::measure::peak_rss_bytes;
 use crate::out::{Format, Grid, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
+use crate::simulate_change;
+use crate::simulate_job;
 use crate::tables_io::{known_lids, lids};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
@@ -36,7 +43,7 @@ pub struct SimulateArgs {
     how: HowArgs,
     /// LIDs to keep (guid2lid)
     #[arg(long, value_name = "FILE")]
-    lids: Option<std::path::PathBuf>,
+    lids: Option<PathBuf>,
     /// Links between switches that are gone, drawn by the seed: a number, or a share as 1%
     #[arg(long, value_name = "LINKS", default_value = "0")]
     lost: String,
@@ -44,6 +51,17 @@ pub struct SimulateArgs {
     traffic: TrafficArgs,
     #[command(flatten)]
     hardware: HardwareArgs,
+    #[command(flatten)]
+    transport: TransportArgs,
+    /// A change while packets move, as '50us cut "leaf 1"[20]': cut, mend, rate PORT 4x-edr, entry SWITCH LID PORT
+    #[arg(long, value_name = "TIME CHANGE")]
+    change: Vec<String>,
+    /// Also put the first events through the bare event queue, and tell what an event costs there and here
+    #[arg(long)]
+    bare_queue: bool,
+    /// Write the use of every link to FILE as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    links: Option<PathBuf>,
     /// Simulated time that is measured, as 100us
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
     duration: u64,
@@ -60,9 +78,18 @@ pub struct SimulateArgs {
 /// What hosts send.
 #[derive(Args, Debug)]
 struct TrafficArgs {
-    /// Who sends to whom: uniform, shift:by=1, transpose, bit-complement, bisection, hotspot:to=0,share=5%, …
+    /// Who sends to whom: uniform, shift:by=1, transpose, bit-complement, bisection, hotspot:to=0,share=5%,
+    /// incast:to=0,from=8, all-to-all, pairs:0>1,…; or once: ring-all-reduce:bytes=65536, recursive-doubling, exchange,
+    /// stencil-1d, -2d, -3d
     #[arg(long, value_name = "PATTERN", default_value = "uniform")]
     traffic: String,
+    /// Run a trace in GOAL text instead; rank 0 on the first host
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "load", "arrivals", "message"])]
+    goal: Option<PathBuf>,
+    /// Several workloads at once, each on its hosts, as 'ring-all-reduce hosts=64 place=random sl=1' or
+    /// 'uniform hosts=32 place=stride=18 load=0.5'; place: linear, random, stride=N, list=N+N
+    #[arg(long, value_name = "JOB", conflicts_with_all = ["traffic", "goal"])]
+    job: Vec<String>,
     /// What hosts want to send, as a fraction of their links' payload rate; from 1 on they never stop
     #[arg(long, value_name = "FRACTION", default_value_t = 0.5)]
     load: f64,
@@ -115,6 +142,31 @@ struct HardwareArgs {
     switch_life: u8,
 }
 
+/// What carries messages.
+#[derive(Args, Debug)]
+struct TransportArgs {
+    /// Packets as they are, or queue pairs between all hosts that talk to each other
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = TransportArg::None)]
+    transport: TransportArg,
+    /// Local ACK time-out of reliable connections: 4.096 us times 2 to the power of this; 0: never
+    #[arg(long, value_name = "0-31", default_value_t = 14, value_parser = clap::value_parser!(u8).range(0..=31))]
+    ack_timeout: u8,
+    /// Times that a packet is sent again before the pair goes to ERROR
+    #[arg(long, value_name = "0-7", default_value_t = 7, value_parser = clap::value_parser!(u8).range(0..=7))]
+    retries: u8,
+}
+
+/// [`Transport`] on the command line.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TransportArg {
+    /// Nothing but packets
+    None,
+    /// Unreliable connections
+    Uc,
+    /// Reliable connections
+    Rc,
+}
+
 /// [`SlChoice`] on the command line.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SlArg {
@@ -138,7 +190,7 @@ enum QueueArg {
 }
 
 /// A time with its unit, in ns.
-fn time_ns(text: &str) -> Result<u64, String> {
+pub fn time_ns(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no time; want a number with ns, us, ms or s, as 100us");
     let split = text.find(|c: char| c.is_alphabetic()).ok_or_else(wrong)?;
     let (number, unit) = text.split_at(split);
@@ -174,10 +226,10 @@ pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
 pub struct Simulated {
     /// The engine that made the tables.
     engine: String,
-    pattern: Pattern,
-    arrivals: Arrivals,
-    /// Payload bytes of a message.
-    bytes: u32,
+    /// Pattern, arrivals, bytes of a message.
+    names: (String, String, u32),
+    cost: EventCost,
+    jobs: Vec<SimulatedJob>,
     /// Everything else.
     pub results: Results,
 }
@@ -185,11 +237,14 @@ pub struct Simulated {
 /// Simulates what was asked for, and shows how far it is.
 pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, CliError> {
     let settings = args.settings()?;
-    let pattern: Pattern = args.traffic.traffic.parse()?;
-    let arrivals: Arrivals = args.traffic.arrivals.parse()?;
     args.traffic.check()?;
+    if let Some(path) = &args.links {
+        load::writable(path)?;
+    }
     let fabric = args.fabric()?;
     let lids = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_ref())?)?;
+    let changes = args.change.iter().map(|text| simulate_change::parse(text, &fabric));
+    let changes = changes.collect::<Result<Vec<_>, _>>()?;
     bar.set_message("routing");
     let mut options = args.inputs.options(&fabric)?;
     let engine = args.engine(&options)?;
@@ -207,14 +262,10 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
         service_levels: &routed.service_levels,
         sl_to_vl: &sl_to_vl,
     };
-    let bytes = args.traffic.message.unwrap_or(u32::from(args.hardware.mtu));
-    let link = settings.link.unwrap_or_else(|| network.host_link());
-    let mtu = f64::from(args.hardware.mtu);
-    let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(header::LOCAL)) / mtu;
-    let seed = Seed(args.seed);
-    let hosts = network.host_count();
-    let traffic = PatternTraffic::new((&pattern, arrivals), hosts, (args.traffic.load, bytes, byte_ps), seed)?;
-    let mut simulation = Simulation::new(&network, &settings, traffic, Vec::new(), seed)?;
+    let Named { traffic, names } = args.traffic(&network, &settings)?;
+    let start = || Simulation::new(&network, &settings, traffic.clone(), changes.clone(), Seed(args.seed));
+    let mut simulation = start()?;
+    let began = thread_cpu_ns();
     bar.set_message("simulating, ns");
     let end_ns = settings.warmup_ns + settings.duration_ns;
     bar.set_length(end_ns);
@@ -222,14 +273,86 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
         let ns = (u128::from(end_ns) * u128::from(step) / u128::from(STEPS)) as u64;
         simulation.run_until(ns * 1_000);
         bar.set_position(ns);
+        if simulation.is_over() {
+            break;
+        }
     }
+    let mut cost = EventCost::default();
+    if args.bare_queue {
+        cost.here = per_event(began, simulation.events());
+        cost.queue = bare_queue(start()?, settings.end());
+    }
+    if let Some(path) = &args.links {
+        load::write(path, &links_grid(&simulation.link_use()).csv())?;
+    }
+    let jobs = simulate_job::done(&args.traffic.job, simulation.workload());
     Ok(Simulated {
         engine: routed.engine.0,
-        pattern,
-        arrivals,
-        bytes,
+        names,
+        cost,
+        jobs,
         results: simulation.finish(),
     })
+}
+
+/// What an event costs, in ns of processor time.
+#[derive(Clone, Copy, Default)]
+struct EventCost {
+    /// In the simulation.
+    here: Option<f64>,
+    /// In the bare queue.
+    queue: Option<f64>,
+}
+
+/// Events that are put through the bare queue.
+const QUEUE_EVENTS: usize = 2_000_000;
+
+/// Puts the first events of a simulation through the bare queue.
+fn bare_queue(mut simulation: Simulation<Traffic>, end: u64) -> Option<f64> {
+    simulation.note_events(QUEUE_EVENTS);
+    for step in 1..=STEPS {
+        simulation.run_until(end / STEPS * step);
+        if simulation.noted_events()?.len() >= QUEUE_EVENTS {
+            break;
+        }
+    }
+    let log = simulation.noted_events()?;
+    // The first time is for the caches.
+    std::hint::black_box(log.replay());
+    let began = thread_cpu_ns();
+    std::hint::black_box(log.replay());
+    per_event(began, log.len() as u64)
+}
+
+fn per_event(began: Option<u64>, events: u64) -> Option<f64> {
+    let spent = thread_cpu_ns()?.checked_sub(began?)?;
+    (events > 0).then(|| spent as f64 / events as f64)
+}
+
+/// Processor time of this thread so far, where the system tells (Linux).
+fn thread_cpu_ns() -> Option<u64> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
+/// Traffic, and how it is called: pattern, arrivals, bytes of a message.
+struct Named {
+    traffic: Traffic,
+    names: (String, String, u32),
+}
+
+fn links_grid(links: &[LinkUse]) -> Grid {
+    let mut grid = Grid::new(&["port", "utilisation", "wait", "lanes"]);
+    for link in links {
+        let lanes: Vec<String> = link.lanes.iter().map(|share| format!("{share:.6}")).collect();
+        grid.row([
+            link.port.clone(),
+            format!("{:.6}", link.utilisation),
+            format!("{:.6}", link.wait),
+            lanes.join(" "),
+        ]);
+    }
+    grid
 }
 
 impl TrafficArgs {
@@ -247,17 +370,77 @@ impl SimulateArgs {
     fn fabric(&self) -> Result<Fabric, CliError> {
         let whole = load::fabric(&self.fabric)?;
         let usage = |what| CliError::Usage { what };
-        let lost = LinkRemoval::parse(&self.lost);
-        let lost = lost.ok_or_else(|| {
+        let wrong = || {
             usage(format!(
                 "--lost {}: want a number of links, or a share as 1%",
                 self.lost
             ))
-        })?;
+        };
+        let lost = LinkRemoval::parse(&self.lost).ok_or_else(wrong)?;
         if lost == LinkRemoval::Count(0) {
             return Ok(whole);
         }
         without_links(&whole, lost, Seed(self.seed)).map_err(|cause| usage(format!("{}: {cause}", self.fabric)))
+    }
+
+    fn traffic(&self, network: &Network<'_>, settings: &Settings) -> Result<Named, CliError> {
+        let (given, hosts) = (&self.traffic, network.host_count());
+        if hosts < 2 {
+            return Err(BuildError::TooFewHosts { hosts: hosts as usize }.into());
+        }
+        let link = settings.link.unwrap_or_else(|| network.host_link());
+        let mtu = f64::from(self.hardware.mtu);
+        let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(header::LOCAL)) / mtu;
+        let arrivals: Arrivals = given.arrivals.parse()?;
+        let bytes = given.message.unwrap_or(u32::from(self.hardware.mtu));
+        if !given.job.is_empty() {
+            let pace = simulate_job::Defaults {
+                arrivals,
+                load: given.load,
+                bytes,
+                byte_ps,
+                seed: Seed(self.seed),
+            };
+            let jobs = simulate_job::jobs(&given.job, hosts, pace)?;
+            return Ok(Named {
+                traffic: Traffic::Jobs(jobs),
+                names: ("jobs".to_owned(), arrivals.to_string(), bytes),
+            });
+        }
+        let schedule = if let Some(path) = &given.goal {
+            let text = String::from_utf8_lossy(&load::text_bytes(path)?).into_owned();
+            let schedule = read_goal(&text).map_err(|cause| CliError::Goal {
+                path: path.clone(),
+                cause,
+            })?;
+            let ranks = schedule.ranks();
+            if ranks > hosts {
+                return Err(selvedge_workload::JobError::TooFew {
+                    want: ranks,
+                    free: hosts,
+                }
+                .into());
+            }
+            Some((schedule, path.display().to_string()))
+        } else if Collective::is_named_by(&given.traffic) {
+            let collective: Collective = given.traffic.parse()?;
+            Some((collective.schedule(hosts), collective.to_string()))
+        } else {
+            None
+        };
+        if let Some((schedule, name)) = schedule {
+            return Ok(Named {
+                traffic: Traffic::Program(Program::new(schedule)),
+                names: (name, "program".to_owned(), 0),
+            });
+        }
+        let pattern: Pattern = given.traffic.parse()?;
+        let how = (given.load, bytes, byte_ps);
+        let traffic = PatternTraffic::new((&pattern, arrivals), hosts, how, Seed(self.seed))?;
+        Ok(Named {
+            traffic: Traffic::Pattern(traffic),
+            names: (pattern.to_string(), arrivals.to_string(), bytes),
+        })
     }
 
     fn engine(&self, options: &Options) -> Result<Engine, CliError> {
@@ -294,20 +477,30 @@ impl SimulateArgs {
             },
             hoq_life: hardware.hoq_life,
             switch_life: hardware.switch_life,
+            transport: match self.transport.transport {
+                TransportArg::None => Transport::None,
+                TransportArg::Uc => Transport::Uc,
+                TransportArg::Rc => Transport::Rc,
+            },
+            qp: QpSettings {
+                ack_timeout: self.transport.ack_timeout,
+                retry_count: self.transport.retries,
+                ..QpSettings::default()
+            },
             warmup_ns: self.warmup,
             duration_ns: self.duration,
             ..Settings::default()
         };
-        settings.check().map_err(selvedge_dataplane::BuildError::from)?;
+        settings.check().map_err(BuildError::from)?;
         Ok(settings)
     }
 
     fn show(&self, simulated: Simulated) -> Result<Exit, CliError> {
         let Simulated {
             engine,
-            pattern,
-            arrivals,
-            bytes,
+            names: (traffic, arrivals, message_bytes),
+            cost,
+            jobs,
             results,
         } = simulated;
         let exit = match results.deadlock {
@@ -319,17 +512,34 @@ impl SimulateArgs {
             out.document(selvedge_api::Simulation {
                 fabric: self.fabric.clone(),
                 engine,
-                traffic: pattern.to_string(),
-                arrivals: arrivals.to_string(),
-                message_bytes: bytes,
+                traffic,
+                arrivals,
+                message_bytes,
                 load: self.traffic.load,
                 seed: self.seed,
                 results: serde_json::to_value(&results).unwrap_or_default(),
+                jobs,
+                ns_per_event: cost.here,
+                queue_ns_per_event: cost.queue,
                 cpu_seconds: cpu_seconds(),
                 peak_rss_bytes: peak_rss_bytes(),
             })?;
         } else {
-            out.grid(&grid(&engine, &results))?;
+            let mut figures = grid(&engine, &results);
+            if let (Some(here), Some(queue)) = (cost.here, cost.queue) {
+                let text = format!("{here:.1} ns, {queue:.1} ns");
+                figures.row(["event here, in the bare queue".to_owned(), text]);
+            }
+            for job in &jobs {
+                let done = job
+                    .completed_ns
+                    .map_or("not done".to_owned(), |ns| format!("{} ns", thousands(ns)));
+                figures.row([job.job.clone(), done]);
+            }
+            out.grid(&figures)?;
+            if !results.series.warmup_suffices && results.completed_ns.is_none() {
+                out.line("\nthe load was not steady when measuring began: see steady_from_ns in --json")?;
+            }
             if let Some(deadlock) = &results.deadlock {
                 let word = out.bad("deadlock");
                 out.line(format!(
@@ -371,6 +581,9 @@ fn grid(engine: &str, results: &Results) -> Grid {
     row("links between switches, mean, max", {
         format!("{:.4}, {:.4}", results.links.mean, results.links.max)
     });
+    if let Some(ns) = results.completed_ns {
+        row("completed after", format!("{} ns", thousands(ns)));
+    }
     row("packets delivered", thousands(results.packets_delivered));
     row("packets dropped", thousands(results.drops.total()));
     row("events per packet", format!("{:.2}", results.events_per_packet));

@@ -2,8 +2,8 @@
 //!
 //! `sim::EventQueue` has the same order for events of any type. This one is made for packets: an event is 16 bytes,
 //! and a slot of the finest digit is some hundred picoseconds wide, so that it holds a few events, which are sorted
-//! when it is reached. Most events are linked once and taken once; those further away than a window (1,024 slots) lie
-//! in coarser slots, 1,024 windows wide and so on, and are linked again when their window comes.
+//! when it is reached. Most events are linked once and taken once; those further away than a window (4,096 slots) lie
+//! in coarser slots, 4,096 times as wide, and are linked again when their window comes.
 
 use crate::units::Ps;
 
@@ -18,16 +18,8 @@ pub struct Event {
     pub payload: u32,
 }
 
-impl Event {
-    /// Order of events; those that are equal in it are in order of their insertion.
-    #[inline]
-    const fn key(&self) -> u128 {
-        (self.at as u128) << 32 | self.component as u128
-    }
-}
-
 /// Bits of a digit.
-const BITS: u32 = 10;
+const BITS: u32 = 12;
 /// Slots of a digit.
 const SLOTS: usize = 1 << BITS;
 /// Words of a digit's map of slots with events.
@@ -35,16 +27,32 @@ const WORDS: usize = SLOTS / 64;
 /// No event.
 const NIL: u32 = u32::MAX;
 
+/// An event in two words: stored and loaded whole, so that no load waits for several smaller stores.
+#[derive(Clone, Copy, Debug)]
+struct Packed {
+    at: Ps,
+    /// Component, then payload.
+    who: u64,
+}
+
+impl Packed {
+    /// Order of events; those that are equal in it are in order of their insertion.
+    #[inline]
+    const fn key(self) -> u128 {
+        (self.at as u128) << 32 | (self.who >> 32) as u128
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    event: Event,
+    event: Packed,
     next: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Digit {
     /// Which words of `occupied` are not zero.
-    words: u16,
+    words: u64,
     occupied: [u64; WORDS],
     /// The event inserted last into each slot; each leads to the one before it.
     heads: Vec<u32>,
@@ -95,7 +103,7 @@ pub struct Calendar {
     /// Start of the slot that is being emptied.
     now: Ps,
     /// Events of that slot, the next one last.
-    ready: Vec<Event>,
+    ready: Vec<Packed>,
 }
 
 impl Calendar {
@@ -130,37 +138,48 @@ impl Calendar {
     #[inline]
     pub fn push(&mut self, event: Event) {
         self.len += 1;
+        let who = u64::from(event.component) << 32 | u64::from(event.payload);
+        let packed = Packed { at: event.at, who };
         let differs = (event.at ^ self.now) >> self.shift;
         if differs == 0 || event.at < self.now {
-            // Few events lie in a slot, so the place is near the end.
-            let key = event.key();
-            let place = self.ready.iter().rposition(|e| e.key() > key).map_or(0, |i| i + 1);
-            self.ready.insert(place, event);
-            return;
+            return self.push_ready(packed);
         }
         let index = if let Some(node) = self.nodes.get_mut(self.free as usize) {
             let index = self.free;
             self.free = node.next;
-            node.event = event;
+            node.event = packed;
             index
         } else {
-            self.nodes.push(Node { event, next: NIL });
+            self.nodes.push(Node {
+                event: packed,
+                next: NIL,
+            });
             // 2^32 events would be 100 GB.
             u32::try_from(self.nodes.len() - 1).unwrap_or(NIL)
         };
         self.link(index);
     }
 
+    /// Puts an event among those of the slot that is being emptied.
+    fn push_ready(&mut self, event: Packed) {
+        // Few events lie in a slot, so the place is near the end.
+        let key = event.key();
+        let place = self.ready.iter().rposition(|e| e.key() > key).map_or(0, |i| i + 1);
+        self.ready.insert(place, event);
+    }
+
     /// Takes the next event if it is due at or before `until`.
     #[inline]
     pub fn pop_until(&mut self, until: Ps) -> Option<Event> {
         loop {
-            if let Some(event) = self.ready.last() {
-                if event.at > until {
+            if let Some(&Packed { at, who }) = self.ready.last() {
+                if at > until {
                     return None;
                 }
                 self.len -= 1;
-                return self.ready.pop();
+                self.ready.pop();
+                let (component, payload) = ((who >> 32) as u32, who as u32);
+                return Some(Event { at, component, payload });
             }
             if !self.advance(until) {
                 return None;

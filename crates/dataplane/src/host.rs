@@ -2,8 +2,8 @@
 
 use crate::Simulation;
 use crate::layout::NOT_SET;
-use crate::packet::{NIL, Packet};
-use crate::settings::SlChoice;
+use crate::packet::{NIL, Opcode, Packet};
+use crate::settings::{SlChoice, Transport};
 use crate::state::{Posted, hash, kind};
 use crate::stats::Drop;
 use crate::traffic::{Arrival, Host, Message, Workload};
@@ -21,7 +21,7 @@ impl<W: Workload> Simulation<W> {
 
     /// Sees to it that a host has an event at a time, or earlier.
     #[inline]
-    fn wake_at(&mut self, host: Host, at: Ps) {
+    pub(crate) fn wake_at(&mut self, host: Host, at: Ps) {
         if at < self.hosts[host as usize].wake_at {
             self.hosts[host as usize].wake_at = at;
             self.schedule(at, self.layout.first_host() + host, kind::HOST, 0);
@@ -54,8 +54,8 @@ impl<W: Workload> Simulation<W> {
         if sent && state.lanes != 0 {
             let at = self.ports[port as usize].free_at;
             self.wake_at(host, at);
-        } else if state.lanes == 0 || self.settings.vls > 1 {
-            // On several lanes what comes may be free to go although what waits is not.
+        } else if state.lanes == 0 || self.settings.vls > 1 || self.settings.transport != Transport::None {
+            // On another lane or queue pair what comes may be free to go although what waits is not.
             self.wake_for_next(host);
         }
     }
@@ -103,6 +103,8 @@ impl<W: Workload> Simulation<W> {
             from: host,
             to: message.to,
             unsent: message.bytes,
+            bytes: message.bytes,
+            first_psn: 0,
             missing: message.bytes.div_ceil(mtu).max(1),
             next: NIL,
             dlid: to.lid.0,
@@ -119,6 +121,10 @@ impl<W: Workload> Simulation<W> {
             self.messages.push(posted);
             (self.messages.len() - 1) as u32
         };
+        self.waiting[host as usize * vls + usize::from(vl)] += 1;
+        if self.settings.transport != Transport::None {
+            return self.post_to_qp(index, posted.missing);
+        }
         let queue = &mut self.queues[from.port as usize * vls + usize::from(vl)];
         if queue.head == NIL {
             queue.head = index;
@@ -126,7 +132,6 @@ impl<W: Workload> Simulation<W> {
             self.messages[queue.tail as usize].next = index;
         }
         queue.tail = index;
-        self.waiting[host as usize * vls + usize::from(vl)] += 1;
         self.hosts[host as usize].lanes |= 1 << vl;
     }
 
@@ -141,8 +146,15 @@ impl<W: Workload> Simulation<W> {
         while lanes != 0 {
             let vl = lanes.trailing_zeros() as u8;
             lanes &= lanes - 1;
-            let head = self.queues[port as usize * vls + usize::from(vl)].head;
-            let wanted = blocks(self.next_packet_bytes(head)) as u8;
+            let bytes = if self.settings.transport == Transport::None {
+                let head = self.queues[port as usize * vls + usize::from(vl)].head;
+                self.next_packet_bytes(head)
+            } else if let Some(bytes) = self.next_of_qps(host, vl) {
+                bytes
+            } else {
+                continue;
+            };
+            let wanted = blocks(bytes) as u8;
             if self.has_credits(port, vl, wanted) {
                 ready |= 1 << vl;
             } else {
@@ -157,15 +169,19 @@ impl<W: Workload> Simulation<W> {
             1 => 0,
             _ => self.arbitration.choose(arbiter, ready),
         };
-        let head = self.queues[port as usize * vls + usize::from(vl)].head;
-        let packet = self.cut(host, head);
+        let packet = if self.settings.transport == Transport::None {
+            let head = self.queues[port as usize * vls + usize::from(vl)].head;
+            self.cut(host, head)
+        } else {
+            self.cut_of_qps(host, vl)
+        };
         if vls > 1 {
             self.arbitration
                 .sent(&mut self.arbiters[port as usize], u32::from(packet.blocks));
         }
         self.sent += 1;
         let index = self.packets.insert(packet);
-        if packet.last {
+        if packet.last && packet.opcode == Opcode::Data {
             self.message_sent(host, port, vl);
         }
         self.put_on_wire(port, vl, index);
@@ -180,7 +196,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Cuts a message's next packet off.
-    #[inline]
+    #[inline(always)]
     fn cut(&mut self, host: Host, message: u32) -> Packet {
         let posted = &mut self.messages[message as usize];
         let payload = posted.unsent.min(u32::from(self.settings.mtu.bytes()));
@@ -191,6 +207,8 @@ impl<W: Workload> Simulation<W> {
             arrived: self.now,
             next: NIL,
             message,
+            qp: NIL,
+            psn: 0,
             source: host,
             destination: posted.to,
             dlid: posted.dlid,
@@ -202,6 +220,7 @@ impl<W: Workload> Simulation<W> {
             input: 0,
             output: 0,
             output_vl: 0,
+            opcode: Opcode::Data,
             epoch: 0,
             last: posted.unsent == 0,
             shared: false,
@@ -231,9 +250,14 @@ impl<W: Workload> Simulation<W> {
         if packet.dlid.wrapping_sub(lid) >= lids {
             return self.lose(index, Drop::WrongHost);
         }
-        self.window.delivered(self.now, &packet);
         self.packets.remove(index);
-        self.packet_done(packet.message, false);
+        self.received += 1;
+        if packet.opcode == Opcode::Data {
+            self.window.delivered(self.now, &packet);
+            self.packet_done(packet.message, false);
+        } else {
+            self.receive(&packet);
+        }
     }
 
     fn host_at(&self, host: Host) -> HostAt {
@@ -250,37 +274,54 @@ impl<W: Workload> Simulation<W> {
         let packet = *self.packets.get(index);
         self.packets.remove(index);
         self.drops.count(reason);
-        self.packet_done(packet.message, true);
+        match packet.opcode {
+            Opcode::Data => self.packet_done(packet.message, true),
+            Opcode::Request { .. } => self.request_lost(&packet),
+            Opcode::Ack | Opcode::Nak => {}
+        }
     }
 
     /// One packet of a message has arrived or was lost.
     #[inline]
-    fn packet_done(&mut self, message: u32, lost: bool) {
+    pub(crate) fn packet_done(&mut self, message: u32, lost: bool) {
         let posted = &mut self.messages[message as usize];
         posted.missing -= 1;
         posted.lost |= lost;
-        if posted.missing > 0 {
-            return;
+        if posted.missing == 0 {
+            let whole = !posted.lost;
+            self.arrived(message, whole);
+            self.free(message);
         }
+    }
+
+    /// A message is no more.
+    pub(crate) fn free(&mut self, message: u32) {
+        self.messages[message as usize].next = self.free_message;
+        self.free_message = message;
+    }
+
+    /// A message has arrived, or something of it was lost: the workload hears of it.
+    pub(crate) fn arrived(&mut self, message: u32, whole: bool) {
+        let posted = &self.messages[message as usize];
         let arrival = Arrival {
             from: posted.from,
             to: posted.to,
             tag: posted.tag,
             posted: posted.created,
-            whole: !posted.lost,
+            whole,
         };
-        posted.next = self.free_message;
-        self.free_message = message;
         self.window.message(self.now, &arrival);
         let mut ready = core::mem::take(&mut self.ready);
         self.workload.arrived(arrival, self.now, &mut ready);
         for host in ready.drain(..) {
-            if self.hosts[host as usize].next.is_none() {
-                self.hosts[host as usize].next = self.workload.next(host, self.now);
-                self.wake_for_next(host);
+            if let Some(early) = self.hosts[host as usize].next.take() {
+                self.workload.take_back(host, early);
             }
+            self.hosts[host as usize].next = self.workload.next(host, self.now);
+            self.wake_for_next(host);
         }
         self.ready = ready;
+        self.done = self.workload.is_done();
     }
 }
 

@@ -5,6 +5,22 @@ use crate::units::Ps;
 /// No packet.
 pub(crate) const NIL: u32 = u32::MAX;
 
+/// What a packet is for, in its transport header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opcode {
+    /// Part of a message without a connection.
+    Data,
+    /// Part of a message of a queue pair.
+    Request {
+        /// True if it asks for an acknowledgement.
+        asks: bool,
+    },
+    /// Everything before a number has arrived.
+    Ack,
+    /// The same, and the packet with this number is missing.
+    Nak,
+}
+
 /// A packet: what its headers say, where it is, and since when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
@@ -14,8 +30,12 @@ pub(crate) struct Packet {
     pub arrived: Ps,
     /// The packet behind it in its queue.
     pub next: u32,
-    /// Message that it is part of, or the queue pair.
+    /// Message that it is part of.
     pub message: u32,
+    /// Queue pair that it is of.
+    pub qp: u32,
+    /// Packet sequence number.
+    pub psn: u32,
     /// Sending host.
     pub source: u32,
     /// Host it is for.
@@ -38,6 +58,8 @@ pub(crate) struct Packet {
     pub output: u8,
     /// Lane there.
     pub output_vl: u8,
+    /// What it is for.
+    pub opcode: Opcode,
     /// How often the link that it is on had come up when it was sent.
     pub epoch: u8,
     /// True for the last packet of a message.
@@ -46,7 +68,31 @@ pub(crate) struct Packet {
     pub shared: bool,
 }
 
+/// Where a packet is in a switch. Read byte by byte: a packet is changed in small stores shortly before, and a wide
+/// load would have to wait for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spot {
+    pub input: u8,
+    pub vl: u8,
+    pub output: u8,
+    pub output_vl: u8,
+    pub blocks: u8,
+    pub shared: bool,
+}
+
 impl Packet {
+    #[inline]
+    pub const fn spot(&self) -> Spot {
+        Spot {
+            input: self.input,
+            vl: self.vl,
+            output: self.output,
+            output_vl: self.output_vl,
+            blocks: self.blocks,
+            shared: self.shared,
+        }
+    }
+
     /// Bytes on the wire.
     #[inline]
     pub const fn wire_bytes(&self) -> u32 {
@@ -76,7 +122,7 @@ impl Packets {
         self.live
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, packet: Packet) -> u32 {
         self.live += 1;
         if let Some(place) = self.all.get_mut(self.free as usize) {

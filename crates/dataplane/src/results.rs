@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::Simulation;
 use crate::deadlock::Deadlock;
 use crate::packet::NIL;
+use crate::qp::QpCounts;
+use crate::series::steady_from;
 use crate::settings::Settings;
 use crate::stats::{Drops, Histogram};
 use crate::traffic::Workload;
@@ -58,7 +60,7 @@ pub struct LinkUse {
 pub struct Account {
     /// Sent by hosts.
     pub sent: u64,
-    /// Received by the hosts they were for.
+    /// Received by the hosts they were for, acknowledgements and repeated ones too.
     pub delivered: u64,
     /// Dropped, for any reason.
     pub dropped: u64,
@@ -95,7 +97,7 @@ pub struct Results {
     pub message_latency_ns: Latency,
     /// Payload bytes ÷ 64 that arrived from the start to the end, warm-up included.
     pub units_delivered: u64,
-    /// Packets that arrived from the start to the end.
+    /// Packets with payload that arrived from the start to the end; those of a connection once each.
     pub packets_delivered: u64,
     /// Packets that arrived while it was measured.
     pub packets_measured: u64,
@@ -111,10 +113,16 @@ pub struct Results {
     pub fairness_receivers: f64,
     /// Packets dropped, from the start to the end.
     pub drops: Drops,
+    /// What queue pairs did; nothing without a transport.
+    pub qps: QpCounts,
     /// Where all packets are.
     pub packets: Account,
     /// Packets that wait for each other for ever; the simulation ends where it is found.
     pub deadlock: Option<Deadlock>,
+    /// Accepted load in equal steps from the start on, warm-up included.
+    pub series: Series,
+    /// When the workload was done; absent if it has no end, or did not come to it.
+    pub completed_ns: Option<u64>,
     /// Simulated time.
     pub simulated_ns: u64,
     /// Events handled.
@@ -123,6 +131,19 @@ pub struct Results {
     pub events_per_packet: f64,
     /// Links between switches.
     pub links: Utilisation,
+}
+
+/// Accepted load over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Length of a step.
+    pub step_ns: u64,
+    /// Accepted load of each step.
+    pub accepted_load: Vec<f64>,
+    /// From when on the load is steady, by the marginal standard error rule; absent if it is not steady at all.
+    pub steady_from_ns: Option<u64>,
+    /// True if it is steady before the warm-up ends.
+    pub warmup_suffices: bool,
 }
 
 /// Utilisation of links between switches, in short.
@@ -185,7 +206,10 @@ impl<W: Workload> Simulation<W> {
             fairness: jain(&window.by_sender),
             fairness_receivers: jain(&window.by_receiver),
             drops: self.drops,
+            qps: self.qps.counts,
             packets: account,
+            series: self.series(bytes_per_ps * payload_share),
+            completed_ns: self.workload.completed_at().map(|at| at.div_ceil(PS_PER_NS)),
             simulated_ns: self.now / PS_PER_NS,
             events: self.events,
             events_per_packet: self.events as f64 / window.all_packets.max(1) as f64,
@@ -195,12 +219,28 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
+    fn series(&self, bytes_per_ps: f64) -> Series {
+        let series = &self.window.series;
+        let values = series.until(self.now);
+        let steady = steady_from(values).map(|step| step as u64 * series.step());
+        let step = series.step() as f64;
+        Series {
+            step_ns: series.step() / PS_PER_NS,
+            accepted_load: values
+                .iter()
+                .map(|&bytes| bytes as f64 / (step * bytes_per_ps))
+                .collect(),
+            steady_from_ns: steady.map(|at| at / PS_PER_NS),
+            warmup_suffices: steady.is_some_and(|at| at <= self.window.from),
+        }
+    }
+
     /// Where all packets are.
     #[must_use]
     pub fn account(&self) -> Account {
         Account {
             sent: self.sent,
-            delivered: self.window.all_packets,
+            delivered: self.received,
             dropped: self.drops.total(),
             under_way: u64::from(self.packets.live()),
         }

@@ -33,6 +33,19 @@ pub enum SlChoice {
     Flow,
 }
 
+/// What carries messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// Packets as they are: headers, no connection, nothing acknowledged.
+    #[default]
+    None,
+    /// Unreliable connections: packets are numbered, a message with a gap is lost.
+    Uc,
+    /// Reliable connections: acknowledged, repeated after a time-out or a NAK.
+    Rc,
+}
+
 /// Input buffers, in blocks of 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffers {
@@ -42,6 +55,33 @@ pub struct Buffers {
     /// Blocks of each input that all its lanes share. A packet that finds room there gives its lane's credits back at
     /// once. Default 0.
     pub shared_blocks: u32,
+}
+
+/// Costs and limits of queue pairs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QpSettings {
+    /// Local ACK time-out as the standard codes it: 4.096 µs × 2^value; 0: never. Default 14 (67 ms).
+    pub ack_timeout: u8,
+    /// How often a request is sent again before the queue pair goes to ERROR. Default 7. Source: IBA vol 1 §9.7.6.1.3.
+    pub retry_count: u8,
+    /// Packets under way before the sender waits for an acknowledgement. Default 64.
+    pub window_packets: u32,
+    /// An acknowledgement is asked for each so many packets, and with the last of a message. Default 16.
+    pub ack_every: u32,
+    /// What it takes the HCA to turn a packet into an acknowledgement, in ns. Default 200.
+    pub ack_delay_ns: u64,
+}
+
+impl Default for QpSettings {
+    fn default() -> Self {
+        Self {
+            ack_timeout: 14,
+            retry_count: 7,
+            window_packets: 64,
+            ack_every: 16,
+            ack_delay_ns: 200,
+        }
+    }
 }
 
 /// All parameters of a simulation beside fabric, tables and traffic.
@@ -75,6 +115,10 @@ pub struct Settings {
     pub switch_life: u8,
     /// Messages that wait on a lane of a host before the next is not posted, but counted as missed. Default 256.
     pub source_queue: u32,
+    /// What carries messages. Default: nothing but packets.
+    pub transport: Transport,
+    /// Of queue pairs.
+    pub qp: QpSettings,
     /// Simulated time before measuring begins, in ns.
     pub warmup_ns: u64,
     /// Simulated time that is measured, in ns.
@@ -101,6 +145,8 @@ impl Default for Settings {
             hoq_life: 18,
             switch_life: 18,
             source_queue: 256,
+            transport: Transport::None,
+            qp: QpSettings::default(),
             warmup_ns: 20_000,
             duration_ns: 100_000,
         }
@@ -238,6 +284,7 @@ impl Settings {
             self.cable_delay_ns,
             self.switch_delay_ns,
             self.credit_delay_ns,
+            self.qp.ack_delay_ns,
         ];
         if times.iter().any(|&ns| ns > TIME_MAX_NS) {
             return Err(SettingsError::TooLong { most: TIME_MAX_NS });

@@ -11,8 +11,10 @@ use crate::calendar::{Calendar, Event};
 use crate::change::Timed;
 use crate::deadlock::Deadlock;
 use crate::layout::{self, BuildError, CONTROL, Layout, NOT_SET, Network, Port};
+use crate::log::EventLog;
 use crate::packet::{NIL, Packets};
-use crate::settings::{Settings, SlChoice, lifetime};
+use crate::qp::Qps;
+use crate::settings::{Settings, SlChoice, Transport, lifetime};
 use crate::stats::{Drops, PortStats, Window};
 use crate::traffic::{Message, Workload};
 use crate::units::Ps;
@@ -31,6 +33,8 @@ pub(crate) mod kind {
     pub const LIFETIME: u32 = 4;
     /// Something changes from outside.
     pub const CONTROL: u32 = 5;
+    /// A queue pair may have waited for too long.
+    pub const TIMER: u32 = 6;
     /// Bits below.
     pub const SHIFT: u32 = 29;
 }
@@ -111,6 +115,10 @@ pub(crate) struct Posted {
     /// Packets that have not arrived yet, sent or not.
     pub missing: u32,
     pub next: u32,
+    /// All bytes.
+    pub bytes: u32,
+    /// Of its first packet, on a queue pair.
+    pub first_psn: u32,
     pub dlid: u16,
     pub sl: u8,
     pub vl: u8,
@@ -154,6 +162,8 @@ pub struct Simulation<W> {
     pub(crate) events: u64,
     /// Packets that hosts have sent.
     pub(crate) sent: u64,
+    /// Packets that hosts have received.
+    pub(crate) received: u64,
     pub(crate) packets: Packets,
     pub(crate) ports: Vec<Port>,
     /// By port, then lane.
@@ -174,6 +184,7 @@ pub struct Simulation<W> {
     pub(crate) hosts: Vec<HostState>,
     /// By host and lane: messages that wait to be sent or are being sent.
     pub(crate) waiting: Vec<u32>,
+    pub(crate) qps: Qps,
     pub(crate) messages: Vec<Posted>,
     pub(crate) free_message: u32,
     /// Service level by destination host.
@@ -186,7 +197,11 @@ pub struct Simulation<W> {
     pub(crate) port_stats: Vec<PortStats>,
     pub(crate) lane_bytes: Vec<u64>,
     pub(crate) deadlock: Option<Deadlock>,
+    /// The workload is done.
+    pub(crate) done: bool,
     pub(crate) ready: Vec<u32>,
+    /// The events so far, if asked for.
+    pub(crate) log: Option<Box<EventLog>>,
     /// The port whose departures are noted.
     pub(crate) watched: u32,
     pub(crate) departures: Vec<Ps>,
@@ -208,34 +223,24 @@ impl<W: Workload> Simulation<W> {
         let is_voq = settings.queueing == crate::Queueing::Voq;
         let sls = service_levels(network, settings, &layout);
         check_lanes(settings, &layout, &sls)?;
-        let voqs = if is_voq { layout.voqs as usize * vls } else { 0 };
+        let voqs = only_if(is_voq, layout.voqs as usize * vls);
         let arbitration = settings.vl_arb.compiled(settings.vls);
-        let (lane, pool) = (
-            Lane::new(settings.lane_blocks()),
-            Pool::new(settings.buffers.shared_blocks),
-        );
-        let words = layout.words;
+        let lane = Lane::new(settings.lane_blocks());
+        let pool = Pool::new(settings.buffers.shared_blocks);
         // What cannot happen before the end needs no watching.
         let within = |limit: Option<Ps>| limit.filter(|&limit| limit < settings.end());
         let hosts = layout.hosts.len();
         let mut simulation = Self {
             window: Window::new(settings.measure_from(), settings.end(), hosts),
-            calendar: Calendar::new(slot_width(&layout)),
+            calendar: Calendar::new(SLOT_BITS),
             lanes: vec![lane; ports.len() * vls],
             arbiters: vec![arbitration.arbiter(); ports.len()],
             queues: vec![Queue::EMPTY; ports.len() * vls + voqs],
             first_voq: ports.len() * vls,
-            requests: vec![0; ports.len() * vls * words],
-            idle_inputs: vec![u64::MAX; layout.switches.len() * words],
-            voq_outputs: vec![0; if is_voq { ports.len() * words } else { 0 }],
-            pools: vec![
-                pool;
-                if settings.buffers.shared_blocks > 0 {
-                    ports.len()
-                } else {
-                    0
-                }
-            ],
+            requests: vec![0; ports.len() * vls * layout.words],
+            idle_inputs: vec![u64::MAX; layout.switches.len() * layout.words],
+            voq_outputs: vec![0; only_if(is_voq, ports.len() * layout.words)],
+            pools: vec![pool; only_if(settings.buffers.shared_blocks > 0, ports.len())],
             hosts: (0..hosts as u64).map(|host| HostState::new(seed, host)).collect(),
             port_stats: vec![PortStats::default(); ports.len()],
             lane_bytes: vec![0; ports.len() * vls],
@@ -244,17 +249,21 @@ impl<W: Workload> Simulation<W> {
             fabric: network.fabric.clone(),
             settings: settings.resolved(network),
             waiting: vec![0; hosts * vls],
+            qps: Qps::new(only_if(settings.transport != Transport::None, hosts * vls)),
             packets: Packets::new(),
             messages: Vec::new(),
             free_message: NIL,
             drops: Drops::default(),
             deadlock: None,
+            done: false,
             ready: Vec::new(),
             watched: NIL,
+            log: None,
             departures: Vec::new(),
             now: 0,
             events: 0,
             sent: 0,
+            received: 0,
             workload,
             arbitration,
             layout,
@@ -282,17 +291,24 @@ impl<W: Workload> Simulation<W> {
     #[inline]
     pub(crate) fn schedule(&mut self, at: Ps, component: u32, kind: u32, value: u32) {
         let payload = kind << kind::SHIFT | value;
-        self.calendar.push(Event { at, component, payload });
+        let event = Event { at, component, payload };
+        if let Some(log) = &mut self.log {
+            log.schedule(event);
+        }
+        self.calendar.push(event);
     }
 
     /// Handles every event up to and including `until`; stops early at a deadlock.
     pub fn run_until(&mut self, until: Ps) {
-        while self.deadlock.is_none() {
+        while !self.is_over() {
             let Some(event) = self.calendar.pop_until(until) else {
                 break;
             };
             self.now = event.at;
             self.events += 1;
+            if let Some(log) = &mut self.log {
+                log.take();
+            }
             let value = event.payload & ((1 << kind::SHIFT) - 1);
             let first_host = self.layout.first_host();
             match event.payload >> kind::SHIFT {
@@ -305,12 +321,38 @@ impl<W: Workload> Simulation<W> {
                 kind::CREDIT => self.host_send(event.component - first_host),
                 kind::HOST => self.host_wake(event.component - first_host),
                 kind::LIFETIME => self.check_lifetime(event.component as usize - 1, value),
+                kind::TIMER => self.timer(event.component - first_host, value),
                 _ => self.change(value as usize),
             }
         }
-        if self.deadlock.is_none() {
+        if !self.is_over() {
             self.now = self.now.max(until);
         }
+    }
+
+    /// True if nothing more happens: a deadlock, or the workload is done.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.deadlock.is_some() || self.done
+    }
+
+    /// From now on notes events, so many at most. To be called before anything has happened.
+    pub fn note_events(&mut self, most: usize) {
+        let mut log = EventLog {
+            most,
+            ..EventLog::default()
+        };
+        let mut waiting = self.calendar.clone();
+        while let Some(event) = waiting.pop_until(Ps::MAX) {
+            log.schedule(event);
+        }
+        self.log = Some(Box::new(log));
+    }
+
+    /// The events that were noted.
+    #[must_use]
+    pub fn noted_events(&self) -> Option<&EventLog> {
+        self.log.as_deref()
     }
 
     /// From now on notes when a port begins to send a packet.
@@ -323,6 +365,12 @@ impl<W: Workload> Simulation<W> {
     #[must_use]
     pub fn departures(&self) -> &[Ps] {
         &self.departures
+    }
+
+    /// What hosts send.
+    #[must_use]
+    pub const fn workload(&self) -> &W {
+        &self.workload
     }
 
     /// Simulated time.
@@ -343,13 +391,14 @@ impl<W: Workload> Simulation<W> {
     }
 }
 
-/// Finest slots of the event queue, as a power of two of picoseconds: events of a fabric come about every
-/// `100 ns / ports`, and a slot should get a few.
-fn slot_width(layout: &Layout) -> u32 {
-    let ports = layout.hosts.len() + 2 * layout.switches.len();
-    let width = 400_000 / ports.max(1) as u64;
-    width.max(16).ilog2()
+/// So many of something that is there only at times.
+const fn only_if(is_there: bool, count: usize) -> usize {
+    if is_there { count } else { 0 }
 }
+
+/// Finest slots of the event queue, as a power of two of picoseconds: packets take some ten to some thousand
+/// nanoseconds per hop, and 4,096 slots of 256 ps are one microsecond.
+pub(crate) const SLOT_BITS: u32 = 8;
 
 /// The service level of every destination, where it depends on nothing else.
 fn service_levels(network: &Network<'_>, settings: &Settings, layout: &Layout) -> Vec<u8> {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::packet::Packet;
+use crate::series::Series;
 use crate::traffic::{Arrival, Message};
 use crate::units::Ps;
 
@@ -173,6 +174,8 @@ pub(crate) struct Window {
     /// Payload bytes by sending host.
     pub by_sender: Vec<u64>,
     /// From the start of the simulation.
+    pub series: Series,
+    /// From the start of the simulation.
     pub all_packets: u64,
     /// From the start of the simulation, payload.
     pub all_bytes: u64,
@@ -194,6 +197,7 @@ impl Window {
             message_latency: Histogram::default(),
             by_receiver: vec![0; hosts],
             by_sender: vec![0; hosts],
+            series: Series::new(to),
             all_packets: 0,
             all_bytes: 0,
         }
@@ -220,6 +224,7 @@ impl Window {
 
     #[inline]
     pub fn delivered(&mut self, now: Ps, packet: &Packet) {
+        self.series.add(now, u64::from(packet.payload));
         self.all_packets += 1;
         self.all_bytes += u64::from(packet.payload);
         if self.contains(now) {
@@ -230,6 +235,13 @@ impl Window {
             self.packet_latency.add((now - packet.created) / 1_000);
             self.by_receiver[packet.destination as usize] += payload;
             self.by_sender[packet.source as usize] += payload;
+        }
+    }
+
+    /// A message was thrown away before anything of it was sent.
+    pub const fn flushed(&mut self, now: Ps) {
+        if self.contains(now) {
+            self.messages_lost += 1;
         }
     }
 

@@ -6,7 +6,7 @@
 
 use crate::Simulation;
 use crate::layout::{NO_PORT, Port};
-use crate::packet::{NIL, Packet};
+use crate::packet::{NIL, Spot};
 use crate::settings::Queueing;
 use crate::state::{Queue, kind};
 use crate::stats::Drop;
@@ -68,7 +68,7 @@ impl<W: Workload> Simulation<W> {
 
     /// The queue that a packet waits in.
     #[inline]
-    fn queue_of(&self, switch: usize, packet: &Packet) -> usize {
+    fn queue_of(&self, switch: usize, packet: Spot) -> usize {
         if self.is_voq() {
             self.voq(switch, packet.input, packet.output, packet.output_vl)
         } else {
@@ -78,12 +78,14 @@ impl<W: Workload> Simulation<W> {
 
     /// A packet's first byte can be forwarded.
     pub(crate) fn arrive(&mut self, switch: usize, index: u32) {
-        let packet = *self.packets.get(index);
-        let input = self.port_of(switch, packet.input);
-        if packet.epoch != self.ports[input as usize].epoch {
+        let packet = self.packets.get(index);
+        let (dlid, sl, epoch, arrived, mut spot) =
+            (packet.dlid, packet.sl, packet.epoch, packet.arrived, packet.spot());
+        let input = self.port_of(switch, spot.input);
+        if epoch != self.ports[input as usize].epoch {
             return self.lose_on_link(index, input);
         }
-        let output = self.layout.entry(switch, packet.dlid);
+        let output = self.layout.entry(switch, dlid);
         let out = self.port_of(switch, output);
         let reason = match output {
             255 => Some(Drop::NoEntry),
@@ -94,24 +96,24 @@ impl<W: Workload> Simulation<W> {
         if let Some(reason) = reason {
             return self.drop_arrived(index, input, reason);
         }
-        let output_vl = self.layout.lane(switch, packet.input, output, packet.sl);
+        let output_vl = self.layout.lane(switch, spot.input, output, sl);
         if output_vl >= self.settings.vls {
             return self.drop_arrived(index, input, Drop::Lane);
         }
-        if self.layout.mixed && packet.arrived != self.now && self.holds_back(switch, index, input, out) {
+        if self.layout.mixed && arrived != self.now && self.holds_back(switch, index, input, out) {
             return;
         }
-        let shared = !self.pools.is_empty() && self.take_shared(input, packet.blocks);
+        let shared = !self.pools.is_empty() && self.take_shared(input, spot.blocks);
         if shared {
-            self.give_back(input, packet.vl, packet.blocks, self.now);
+            self.give_back(input, spot.vl, spot.blocks, self.now);
         }
         let now = self.now;
         let stored = self.packets.get_mut(index);
         (stored.arrived, stored.output, stored.output_vl) = (now, output, output_vl);
         (stored.shared, stored.next) = (shared, NIL);
-        let packet = *stored;
+        (spot.output, spot.output_vl, spot.shared) = (output, output_vl, shared);
         self.ports[input as usize].queued += 1;
-        self.join_queue(switch, index, &packet);
+        self.join_queue(switch, index, spot);
     }
 
     /// A packet from a slow link for a fast one must not run dry on the way: it begins later. Returns true once.
@@ -128,7 +130,7 @@ impl<W: Workload> Simulation<W> {
         true
     }
 
-    fn join_queue(&mut self, switch: usize, index: u32, packet: &Packet) {
+    fn join_queue(&mut self, switch: usize, index: u32, packet: Spot) {
         let place = self.queue_of(switch, packet);
         let queue = &mut self.queues[place];
         if queue.head == NIL {
@@ -351,10 +353,10 @@ impl<W: Workload> Simulation<W> {
 
     /// Takes a packet, the first of its queue, out of it.
     fn leave_queue(&mut self, switch: usize, index: u32) {
-        let packet = *self.packets.get(index);
-        let place = self.queue_of(switch, &packet);
+        let (packet, next) = (self.packets.get(index).spot(), self.packets.get(index).next);
+        let place = self.queue_of(switch, packet);
         let queue: &mut Queue = &mut self.queues[place];
-        queue.head = packet.next;
+        queue.head = next;
         let head = queue.head;
         let into = self.port_of(switch, packet.input);
         self.ports[into as usize].queued -= 1;
@@ -390,7 +392,7 @@ impl<W: Workload> Simulation<W> {
     /// Sends the first packet of a queue.
     fn send(&mut self, switch: usize, out: u32, vl: u8, index: u32) {
         self.leave_queue(switch, index);
-        let packet = *self.packets.get(index);
+        let packet = self.packets.get(index).spot();
         let into = self.port_of(switch, packet.input);
         let lane = out as usize * self.vls() + usize::from(vl);
         self.lanes[lane].turn = packet.input;
@@ -470,7 +472,7 @@ impl<W: Workload> Simulation<W> {
     /// Drops the first packet of a queue.
     pub(crate) fn drop_first(&mut self, switch: usize, index: u32, reason: Drop) {
         self.leave_queue(switch, index);
-        let packet = *self.packets.get(index);
+        let packet = self.packets.get(index).spot();
         let into = self.port_of(switch, packet.input);
         if packet.shared {
             self.free_shared(into, packet.blocks, self.now);

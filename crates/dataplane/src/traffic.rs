@@ -46,8 +46,19 @@ pub trait Workload {
         let _ = (arrival, now, ready);
     }
 
-    /// True if nothing more will come: the simulation may end early.
+    /// A message that was handed out, but is not due yet, comes back: the host has been named by [`Self::arrived`], and
+    /// may have something else to post before.
+    fn take_back(&mut self, host: Host, message: Message) {
+        let _ = (host, message);
+    }
+
+    /// True if nothing more will come: the simulation ends.
     fn is_done(&self) -> bool {
         false
+    }
+
+    /// When everything was done, if there is such a moment.
+    fn completed_at(&self) -> Option<Ps> {
+        None
     }
 }

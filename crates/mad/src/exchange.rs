@@ -126,6 +126,8 @@ pub struct Exchange<T> {
     by_age: VecDeque<(Time, Key)>,
     /// As `by_age`, until they are stale.
     fresh: VecDeque<(Time, Key)>,
+    /// Requests that were dropped while they were in the window: on the wire all the same, until they are stale.
+    dropped: VecDeque<(Time, u32)>,
     window_used: usize,
     waiting: usize,
     next_id: u32,
@@ -146,6 +148,7 @@ impl<T> Exchange<T> {
             free: Vec::new(),
             by_age: VecDeque::new(),
             fresh: VecDeque::new(),
+            dropped: VecDeque::new(),
             window_used: 0,
             waiting: 0,
             next_id: 1,
@@ -209,6 +212,7 @@ impl<T> Exchange<T> {
     pub fn received(&mut self, mad: &Mad) -> Option<T> {
         let Some(key) = self.find(mad) else {
             self.counters.stray += 1;
+            self.leave_window(mad);
             return None;
         };
         self.counters.answered += 1;
@@ -218,7 +222,10 @@ impl<T> Exchange<T> {
     /// Takes a request that the layer below handed back unanswered: it is repeated, or has failed, and its token is
     /// given back.
     pub fn returned(&mut self, mad: &Mad) -> Option<T> {
-        let key = self.find(mad)?;
+        let Some(key) = self.find(mad) else {
+            self.leave_window(mad);
+            return None;
+        };
         self.repeat_or_fail(key)
     }
 
@@ -252,7 +259,9 @@ impl<T> Exchange<T> {
             .find(live)
             .filter(|_| blocked)
             .map(|&(at, _)| at + self.config.stale_after);
-        [time_out, stale].into_iter().flatten().min()
+        let dropped = self.dropped.front().filter(|_| blocked);
+        let dropped = dropped.map(|&(at, _)| at + self.config.stale_after);
+        [time_out, stale, dropped].into_iter().flatten().min()
     }
 
     /// Requests that have not ended, waiting or in flight.
@@ -261,8 +270,14 @@ impl<T> Exchange<T> {
         self.waiting + self.in_flight.len()
     }
 
-    /// Drops every request; answers to them become strays.
+    /// Drops every request; answers to them become strays. What is on the wire keeps its room in the window until it
+    /// is answered or stale.
     pub fn clear(&mut self) {
+        for &(sent_at, key) in &self.fresh {
+            if is_since(&self.flights, key, sent_at) && self.flights[key.place as usize].counts {
+                self.dropped.push_back((sent_at, key.id));
+            }
+        }
         self.agents.clear();
         self.ready.clear();
         self.repeats.clear();
@@ -271,7 +286,7 @@ impl<T> Exchange<T> {
         self.free.clear();
         self.by_age.clear();
         self.fresh.clear();
-        self.window_used = 0;
+        self.window_used = self.dropped.len();
         self.waiting = 0;
     }
 
@@ -399,8 +414,24 @@ impl<T> Exchange<T> {
         flight.token.take()
     }
 
+    /// A request that was dropped is no longer on the wire.
+    fn leave_window(&mut self, mad: &Mad) {
+        let id = u32::try_from(mad.transaction().0 & 0xFFFF_FFFF).ok();
+        if let Some(at) = self.dropped.iter().position(|(_, dropped)| Some(*dropped) == id) {
+            self.dropped.remove(at);
+            self.window_used -= 1;
+        }
+    }
+
     /// Requests that waited longer than `stale_after` make room in the window.
     fn forget_stale(&mut self, now: Time) {
+        while let Some(&(sent_at, _)) = self.dropped.front() {
+            if now.since(sent_at) < self.config.stale_after {
+                break;
+            }
+            self.dropped.pop_front();
+            self.window_used -= 1;
+        }
         while let Some(&(sent_at, key)) = self.fresh.front() {
             let current = is_since(&self.flights, key, sent_at);
             if current && now.since(sent_at) < self.config.stale_after {
@@ -435,189 +466,4 @@ fn is_since<T>(flights: &[Flight<T>], key: Key, at: Time) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use selvedge_types::PortNum;
-    use selvedge_wire::{AttributeId, DirectedRoute, Method};
-
-    use super::*;
-
-    const CONFIG: ExchangeConfig = ExchangeConfig {
-        window: 4,
-        agent_window: 2,
-        timeout: Duration::from_millis(200),
-        retries: 2,
-        stale_after: Duration::from_millis(10),
-    };
-
-    fn get(modifier: u32) -> Datagram {
-        let mad = Mad::request(Class::SubnDirected, Method::Get, AttributeId::PORT_INFO, modifier);
-        Datagram {
-            address: Address::DIRECTED,
-            mad,
-        }
-    }
-
-    fn answer(sent: &Datagram) -> Datagram {
-        let mut reply = *sent;
-        reply.mad.set_method(Method::GetResp);
-        reply
-    }
-
-    fn drain(exchange: &mut Exchange<u32>, now: Time) -> Vec<Datagram> {
-        std::iter::from_fn(|| {
-            exchange
-                .next_to_send(now, |&token, place| *place = get(token))
-                .map(|s| *s.datagram)
-        })
-        .collect()
-    }
-
-    fn modifiers(sent: &[Datagram]) -> Vec<u32> {
-        sent.iter().map(|d| d.mad.modifier()).collect()
-    }
-
-    #[test]
-    fn two_limits_and_fair_agents() {
-        let mut ex = Exchange::new(CONFIG);
-        for i in 0..4 {
-            ex.submit(AgentId(0), i);
-        }
-        for i in 10..13 {
-            ex.submit(AgentId(1), i);
-        }
-        let sent = drain(&mut ex, Time::ZERO);
-        assert_eq!(modifiers(&sent), [0, 10, 1, 11], "two a agent, in turn");
-        assert_eq!(ex.received(&answer(&sent[0]).mad).unwrap(), 0);
-        assert_eq!(modifiers(&drain(&mut ex, Time::ZERO)), [2]);
-        assert_eq!(ex.open(), 6);
-    }
-
-    #[test]
-    fn strangers_share_no_limit() {
-        let mut ex = Exchange::new(CONFIG);
-        for i in 0..3 {
-            ex.submit(AgentId::UNKNOWN, i);
-        }
-        ex.submit(AgentId(0), 10);
-        assert_eq!(modifiers(&drain(&mut ex, Time::ZERO)), [0, 1, 2, 10]);
-    }
-
-    #[test]
-    fn a_place_is_used_again() {
-        let mut ex = Exchange::new(CONFIG);
-        for i in 0..100 {
-            ex.submit(AgentId(0), i);
-            let sent = drain(&mut ex, Time::ZERO);
-            assert_eq!(ex.received(&answer(&sent[0]).mad), Some(i));
-        }
-        assert_eq!((ex.flights.len(), ex.free.len()), (1, 1));
-    }
-
-    #[test]
-    fn answers_count_once() {
-        let mut ex = Exchange::new(CONFIG);
-        ex.submit(AgentId(0), 1);
-        let sent = drain(&mut ex, Time::ZERO);
-        assert_eq!(ex.received(&answer(&sent[0]).mad), Some(1));
-        assert!(ex.received(&answer(&sent[0]).mad).is_none(), "a duplicate");
-        let mut other = answer(&sent[0]);
-        other.mad.set_transaction(TransactionId(99));
-        assert!(ex.received(&other.mad).is_none());
-        assert_eq!(ex.counters().stray, 2);
-    }
-
-    #[test]
-    fn an_answer_comes_by_the_same_route() {
-        let mut ex = Exchange::new(CONFIG);
-        let along = |ports: &[u8]| {
-            let ports: Vec<PortNum> = ports.iter().map(|&p| PortNum::new(p).unwrap()).collect();
-            let route = DirectedRoute::new(&ports).unwrap();
-            let mad = Mad::directed(Method::Get, AttributeId::NODE_INFO, 0, &route);
-            Datagram {
-                address: Address::DIRECTED,
-                mad,
-            }
-        };
-        ex.submit(AgentId(0), 7);
-        let sent = [*ex
-            .next_to_send(Time::ZERO, |_, place| *place = along(&[1, 4]))
-            .unwrap()
-            .datagram];
-        let mut stale = answer(&along(&[1, 3]));
-        stale.mad.set_transaction(sent[0].mad.transaction());
-        assert!(ex.received(&stale.mad).is_none(), "an answer to an earlier process");
-        assert!(ex.received(&answer(&sent[0]).mad).is_some());
-    }
-
-    #[test]
-    fn an_answer_with_another_attribute_is_no_answer() {
-        let mut ex = Exchange::new(CONFIG);
-        ex.submit(AgentId(0), 1);
-        let sent = drain(&mut ex, Time::ZERO);
-        let mut wrong = Mad::request(Class::SubnDirected, Method::GetResp, AttributeId::NODE_INFO, 1);
-        wrong.set_transaction(sent[0].mad.transaction());
-        assert!(ex.received(&wrong).is_none());
-        assert_eq!(ex.open(), 1);
-    }
-
-    #[test]
-    fn silence_is_repeated_then_fails() {
-        let mut ex = Exchange::new(CONFIG);
-        ex.submit(AgentId(0), 1);
-        let mut now = Time::ZERO;
-        for _ in 0..=CONFIG.retries {
-            assert_eq!(drain(&mut ex, now).len(), 1);
-            now = ex.next_wake().unwrap();
-            if let Some(ended) = ex.expired(now) {
-                assert_eq!(ended, 1);
-                assert_eq!(now, Time::from_millis(600));
-                assert_eq!(ex.open(), 0);
-                assert_eq!(ex.next_wake(), None);
-                return;
-            }
-        }
-        panic!("never failed");
-    }
-
-    #[test]
-    fn a_handed_back_request_is_repeated_at_once() {
-        let mut ex = Exchange::new(CONFIG);
-        ex.submit(AgentId(0), 1);
-        for _ in 0..CONFIG.retries {
-            let sent = drain(&mut ex, Time::ZERO);
-            assert!(ex.returned(&sent[0].mad).is_none());
-        }
-        let sent = drain(&mut ex, Time::ZERO);
-        assert!(ex.returned(&sent[0].mad) == Some(1));
-    }
-
-    #[test]
-    fn a_dead_agent_does_not_delay_others() {
-        let mut ex = Exchange::new(CONFIG);
-        for dead in 0..2 {
-            for i in 0..2 {
-                ex.submit(AgentId(dead), i);
-            }
-        }
-        assert_eq!(
-            drain(&mut ex, Time::ZERO).len(),
-            4,
-            "the window is full of requests nobody answers"
-        );
-        ex.submit(AgentId(9), 90);
-        assert!(drain(&mut ex, Time::from_millis(9)).is_empty());
-        assert_eq!(ex.next_wake(), Some(Time::from_millis(10)));
-        assert_eq!(modifiers(&drain(&mut ex, Time::from_millis(10))), [90]);
-    }
-
-    #[test]
-    fn a_late_answer_after_a_repeat_still_counts() {
-        let mut ex = Exchange::new(CONFIG);
-        ex.submit(AgentId(0), 1);
-        let sent = drain(&mut ex, Time::ZERO);
-        assert!(ex.expired(Time::from_millis(200)).is_none());
-        drain(&mut ex, Time::from_millis(200));
-        assert_eq!(ex.received(&answer(&sent[0]).mad), Some(1));
-        assert_eq!(ex.open(), 0);
-    }
-}
+mod tests;

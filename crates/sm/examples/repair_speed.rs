@@ -28,10 +28,15 @@ fn main() {
     };
     let (inventory, installed, plan, verdict) = bring_up(fabric);
     let began = Instant::now();
-    let mut prepare = Job::new(&inventory, &installed, Arc::default(), Task::Prepare(Box::new(Prepare {
-        plan: Arc::clone(&plan),
-        warm: None,
-    })));
+    let mut prepare = Job::new(
+        &inventory,
+        &installed,
+        Arc::default(),
+        Task::Prepare(Box::new(Prepare {
+            plan: Arc::clone(&plan),
+            warm: None,
+        })),
+    );
     let warm = prepare.run(Par::Sequential).warm;
     println!("{spec}: prepared in {:?}", began.elapsed());
     let links: Vec<PortRef> = between_switches(&inventory.fabric);
@@ -60,7 +65,11 @@ fn main() {
                 outcome.changes.value().count().lft_blocks,
                 result.warm.is_some()
             ),
-            None => println!("  {}: {took:?}, not repaired: {:?}", inventory.fabric.port_name(at), result.events),
+            None => println!(
+                "  {}: {took:?}, not repaired: {:?}",
+                inventory.fabric.port_name(at),
+                result.events
+            ),
         }
     }
 }
@@ -79,7 +88,11 @@ fn bring_up(mut fabric: Fabric) -> (Arc<Inventory>, Arc<Installed>, Arc<Plan>, A
         let (state, phys, rate) = (PortState::Active, PhysState::LinkUp, Default::default());
         fabric.set_port(at, LinkState { state, phys, rate }, settings);
     }
-    let local = fabric.end_ports().find(|(at, _)| !fabric.node(at.node).is_switch()).unwrap().0;
+    let local = fabric
+        .end_ports()
+        .find(|(at, _)| !fabric.node(at.node).is_switch())
+        .unwrap()
+        .0;
     let inventory = inventory(fabric, local);
     let unknown = Arc::new(Installed::unknown(inventory.fabric.switches().len()));
     let mut job = Job::new(&inventory, &unknown, Arc::new(Policy::default()), Task::Plan);
@@ -101,7 +114,12 @@ fn bring_up(mut fabric: Fabric) -> (Arc<Inventory>, Arc<Installed>, Arc<Plan>, A
             installed.learn(switch, block, *plan.tables.block(switch, block));
         }
     }
-    (self::inventory(fabric, local), Arc::new(installed), plan, Arc::clone(&outcome.verdict))
+    (
+        self::inventory(fabric, local),
+        Arc::new(installed),
+        plan,
+        Arc::clone(&outcome.verdict),
+    )
 }
 
 /// Agents without ways: nothing is sent.

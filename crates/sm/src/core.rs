@@ -130,7 +130,9 @@ impl Sm {
             Stage::Applying(apply, _) => apply.wait().map(|wait| wait.until),
             _ => None,
         };
-        let release = matches!(self.stage, Stage::Idle).then(|| self.flaps.next_release()).flatten();
+        let release = matches!(self.stage, Stage::Idle)
+            .then(|| self.flaps.next_release())
+            .flatten();
         let due = [self.exchange.next_wake(), timer, wait, release];
         due.into_iter().flatten().min()
     }

@@ -73,11 +73,19 @@ impl Damage {
         for returned in &self.returned {
             for (at, info) in [returned.near, returned.far] {
                 let is_external = fabric.switch_index(at.node).is_some();
-                let held = if is_external { external_settings(&info) } else { settings(&info) };
+                let held = if is_external {
+                    external_settings(&info)
+                } else {
+                    settings(&info)
+                };
                 fabric.set_port(at, link_state(&info), held);
                 if let Some(agent) = agents.get_mut(at.node) {
                     agent.troubles.remove(&at.port);
-                    agent.ports.get_mut(at.port.index()).into_iter().for_each(|slot| *slot = Some(info));
+                    agent
+                        .ports
+                        .get_mut(at.port.index())
+                        .into_iter()
+                        .for_each(|slot| *slot = Some(info));
                 }
             }
             if let Some(pkeys) = &returned.pkeys {

@@ -312,16 +312,45 @@ impl Event {
     }
 }
 
-impl fmt::Display for Event {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.code())?;
+impl Event {
+    /// What is said of links that come and go, then of the rest.
+    fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LinkLeftOut {
+                what,
+                downs,
+                window_s,
+                hold_s,
+            } => write!(
+                f,
+                "link of {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
+                 command lets it back in"
+            ),
+            Self::Repaired {
+                lost,
+                returned,
+                blocks,
+                took,
+            } => write!(
+                f,
+                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned and judged in {} us",
+                took.as_micros()
+            ),
+            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
+            Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            _ => self.fmt_other(f),
+        }
+    }
+
+    fn fmt_other(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SweepStarted { reason } => write!(f, "sweep started because of {reason}"),
             Self::Discovered { switches, hosts, links } => {
                 write!(f, "discovered {switches} switches, {hosts} hosts, {links} links")
             }
-            Self::FabricChanged { change } => f.write_str(change),
-            Self::EngineChosen { note } => f.write_str(note),
+            Self::FabricChanged { change: text } | Self::EngineChosen { note: text } | Self::Trap { what: text } => {
+                f.write_str(text)
+            }
             Self::PlanAccepted {
                 engine,
                 sets,
@@ -363,36 +392,16 @@ impl fmt::Display for Event {
                     "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
                 )
             }
-            Self::Trap { what } => write!(f, "{what}"),
             Self::Role {
                 role,
                 other: Some(other),
             } => write!(f, "now {role}, because of the manager at {other}"),
             Self::Role { role, other: None } => write!(f, "now {role}"),
-            Self::LinkLeftOut {
-                what,
-                downs,
-                window_s,
-                hold_s,
-            } => write!(
-                f,
-                "link of {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
-                 command lets it back in"
-            ),
-            Self::Repaired {
-                lost,
-                returned,
-                blocks,
-                took,
-            } => write!(
-                f,
-                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned and judged in {} us",
-                took.as_micros()
-            ),
-            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
-            Self::LinkLost { what } => write!(f, "link of {what} lost"),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
+            }
+            Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
+                Ok(())
             }
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
@@ -402,6 +411,13 @@ impl fmt::Display for Event {
                  the right folder (--state)"
             ),
         }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.code())?;
+        self.fmt_link(f)
     }
 }
 

@@ -144,8 +144,12 @@ impl Sm {
     /// Links that were left out for long enough are looked at again.
     pub(crate) fn let_back_in(&mut self, now: Time) {
         for (guid, _) in self.flaps.release(now) {
-            let node = self.inventory.as_ref().and_then(|inventory| inventory.fabric.find(guid));
-            node.into_iter().for_each(|node| self.suspect(node, SweepReason::Interval));
+            let node = self
+                .inventory
+                .as_ref()
+                .and_then(|inventory| inventory.fabric.find(guid));
+            node.into_iter()
+                .for_each(|node| self.suspect(node, SweepReason::Interval));
         }
     }
 
@@ -256,7 +260,12 @@ impl Sm {
         }
         self.sweep_reason = reason;
         self.failover.repaired = Some(damage.flagged.clone());
-        let twice = |at: &&PortRef| inventory.fabric.peer(**at).is_some_and(|far| far < **at && damage.lost.contains(&far));
+        let twice = |at: &&PortRef| {
+            inventory
+                .fabric
+                .peer(**at)
+                .is_some_and(|far| far < **at && damage.lost.contains(&far))
+        };
         let lost = damage.lost.len() - damage.lost.iter().filter(twice).count();
         self.failover.links = (lost, damage.returned.len());
         self.generation = self.generation.next();

@@ -67,7 +67,8 @@ impl Flaps {
                 free.push(key);
             }
         }
-        self.links.retain(|_, record| record.until.is_some() || !record.downs.is_empty());
+        self.links
+            .retain(|_, record| record.until.is_some() || !record.downs.is_empty());
         free
     }
 

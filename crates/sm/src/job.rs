@@ -12,7 +12,7 @@ use selvedge_plan::{
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
-use selvedge_verify::standing::{LinkChange, Standing};
+use selvedge_verify::standing::{Entry, LinkChange, Standing};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 
 use crate::event::Event;
@@ -53,14 +53,16 @@ pub trait Judge: Send + Sync + fmt::Debug {
         Ok(accepted)
     }
 
-    /// Judges entries that are written after links were lost, and nothing else: `before` is what was said of the plan
-    /// that `standing` proves. `None`: another judgement is needed. Default: none.
+    /// Judges entries that are written after links were lost, and nothing else: `under_way` were
+    /// replaced lately, `before` is what was said of the plan that `standing` proves. `None`: another
+    /// judgement is needed. Default: none.
     fn judge_entries(
         &self,
         _standing: &mut Standing,
         _inventory: &Inventory,
         _links: &[LinkChange],
         _changes: ChangeSet,
+        _under_way: &[Entry],
         _before: &Verdict,
     ) -> Option<Accepted> {
         None
@@ -126,10 +128,11 @@ impl Judge for DefaultJudge {
         inventory: &Inventory,
         links: &[LinkChange],
         changes: ChangeSet,
+        under_way: &[Entry],
         before: &Verdict,
     ) -> Option<Accepted> {
         let judge = selvedge_verify::standing::judge_repair;
-        let changes = judge(standing, &inventory.fabric, links, changes, before)?;
+        let changes = judge(standing, &inventory.fabric, links, changes, under_way, before)?;
         let verdict = changes.verdict().clone();
         Some(Accepted { changes, verdict })
     }

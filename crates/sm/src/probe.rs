@@ -180,7 +180,12 @@ impl Probe {
 
     /// A link is up that was not. Without a cable known there, or before the hosts of a new switch, only a sweep helps.
     fn came_back(&mut self, at: PortRef, info: &PortInfo) {
-        let Some(far) = self.inventory.fabric.peer(at).filter(|_| info.state != Some(PortState::Active)) else {
+        let Some(far) = self
+            .inventory
+            .fabric
+            .peer(at)
+            .filter(|_| info.state != Some(PortState::Active))
+        else {
             self.is_strange = true;
             return;
         };
@@ -195,7 +200,16 @@ impl Probe {
         self.unasked.push(at);
         let near = *info;
         let (info, pkeys, open) = (None, None, 4);
-        self.returns.insert(at, Return { near, far, info, pkeys, open });
+        self.returns.insert(
+            at,
+            Return {
+                near,
+                far,
+                info,
+                pkeys,
+                open,
+            },
+        );
     }
 
     /// Questions about links that came back.
@@ -243,7 +257,9 @@ impl Probe {
             }),
             Behind::Agent(node) => PortInfo::parse(data).is_ok_and(|info| {
                 let port = PortNum::MANAGEMENT;
-                let known = fabric.port(PortRef { node, port }).map(|p| (p.settings.lids.base, p.settings.sm_lid));
+                let known = fabric
+                    .port(PortRef { node, port })
+                    .map(|p| (p.settings.lids.base, p.settings.sm_lid));
                 known == Some((info.lid, info.sm_lid))
             }),
             Behind::PKeys => PKeyTable::parse(data).is_ok_and(|table| {

@@ -269,8 +269,8 @@ impl Sm {
         self.apply_if_stored();
     }
 
-    /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out no
-    /// LIDs and no service levels.
+    /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
+    /// no LIDs and no service levels.
     fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
         if generation > self.stored.generation {
             self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);

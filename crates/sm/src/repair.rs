@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, Op, Phase, Plan, Tables};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
 use selvedge_routing::{Engine, Moved, Options, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
 use selvedge_verify::Verdict;
-use selvedge_verify::standing::{LinkChange, Standing};
+use selvedge_verify::standing::{Entry, LinkChange, Standing};
 
 use crate::damage::Damage;
 use crate::event::Event;
@@ -98,9 +98,13 @@ impl Repair {
             is_up: false,
         };
         let lost: Vec<LinkChange> = links.iter().map(lost).collect();
+        let left = job
+            .under_way
+            .as_ref()
+            .map_or_else(Vec::new, |past| replaced(past, standing));
         let accepted = job
             .judge
-            .judge_entries(standing, &inventory, &lost, changes, &self.verdict)?;
+            .judge_entries(standing, &inventory, &lost, changes, &left, &self.verdict)?;
         let outcome = Outcome {
             plan: Arc::new(plan),
             changes: accepted.changes,
@@ -233,6 +237,22 @@ impl Repair {
             verdict: Arc::new(accepted.verdict),
         })
     }
+}
+
+/// Entries that changed lately, as they were.
+fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Entry> {
+    let blocks = past.before.iter().chain(past.phases.iter().flatten());
+    let mut entries = Vec::new();
+    for &(switch, block, data) in blocks {
+        for (i, egress) in data.into_iter().enumerate() {
+            let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
+            let now = standing.entry(switch, lid);
+            if now.is_some_and(|now| now != egress) && egress != NO_PATH {
+                entries.push(Entry { switch, lid, egress });
+            }
+        }
+    }
+    entries
 }
 
 /// End ports that have LIDs and no link.

@@ -91,7 +91,10 @@ impl Bench {
         for (switch, &node) in after.fabric.switches().iter_enumerated() {
             for block in 0..plan.tables.blocks() {
                 let is_new = self.installed.block(switch, block) != Some(plan.tables.block(switch, block));
-                let writes = |op: &&Op| matches!(op, Op::Lft { node: n, block: b, .. } if *n == node && usize::from(*b) == block);
+                let writes = |op: &&Op| match op {
+                    Op::Lft { node: n, block: b, .. } => *n == node && usize::from(*b) == block,
+                    _ => false,
+                };
                 let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
                 let (count, least) = (ops.filter(writes).count(), usize::from(is_new));
                 assert!(count == least || !is_quick && count > least, "{what}: block {block}");

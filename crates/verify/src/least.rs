@@ -19,8 +19,8 @@
 //! So the list is exact for single entries; the tests compare it with all plans there are, on small fabrics.
 //!
 //! # Choices
-//! Often either this entry or that one must change, and neither alone must: packets of a host on the way up may turn off
-//! at its leaf or one switch further. Up, then down, where the old way of a host comes to a switch from which no such
+//! Often either this entry or that one must change, and neither alone must: packets of a host on the way up may turn
+//! off at its leaf or one switch further. Up, then down, where the old way of a host comes to a switch from which no such
 //! way goes on, some entry before that switch must change. Such sets of entries that have no block in common with each
 //! other, nor with the entries above, cost an SMP each. They are picked greedily, so there may be more.
 //!
@@ -263,7 +263,7 @@ impl<'g> Search<'g> {
                         break;
                     }
                     before.push((at, lid));
-                    // A lost link is an entry that must change, or its switch has been passed over as one that must not.
+                    // A lost link is an entry that must change, or its switch was passed over as one that must not.
                     let Some(channel) = self.egress(at, lid).filter(|&c| !self.dead[c]) else {
                         break;
                     };

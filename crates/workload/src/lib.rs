@@ -1,7 +1,9 @@
 //! Traffic for the packet simulator: who sends to whom, and when.
 //!
 //! A [`Pattern`] chooses receivers, a [`Pace`] chooses times; together they are an [`OpenLoop`]. A [`ClosedLoop`] keeps
-//! a number of messages of each host under way instead. Every host has its own stream of random numbers.
+//! a number of messages of each host under way instead. A [`Program`] carries out a [`Schedule`] of sends, receives and
+//! computing: a [`Collective`], or a GOAL trace ([`read_goal`]). [`Jobs`] are several of these at once, each on its
+//! hosts. Every host has its own stream of random numbers.
 //!
 //! ```
 //! use selvedge_workload::Pattern;
@@ -13,12 +15,20 @@
 //! # Ok::<(), selvedge_workload::PatternError>(())
 //! ```
 
+mod collective;
+mod goal;
+mod jobs;
 mod open;
 mod pace;
 mod pattern;
 mod receivers;
+mod schedule;
 
+pub use collective::{Collective, CollectiveKind};
+pub use goal::{GoalError, read_goal};
+pub use jobs::{Job, JobError, Jobs, Placement, Traffic};
 pub use open::{ClosedLoop, OpenLoop, PatternTraffic};
 pub use pace::{Arrivals, ArrivalsError, Pace, exponential};
 pub use pattern::{Pattern, PatternError};
 pub use receivers::{Receivers, ReceiversError};
+pub use schedule::{OpId, Program, Schedule, Work};

@@ -137,6 +137,9 @@ pub struct Pace {
     mean: f64,
     /// What 64 bytes take.
     unit: f64,
+    /// The rate of the exponential numbers that, rounded down, count units (Bernoulli) or messages (bursts) up to the
+    /// next success.
+    rate: f64,
     /// When the message before was due; below the picosecond too, so that nothing adds up.
     at: f64,
     /// Messages left of the burst.
@@ -160,11 +163,17 @@ impl Pace {
     #[must_use]
     pub fn new(arrivals: Arrivals, load: f64, bytes: u32, byte_ps: f64) -> Self {
         let message = f64::from(bytes.max(1)) * byte_ps;
+        let (unit, mean) = (64.0 * byte_ps, message / load.max(1e-9));
+        let rate = match arrivals {
+            Arrivals::Bursts { mean } => geometric_rate(1.0 / f64::from(mean.max(1))),
+            _ => geometric_rate((unit / mean).min(1.0)),
+        };
         Self {
             arrivals,
             message,
-            mean: message / load.max(1e-9),
-            unit: 64.0 * byte_ps,
+            mean,
+            unit,
+            rate,
             at: 0.0,
             left: 0,
             full: load >= 1.0,
@@ -187,17 +196,15 @@ impl Pace {
                     self.message
                 } else {
                     // Geometric with this mean, of which the first message is now.
-                    let rest = exponential(rng) / exponential_rate(mean);
-                    self.left = rest as u32;
+                    self.left = (exponential(rng) / self.rate) as u32;
                     let pause = f64::from(mean) * (self.mean - self.message);
                     self.message + exponential(rng) * pause.max(0.0)
                 }
             }
             _ if self.full || self.arrivals == Arrivals::Even => self.mean,
             Arrivals::Bernoulli => {
-                let p = (self.unit / self.mean).min(1.0);
                 // The number of units up to the first success.
-                let units = (exponential(rng) / exponential_rate_of(p)).floor() + 1.0;
+                let units = (exponential(rng) / self.rate).floor() + 1.0;
                 units * self.unit
             }
             _ => exponential(rng) * self.mean,
@@ -210,13 +217,9 @@ impl Pace {
     }
 }
 
-/// The rate whose exponential numbers, rounded down, are geometric with mean `mean - 1`.
-fn exponential_rate(mean: u32) -> f64 {
-    exponential_rate_of(1.0 / f64::from(mean.max(1)))
-}
-
+/// The rate whose exponential numbers, rounded down, are the failures before a success of probability `p`:
 /// `-ln(1 - p)`.
-fn exponential_rate_of(p: f64) -> f64 {
+fn geometric_rate(p: f64) -> f64 {
     if p >= 1.0 {
         return f64::INFINITY;
     }
@@ -224,7 +227,7 @@ fn exponential_rate_of(p: f64) -> f64 {
     let t = p / (2.0 - p);
     let square = t * t;
     let (mut power, mut sum) = (t, 0.0);
-    for n in 0..64 {
+    for n in 0..256 {
         sum += power / f64::from(2 * n + 1);
         power *= square;
     }
@@ -249,7 +252,7 @@ mod tests {
         }
         assert!(values.iter().all(|&v| v >= 0.0));
         for p in [0.001, 0.3, 0.9] {
-            assert!((exponential_rate_of(p) + (1.0 - p).ln()).abs() < 1e-9, "{p}");
+            assert!((geometric_rate(p) + (1.0 - p).ln()).abs() < 1e-9, "{p}");
         }
     }
 

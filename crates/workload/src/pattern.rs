@@ -58,8 +58,9 @@ pub struct PatternError {
 
 /// Every pattern with its parameters, as it is written.
 const KNOWN: &str = "uniform[:senders=N], shift[:by=N], transpose, bit-complement, bisection, \
-                     hotspot[:to=N,share=5%], incast[:to=N,from=N], all-to-all, pairs:0>1,1>0,…";
-const NAMES: [&str; 9] = [
+                     hotspot[:to=N,share=5%], incast[:to=N,from=N], all-to-all, pairs:0>1,1>0,…; ring-all-reduce, \
+                     recursive-doubling, exchange, stencil-1d, stencil-2d, stencil-3d, each [:bytes=N,repeat=N]";
+const NAMES: [&str; 15] = [
     "uniform",
     "shift",
     "transpose",
@@ -69,6 +70,12 @@ const NAMES: [&str; 9] = [
     "incast",
     "all-to-all",
     "pairs",
+    "ring-all-reduce",
+    "recursive-doubling",
+    "exchange",
+    "stencil-1d",
+    "stencil-2d",
+    "stencil-3d",
 ];
 
 /// Share of a hot spot unless told otherwise, in parts per million.

@@ -13,8 +13,8 @@ use crate::manager::{Manager, ManagerId};
 
 /// A request that has waited so long holds no other back: what keeps an agent from answering does not concern others.
 const STALE_AFTER: Duration = Duration::from_millis(20);
-/// How many windows of requests may be on the wire: a manager that has other questions drops the old ones, which nothing
-/// takes back.
+/// How many windows of requests may be on the wire: a manager that has other questions drops the old ones, which
+/// nothing takes back.
 const ASKED_ANEW: usize = 4;
 /// Repeats may overlap with what they repeat: an answer that is late is on the wire together with its second request.
 const WINDOW_SLACK: usize = 4;

@@ -50,7 +50,9 @@ impl BitSets {
         into.resize(self.words, 0);
         numbers.iter().for_each(|&n| into[n / 64] |= 1 << (n % 64));
         for set in sets {
-            into.iter_mut().zip(self.row(set)).for_each(|(into, more)| *into |= more);
+            into.iter_mut()
+                .zip(self.row(set))
+                .for_each(|(into, more)| *into |= more);
         }
     }
 

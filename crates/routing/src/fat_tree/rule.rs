@@ -103,12 +103,22 @@ impl Rule {
             if !due[s] {
                 continue;
             }
-            below.gather(&mut row, &[s], net.links.get(s).iter().filter(|k| {
-                k.alive && shape.level[k.peer as usize] < shape.level[s]
-            }).map(|k| k.peer as usize));
+            below.gather(
+                &mut row,
+                &[s],
+                net.links
+                    .get(s)
+                    .iter()
+                    .filter(|k| k.alive && shape.level[k.peer as usize] < shape.level[s])
+                    .map(|k| k.peer as usize),
+            );
             if below.replace(s, &row) {
                 changed[s] = true;
-                let above = net.links.get(s).iter().filter(|k| shape.level[k.peer as usize] > shape.level[s]);
+                let above = net
+                    .links
+                    .get(s)
+                    .iter()
+                    .filter(|k| shape.level[k.peer as usize] > shape.level[s]);
                 above.for_each(|k| due[k.peer as usize] = true);
             }
         }
@@ -118,13 +128,19 @@ impl Rule {
             if !due[s] {
                 continue;
             }
-            let above = net.links.get(s).iter().filter(|k| {
-                k.alive && shape.level[k.peer as usize] > shape.level[s]
-            });
+            let above = net
+                .links
+                .get(s)
+                .iter()
+                .filter(|k| k.alive && shape.level[k.peer as usize] > shape.level[s]);
             reach.gather(&mut row, &[], above.map(|k| k.peer as usize));
             row.iter_mut().zip(below.row(s)).for_each(|(into, more)| *into |= more);
             if reach.replace(s, &row) {
-                let lower = net.links.get(s).iter().filter(|k| shape.level[k.peer as usize] < shape.level[s]);
+                let lower = net
+                    .links
+                    .get(s)
+                    .iter()
+                    .filter(|k| shape.level[k.peer as usize] < shape.level[s]);
                 lower.for_each(|k| due[k.peer as usize] = true);
             }
         }

@@ -128,7 +128,9 @@ mod tests {
     fn both_ways_whole_and_in_order() {
         let (client, near) = UnixDatagram::pair().unwrap();
         let (server, far) = UnixDatagram::pair().unwrap();
-        [&client, &server].map(|socket| socket.set_nonblocking(true).unwrap());
+        for socket in [&client, &server] {
+            socket.set_nonblocking(true).unwrap();
+        }
         let mut pipe = Pipe::new(near, far).unwrap();
         let want = |way| (0..100).map(|number| (way, number)).collect::<Vec<_>>();
         assert_eq!(hundred(&mut pipe, &client, &server), want(Way::Up));

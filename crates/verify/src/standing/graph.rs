@@ -83,7 +83,11 @@ impl Edges {
     }
 
     /// How many of some edges are new, if there is no cycle with them. They are not kept.
-    pub fn stays_acyclic_with<'a>(&mut self, shape: &Shape, more: impl IntoIterator<Item = &'a (u32, u8)>) -> Option<u64> {
+    pub fn stays_acyclic_with<'a>(
+        &mut self,
+        shape: &Shape,
+        more: impl IntoIterator<Item = &'a (u32, u8)>,
+    ) -> Option<u64> {
         let words = shape.ports().div_ceil(64);
         let mut added = Vec::new();
         for &(vertex, port) in more {
@@ -100,7 +104,12 @@ impl Edges {
         }
         let (holds, count) = (self.order.is_acyclic(), added.len() as u64);
         for (vertex, port) in added {
-            let to = View { shape, words, bits: &self.bits }.behind(vertex, usize::from(port));
+            let to = View {
+                shape,
+                words,
+                bits: &self.bits,
+            }
+            .behind(vertex, usize::from(port));
             self.bits[vertex as usize * words + usize::from(port) / 64] &= !(1 << (port % 64));
             self.order.removed(vertex, to);
         }
@@ -132,7 +141,9 @@ impl Edges {
                 added.push((vertex, to));
             } else {
                 self.order.removed(vertex, to);
-                self.removed.iter_mut().for_each(|removed| removed.push((vertex, port as u8)));
+                self.removed
+                    .iter_mut()
+                    .for_each(|removed| removed.push((vertex, port as u8)));
             }
         }
         let bits = &self.bits;

@@ -2,7 +2,8 @@
 //!
 //! Nothing is compared that has not changed: work is what [`Standing::apply`] says, and for each entry that is written
 //! the links of its switch. The plan is judged as it will be, and the way to it as [`crate::phases`] judges it: any mix
-//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. Waits are not looked at.
+//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. Waits are
+//! not looked at.
 
 use std::collections::BTreeMap;
 
@@ -20,17 +21,19 @@ use crate::verdict::Verdict;
 type Noted<T> = Vec<(u32, T)>;
 
 /// Judges a change set that leads from what `standing` proves, and the agents hold, to what is right after `links` have
-/// changed. `before` is the verdict on what stands; its findings stay, its loads are brought up to date.
+/// changed. `under_way` are entries that were replaced so lately that packets may still be where they sent them.
+/// `before` is the verdict on what stands; its findings stay, its loads are brought up to date.
 ///
 /// `None` says no more than that this way of judging does not do: something else than entries would be set, the proof
-/// would not hold, or the steps are not safe in every order; [`crate::judge`] finds out which. The proof is then what it
-/// was; else it follows.
+/// would not hold, or the steps are not safe in every order; [`crate::judge`] finds out which. The proof is then what
+/// it was; else it follows.
 #[must_use]
 pub fn judge_repair(
     standing: &mut Standing,
     fabric: &Fabric,
     links: &[LinkChange],
     changes: ChangeSet,
+    under_way: &[Entry],
     before: &Verdict,
 ) -> Option<Judged<ChangeSet>> {
     let steps = standing.steps(fabric, &changes)?;
@@ -40,7 +43,7 @@ pub fn judge_repair(
         entries: Vec::new(),
     };
     let undo_links = standing.apply(&of_links).ok()?;
-    if let Some(way) = standing.safe_way(&steps) {
+    if let Some(way) = standing.safe_way(&steps, under_way) {
         let mut entries = steps.concat();
         // The last of several for one entry counts.
         entries.reverse();
@@ -117,9 +120,9 @@ impl Standing {
         Some(steps)
     }
 
-    /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of hosts and
-    /// agents. The links have changed already; what led over them is still on its way.
-    fn safe_way(&mut self, steps: &[Vec<Entry>]) -> Option<QuickProof> {
+    /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of
+    /// hosts and agents. The links have changed already; what led over them is still on its way.
+    fn safe_way(&mut self, steps: &[Vec<Entry>], under_way: &[Entry]) -> Option<QuickProof> {
         let mut turns = self.graphs[0].removed.take().unwrap_or_default();
         let shape = &self.flows.shape;
         let total = shape.total();
@@ -128,8 +131,9 @@ impl Standing {
             let cell = vertex as usize % total;
             is_up(cell) && is_up(usize::from(shape.behind(cell)) * shape.cells + usize::from(port))
         });
-        let mut writes: Vec<(Lid, usize, Entry)> = Vec::new();
-        for (number, step) in steps.iter().enumerate() {
+        // Step 0 is what was replaced lately.
+        let mut writes: Vec<(Lid, usize, Entry)> = under_way.iter().map(|&entry| (entry.lid, 0, entry)).collect();
+        for (number, step) in (1..).zip(steps) {
             writes.extend(step.iter().map(|&entry| (entry.lid, number, entry)));
         }
         writes.sort_by_key(|&(lid, step, entry)| (lid, step, entry.switch));
@@ -192,7 +196,18 @@ impl Mix<'_> {
         self.first = usize::from(shape.lanes[lid.index()]) * shape.total();
         self.round += 1;
         for step in writes.chunk_by(|a, b| a.1 == b.1) {
-            self.step(step);
+            match step[0].1 {
+                0 => self.left_behind(step),
+                _ => self.step(step),
+            }
+        }
+    }
+
+    /// Packets that replaced entries have sent on meet the entries in force.
+    fn left_behind(&mut self, replaced: &[(Lid, usize, Entry)]) {
+        for &(_, step, Entry { switch, egress, .. }) in replaced {
+            self.reach(switch.to_usize(), egress, HOSTS | SWITCHES);
+            self.drift(step);
         }
     }
 
@@ -213,12 +228,18 @@ impl Mix<'_> {
             }
             let own = if shape.own[switch] > 0 { HOSTS } else { 0 };
             self.reach(switch, egress, own | SWITCHES);
-            while let Some((cell, senders)) = self.open.pop() {
-                let (before, now) = self.entries(usize::from(shape.behind(cell as usize)), step);
-                self.turn(cell, senders, before);
-                if now != before {
-                    self.turn(cell, senders, now);
-                }
+            self.drift(step);
+        }
+    }
+
+    /// Packets that are on a channel for the first time go on from there.
+    fn drift(&mut self, step: usize) {
+        while let Some((cell, senders)) = self.open.pop() {
+            let behind = self.standing.flows.shape.behind(cell as usize);
+            let (before, now) = self.entries(usize::from(behind), step);
+            self.turn(cell, senders, before);
+            if now != before {
+                self.turn(cell, senders, now);
             }
         }
     }

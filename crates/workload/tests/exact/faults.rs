@@ -98,3 +98,12 @@ fn a_host_waits_for_its_cable() {
     near(found.received[3] as f64, 100_000.0 / 82.96 * 2_048.0, 0.01, "received");
     assert!(found.results.drops.total() <= 3, "{:?}", found.results.drops);
 }
+
+/// The same events in the bare queue, in the same order.
+#[test]
+fn noted_events_are_taken_again() {
+    let lab = lab();
+    let log = lab.events(one_flow(), 5_000);
+    assert_eq!(log.len(), 5_000);
+    assert_eq!(log.replay(), log.times());
+}

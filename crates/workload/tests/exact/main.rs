@@ -5,6 +5,8 @@
 mod arbitration;
 mod deadlock;
 mod faults;
+mod programs;
+mod qps;
 mod rates;
 mod saturation;
 mod support;

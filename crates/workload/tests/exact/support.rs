@@ -1,6 +1,8 @@
 //! Fabrics, routes, traffic: one place where the simulator is called.
 
-use selvedge_dataplane::{Host, Message, Network, Ps, Results, Settings, Simulation, Timed, Workload, header};
+use selvedge_dataplane::{
+    EventLog, Host, Message, Network, Ps, Results, Settings, Simulation, Timed, Workload, header,
+};
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
 use selvedge_plan::{Lids, SlToVl};
 use selvedge_routing::{Engine, Options, Routed};
@@ -125,6 +127,16 @@ impl Lab {
             seen: simulation.departures().to_vec(),
             results: simulation.finish(),
         }
+    }
+
+    /// The first events of a simulation.
+    pub fn events(&self, traffic: impl Workload, most: usize) -> EventLog {
+        let sl_to_vl = SlToVl::modulo(self.settings.vls);
+        let network = self.network(&sl_to_vl);
+        let mut simulation = Simulation::new(&network, &self.settings, traffic, Vec::new(), Seed(1)).unwrap();
+        simulation.note_events(most);
+        simulation.run_until(self.settings.end());
+        simulation.noted_events().unwrap().clone()
     }
 
     fn network<'a>(&'a self, sl_to_vl: &'a SlToVl) -> Network<'a> {

@@ -8,8 +8,8 @@
 //! Both together are what entries cost. Which way round is best for one depends on those of the others: where two
 //! destinations of a leaf that lacks a link share another, a leaf that lacks its link to that upper switch gives both
 //! away for nothing; two leaves that give each other's way to a destination away meet less. So entries change, singly
-//! and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): also for the worse at first, by less and
-//! less. No link carries more than [`SPARE`] of what it carries in the whole tree.
+//! and in exchange, at random, by threshold accepting (Dueck and Scheuer 1990): also for the worse at first, by less
+//! and less. No link carries more than [`SPARE`] of what it carries in the whole tree.
 
 use selvedge_sim::{Rng, Seed};
 
@@ -23,7 +23,8 @@ const SPARE: (u64, u64) = (23, 20);
 const SPARE_BESIDE: (u64, u64) = (8, 5);
 /// Entries of the leaves that are looked at; in larger fabrics it would take minutes.
 const ENTRIES_MAX: usize = 300_000;
-/// Changes tried per entry that is worth one: so many, but not more than [`TRIES_MAX`] in all, at least [`TRIES_LEAST`].
+/// Changes tried per entry that is worth one: so many, but not more than [`TRIES_MAX`] in all; at least
+/// [`TRIES_LEAST`].
 const TRIES: usize = 300;
 const TRIES_LEAST: usize = 20;
 const TRIES_MAX: usize = 600_000;
@@ -438,8 +439,15 @@ impl Spread<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "test code")]
 mod tests {
-    use super::nobody;
+    use selvedge_plan::{Lids, Tables};
+    use selvedge_sim::{Par, Seed};
+    use selvedge_topology::Spec;
+    use selvedge_types::{Lid, LidRange};
+
+    use super::super::super::{FatTree, FatTreeOptions};
+    use super::{Meet, Spread, nobody};
 
     fn check(sources: f64, n: f64, all: f64, want: f64) {
         let got = nobody(sources, n, all);
@@ -461,5 +469,73 @@ mod tests {
         // Of the 12 pairings of a, b, c, d with directions 6 have a flow from a or b to c or d: 3 of the 4 of ac, bd,
         // and 3 of the 4 of ad, bc.
         check(2.0, 2.0, 4.0, 0.5);
+    }
+
+    /// All that all entries cost, pair by pair.
+    fn cost(meet: &Meet) -> f64 {
+        let (nl, nd) = (meet.leaves.len(), meet.to.len());
+        let mut sum = 0.0;
+        for leaf in &meet.leaves {
+            sum -= leaf.ups.iter().map(|up| leaf.used[up.carries.len()]).sum::<f64>();
+        }
+        let alone = |l: usize, up: usize, other: usize| {
+            let link = &meet.leaves[l].ups[up];
+            let has_both = link.carries.contains(&(other as u32));
+            meet.leaves[l].alone[link.carries.len() - 1 - usize::from(has_both)]
+        };
+        let entries = (0..nl).flat_map(|l| (0..nd).map(move |d| (l, d)));
+        let entries: Vec<_> = entries.filter_map(|(l, d)| Some((l, d, meet.link(l, d)?))).collect();
+        for (i, &(a, x, up)) in entries.iter().enumerate() {
+            for &(b, e, there) in &entries[..i] {
+                let is_met = x != e && meet.way(a, x, up) == meet.way(b, e, there) && (a, up) != (b, there);
+                if is_met {
+                    let others = meet.leaves[b].hosts - f64::from(u8::from(a == b));
+                    let pairs = meet.both * meet.leaves[a].hosts * others;
+                    sum += pairs * (alone(a, up, e) + alone(b, there, x)) / 2.0;
+                }
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn what_a_change_affects_is_all_that_it_makes_dearer_or_cheaper() {
+        for spec in [
+            "pgft:m=4x5,w=1x2,p=1x3,remove-links=3,seed=1",
+            "karytree:k=5,n=2,remove-links=3,seed=2",
+        ] {
+            let Ok(Spec::Generated(recipe)) = spec.parse() else {
+                panic!("{spec}")
+            };
+            let fabric = recipe.fabric().unwrap();
+            let mut lids = Lids::new();
+            for ((at, _), lid) in fabric.end_ports().zip(1..) {
+                lids.insert(at, LidRange::single(Lid(lid))).unwrap();
+            }
+            let tree = FatTree::detect(&fabric, &FatTreeOptions::default(), Par::Sequential).unwrap();
+            let mut tables = Tables::new(fabric.switches().len(), lids.top());
+            tree.fill(&lids, &mut tables, Par::Sequential).unwrap();
+            let layer = tree.layer(&lids, 0, &tables).unwrap();
+            let spread = Spread::new(&tree.rule, &tables, layer);
+            let mut meet = Meet::new(&spread).unwrap();
+            let worth = meet.worth();
+            let mut rng = Seed(1).rng();
+            let (mut changes, mut exchanges) = (0, 0);
+            for _ in 0..600 {
+                let Some(change) = meet.draw(&spread, &worth, &mut rng) else {
+                    continue;
+                };
+                let (all, some) = (cost(&meet), meet.affected(change));
+                meet.apply(change);
+                let (dearer, affected) = (cost(&meet) - all, meet.affected(change) - some);
+                assert!((dearer - affected).abs() < 1e-9, "{spec}: {dearer}, not {affected}");
+                changes += 1;
+                exchanges += usize::from(change.partner.is_some());
+            }
+            assert!(
+                exchanges > 100 && changes > exchanges + 30,
+                "{spec}: {changes} {exchanges}"
+            );
+        }
     }
 }

@@ -1,0 +1,103 @@
+//! Accepted load over time, and where it becomes steady.
+
+use crate::units::Ps;
+
+/// Steps of a whole simulation.
+pub(crate) const STEPS: u64 = 200;
+/// At most this share of the steps may count as warm-up: a series that is not steady by then is not steady.
+const WARMUP_MAX: (usize, usize) = (3, 4);
+
+/// Payload bytes delivered, in equal steps from the start to the end.
+#[derive(Clone, Debug)]
+pub(crate) struct Series {
+    step: Ps,
+    bytes: Vec<u64>,
+}
+
+impl Series {
+    pub fn new(end: Ps) -> Self {
+        let step = end.div_ceil(STEPS).max(1);
+        Self {
+            step,
+            bytes: vec![0; STEPS as usize],
+        }
+    }
+
+    #[inline]
+    pub fn add(&mut self, now: Ps, bytes: u64) {
+        if let Some(sum) = self.bytes.get_mut((now / self.step) as usize) {
+            *sum += bytes;
+        }
+    }
+
+    pub const fn step(&self) -> Ps {
+        self.step
+    }
+
+    /// The steps that have ended by `now`.
+    pub fn until(&self, now: Ps) -> &[u64] {
+        let ended = ((now / self.step) as usize).min(self.bytes.len());
+        &self.bytes[..ended]
+    }
+}
+
+/// How many of the first values to leave out, so that the mean of the rest is known best: the marginal standard error
+/// rule (White 1997). `None` if no beginning is short enough, or what follows still rises or falls.
+#[must_use]
+pub fn steady_from(values: &[u64]) -> Option<usize> {
+    let (share, of) = WARMUP_MAX;
+    let most = values.len() * share / of;
+    // Sums from the end make every error a matter of two numbers.
+    let (mut sum, mut squares) = (0.0, 0.0);
+    let mut best: Option<(f64, usize)> = None;
+    for (first, &value) in values.iter().enumerate().rev() {
+        let value = value as f64;
+        sum += value;
+        squares += value * value;
+        let count = (values.len() - first) as f64;
+        let error = (squares - sum * sum / count).max(0.0) / (count * count);
+        if first <= most && count > 1.0 && best.is_none_or(|(least, _)| error <= least) {
+            best = Some((error, first));
+        }
+    }
+    // At the very limit the error would fall further if it might.
+    best.map(|(_, first)| first)
+        .filter(|&first| first < most && is_level(&values[first..]))
+}
+
+/// True if both halves have the same mean, to 5 %: the rule alone takes a steady rise for one long noise.
+fn is_level(values: &[u64]) -> bool {
+    let (a, b) = values.split_at(values.len() / 2);
+    let mean = |half: &[u64]| half.iter().sum::<u64>() as f64 / half.len().max(1) as f64;
+    let (a, b) = (mean(a), mean(b));
+    (a - b).abs() <= 0.05 * (a + b) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_is_found() {
+        let check = |values: &[u64], want| assert_eq!(steady_from(values), want, "{values:?}");
+        check(&[100; 20], Some(0));
+        let mut ramp = vec![0, 20, 50, 80];
+        ramp.extend([
+            100, 102, 99, 101, 98, 100, 101, 99, 100, 102, 100, 99, 101, 100, 98, 100,
+        ]);
+        check(&ramp, Some(4));
+        let growing: Vec<u64> = (0..20).map(|i| i * i * i).collect();
+        check(&growing, None);
+        check(&[], None);
+    }
+
+    #[test]
+    fn bytes_fall_into_steps() {
+        let mut series = Series::new(2_000);
+        for at in [0, 9, 10, 1_999, 2_000] {
+            series.add(at, 5);
+        }
+        assert_eq!(series.until(1_999)[..3], [10, 5, 0]);
+        assert_eq!((series.until(2_000).len(), series.until(2_000)[199]), (200, 5));
+    }
+}

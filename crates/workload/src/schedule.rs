@@ -1,0 +1,329 @@
+//! Programs of ranks: sends, receives and computing that wait for each other.
+//!
+//! Each rank has operations with dependencies among them, as in GOAL (Hoefler, Siebert, Lumsdaine 2009). A message
+//! matches the first receive of its receiver that names its sender and tag, in the order of posting (MPI). A send is
+//! over when its last byte has arrived, a receive when it is posted and its message has arrived; computing takes its
+//! time, one operation of a rank after the other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use selvedge_dataplane::{Arrival, Host, Message, Ps, Workload};
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Sends a message.
+    Send {
+        /// To whom.
+        to: u32,
+        /// How long it is.
+        bytes: u32,
+        /// What the receiver asks for.
+        tag: u32,
+    },
+    /// Waits for a message.
+    Receive {
+        /// From whom.
+        from: u32,
+        /// Its tag.
+        tag: u32,
+    },
+    /// Computes for so many nanoseconds.
+    Compute {
+        /// How long.
+        ns: u64,
+    },
+}
+
+#[derive(Clone, Debug)]
+struct Op {
+    work: Work,
+    /// Operations that wait for this one.
+    then: Vec<u32>,
+    /// Operations that it waits for.
+    waits: u32,
+    /// When the last of those was over.
+    ready_at: Ps,
+}
+
+/// What all ranks do.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule {
+    ranks: Vec<Vec<Op>>,
+}
+
+/// An operation of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OpId(pub u32);
+
+impl Schedule {
+    /// So many ranks that do nothing yet.
+    #[must_use]
+    pub fn new(ranks: u32) -> Self {
+        Self {
+            ranks: vec![Vec::new(); ranks as usize],
+        }
+    }
+
+    /// Number of ranks.
+    #[must_use]
+    pub const fn ranks(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    /// Number of operations.
+    #[must_use]
+    pub fn ops(&self) -> usize {
+        self.ranks.iter().map(Vec::len).sum()
+    }
+
+    /// One more operation of a rank, after those named.
+    ///
+    /// # Panics
+    /// If there is no such rank, or an operation named is not one of it.
+    pub fn add(&mut self, rank: u32, work: Work, after: &[OpId]) -> OpId {
+        let ops = &mut self.ranks[rank as usize];
+        let id = OpId(ops.len() as u32);
+        ops.push(Op {
+            work,
+            then: Vec::new(),
+            waits: 0,
+            ready_at: 0,
+        });
+        for &before in after {
+            self.require(rank, id, before);
+        }
+        id
+    }
+
+    /// An operation of a rank waits for another one.
+    ///
+    /// # Panics
+    /// As [`Self::add`].
+    pub fn require(&mut self, rank: u32, op: OpId, before: OpId) {
+        let ops = &mut self.ranks[rank as usize];
+        ops[before.0 as usize].then.push(op.0);
+        ops[op.0 as usize].waits += 1;
+    }
+}
+
+/// Receives and messages of one (sender, tag) that have not met.
+#[derive(Clone, Debug, Default)]
+struct Match {
+    /// Receives: operation, and since when it is posted.
+    receives: VecDeque<(u32, Ps)>,
+    /// Messages: when they arrived.
+    messages: VecDeque<Ps>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Rank {
+    /// Messages to post, by time and order.
+    sends: BTreeMap<(Ps, u64), Message>,
+    matches: BTreeMap<(u32, u32), Match>,
+    /// Until when it computes.
+    busy_until: Ps,
+    left: usize,
+    done_at: Ps,
+}
+
+/// Ranks that carry out a schedule.
+#[derive(Clone, Debug)]
+pub struct Program {
+    schedule: Schedule,
+    ranks: Vec<Rank>,
+    posted: u64,
+    left: usize,
+    /// A message was lost, so that somebody waits for ever.
+    broken: bool,
+}
+
+impl Program {
+    /// Everything that waits for nothing is ready.
+    #[must_use]
+    pub fn new(schedule: Schedule) -> Self {
+        let rank = |ops: &Vec<Op>| Rank {
+            left: ops.len(),
+            ..Rank::default()
+        };
+        let mut program = Self {
+            ranks: schedule.ranks.iter().map(rank).collect(),
+            left: schedule.ops(),
+            schedule,
+            posted: 0,
+            broken: false,
+        };
+        for rank in 0..program.schedule.ranks() {
+            // Listed first: what begins may end at once, and others begin because of it.
+            let ops = (0..).zip(&program.schedule.ranks[rank as usize]);
+            let free: Vec<u32> = ops.filter(|(_, op)| op.waits == 0).map(|(id, _)| id).collect();
+            for op in free {
+                program.start(rank, op, 0);
+            }
+        }
+        program
+    }
+
+    /// When each rank was done; `None` while some is not.
+    #[must_use]
+    pub fn done_at(&self) -> Option<Vec<Ps>> {
+        (self.left == 0).then(|| self.ranks.iter().map(|rank| rank.done_at).collect())
+    }
+
+    /// Operations that are not over.
+    #[must_use]
+    pub const fn left(&self) -> usize {
+        self.left
+    }
+
+    /// An operation that waits for nothing any more begins; what that ends, ends.
+    fn start(&mut self, rank: u32, op: u32, at: Ps) {
+        let mut ready = vec![(op, at)];
+        while let Some((op, at)) = ready.pop() {
+            let state = &mut self.ranks[rank as usize];
+            let over = match self.schedule.ranks[rank as usize][op as usize].work {
+                Work::Compute { ns } => {
+                    state.busy_until = state.busy_until.max(at) + ns * 1_000;
+                    Some(state.busy_until)
+                }
+                Work::Send { to, bytes, tag } => {
+                    self.posted += 1;
+                    let message = Message {
+                        at,
+                        to,
+                        bytes,
+                        tag: u64::from(op) << 32 | u64::from(tag),
+                        sl: None,
+                    };
+                    state.sends.insert((at, self.posted), message);
+                    None
+                }
+                Work::Receive { from, tag } => {
+                    let waiting = state.matches.entry((from, tag)).or_default();
+                    match waiting.messages.pop_front() {
+                        Some(arrived) => Some(arrived.max(at)),
+                        None => {
+                            waiting.receives.push_back((op, at));
+                            None
+                        }
+                    }
+                }
+            };
+            if let Some(over) = over {
+                self.end(rank, op, over, &mut ready);
+            }
+        }
+    }
+
+    /// An operation is over: those that waited for it alone are added to `ready`.
+    fn end(&mut self, rank: u32, op: u32, at: Ps, ready: &mut Vec<(u32, Ps)>) {
+        self.left -= 1;
+        let state = &mut self.ranks[rank as usize];
+        state.left -= 1;
+        state.done_at = state.done_at.max(at);
+        let ops = &mut self.schedule.ranks[rank as usize];
+        for next in core::mem::take(&mut ops[op as usize].then) {
+            let next_op = &mut ops[next as usize];
+            next_op.waits -= 1;
+            next_op.ready_at = next_op.ready_at.max(at);
+            if next_op.waits == 0 {
+                ready.push((next, next_op.ready_at));
+            }
+        }
+    }
+
+    fn end_and_go_on(&mut self, rank: u32, op: u32, at: Ps) {
+        let mut ready = Vec::new();
+        self.end(rank, op, at, &mut ready);
+        for (op, at) in ready {
+            self.start(rank, op, at);
+        }
+    }
+}
+
+impl Workload for Program {
+    fn next(&mut self, host: Host, now: Ps) -> Option<Message> {
+        let (_, mut message) = self.ranks.get_mut(host as usize)?.sends.pop_first()?;
+        message.at = message.at.max(now);
+        Some(message)
+    }
+
+    fn take_back(&mut self, host: Host, message: Message) {
+        if let Some(rank) = self.ranks.get_mut(host as usize) {
+            // Before those of the same moment that came later.
+            rank.sends.insert((message.at, 0), message);
+        }
+    }
+
+    fn arrived(&mut self, arrival: Arrival, now: Ps, ready: &mut Vec<Host>) {
+        if !arrival.whole {
+            self.broken = true;
+            return;
+        }
+        let (op, tag) = ((arrival.tag >> 32) as u32, arrival.tag as u32);
+        self.end_and_go_on(arrival.from, op, now);
+        let receiver = &mut self.ranks[arrival.to as usize];
+        let waiting = receiver.matches.entry((arrival.from, tag)).or_default();
+        match waiting.receives.pop_front() {
+            Some((op, posted)) => self.end_and_go_on(arrival.to, op, now.max(posted)),
+            None => waiting.messages.push_back(now),
+        }
+        ready.extend([arrival.from, arrival.to]);
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0 || self.broken
+    }
+
+    fn completed_at(&self) -> Option<Ps> {
+        self.done_at()?.into_iter().max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn send(to: u32) -> Work {
+        Work::Send { to, bytes: 1, tag: 7 }
+    }
+
+    fn arrival(from: u32, to: u32, message: Message) -> Arrival {
+        Arrival {
+            from,
+            to,
+            tag: message.tag,
+            posted: message.at,
+            whole: true,
+        }
+    }
+
+    #[test]
+    fn operations_wait_for_each_other() {
+        let mut schedule = Schedule::new(2);
+        let first = schedule.add(0, Work::Compute { ns: 5 }, &[]);
+        let sent = schedule.add(0, send(1), &[first]);
+        schedule.add(0, Work::Compute { ns: 1 }, &[sent]);
+        schedule.add(1, Work::Receive { from: 0, tag: 7 }, &[]);
+        let mut program = Program::new(schedule);
+        let message = program.next(0, 0).unwrap();
+        assert_eq!((message.at, message.to, program.next(1, 0)), (5_000, 1, None));
+        assert_eq!(program.done_at(), None);
+        let mut ready = Vec::new();
+        program.arrived(arrival(0, 1, message), 9_000, &mut ready);
+        assert_eq!(program.done_at(), Some(vec![10_000, 9_000]));
+        assert_eq!(ready, [0, 1]);
+    }
+
+    #[test]
+    fn early_messages_wait_for_their_receive() {
+        let mut schedule = Schedule::new(2);
+        schedule.add(0, send(1), &[]);
+        let busy = schedule.add(1, Work::Compute { ns: 50 }, &[]);
+        schedule.add(1, Work::Receive { from: 0, tag: 7 }, &[busy]);
+        let mut program = Program::new(schedule);
+        let message = program.next(0, 0).unwrap();
+        program.arrived(arrival(0, 1, message), 9_000, &mut Vec::new());
+        assert_eq!(program.done_at(), Some(vec![9_000, 50_000]));
+    }
+}
