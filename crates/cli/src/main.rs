@@ -27,6 +27,7 @@ mod run;
 mod shell;
 mod simulate;
 mod simulate_change;
+mod simulate_cost;
 mod simulate_job;
 mod soak;
 mod status;

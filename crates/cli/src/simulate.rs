@@ -1,6 +1,5 @@
 //! `selvedge simulate`: traffic over a routed fabric, packet by packet.
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -25,6 +24,7 @@ use crate::out::{Format, Grid, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
 use crate::simulate_change;
+use crate::simulate_cost::{EventCost, bare_queue, cpu_seconds, per_event, thread_cpu_ns};
 use crate::simulate_job;
 use crate::tables_io::{known_lids, lids};
 
@@ -212,7 +212,7 @@ pub fn time_ns(text: &str) -> Result<u64, String> {
 }
 
 /// Steps in which progress is shown.
-const STEPS: u64 = 500;
+pub const STEPS: u64 = 500;
 
 /// Runs the command.
 pub fn run(args: &SimulateArgs) -> Result<Exit, CliError> {
@@ -293,46 +293,6 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
         jobs,
         results: simulation.finish(),
     })
-}
-
-/// What an event costs, in ns of processor time.
-#[derive(Clone, Copy, Default)]
-struct EventCost {
-    /// In the simulation.
-    here: Option<f64>,
-    /// In the bare queue.
-    queue: Option<f64>,
-}
-
-/// Events that are put through the bare queue.
-const QUEUE_EVENTS: usize = 2_000_000;
-
-/// Puts the first events of a simulation through the bare queue.
-fn bare_queue(mut simulation: Simulation<Traffic>, end: u64) -> Option<f64> {
-    simulation.note_events(QUEUE_EVENTS);
-    for step in 1..=STEPS {
-        simulation.run_until(end / STEPS * step);
-        if simulation.noted_events()?.len() >= QUEUE_EVENTS {
-            break;
-        }
-    }
-    let log = simulation.noted_events()?;
-    // The first time is for the caches.
-    std::hint::black_box(log.replay());
-    let began = thread_cpu_ns();
-    std::hint::black_box(log.replay());
-    per_event(began, log.len() as u64)
-}
-
-fn per_event(began: Option<u64>, events: u64) -> Option<f64> {
-    let spent = thread_cpu_ns()?.checked_sub(began?)?;
-    (events > 0).then(|| spent as f64 / events as f64)
-}
-
-/// Processor time of this thread so far, where the system tells (Linux).
-fn thread_cpu_ns() -> Option<u64> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split(' ').next()?.parse().ok()
 }
 
 /// Traffic, and how it is called: pattern, arrivals, bytes of a message.
@@ -593,19 +553,6 @@ fn grid(engine: &str, results: &Results) -> Grid {
     grid
 }
 
-/// Processor time of this process so far, where the system tells (Linux).
-fn cpu_seconds() -> Option<f64> {
-    /// Ticks of /proc in a second, on every Linux there is.
-    const TICKS_PER_S: f64 = 100.0;
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in brackets, may hold anything.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let mut fields = fields.split(' ').skip(11);
-    let user: f64 = fields.next()?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    Some((user + system) / TICKS_PER_S)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -621,10 +568,5 @@ mod tests {
         check("1h", None);
         check("-1us", None);
         check("us", None);
-    }
-
-    #[test]
-    fn the_processor_was_used() {
-        assert!(cpu_seconds().is_none_or(|seconds| seconds >= 0.0));
     }
 }

@@ -20,9 +20,9 @@
 //!
 //! # Choices
 //! Often either this entry or that one must change, and neither alone must: packets of a host on the way up may turn
-//! off at its leaf or one switch further. Up, then down, where the old way of a host comes to a switch from which no such
-//! way goes on, some entry before that switch must change. Such sets of entries that have no block in common with each
-//! other, nor with the entries above, cost an SMP each. They are picked greedily, so there may be more.
+//! off at its leaf or one switch further. Up, then down, where the old way of a host comes to a switch from which no
+//! such way goes on, some entry before that switch must change. Such sets of entries that have no block in common
+//! with each other, nor with the entries above, cost an SMP each. They are picked greedily, so there may be more.
 //!
 //! # Two numbers
 //! [`Least::by_layout`] counts the blocks with the LIDs in force. [`Least::by_fabric`] allows other LIDs, the best for
