@@ -29,8 +29,6 @@ pub enum Rule {
     Unseen,
     /// A link went ACTIVE over entries of old tables, which led elsewhere before its cable was moved.
     OldEntries,
-    /// A manager dropped its questions for others: what is on the wire already counts against no window.
-    AskedAnew,
     /// Nobody who can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
     /// Neither what the manager stored nor the fabric told it which LID the port once had.
@@ -53,7 +51,6 @@ impl Rule {
             Self::AnotherRoute => "another route",
             Self::Unseen => "unseen switch",
             Self::OldEntries => "activated over old entries",
-            Self::AskedAnew => "asked anew",
             Self::LidOfNobody => "LID of nobody",
             Self::NeverKnown => "LID never known",
         }

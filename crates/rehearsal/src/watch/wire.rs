@@ -6,16 +6,13 @@ use selvedge_emulator::ClientId;
 use selvedge_sim::Time;
 use selvedge_wire::{Datagram, DirectedRoute, Method};
 
-use super::{Checker, Rule, Sent, Watcher};
+use super::{Sent, Watcher};
 use crate::Violation;
 use crate::digest::Digest;
 use crate::manager::{Manager, ManagerId};
 
 /// A request that has waited so long holds no other back: what keeps an agent from answering does not concern others.
 const STALE_AFTER: Duration = Duration::from_millis(20);
-/// How many windows of requests may be on the wire: a manager that has other questions drops the old ones, which
-/// nothing takes back.
-const ASKED_ANEW: usize = 4;
 /// Repeats may overlap with what they repeat: an answer that is late is on the wire together with its second request.
 const WINDOW_SLACK: usize = 4;
 
@@ -41,11 +38,7 @@ impl Watcher {
         if wire.open.len() > limit {
             wire.open.retain(|_, until| *until > now);
         }
-        let over = wire.open.len() > limit;
-        let limit = ASKED_ANEW * manager.config.window + WINDOW_SLACK;
-        if over && wire.open.len() <= limit {
-            *self.exemptions.entry((Checker::Window, Rule::AskedAnew)).or_default() += 1;
-        } else if over {
+        if wire.open.len() > limit {
             return Err(Violation::Window {
                 manager: manager.name.clone(),
                 open: wire.open.len(),
