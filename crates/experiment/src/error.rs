@@ -57,7 +57,7 @@ pub enum ExperimentError {
         /// Where.
         section: String,
         /// What.
-        what: FieldError,
+        what: Box<FieldError>,
     },
     /// SLV-EXPERIMENT-0003: one setting in two places.
     #[error("SLV-EXPERIMENT-0003: '{field}' stands in [{first}] and in [{second}]; take it out of one of them")]

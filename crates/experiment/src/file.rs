@@ -177,7 +177,7 @@ fn tables_of(table: &mut Table, key: &str) -> Result<Vec<Table>, ExperimentError
 fn checked(section: &str, name: &str, value: &Toml, schema: &Schema) -> Result<Value, ExperimentError> {
     schema.check(name, value).map_err(|what| ExperimentError::Field {
         section: section.to_owned(),
-        what,
+        what: Box::new(what),
     })
 }
 

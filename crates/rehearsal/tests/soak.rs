@@ -16,13 +16,7 @@ use selvedge_topology::Spec;
 const SEEDS: u64 = 1_000;
 /// Defects of the manager that are known: the code of what a checker finds, and in how many of 1,000 seeds at most.
 /// Each is wrong and is to go; docs/soak.md says what it is. A new code, or more of an old one, fails.
-const KNOWN: [(&str, usize); 5] = [
-    ("0102", 10),
-    ("0106", 3),
-    ("0107", 8),
-    ("0110", 5),
-    ("0114", 80),
-];
+const KNOWN: [(&str, usize); 5] = [("0102", 9), ("0106", 2), ("0107", 6), ("0110", 4), ("0114", 72)];
 /// Seeds within which a defect must be found.
 const BROKEN_SEEDS: u64 = 1_000;
 
