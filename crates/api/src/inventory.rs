@@ -58,6 +58,12 @@ impl Fabric {
     #[must_use]
     pub fn of(fabric: &selvedge_fabric::Fabric) -> Self {
         let kind = |kind| fabric.nodes().iter().filter(|n| n.kind == kind).count() as u64;
+        // A host whose known cables are all down stays in the manager's memory until a sweep; it is not there.
+        let is_gone = |node: &&selvedge_fabric::Node| {
+            let mut cabled = node.external_ports().filter(|(_, p)| p.peer.is_some()).peekable();
+            node.kind == NodeKind::Ca && cabled.peek().is_some() && cabled.all(|(_, p)| !p.is_up())
+        };
+        let gone = fabric.nodes().iter().filter(is_gone).count() as u64;
         let is_active = |at| fabric.port(at).is_some_and(|p| p.link.state == PortState::Active);
         let mut rates: BTreeMap<Rate, u64> = BTreeMap::new();
         let (mut links, mut links_active) = (0, 0);
@@ -80,7 +86,7 @@ impl Fabric {
         }
         Self {
             switches: kind(NodeKind::Switch),
-            hosts: kind(NodeKind::Ca),
+            hosts: kind(NodeKind::Ca) - gone,
             routers: kind(NodeKind::Router),
             links,
             links_active,

@@ -24,7 +24,7 @@ pub struct ModelArgs {
     /// The fabric: a generator, as sx6536, or a file
     #[arg(long, value_name = "SPEC", required_unless_present = "paper")]
     fabric: Option<String>,
-    /// Where the manager sits, as "name", "name"[port] or a GUID; default: the first host
+    /// Where the manager sits: a name or a GUID, with a port as `"H-1"[2]`; default: the first host
     #[arg(long, value_name = "PORT")]
     seat: Option<String>,
     /// Time of an agent for one MAD, in µs

@@ -53,7 +53,7 @@ pub struct SimulateArgs {
     hardware: HardwareArgs,
     #[command(flatten)]
     transport: TransportArgs,
-    /// A change while packets move, as '50us cut "leaf 1"[20]': cut, mend, rate PORT 4x-edr, entry SWITCH LID PORT
+    /// A change while packets move, as `50us cut "leaf 1"[20]`: cut, mend, rate PORT 4x-edr, entry SWITCH LID PORT
     #[arg(long, value_name = "TIME CHANGE")]
     change: Vec<String>,
     /// Also put the first events through the bare event queue, and tell what an event costs there and here

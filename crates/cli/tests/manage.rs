@@ -236,14 +236,17 @@ fn a_daemon_answers_breaks_heals_and_ends() {
         .exits(3)
         .complains("SLV-HTTP-0002");
     let cut = lab.run(&["fault", "cut", "S-L1-1[19]"]).exits(0);
-    cut.says("- link \"S-L1-1\"[19]")
+    cut.says("lost")
+        .says("links lost 1, back 0")
         .says("forwarding entries changed")
         .says("SUBNET UP");
     lab.run(&["status", "fabric"]).exits(0).says("647");
-    lab.run(&["fault", "restore", "S-L1-1[19]"]).exits(0).says("+ link");
+    lab.run(&["fault", "restore", "S-L1-1[19]"])
+        .exits(0)
+        .says("links lost 0, back 1");
     lab.run(&["fault", "cut", "0x025e1e0100000000[19]"])
         .exits(0)
-        .says("- link \"rack 7\"[19]");
+        .says("links lost 1, back 0");
     lab.run(&["fault", "kill", "nobody"]).exits(2).complains("SLV-EMU-0004");
     lab.run(&["fault", "explode"]).exits(2).complains("SLV-EMU-0008");
     lab.run(&["reload"]).exits(2).complains("SLV-API-0007");
@@ -281,7 +284,7 @@ fn an_emulated_fabric_is_managed_from_outside() {
     lab.run(&["fault", "kill", "H-3"])
         .exits(0)
         .says("done: kill \"H-3\"")
-        .says("- node")
+        .says("link of \"S-L1-1\"[2] lost")
         .says("SUBNET UP");
     assert_eq!(lab.run(&["status", "--json"]).exits(0).json()["fabric"]["hosts"], 7);
     manager.signal("INT");
@@ -295,9 +298,9 @@ fn the_demo_tells_its_story() {
     let lab = Lab::new("demo");
     let ran = lab.run(&["demo"]).exits(0);
     ran.says("648 of 648 links ACTIVE")
-        .says("- link")
+        .says("links lost 1, back 0")
         .says("forwarding entries changed")
-        .says("+ link");
+        .says("links lost 0, back 1");
 }
 
 #[test]

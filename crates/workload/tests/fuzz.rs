@@ -174,7 +174,9 @@ fn run(seed: u64) -> String {
 #[test]
 fn random_simulations_lose_nothing_and_repeat() {
     let count = std::env::var("SELVEDGE_FUZZ").ok().and_then(|count| count.parse().ok());
-    let first = std::env::var("SELVEDGE_FUZZ_FIRST").ok().and_then(|first| first.parse().ok());
+    let first = std::env::var("SELVEDGE_FUZZ_FIRST")
+        .ok()
+        .and_then(|first| first.parse().ok());
     let first = first.unwrap_or(0);
     for seed in first..first + count.unwrap_or(100) {
         let once = run(seed);

@@ -38,8 +38,8 @@ use selvedge_types::{Guid, Idx, Lid};
 
 use crate::engine::{EngineError, HostLists};
 pub use error::NotATree;
-pub use mend::{Moved, TreeMender};
 use levels::Levels;
+pub use mend::{Moved, TreeMender};
 use net::Net;
 use rows::Rows;
 use rule::Rule;
