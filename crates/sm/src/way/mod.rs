@@ -2,9 +2,9 @@
 //! be gone first. This only proposes; `selvedge_verify` proves each way or refuses it.
 //!
 //! 1. Nothing carries packets between switches: one step, as there is nothing to protect.
-//! 2. Steps in which no LID goes round ([`split`]), if the judge says that they cannot deadlock either: the normal
+//! 2. Steps in which no LID goes round (`split`), if the judge says that they cannot deadlock either: the normal
 //!    case, most often one step.
-//! 3. The graph of all dependencies ([`windows`]): steps, waits, and entries dropped first where nothing else helps.
+//! 3. The graph of all dependencies (`windows`): steps, waits, and entries dropped first where nothing else helps.
 
 mod lanes;
 mod net;
