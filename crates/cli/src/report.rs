@@ -71,9 +71,13 @@ pub fn judged(verdict: &Verdict) -> String {
         (false, _) => count(Severity::Error, "error"),
     };
     let (reached, pairs) = (thousands(*host_pairs_reached), thousands(*host_pairs));
+    // Who mends a proof knows the loads, but not the longest way.
+    let longest = match (hops_max, load.max) {
+        (0, 1..) => String::new(),
+        (hops, _) => format!(", over {hops} links between switches at most"),
+    };
     format!(
-        "{word}; {reached} of {pairs} host pairs reach each other, over {hops_max} links between switches at most; \
-         busiest link {} pairs (mean {:.1})",
+        "{word}; {reached} of {pairs} host pairs reach each other{longest}; busiest link {} pairs (mean {:.1})",
         thousands(load.max),
         load.mean
     )
