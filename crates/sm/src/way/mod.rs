@@ -335,15 +335,22 @@ impl<'a> Way<'a> {
         proposal
     }
 
-    /// How long to wait.
-    fn wait_ns(&self, steps: &[Step]) -> u64 {
+    /// How long to wait before each step, in nanoseconds. Time that has passed since the last change counts.
+    fn waits_ns(&self, steps: &[Step]) -> Vec<u64> {
         if !steps.iter().any(|step| step.waits) {
-            return 0;
+            return vec![0; steps.len()];
         }
         let proposal = self.with_past(self.proposal(steps));
-        let options = self.phase_options();
-        let longest = phases::lifetimes_max(self.subject(self.before()), &proposal, &options);
-        self.drain_ns(longest.unwrap_or(self.net.switches as u32)).unwrap_or(0)
+        let needed = phases::lifetimes_to_wait(self.subject(self.before()), &proposal, &self.phase_options());
+        let needed = needed.unwrap_or_else(|| vec![self.net.switches as u32; proposal.steps.len()]);
+        let (taken, age_ns) = (self.past.as_ref()).map_or((0, 0), |past| (past.steps.len(), past.age_ns));
+        let mut age_ns = Some(age_ns);
+        let wait = |(step, lifetimes): (&Step, &u32)| {
+            let age_ns = age_ns.take().unwrap_or(0);
+            let wait_ns = if step.waits { self.drain_ns(*lifetimes) } else { None };
+            wait_ns.unwrap_or(0).saturating_sub(age_ns)
+        };
+        steps.iter().zip(&needed[taken..]).map(wait).collect()
     }
 
     /// The change set with its tables in these steps: settings first, then activation of links between switches, so
@@ -391,18 +398,13 @@ impl<'a> Way<'a> {
             phases.push(phase(TABLES, 0, blocks));
             return;
         }
-        let wait_ns = self.wait_ns(steps);
+        let waits_ns = self.waits_ns(steps);
         let mut tables = self.in_force.clone();
         let mut written = BTreeSet::new();
-        for (number, step) in steps.iter().enumerate() {
+        for (step, wait_ns) in steps.iter().zip(waits_ns) {
             let mut ops = self.blocks(&mut tables, &step.writes, &mut written);
             self.sort_by_use(&step.writes, &mut ops);
-            let mut wait = if step.waits { wait_ns } else { 0 };
-            if number == 0 {
-                // Time that has passed since the last change counts.
-                wait = wait.saturating_sub(self.past.as_ref().map_or(0, |past| past.age_ns));
-            }
-            phases.push(phase(step.what.label(step.waits), wait, ops));
+            phases.push(phase(step.what.label(step.waits), wait_ns, ops));
         }
         // Blocks that were not known.
         blocks.retain(|op| matches!(op, Op::Lft { node, block, .. } if !written.contains(&(*node, *block))));

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
-    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Write, drain_bound_ns, lifetimes_max, prove,
-    prove_quickly, takes_away_only,
+    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Write, drain_bound_ns, lifetimes_to_wait,
+    prove, prove_quickly, takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
@@ -217,35 +217,49 @@ fn of_proposal(
     if let Some(proof) = quick {
         return Passage::Quick(proof);
     }
+    let (counted, short) = long_enough(subject, proposal, lifetimes, options);
     let options = PhaseOptions {
-        drain_ns: drain_ns(subject, proposal, lifetimes, options),
+        // Waits that are shorter than they must be have been taken out.
+        drain_ns: Some(1),
         ..options.clone()
     };
-    match prove(subject, standing, proposal, &options) {
-        Ok(proof) => Passage::Proved(Box::new(proof)),
-        Err(refusal) if refusal.is_inherited(taken) && takes_away_only(subject, (proposal, taken), &options) => {
+    match prove(subject, standing, &counted, &options) {
+        Ok(mut proof) => {
+            proof.figures.waits_short = short;
+            Passage::Proved(Box::new(proof))
+        }
+        Err(refusal) if refusal.is_inherited(taken) && takes_away_only(subject, (&counted, taken), &options) => {
             Passage::Inherited(refusal)
         }
         Err(refusal) => Passage::Refused(refusal),
     }
 }
 
-/// The drain bound of a proposal: by what is under way between waits that are long enough themselves.
-fn drain_ns(subject: Subject<'_>, proposal: &Proposal<'_>, lifetimes: &[u8], options: &PhaseOptions) -> Option<u64> {
-    let mut counted = proposal.clone();
+/// A proposal without the waits that are shorter than its packets matter, and their steps.
+fn long_enough<'a>(
+    subject: Subject<'a>,
+    proposal: &Proposal<'a>,
+    lifetimes: &[u8],
+    options: &PhaseOptions,
+) -> (Proposal<'a>, Vec<u32>) {
+    let (mut counted, mut short) = (proposal.clone(), Vec::new());
     loop {
-        if counted.steps.iter().all(|step| step.wait_before_ns == 0) {
-            // No wait is long enough.
-            return None;
-        }
-        let bound = drain_bound_ns(lifetimes.iter().copied(), lifetimes_max(subject, &counted, options)?)?;
-        let is_short = |step: &&mut PhaseStep| (1..bound).contains(&step.wait_before_ns);
-        let short: Vec<&mut PhaseStep> = counted.steps.iter_mut().filter(is_short).collect();
-        if short.is_empty() {
-            return Some(bound);
-        }
-        // Packets may still be under way after a short wait: they may go further.
-        short.into_iter().for_each(|step| step.wait_before_ns = 0);
+        // Each step of a proposal that makes sense has one; `prove` says what is wrong with another.
+        let needed = lifetimes_to_wait(subject, &counted, options).unwrap_or_default();
+        let is_short = |(step, lifetimes_needed): &(&PhaseStep, &u32)| {
+            let bound = drain_bound_ns(lifetimes.iter().copied(), **lifetimes_needed);
+            step.wait_before_ns > 0 && bound.is_none_or(|bound| step.wait_before_ns < bound)
+        };
+        let steps = counted.steps.iter().zip(&needed).enumerate();
+        let waits = steps.filter(|(_, step)| is_short(step));
+        // Without the shortest the others may have to last longer, or be long enough: a step behind it may take away
+        // what went round.
+        let Some((at, _)) = waits.min_by_key(|(_, (step, _))| step.wait_before_ns) else {
+            short.sort_unstable();
+            return (counted, short);
+        };
+        counted.steps[at].wait_before_ns = 0;
+        short.push(at as u32 + 1);
     }
 }
 

@@ -297,16 +297,24 @@ pub fn needs_wait<'a>(
     Ok(numbers(&waits))
 }
 
-/// How long packets of before a declared wait matter, in lifetimes: what [`drain_bound_ns`] asks for. After so many they
-/// make no dependency but those that the entries in force make, or they have arrived. Traffic from switch to switch is
-/// left out unless the options make its cycles errors. `None` if a step does not say what it writes.
+/// How long packets of before each declared wait matter, in lifetimes: what [`drain_bound_ns`] asks for. After so many
+/// they make no dependency but those that the entries in force make, or they have arrived. By step, 0 without a wait.
+/// Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not say
+/// what it writes.
 #[must_use]
-pub fn lifetimes_max<'a>(in_force: Subject<'a>, proposal: &Proposal<'a>, options: &PhaseOptions) -> Option<u32> {
+pub fn lifetimes_to_wait<'a>(
+    in_force: Subject<'a>,
+    proposal: &Proposal<'a>,
+    options: &PhaseOptions,
+) -> Option<Vec<u32>> {
     let trial = Trial::bare(in_force, None, proposal, options).ok()?;
     let waits: Vec<bool> = std::iter::once(false)
         .chain(proposal.steps.iter().map(|step| step.wait_before_ns > 0))
         .collect();
-    Some(way::lifetimes(&trial, &waits, strict(options)))
+    let mut needed = way::lifetimes(&trial, &waits, strict(options));
+    // The start has no wait.
+    needed.remove(0);
+    Some(needed)
 }
 
 /// What there is to say of a proposal in a word.
@@ -472,7 +480,10 @@ fn figures(
         waits: numbers(waits),
         waits_spare: spare(trial, waits, options),
         waits_short,
-        lifetimes_max: way::lifetimes(trial, waits, strict(options)),
+        lifetimes_max: way::lifetimes(trial, waits, strict(options))
+            .into_iter()
+            .max()
+            .unwrap_or(0),
         lost: costs.lost,
         steps,
     }

@@ -15,18 +15,18 @@ use super::net::{Links, Net, Owner, Way};
 use super::trial::{LidPlan, Trial};
 use crate::finding::Traffic;
 
-/// Most lifetimes after which, in any of these waits, packets of traffic up to `upto` make no dependency but those that
-/// the entries then in force make; 0 without a wait.
-pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> u32 {
+/// By step: lifetimes after which, in the wait before it, packets of traffic up to `upto` make no dependency but those
+/// that the entries then in force make; 0 without a wait.
+pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
+    let mut needed: Vec<u32> = waits.iter().map(|wait| u32::from(*wait)).collect();
     if !waits.contains(&true) {
-        return 0;
+        return needed;
     }
     // Where lanes change from hop to hop, or with the plan, channels alone do not say which dependencies stand.
     let is_plain = trial.rules.maps.len() == 1 && trial.rules.maps[0].exceptions.is_empty();
     let mut drift = Drift::new(&trial.net, trial.subject.tables, &trial.rules);
     let mut ways = Ways::new(&trial.net);
     let mut rest = Rest::new(&trial.net);
-    let mut most = 1;
     for plan in &trial.plans {
         drift.follow(plan.lid, plan.owner, &plan.writes, waits);
         drift.made.retain(|made| made.traffic <= upto);
@@ -41,13 +41,15 @@ pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> u32 {
                 break;
             }
             written += rest.settle(&plan.writes[written..], until);
-            most = most.max(match is_plain {
+            let lifetimes = match is_plain {
                 true => rest.of_window(window, plan, upto),
                 false => ways.longest(window),
-            });
+            };
+            let most = &mut needed[until as usize];
+            *most = lifetimes.max(*most);
         }
     }
-    most
+    needed
 }
 
 /// Lifetimes after which packets to LIDs whose entries changed a moment ago make no dependency but those of the entries
