@@ -18,6 +18,7 @@ mod measure;
 mod model;
 mod model_chart;
 mod model_paper;
+mod opensm;
 mod out;
 mod progress;
 mod replay;
