@@ -40,6 +40,9 @@ const WATCHED: [TableKind; 3] = [TableKind::Links, TableKind::Settings, TableKin
 /// sweep settles it.
 const TWO_MASTERS_MAX: Duration = Duration::from_secs(30);
 
+/// Jobs and requests to store that are not done yet: each sweep may begin some while those of the last are on their way.
+const JOBS_MAX: usize = 16;
+
 /// Which watched things changed.
 #[derive(Debug, Default)]
 struct Changes {
@@ -358,6 +361,14 @@ fn invariant_sets_are_judged(emulator: &Emulator, managers: &[Manager]) -> Resul
 /// Discovery asks each node and port a few questions, an application keeps a few windows queued.
 fn invariant_memory_is_bounded(chassis: &Chassis, managers: &[Manager]) -> Result<(), Violation> {
     for (manager, life) in lives(managers) {
+        let jobs = life.pending.len();
+        if jobs > JOBS_MAX {
+            return Err(Violation::Memory {
+                manager: manager.name.clone(),
+                open: jobs,
+                limit: JOBS_MAX,
+            });
+        }
         let open = life.sm.open_requests();
         let limit = 4 * manager.config.window + 4 * chassis.fabric().nodes().len() + 2 * chassis.port_count();
         if open > limit {
