@@ -22,6 +22,8 @@ use crate::subnet::{Subnets, ports_of};
 #[derive(Debug)]
 pub(crate) struct Invariants {
     versions: IdxVec<NodeIdx, [u32; 3]>,
+    /// All changes that are taken in.
+    taken_in: u64,
     subnets: Subnets,
     active: IdxVec<PortIdx, bool>,
     /// LIDs held twice when last looked at; those are the fabric's own fault.
@@ -61,6 +63,7 @@ impl Invariants {
                 .indices()
                 .map(|node| versions(chassis, node))
                 .collect(),
+            taken_in: chassis.changes(),
             subnets: Subnets::of(chassis),
             active: IdxVec::filled(false, chassis.port_count()),
             twice: BTreeSet::new(),
@@ -145,6 +148,9 @@ impl Invariants {
 
     fn changes(&mut self, chassis: &Chassis) -> Changes {
         let mut changes = Changes::default();
+        if std::mem::replace(&mut self.taken_in, chassis.changes()) == chassis.changes() {
+            return changes;
+        }
         for node in chassis.fabric().nodes().indices() {
             let now = versions(chassis, node);
             let before = std::mem::replace(&mut self.versions[node], now);

@@ -130,7 +130,7 @@ pub enum Violation {
         lid: Lid,
         /// Where packets to it come from.
         from: String,
-        /// Where the Set was taken.
+        /// Where the Set was taken, and the entry before and after it.
         at: String,
     },
     /// SLV-REHEARSAL-0115: a port got a LID that the manager had not stored.

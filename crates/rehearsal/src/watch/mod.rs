@@ -41,6 +41,8 @@ struct Sent {
     place: u64,
     /// Of its data.
     content: u64,
+    /// How many were sent before it.
+    serial: u64,
 }
 
 /// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
@@ -73,8 +75,10 @@ pub(crate) struct Watcher {
     traps: BTreeMap<(ClientId, TransactionId), (ManagerId, Time)>,
     changes: Vec<Change>,
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
-    /// The last Set of each manager to each place.
-    latest: BTreeMap<(ClientId, u64), TransactionId>,
+    /// How many were sent in all.
+    serial: u64,
+    /// The newest Set of each manager to each place that was taken.
+    taken: BTreeMap<(ClientId, u64), u64>,
     wires: BTreeMap<ClientId, OnTheWire>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
@@ -120,7 +124,8 @@ impl Watcher {
             traps: BTreeMap::new(),
             changes: Vec::new(),
             sent: BTreeMap::new(),
-            latest: BTreeMap::new(),
+            serial: 0,
+            taken: BTreeMap::new(),
             wires: BTreeMap::new(),
             lies: BTreeMap::new(),
             interrupted: BTreeMap::new(),
@@ -266,7 +271,11 @@ impl Watcher {
             }
         }
         let late = match (by, sent) {
-            (Some(client), Some(sent)) => self.latest.get(&(client, sent.place)) != Some(&transaction),
+            (Some(client), Some(sent)) => {
+                let newest = self.taken.entry((client, sent.place)).or_default();
+                *newest = sent.serial.max(*newest);
+                *newest > sent.serial
+            }
             _ => false,
         };
         self.note_lie(now, chassis, (node, attribute, modifier), sent, late);

@@ -235,6 +235,12 @@ impl Routes {
         chassis.port_at(*self.switches.get(switch)?, u8::try_from(port).ok()?)
     }
 
+    /// The port by which a switch sends packets to a LID.
+    pub fn entry(&self, at: u8, lid: Lid) -> u8 {
+        let row = self.rows.get(usize::from(at));
+        row.and_then(|row| row.get(lid.index())).copied().unwrap_or(NO_PATH)
+    }
+
     /// The switch at a position.
     pub fn switch(&self, position: usize) -> Option<NodeIdx> {
         self.switches.get(position).copied()

@@ -55,7 +55,11 @@ impl Watcher {
                 |way: &&Vec<(u8, u8)>| passes(way) && is_planned(way) && self.matters(chassis, lid, 1 << way[0].0);
             if let Some(way) = ways.iter().find(counts) {
                 let is_lost = self.routes.delivered(lid) & 1 << way[0].0 == 0;
-                let (from, at) = (place(way[0].0), place(at));
+                let now = self.routes.entry(at, lid);
+                let (from, at) = (
+                    place(way[0].0),
+                    format!("{} (entry {} to {now})", place(at), changed.was),
+                );
                 touched.push(match is_lost {
                     true => Violation::RouteLost { lid, from, at },
                     false => Violation::RouteMoved { lid, from, at },
