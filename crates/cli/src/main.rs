@@ -31,6 +31,7 @@ mod simulate_change;
 mod simulate_cost;
 mod simulate_job;
 mod soak;
+mod soak_report;
 mod status;
 mod tables;
 mod tables_io;
