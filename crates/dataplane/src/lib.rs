@@ -50,7 +50,7 @@ pub use qp::{QpCounts, QpState};
 pub use results::{Account, Latency, LinkUse, Results, Series, Utilisation};
 pub use series::steady_from;
 pub use settings::{Buffers, QpSettings, Queueing, Settings, SettingsError, SlChoice, Transport, lifetime};
-pub use state::Simulation;
+pub use state::{Footprint, Simulation};
 pub use stats::{Drops, Histogram};
 pub use traffic::{Arrival, Host, Message, Workload};
 pub use units::{BLOCK_BYTES, ByteTime, LinkRate, LinkRateError, PS_PER_NS, Ps, Speed, blocks, header};

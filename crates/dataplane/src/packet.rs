@@ -122,6 +122,11 @@ impl Packets {
         self.live
     }
 
+    /// The most that there were at the same time.
+    pub const fn most(&self) -> usize {
+        self.all.len()
+    }
+
     #[inline(always)]
     pub fn insert(&mut self, packet: Packet) -> u32 {
         self.live += 1;
