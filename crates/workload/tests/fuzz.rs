@@ -221,6 +221,8 @@ struct Sums {
     events: u64,
     repeated: u64,
     most: Footprint,
+    /// FNV-1a of what every run found: the same on every machine.
+    fingerprint: u64,
 }
 
 impl Sums {
@@ -233,6 +235,10 @@ impl Sums {
         self.under_way += results.packets.under_way;
         self.events += results.events;
         self.repeated += results.qps.repeated;
+        let found = (results.accepted_load, results.latency_ns, results.packets, results.drops);
+        for byte in format!("{found:?} {} {:?}", results.events, results.qps).bytes() {
+            self.fingerprint = (self.fingerprint ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
         self.most.packets = self.most.packets.max(most.packets);
         self.most.messages = self.most.messages.max(most.messages);
         self.most.events = self.most.events.max(most.events);
@@ -249,6 +255,7 @@ impl Sums {
         println!("  under way at the end {}", self.under_way);
         println!("  sent again by RC     {}", self.repeated);
         println!("events                 {}", self.events);
+        println!("fingerprint            {:016x}", self.fingerprint);
         println!("most at a time, of any simulation:");
         println!("  packets              {}", self.most.packets);
         println!("  messages             {}", self.most.messages);
