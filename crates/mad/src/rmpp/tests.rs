@@ -91,7 +91,7 @@ fn what_is_lost_is_sent_again() {
     for lost in [0x1, 0x8000_0000_0000_0100, 0x5555_5555_5555_5555, 0x0F0F_3333_8888_1111] {
         let (data, got, sent) = transfer(10_000, 112, lost);
         assert_eq!(got.as_ref(), Some(&data), "{lost:#x}");
-        assert!(sent >= 100, "50 segments, each acknowledged: {sent}");
+        assert!(sent > 50, "50 segments, and what was lost: {sent}");
     }
     assert_eq!(transfer(10_000, 112, u64::MAX).1, None, "nothing arrives");
 }
