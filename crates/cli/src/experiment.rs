@@ -71,7 +71,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
             what: format!("{}: {cell}: {error}", file.display()),
         })?;
     }
-    let total = experiment.cells.len() * experiment.seeds.len();
+    let total = experiment.runs().count();
     if args.check {
         let (cells, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
         let (cells, seeds) = (count(cells, "combination"), count(seeds, "seed"));
@@ -161,6 +161,7 @@ fn schema() -> Schema {
             .collect();
         let kind = match (arg.get_action(), words.is_empty()) {
             (ArgAction::SetTrue, _) => Kind::Flag,
+            (ArgAction::Append, _) => Kind::Many,
             (_, true) => Kind::Any,
             (_, false) => Kind::Choice(words),
         };
@@ -176,11 +177,14 @@ fn schema() -> Schema {
 /// A run as the command line that would do it.
 fn parsed(run: &Run) -> Result<SimulateArgs, CliError> {
     let mut words = vec!["simulate".to_owned(), format!("--seed={}", run.seed)];
-    words.extend(run.cell.0.iter().filter_map(|(name, value)| match value {
-        Value::Flag(false) => None,
-        Value::Flag(true) => Some(format!("--{name}")),
-        Value::Text(_) | Value::Whole(_) | Value::Real(_) => Some(format!("--{name}={value}")),
-    }));
+    for (name, value) in &run.cell.settings {
+        match value {
+            Value::Flag(false) => {}
+            Value::Flag(true) => words.push(format!("--{name}")),
+            Value::Text(_) | Value::Whole(_) | Value::Real(_) => words.push(format!("--{name}={value}")),
+            Value::Many(texts) => words.extend(texts.iter().map(|text| format!("--{name}={text}"))),
+        }
+    }
     let matches = simulate_command().no_binary_name(false).try_get_matches_from(words);
     let args = matches.and_then(|matches| SimulateArgs::from_arg_matches(&matches));
     args.map_err(|error| CliError::usage(&error))

@@ -218,6 +218,12 @@ impl Sm {
             | Method::Report
             | Method::TrapRepress
             | Method::ReportResp
+            | Method::GetTable
+            | Method::GetMulti
+            | Method::Delete
+            | Method::GetTableResp
+            | Method::GetMultiResp
+            | Method::DeleteResp
             | Method::Other(_) => self.view.mads.dropped += 1,
         }
     }

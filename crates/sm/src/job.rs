@@ -160,7 +160,7 @@ pub struct Job {
     /// What its switches hold as far as known.
     pub installed: Arc<Installed>,
     /// What packets may still be under way by, for a repair; a plan has it in `installed`.
-    pub(crate) under_way: Option<Arc<UnderWay>>,
+    pub under_way: Option<Arc<UnderWay>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.

@@ -400,6 +400,7 @@ impl Sm {
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));
+        self.view.inventory.clone_from(&self.inventory);
     }
 }
 
