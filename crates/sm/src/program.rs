@@ -79,6 +79,9 @@ impl Sm {
         if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
             return installed;
         }
+        if is_recabled(old, fabric) {
+            return installed;
+        }
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let seen = fabric.node(node);
             let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
@@ -402,6 +405,19 @@ impl Sm {
         self.inventory = Some(Arc::new(inventory));
         self.view.inventory.clone_from(&self.inventory);
     }
+}
+
+/// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have
+/// been taken by other switches.
+fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
+    let named = |fabric: &Fabric, at: PortRef| (fabric.node(at.node).guid, at.port);
+    let leads_elsewhere = |at: PortRef, to: PortRef| {
+        let node = new.find(old.node(at.node).guid);
+        let peer = node.and_then(|node| new.peer(PortRef { node, port: at.port }));
+        peer.is_some_and(|peer| named(new, peer) != named(old, to))
+    };
+    old.links()
+        .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
 }
 
 /// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
