@@ -35,6 +35,8 @@ pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use simulation::{SimulatedJob, Simulation};
-pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure};
+pub use soak::{
+    Soak, SoakCoverage, SoakExemption, SoakFailure, SoakReal, SoakRealFinding, SoakRealRun,
+};
 pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};
 pub use transition::{Transition, TransitionStep};

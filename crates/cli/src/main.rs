@@ -30,6 +30,7 @@ mod simulate_change;
 mod simulate_cost;
 mod simulate_job;
 mod soak;
+mod soak_real;
 mod soak_report;
 mod status;
 mod tables;

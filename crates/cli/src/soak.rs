@@ -13,14 +13,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Args;
-use selvedge_api::{Document, Soak};
+use selvedge_api::{Document, Soak, SoakReal};
 use selvedge_fabric::Fabric;
 use selvedge_rehearsal::soak::{Failure, Nobody, Schedule, Totals};
 use selvedge_topology::Spec;
 
 use crate::exit::{CliError, Exit};
 use crate::out::{JsonArg, Out};
-use crate::{load, soak_report};
+use crate::soak_real::Program;
+use crate::{load, soak_real, soak_report};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few of a short run, more of a long one.
 const PARTS: (u64, u64) = (100, 1_000);
@@ -46,6 +47,15 @@ pub struct SoakArgs {
     /// Write failing schedules, made small, and their logs into this folder
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
+    /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["out", "keep"])]
+    manager: Option<Program>,
+    /// Seconds of a schedule that pass in one, in real time; intervals and time-outs of the managers are divided by it
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "manager", value_parser = clap::value_parser!(u32).range(1..=20))]
+    speed: u32,
+    /// In real time, carry out only the first so many events of each schedule
+    #[arg(long, value_name = "N", requires = "manager")]
+    events: Option<usize>,
     #[command(flatten)]
     format: JsonArg,
 }
@@ -76,6 +86,9 @@ impl SoakArgs {
 
 /// Runs the command.
 pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
+    if let Some(manager) = args.manager {
+        return real(args, manager);
+    }
     let (program, binary) = (program(), binary());
     for folder in [args.keep.as_deref(), args.out.as_deref().and_then(Path::parent)] {
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
@@ -144,6 +157,37 @@ fn sort(all: &mut Soak) {
     all.failures.sort_by_key(|failure| failure.seed);
     all.exemptions
         .sort_by(|a, b| (&a.checker, &a.rule).cmp(&(&b.checker, &b.rule)));
+}
+
+/// Runs that wait for programs most of the time.
+const REAL_JOBS: usize = 4;
+
+fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
+    let seeds: Vec<u64> = args.seeds.0.clone().collect();
+    let bar = crate::progress::bar();
+    bar.set_length(seeds.len() as u64);
+    bar.set_message("seeds");
+    let jobs = args.jobs.unwrap_or(REAL_JOBS);
+    let runs = soak_real::carry_out(&seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
+    bar.finish_and_clear();
+    let report = SoakReal {
+        manager: manager.name().to_owned(),
+        program: program(),
+        machine: machine(),
+        speed: args.speed,
+        runs: runs.iter().map(soak_report::real_run).collect(),
+    };
+    let mut out = Out::new(args.format.into());
+    let good = report
+        .runs
+        .iter()
+        .all(|run| run.error.is_none() && run.findings.is_empty() && run.trouble.is_empty());
+    match args.format.json {
+        true => out.document(report)?,
+        false => soak_report::show_real(&mut out, &report)?,
+    }
+    out.flush()?;
+    Ok(if good { Exit::Good } else { Exit::NotGood })
 }
 
 fn parts(seeds: &Range<u64>) -> Vec<Range<u64>> {

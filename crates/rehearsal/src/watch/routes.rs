@@ -218,6 +218,12 @@ impl Routes {
         self.delivered.get(lid.index()).copied().unwrap_or(0)
     }
 
+    /// LIDs to which packets go in circles.
+    pub fn circles(&self) -> impl Iterator<Item = Lid> + '_ {
+        let circles = (0_u16..).zip(&self.circles).filter(|(_, circle)| **circle);
+        circles.map(|(lid, _)| Lid(lid))
+    }
+
     /// Ports of a circle of channels, if there is one.
     pub fn any_cycle(&mut self, chassis: &Chassis) -> Option<Vec<PortIdx>> {
         let far = &self.far;
