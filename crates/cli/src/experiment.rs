@@ -15,8 +15,9 @@ use crate::out::{Format, Grid, Out, count};
 use crate::progress;
 use crate::simulate::{SimulateArgs, simulate};
 
-/// Flags of `selvedge simulate` that are no settings of an experiment: its seeds stand beside them.
-const NO_SETTINGS: [&str; 4] = ["seed", "json", "csv", "help"];
+/// Flags of `selvedge simulate` that are no settings of an experiment: its seeds stand beside them, and its simulations
+/// would write over each other's files.
+const NO_SETTINGS: [&str; 8] = ["seed", "json", "csv", "help", "links", "series", "timeline", "heatmap"];
 /// Names of the files in the folder of the results.
 const RESULTS: &str = "results.jsonl";
 const TABLE: &str = "table.csv";
@@ -121,10 +122,10 @@ fn simulated(experiment: &Experiment, path: &Path, jobs: Option<NonZeroUsize>) -
     let mut results = ResultsFile::open(path, &maker)?;
     let jobs = jobs.or_else(|| std::thread::available_parallelism().ok());
     let bar = progress::bar();
-    bar.set_message("simulations");
+    progress::several(&bar, "simulations");
     let shown = |progress: Progress| {
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
+        bar.set_length((progress.total - progress.before) as u64);
+        bar.set_position((progress.done - progress.before) as u64);
     };
     let one = |run: &Run| match parsed(run).and_then(|args| Ok(simulate(&args, &ProgressBar::hidden())?.results)) {
         Ok(results) => match serde_json::to_value(&results) {
