@@ -210,7 +210,9 @@ impl Sa {
             let Answer::Long(sender) = &mut open.answer else { continue };
             if sender.next_wake().is_some_and(|due| due <= now) {
                 match sender.expired(now) {
-                    Progress::Failed(status) => ended.push((*exchange, Some(Rmpp::abort(status)))),
+                    Progress::Failed(status) => {
+                        ended.push((*exchange, (status.0 != 0).then(|| Rmpp::abort(status))));
+                    }
                     Progress::Going | Progress::Done => open.hungry = true,
                 }
                 self.turns.push_back(*exchange);
@@ -345,9 +347,13 @@ impl Sa {
     fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
         let request = self.understood(datagram, mad);
         let exchange = Exchange::of(datagram);
-        if self.open.contains_key(&exchange) {
-            // Asked again while the answer is on its way.
-            self.counters.dropped += 1;
+        if let Some(open) = self.open.get_mut(&exchange) {
+            // Asked again while the answer is on its way: its beginning may be lost.
+            if let Answer::Long(sender) = &mut open.answer {
+                sender.again();
+                open.hungry = true;
+                self.turns.push_back(exchange);
+            }
             return;
         }
         if !self.limits.take(&self.config, self.now, request.from.lid, 1) {
@@ -661,6 +667,7 @@ impl Sa {
                             timeout: self.config.timeout,
                             retries: self.config.retries,
                             window: self.config.window,
+                            repeat_first: false,
                         };
                         let template = open.request.answer(Status::OK, open.query.layout.offset());
                         let mut sender = Sender::new(config, &template);

@@ -142,12 +142,6 @@ impl Subscriptions {
         let guid = snapshot.by_lid(lid).and_then(|place| snapshot.end(place)).map(|end| end.guid);
         self.by_number.retain(|_, s| Some(s.guid) != guid);
     }
-
-    /// Number of subscriptions.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.by_number.len()
-    }
 }
 
 /// Subscriptions as rows.

@@ -15,6 +15,7 @@ const SEND: SenderConfig = SenderConfig {
     timeout: Duration::from_millis(100),
     retries: 5,
     window: 8,
+    repeat_first: true,
 };
 const RECEIVE: ReceiverConfig = ReceiverConfig {
     segments_max: 1_000,
@@ -112,6 +113,27 @@ fn one_segment_until_the_window_is_told() {
     assert_eq!(sender.received(&Rmpp::ack(3, u32::MAX)), Progress::Going);
     let last = std::iter::from_fn(|| sender.next(Time::ZERO)).last().and_then(|mad| mad.rmpp());
     assert_eq!(last, Some(Rmpp::data(5, RmppFlags::LAST, 220)));
+}
+
+#[test]
+fn a_first_segment_may_wait_to_be_asked_for() {
+    let config = SenderConfig { repeat_first: false, ..SEND };
+    let mut sender = Sender::new(config, &template());
+    sender.push(&[7; 1_000]);
+    sender.finish();
+    let mut now = Time::ZERO;
+    assert!(sender.next(now).is_some());
+    now = sender.next_wake().unwrap();
+    assert_eq!(sender.expired(now), Progress::Going);
+    assert_eq!(sender.next(now), None, "nobody asked");
+    sender.again();
+    assert_eq!(sender.next(now).and_then(|mad| mad.rmpp()).map(|rmpp| rmpp.segment), Some(1));
+    assert_eq!(sender.received(&Rmpp::ack(1, 2)), Progress::Going);
+    sender.again();
+    assert_eq!(sender.next(now).and_then(|mad| mad.rmpp()).map(|rmpp| rmpp.segment), Some(2));
+    now = sender.next_wake().unwrap();
+    assert_eq!(sender.expired(now), Progress::Going);
+    assert!(sender.next(now).is_some(), "it is a transfer now");
 }
 
 #[test]
