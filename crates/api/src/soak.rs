@@ -175,6 +175,8 @@ pub struct SoakRealRun {
     /// Why it could not be carried out to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Programs that ended by themselves and were started again: when and how.
+    pub crashes: Vec<String>,
     /// Happenings that had an effect.
     pub happenings: u64,
     /// Sets that agents took.

@@ -1,5 +1,6 @@
 //! `selvedge soak`: simulated disasters by seed, on all processors.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -27,6 +28,8 @@ use crate::{load, soak_real, soak_report};
 const PARTS: (u64, u64) = (100, 1_000);
 /// A run of so many seeds is a long one.
 const LONG: u64 = 20_000;
+/// Failing schedules of one code that are kept and made small.
+const KEPT: usize = 3;
 /// Runs spent on making a failing schedule small.
 const SHRINK_RUNS: usize = 3_000;
 
@@ -44,7 +47,7 @@ pub struct SoakArgs {
     /// same program did before: stop it and start it again as you like
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write failing schedules, made small, and their logs into this folder
+    /// Write the first failing schedules of each code, made small, and their logs into this folder
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
     /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find
@@ -125,6 +128,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     bar.set_length(todo.iter().map(|part| part.end - part.start).sum());
     bar.set_message("seeds");
     let next = AtomicU64::new(0);
+    let kept = Mutex::new(BTreeMap::new());
     let results = Mutex::new((all, Ok(())));
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
@@ -132,7 +136,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
                 while let Some(part) =
                     todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
                 {
-                    let mut result = carry_out(part, args.keep.as_deref(), || bar.inc(1));
+                    let mut result = carry_out(part, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
                     result.program.clone_from(&program);
                     result.binary.clone_from(&binary);
                     let Ok(mut results) = results.lock() else { return };
@@ -181,7 +185,7 @@ fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
     let good = report
         .runs
         .iter()
-        .all(|run| run.error.is_none() && run.findings.is_empty() && run.trouble.is_empty());
+        .all(|run| run.error.is_none() && run.crashes.is_empty() && run.findings.is_empty() && run.trouble.is_empty());
     match args.format.json {
         true => out.document(report)?,
         false => soak_report::show_real(&mut out, &report)?,
@@ -209,7 +213,10 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
     }
 }
 
-fn carry_out(seeds: &Range<u64>, keep: Option<&Path>, mut done: impl FnMut()) -> Soak {
+/// How many were kept of each code.
+type Kept = Mutex<BTreeMap<String, usize>>;
+
+fn carry_out(seeds: &Range<u64>, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
     let (began, cpu) = (Instant::now(), thread_cpu_ns());
     let mut totals = Totals::default();
     for seed in seeds.clone() {
@@ -226,9 +233,16 @@ fn carry_out(seeds: &Range<u64>, keep: Option<&Path>, mut done: impl FnMut()) ->
             Ok(Err(error)) => note(&mut totals, seed, error),
             Err(_) => note(&mut totals, seed, "the manager or a checker panicked".to_owned()),
         };
-        if let (true, Some(folder)) = (failed, keep) {
-            // What cannot be kept can be drawn again from its seed.
-            let _ = keep_failure(folder, &schedule, totals.failures.get(&seed));
+        if let (true, Some((folder, kept)), Some(failure)) = (failed, keep, totals.failures.get(&seed)) {
+            let count = kept.lock().map_or(KEPT, |mut kept| {
+                let count = kept.entry(failure.code().to_owned()).or_default();
+                *count += 1;
+                *count
+            });
+            if count <= KEPT {
+                // What cannot be kept can be drawn again from its seed.
+                let _ = keep_failure(folder, &schedule, failure);
+            }
         }
         done();
     }
@@ -251,8 +265,8 @@ fn note(totals: &mut Totals, seed: u64, what: String) -> bool {
 }
 
 /// The schedule as it was drawn, the small one, and what the managers said in it.
-fn keep_failure(folder: &Path, schedule: &Schedule, failure: Option<&Failure>) -> Result<(), CliError> {
-    let what = failure.map_or("", |f| f.what.as_str());
+fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result<(), CliError> {
+    let what = &failure.what;
     let file = |name: &str| folder.join(format!("seed-{}{name}.txt", schedule.seed));
     load::write(&file("-whole"), &format!("{schedule}# {}: {what}\n", program()))?;
     let small = catch_unwind(AssertUnwindSafe(|| schedule.shrink(&generated, SHRINK_RUNS)));

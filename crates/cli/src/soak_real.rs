@@ -118,9 +118,22 @@ struct Processes {
     /// A root for engines that find none: the first switch, where the fabric has no levels.
     root: Option<String>,
     children: BTreeMap<ManagerId, Child>,
-    /// Engines and LMC with which each was started.
-    started: BTreeMap<ManagerId, (Vec<EngineName>, u8)>,
+    /// How each was started.
+    started: BTreeMap<ManagerId, Started>,
+    /// Those that ended by themselves, and when they are started again.
+    crashes: Vec<String>,
+    again: BTreeMap<ManagerId, Instant>,
 }
+
+/// How a manager was started.
+#[derive(Debug)]
+struct Started {
+    node: String,
+    config: Config,
+}
+
+/// How long an operator's init system waits before it starts a program again.
+const RESTART: Duration = Duration::from_millis(100);
 
 impl fmt::Debug for Processes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,6 +176,8 @@ impl Processes {
             root: first.filter(|_| !has_levels),
             children: BTreeMap::new(),
             started: BTreeMap::new(),
+            crashes: Vec::new(),
+            again: BTreeMap::new(),
         })
     }
 
@@ -289,32 +304,41 @@ impl Processes {
         Ok(command)
     }
 
-    fn signal(&self, id: ManagerId, signal: &str) -> Result<(), String> {
-        let Some(child) = self.children.get(&id) else {
-            return Ok(());
+    /// SIGHUP, once it listens: before, it reads its file anyway.
+    fn hang_up(&self, id: ManagerId) -> Result<(), String> {
+        let Some(child) = self.children.get(&id) else { return Ok(()) };
+        let log = fs::read(self.folder_of(id)?.join("log")).unwrap_or_default();
+        let listens = match self.program {
+            Program::Opensm => "Entering",
+            Program::Selvedge => "SLV-SM-0001",
         };
-        let sent = Command::new("kill").args([signal, &child.id().to_string()]).status();
+        if !String::from_utf8_lossy(&log).contains(listens) {
+            return Ok(());
+        }
+        let sent = Command::new("kill").args(["-HUP", &child.id().to_string()]).status();
         sent.map(drop).map_err(|error| format!("kill: {error}"))
     }
 
-    /// A process that has ended by itself is a defect of its own, and is told.
-    fn must_run(&mut self) -> Result<(), String> {
-        for (id, child) in &mut self.children {
+    /// What ended by itself is noted, and started again a little later.
+    fn look_after(&mut self) -> Result<(), String> {
+        for (&id, child) in &mut self.children {
             if let Ok(Some(status)) = child.try_wait() {
-                let log = self.folder.join(format!("manager-{}", id.0)).join("stderr");
-                let said = fs::read_to_string(log).unwrap_or_default();
-                let tail: String = said
-                    .chars()
-                    .rev()
-                    .take(400)
-                    .collect::<Vec<_>>()
-                    .into_iter()
-                    .rev()
-                    .collect();
-                return Err(format!("{} ended by itself: {status}: {tail}", self.program.name()));
+                let at = Time(u64::try_from((self.start.elapsed() * self.speed).as_nanos()).unwrap_or(u64::MAX));
+                let said = fs::read(self.folder.join(format!("manager-{}", id.0)).join("stderr")).unwrap_or_default();
+                let said = String::from_utf8_lossy(&said);
+                let last = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+                self.crashes.push(format!("at {at}: {status} {last}").trim().to_owned());
+                self.again.insert(id, Instant::now() + RESTART);
             }
         }
-        Ok(())
+        self.children.retain(|id, _| !self.again.contains_key(id));
+        let due = self.again.iter().find(|(_, at)| **at <= Instant::now());
+        let Some((&id, _)) = due else { return Ok(()) };
+        self.again.remove(&id);
+        let Some(Started { node, config }) = self.started.remove(&id) else {
+            return Ok(());
+        };
+        self.start(id, &node, &config)
     }
 }
 
@@ -324,12 +348,16 @@ impl Outside for Processes {
         let file = self.configure(&folder, config)?;
         let child = self.command(&folder, &file, node)?.spawn();
         self.children.insert(id, child.map_err(|error| error.to_string())?);
-        let policy = &config.policy;
-        self.started.insert(id, (policy.engines.clone(), policy.lmc.get()));
+        let started = Started {
+            node: node.to_owned(),
+            config: config.clone(),
+        };
+        self.started.insert(id, started);
         Ok(())
     }
 
     fn kill(&mut self, id: ManagerId) {
+        self.again.remove(&id);
         if let Some(mut child) = self.children.remove(&id) {
             // One that has ended already needs no killing.
             let _ = child.kill();
@@ -340,18 +368,24 @@ impl Outside for Processes {
     fn reload(&mut self, id: ManagerId, node: &str, config: &Config) -> Result<(), String> {
         let folder = self.folder_of(id)?;
         self.configure(&folder, config)?;
-        let policy = &config.policy;
-        let now = (policy.engines.clone(), policy.lmc.get());
+        let before = self.started.get_mut(&id).map(|started| std::mem::replace(&mut started.config, config.clone()));
+        let is_same = |before: &Config| {
+            (&before.policy.engines, before.policy.lmc) == (&config.policy.engines, config.policy.lmc)
+        };
         // OpenSM reads engines and LMC when it starts only.
-        if self.program == Program::Opensm && self.started.get(&id) != Some(&now) {
+        if self.program == Program::Opensm && !before.as_ref().is_some_and(is_same) {
             self.kill(id);
             return self.start(id, node, config);
         }
-        self.signal(id, "-HUP")
+        self.hang_up(id)
     }
 
     fn sweep(&mut self, id: ManagerId) -> Result<(), String> {
-        self.signal(id, "-HUP")
+        self.hang_up(id)
+    }
+
+    fn crashes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.crashes)
     }
 
     fn now(&self) -> Time {
@@ -370,7 +404,7 @@ impl Outside for Processes {
             if !sent.is_empty() || self.now() >= until {
                 return Ok(());
             }
-            self.must_run()?;
+            self.look_after()?;
         }
     }
 

@@ -254,6 +254,7 @@ pub fn real_run(run: &Run) -> SoakRealRun {
         }
     };
     report.happenings = outcome.happenings.values().sum();
+    report.crashes.clone_from(&outcome.crashes);
     report.sets = outcome.sets;
     report.virtual_s = outcome.ended.0 as f64 / 1e9;
     report.looping_s = outcome.looping.as_secs_f64();
@@ -297,6 +298,7 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
         "events",
         "time",
         "sets",
+        "ended",
         "loops for",
         "well after",
         "well mended",
@@ -319,6 +321,7 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
             run.happenings.to_string(),
             format!("{:.0} s", run.virtual_s),
             thousands(run.sets),
+            run.crashes.len().to_string(),
             format!("{:.3} s", run.looping_s),
             seconds(0),
             seconds(1),
@@ -345,6 +348,9 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
     out.line("")?;
     for run in &report.runs {
         let seed = run.seed;
+        for what in &run.crashes {
+            out.line(format!("seed {seed}: {} ended by itself {what}", report.manager))?;
+        }
         for what in run.error.iter().chain(&run.trouble) {
             out.line(format!("seed {seed}: {what}"))?;
         }

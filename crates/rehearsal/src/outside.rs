@@ -12,6 +12,7 @@ use selvedge_sim::Time;
 use selvedge_sm::Config;
 use selvedge_wire::{Datagram, Method};
 
+use crate::subnet::ports_of;
 use crate::{ManagerId, Rehearsal, RehearsalError};
 
 /// Whoever keeps managers as processes.
@@ -33,6 +34,9 @@ pub trait Outside: fmt::Debug {
 
     /// Waits until then, or until something was sent, and hands that over.
     fn wait(&mut self, until: Time, emulator: &mut Emulator, sent: &mut Vec<Mail>) -> Result<(), String>;
+
+    /// Those that ended by themselves: when, how. They were started again.
+    fn crashes(&mut self) -> Vec<String>;
 
     /// Hands on what arrived.
     fn deliver(&mut self, emulator: &Emulator, delivery: &Delivery);
@@ -61,8 +65,6 @@ pub(crate) struct Outsiders {
 
 /// Requests that come later are of another stage.
 const STAGE_ECHO: Duration = Duration::from_millis(20);
-/// Nobody has asked anything for so long: managers are at rest.
-const REST: Duration = Duration::from_millis(200);
 
 impl Outsiders {
     fn of(&self, emulator: &Emulator, client: ClientId) -> Option<ManagerId> {
@@ -94,12 +96,21 @@ impl Rehearsal {
         let port = self.emulator.port_of(client);
         self.emulator.detach(self.now, client);
         if let (Some(outside), Some(port)) = (&mut self.outside, port) {
+            // Programs name a node, and get its first port with a cable.
             let chassis = self.emulator.chassis();
-            let node = chassis.fabric().node(chassis.wire(port).node()).description.clone();
-            outside.seats.push((node, port));
+            let node = chassis.wire(port).node();
+            let cabled = |port: &PortIdx| chassis.wire(*port).num().get() > 0 && chassis.wire(*port).peer().is_some();
+            let port = ports_of(chassis, node).find(cabled).unwrap_or(port);
+            outside.seats.push((chassis.fabric().node(node).description.clone(), port));
             outside.running.push(false);
         }
         Ok(())
+    }
+
+    /// Programs that ended by themselves so far.
+    pub(crate) fn crashes(&mut self) -> Vec<String> {
+        let outside = self.outside.as_mut();
+        outside.map_or_else(Vec::new, |outside| outside.hands.crashes())
     }
 
     /// Where a manager outside sits, if it runs.
@@ -119,12 +130,6 @@ impl Rehearsal {
     pub(crate) fn outside_does(&self) -> Option<Method> {
         let (at, method) = self.outside.as_ref()?.last?;
         (at + STAGE_ECHO >= self.now).then_some(method)
-    }
-
-    /// True if nobody has asked anything for a while.
-    pub(crate) fn outside_rests(&self) -> bool {
-        let last = self.outside.as_ref().and_then(|outside| outside.last);
-        last.is_none_or(|(at, _)| at + REST < self.now)
     }
 
     /// A call to somebody outside.

@@ -370,9 +370,6 @@ impl Rehearsal {
     pub fn is_quiet(&self) -> bool {
         let at_rest = |life: &Life| life.pending.is_empty() && life.sm.is_resting();
         // A datagram on its way is an event in the near future; one that a hung agent holds is none.
-        if self.outside.is_some() {
-            return self.outside_rests();
-        }
         self.emulator.next_event().is_none_or(|at| at > self.now + QUIET) && self.lives().all(|(_, life)| at_rest(life))
     }
 
