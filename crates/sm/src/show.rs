@@ -16,6 +16,8 @@ impl Sm {
             Stage::Applying(apply, _) => apply.wait(),
             _ => None,
         };
+        view.balance = self.balance_view();
+        view.policy = Some(std::sync::Arc::clone(&self.config.policy));
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;
         view.mads.dropped += counters.stray;
