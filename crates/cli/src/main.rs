@@ -20,6 +20,7 @@ mod model_chart;
 mod model_paper;
 mod out;
 mod progress;
+mod rebalance;
 mod replay;
 mod report;
 mod route;
@@ -35,6 +36,7 @@ mod tables;
 mod tables_io;
 mod topology;
 mod transition;
+mod transition_chart;
 mod verify;
 
 use std::io::Write as _;

@@ -54,6 +54,8 @@ pub(crate) struct Driver {
     notes: Receiver<Note>,
     recorder: Option<Recorder>,
     planner: Worker<Box<Job>>,
+    /// Plans what nobody waits for.
+    balancer: Worker<Box<Job>>,
     storer: Worker<(u64, PersistentState)>,
     out: Vec<Output>,
     pending: VecDeque<(Datagram, Duration)>,
@@ -88,7 +90,8 @@ impl Driver {
             shared: parts.shared,
             notes,
             recorder: parts.recorder,
-            planner: planner(sender.clone())?,
+            planner: planner("plan", sender.clone())?,
+            balancer: planner("balance", sender.clone())?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             pending: VecDeque::new(),
@@ -259,6 +262,11 @@ impl Driver {
                 let result = Box::new(compute(&mut job, Par::Sequential));
                 let generation = job.generation;
                 self.feed(Input::Computed { generation, result })?;
+            }
+            // A repair must not stand behind it.
+            Output::Compute(job) if job.is_background() => {
+                self.busy += 1;
+                self.balancer.hand(job);
             }
             Output::Compute(job) => {
                 self.busy_since = now;

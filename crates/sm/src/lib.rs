@@ -46,5 +46,6 @@ pub use lid::{OutOfLids, assign as assign_lids};
 pub use rebalance::{Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview};
 pub use rebalancing::Asked;
 pub use repair::Repair;
+pub use selvedge_routing::Difference;
 pub use view::{BalanceView, Balancing, MadCounters, PortReason, PortReport, Progress, Role, StageName, View};
 pub use warm::{Prepare, Spare, Warm};

@@ -10,6 +10,7 @@ use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use crate::apply::Wait;
+use crate::job::Outcome;
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -227,6 +228,8 @@ pub struct View {
     pub balance: BalanceView,
     /// What the operator wants.
     pub policy: Option<Arc<Policy>>,
+    /// The change that is being applied, and its phase, from 0.
+    pub applying: Option<(Arc<Outcome>, usize)>,
     /// Finished sweeps.
     pub sweeps: u64,
     /// Generation of the newest plan in force.
