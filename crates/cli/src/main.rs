@@ -21,6 +21,7 @@ mod model_paper;
 mod opensm;
 mod out;
 mod progress;
+mod rebalance;
 mod replay;
 mod report;
 mod route;
@@ -40,6 +41,7 @@ mod tables;
 mod tables_io;
 mod topology;
 mod transition;
+mod transition_chart;
 mod verify;
 
 use std::io::Write as _;

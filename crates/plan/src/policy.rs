@@ -44,6 +44,30 @@ impl std::str::FromStr for LidLayout {
     }
 }
 
+/// When tables that have drifted from what the engine would make afresh are brought back to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RebalanceWhen {
+    /// Not at all: entries move only where they must.
+    Never,
+    /// When nothing has happened for a while, in steps of bounded size, none of which waits or drops a packet.
+    #[default]
+    Later,
+    /// As soon as what happened is dealt with, in one change, whatever waits that takes.
+    AtOnce,
+}
+
+impl RebalanceWhen {
+    /// Its name in a configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Later => "later",
+            Self::AtOnce => "at-once",
+        }
+    }
+}
+
 /// The operator's intent, as values. Every field has the default that a fabric without a configuration gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -69,6 +93,15 @@ pub struct Policy {
     pub flap_window_s: u32,
     /// See [`Self::flap_downs`], in seconds. Default 600.
     pub flap_hold_s: u32,
+    /// When load is spread anew after links were lost or came back. Default: later.
+    pub rebalance: RebalanceWhen,
+    /// LFT blocks that one step of it may write. Default 0: a hundredth of all blocks, at least 64; so even if all
+    /// entries move there are about a hundred steps.
+    pub rebalance_blocks: u32,
+    /// So long nothing must have happened to the fabric before it begins, in seconds. Default 300.
+    pub rebalance_quiet_s: u32,
+    /// Pause between two steps, in seconds. Default 30: packets of the step before are gone then, as a rule.
+    pub rebalance_pause_s: u32,
     /// Largest MTU to plan. Default 4096.
     pub mtu_max: Mtu,
     /// Switch lifetime: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
@@ -110,6 +143,10 @@ impl Default for Policy {
             flap_downs: 10,
             flap_window_s: 60,
             flap_hold_s: 600,
+            rebalance: RebalanceWhen::default(),
+            rebalance_blocks: 0,
+            rebalance_quiet_s: 300,
+            rebalance_pause_s: 30,
             mtu_max: Mtu::B4096,
             packet_life: 18,
             hoq_life: 18,

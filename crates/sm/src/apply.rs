@@ -116,6 +116,11 @@ impl Apply {
         self.phase >= self.outcome.changes.value().phases.len()
     }
 
+    /// The phase it is in, from 0; as many as there are when all are done.
+    pub const fn phase(&self) -> usize {
+        self.phase
+    }
+
     /// The pause it is in, if it is in one.
     pub const fn wait(&self) -> Option<Wait> {
         self.wait

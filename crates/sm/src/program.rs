@@ -164,6 +164,9 @@ impl Sm {
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
         }
+        if self.is_planning_balance(generation) {
+            return self.balance_planned(result, out);
+        }
         if generation != self.generation {
             return;
         }
@@ -233,7 +236,7 @@ impl Sm {
 
     /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
     /// not wait for a disk.
-    fn persist(
+    pub(crate) fn persist(
         &mut self,
         inventory: Arc<Inventory>,
         installed: Arc<Installed>,
@@ -272,7 +275,7 @@ impl Sm {
 
     /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
     /// no LIDs and no service levels.
-    fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
+    pub(crate) fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
         if generation > self.stored.generation {
             self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
             self.persist_id += 1;
@@ -345,6 +348,7 @@ impl Sm {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
         }));
+        self.balance_applied(now, out);
         self.rest(now);
         self.after_apply(inventory, out);
     }
