@@ -38,5 +38,7 @@ pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use simulation::{SimulatedJob, Simulation};
 pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure};
-pub use status::{Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, Progress, Role, Run, Stage, Status};
+pub use status::{
+    Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, Progress, Role, Run, Stage, Status,
+};
 pub use transition::{Transition, TransitionStep};

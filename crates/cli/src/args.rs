@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, experiment, fault, model, rebalance, replay, route, run, shell,
-    simulate, soak, status, topology, transition, verify,
+    backups, bench, compare, config, decode, demo, emulate, experiment, fault, model, rebalance, replay, route, run,
+    shell, simulate, soak, status, topology, transition, verify,
 };
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.

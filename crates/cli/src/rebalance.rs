@@ -65,7 +65,10 @@ fn grid(answer: &Rebalance) -> Grid {
 
 fn verdict(answer: &Rebalance) -> String {
     if !answer.needed {
-        return format!("{} would make no better tables afresh: nothing is to be done", answer.engine);
+        return format!(
+            "{} would make no better tables afresh: nothing is to be done",
+            answer.engine
+        );
     }
     let what = format!(
         "{} entries in {} change, {} host pairs take another way",

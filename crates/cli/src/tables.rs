@@ -284,7 +284,11 @@ pub fn status(status: &Status) -> Grid {
     if let Some(application) = &status.application {
         application_rows(application, &mut row);
     }
-    if let Some(words) = status.rebalance.as_ref().and_then(|r| rebalance_words(r, status.uptime_ms)) {
+    if let Some(words) = status
+        .rebalance
+        .as_ref()
+        .and_then(|r| rebalance_words(r, status.uptime_ms))
+    {
         row("rebalance", words);
     }
     row(

@@ -82,7 +82,11 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
             generation: job.generation,
             result: {
                 // What nobody waits for leaves the other threads to what somebody waits for.
-                let par = if job.is_background() { Par::Sequential } else { Par::Rayon };
+                let par = if job.is_background() {
+                    Par::Sequential
+                } else {
+                    Par::Rayon
+                };
                 Box::new(compute(&mut job, par))
             },
         }

@@ -146,7 +146,11 @@ impl Net {
         for (at, range) in lids.iter() {
             let is_switch = at.port == PortNum::MANAGEMENT;
             let up = fabric.peer(at).filter(|_| fabric.link_is_up(at));
-            let home = if is_switch { Some(at.node) } else { up.map(|peer| peer.node) };
+            let home = if is_switch {
+                Some(at.node)
+            } else {
+                up.map(|peer| peer.node)
+            };
             let Some(SwitchIdx(home)) = home.and_then(|node| fabric.switch_index(node)) else {
                 continue;
             };
@@ -156,7 +160,11 @@ impl Net {
                 net.hosts[home as usize] += 1;
             }
         }
-        net.leaves = (0..).zip(&net.hosts).filter(|(_, hosts)| **hosts > 0).map(|(s, _)| s).collect();
+        net.leaves = (0..)
+            .zip(&net.hosts)
+            .filter(|(_, hosts)| **hosts > 0)
+            .map(|(s, _)| s)
+            .collect();
         net
     }
 
@@ -222,10 +230,18 @@ impl Net {
             return 0;
         }
         let is_same = |&(at, port): &(u32, u8)| new.block(SwitchIdx(at), block)[place] == port;
-        if old.tile(block).iter().zip(new.tile(block)).all(|(old, new)| old[place] == new[place]) {
+        if old
+            .tile(block)
+            .iter()
+            .zip(new.tile(block))
+            .all(|(old, new)| old[place] == new[place])
+        {
             return 0;
         }
-        let moved = self.leaves.iter().filter(|&&leaf| !self.way(old, lid, leaf).all(|hop| is_same(&hop)));
+        let moved = self
+            .leaves
+            .iter()
+            .filter(|&&leaf| !self.way(old, lid, leaf).all(|hop| is_same(&hop)));
         moved.map(|&leaf| u64::from(self.hosts[leaf as usize])).sum()
     }
 }
@@ -268,7 +284,11 @@ impl Taking<'_> {
             sets.sort_by_key(|&at| (std::cmp::Reverse(gains[at as usize]), at));
             (gains.iter().sum::<u64>() / sets.len().max(1) as u64, sets)
         });
-        let mut order: Vec<_> = gains.into_iter().enumerate().filter(|(_, (_, sets))| !sets.is_empty()).collect();
+        let mut order: Vec<_> = gains
+            .into_iter()
+            .enumerate()
+            .filter(|(_, (_, sets))| !sets.is_empty())
+            .collect();
         order.sort_by_key(|&(block, (gain, _))| (std::cmp::Reverse(gain), block));
         order.into_iter().map(|(block, (_, sets))| (block, sets)).collect()
     }
@@ -277,21 +297,31 @@ impl Taking<'_> {
     fn differing(&self, tables: &Tables, block: usize) -> Vec<usize> {
         let rows = || tables.tile(block).iter().zip(self.goal.tile(block));
         let differs = |i: &usize| rows().any(|(old, new)| old[*i] != new[*i]);
-        (0..BLOCK_LIDS).filter(differs).map(|i| block * BLOCK_LIDS + i).collect()
+        (0..BLOCK_LIDS)
+            .filter(differs)
+            .map(|i| block * BLOCK_LIDS + i)
+            .collect()
     }
 
     /// Switches at which a LID's entry differs.
     fn switches(&self, tables: &Tables, lid: usize) -> Vec<u32> {
         let (block, i) = (lid / BLOCK_LIDS, lid % BLOCK_LIDS);
         let rows = tables.tile(block).iter().zip(self.goal.tile(block));
-        (0..).zip(rows).filter(|(_, (old, new))| old[i] != new[i]).map(|(at, _)| at).collect()
+        (0..)
+            .zip(rows)
+            .filter(|(_, (old, new))| old[i] != new[i])
+            .map(|(at, _)| at)
+            .collect()
     }
 
     /// By how much the fullest link on the way gets less full.
     fn gain(&self, tables: &Tables, lid: usize, from: u32) -> u64 {
         let fullest = |tables: &Tables| {
             let loads = self.net.way(tables, lid, from);
-            loads.map(|(at, port)| self.load[at as usize * PORTS + usize::from(port)]).max().unwrap_or(0)
+            loads
+                .map(|(at, port)| self.load[at as usize * PORTS + usize::from(port)])
+                .max()
+                .unwrap_or(0)
         };
         fullest(tables).saturating_sub(fullest(self.goal))
     }
@@ -394,7 +424,10 @@ fn merged(shifts: &[(usize, i64)]) -> Vec<(usize, i64)> {
 pub fn goal_for(fabric: &Fabric, lids: &Lids, in_force: &Tables, wanted: &Tables) -> Tables {
     let mut goal = in_force.clone();
     let is_there = |at: PortRef| at.port == PortNum::MANAGEMENT || fabric.link_is_up(at);
-    for (lid, _) in lids.by_lid().filter(|(lid, at)| *lid <= in_force.top() && is_there(*at)) {
+    for (lid, _) in lids
+        .by_lid()
+        .filter(|(lid, at)| *lid <= in_force.top() && is_there(*at))
+    {
         for switch in goal.switch_indices() {
             let (old, new) = (in_force.get(switch, lid), wanted.get(switch, lid));
             // Nobody is made worse off: what reached it still does.

@@ -24,7 +24,14 @@ fn without(fabric: &Fabric, cut: &[PortRef]) -> Fabric {
         for end in [Some(at), fabric.peer(at)].into_iter().flatten() {
             let settings = fabric.port(end).unwrap().settings;
             let state = PortState::Down;
-            damaged.set_port(end, LinkState { state, ..LinkState::default() }, settings);
+            damaged.set_port(
+                end,
+                LinkState {
+                    state,
+                    ..LinkState::default()
+                },
+                settings,
+            );
         }
     }
     damaged
@@ -32,7 +39,10 @@ fn without(fabric: &Fabric, cut: &[PortRef]) -> Fabric {
 
 fn judged(what: &str, fabric: &Fabric, lids: &Lids, tables: &Tables) -> Figures {
     let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());
-    let verdict = verify(Subject::tables(fabric, lids, tables, &levels, &lanes), &JudgeOptions::default());
+    let verdict = verify(
+        Subject::tables(fabric, lids, tables, &levels, &lanes),
+        &JudgeOptions::default(),
+    );
     assert!(verdict.is_ok(), "{what}: {:?}", verdict.errors().next());
     verdict.figures
 }
@@ -51,8 +61,14 @@ fn check(spec: &str, engine: &str, cut: &[usize], budget: usize) -> usize {
     let links = links_between_switches(&fabric);
     let cut: Vec<PortRef> = cut.iter().map(|&i| links[i % links.len()]).collect();
     let route = |fabric: &Fabric, options: &Options| {
-        let options = Options { lanes: Some(1), ..options.clone() };
-        engine.route(fabric, &lids, &options, Seed(0), Par::Sequential).unwrap().tables
+        let options = Options {
+            lanes: Some(1),
+            ..options.clone()
+        };
+        engine
+            .route(fabric, &lids, &options, Seed(0), Par::Sequential)
+            .unwrap()
+            .tables
     };
     let whole = route(&fabric, &Options::default());
     let damaged = without(&fabric, &cut);
@@ -67,7 +83,11 @@ fn check(spec: &str, engine: &str, cut: &[usize], budget: usize) -> usize {
         let step = step_towards(&fabric, &lids, (&tables, &goal), budget, Par::Sequential);
         let step = step.unwrap_or_else(|| panic!("{what}: stuck with {left:?}"));
         assert!(step.changed.blocks <= budget, "{what}: {:?}", step.changed);
-        assert_eq!(step.changed, difference(&fabric, &lids, &tables, &step.tables), "{what}");
+        assert_eq!(
+            step.changed,
+            difference(&fabric, &lids, &tables, &step.tables),
+            "{what}"
+        );
         assert!(step.left.entries < left.entries, "{what}: no nearer");
         for switch in step.tables.switch_indices() {
             for block in 0..goal.blocks() {
@@ -123,7 +143,10 @@ fn the_same_on_any_number_of_threads() {
 fn ports_without_a_link_keep_their_entries() {
     let fabric = make("karytree:k=4,n=2");
     let lids = lids(&fabric);
-    let host = lids.iter().find(|(at, _)| fabric.switch_index(at.node).is_none()).unwrap();
+    let host = lids
+        .iter()
+        .find(|(at, _)| fabric.switch_index(at.node).is_none())
+        .unwrap();
     let gone = without(&fabric, &[host.0]);
     let route = Engine::FatTree.route(&fabric, &lids, &Options::default(), Seed(0), Par::Sequential);
     let tables = route.unwrap().tables;

@@ -43,7 +43,9 @@ pub use inventory::{Agent, Inventory};
 pub use io::{Command, Input, Output, PersistentState};
 pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome, Task};
 pub use lid::{OutOfLids, assign as assign_lids};
-pub use rebalance::{Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview};
+pub use rebalance::{
+    Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview,
+};
 pub use rebalancing::Asked;
 pub use repair::Repair;
 pub use selvedge_routing::Difference;

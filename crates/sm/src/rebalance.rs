@@ -5,9 +5,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Plan, Policy, Tables};
-use selvedge_routing::{
-    Difference, Engine, Options, Rebalance as Spread, difference, goal_for, step_towards,
-};
+use selvedge_routing::{Difference, Engine, Options, Rebalance as Spread, difference, goal_for, step_towards};
 use selvedge_sim::{Par, Seed};
 use selvedge_verify::{JudgeOptions, Load, Subject, verify};
 
@@ -119,7 +117,10 @@ fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Resul
     }
     let load = |tables: &Tables| {
         let subject = Subject::tables(fabric, &plan.lids, tables, &plan.service_levels, &plan.sl_to_vl);
-        let judge = JudgeOptions { par, ..JudgeOptions::default() };
+        let judge = JudgeOptions {
+            par,
+            ..JudgeOptions::default()
+        };
         let verdict = verify(subject, &judge);
         (verdict.is_ok(), verdict.figures.load)
     };
@@ -136,7 +137,9 @@ fn find_goal(fabric: &Fabric, plan: &Plan, options: &Options, par: Par) -> Resul
             lanes: Some(plan.lanes),
             ..options.clone()
         };
-        let routed = engine.route(fabric, &lids, &options, Seed(0), par).map_err(|e| e.to_string())?;
+        let routed = engine
+            .route(fabric, &lids, &options, Seed(0), par)
+            .map_err(|e| e.to_string())?;
         if routed.lanes != plan.lanes || routed.service_levels != plan.service_levels {
             return Err("service levels would change".to_owned());
         }
@@ -231,7 +234,12 @@ impl Rebalance {
         let accepted = (job.judge)
             .judge(inventory, &installed, &plan, &change_set, par)
             .map_err(|refusal| in_words(&refusal))?;
-        let waits = accepted.changes.value().phases.iter().any(|phase| phase.wait_before_ns > 0);
+        let waits = accepted
+            .changes
+            .value()
+            .phases
+            .iter()
+            .any(|phase| phase.wait_before_ns > 0);
         if waits && self.blocks.is_some() {
             return Err("its way would have to wait until packets are gone, or to drop some".to_owned());
         }

@@ -226,14 +226,15 @@ impl Sm {
     }
 
     fn apply_step(&mut self, outcome: Arc<crate::job::Outcome>, out: &mut Vec<Output>) {
-        let Some(inventory) = self.inventory.clone() else { return };
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
         self.view.changes = outcome.changes.value().count();
         self.view.acknowledged = 0;
         self.view.failed = 0;
         self.next_sweep = None;
         // What was prepared is for the tables of before.
         self.keep_warm(None);
-        self.store_generation(outcome.plan.generation, out);
         let installed = Arc::clone(&self.view.installed);
         if outcome.plan.generation > self.stored.generation {
             return self.persist(inventory, installed, outcome, out);
@@ -246,6 +247,11 @@ impl Sm {
     /// A plan is in force; if it was a step, the next is due after a pause, and the last of them is told.
     pub(crate) fn balance_applied(&mut self, now: Time, out: &mut Vec<Output>) {
         if !matches!(self.balancing.state, State::Applying) {
+            return;
+        }
+        if self.view.failed > 0 {
+            // A sweep sees to it.
+            self.balancing.state = State::Disturbed;
             return;
         }
         if self.balancing.shown.blocks_left == 0 {
