@@ -22,7 +22,7 @@ mod status;
 mod transition;
 
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
-pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
+pub use command::{Accepted, Decoded, Diff, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, Settings};
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Events, Severity};

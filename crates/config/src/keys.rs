@@ -147,6 +147,19 @@ impl Key {
         },
         Self {
             section: "routing",
+            name: "lid_layout",
+            want: "\"by-plane\" or \"sequential\"",
+            doc: "Order of new LIDs in a fabric where no port holds one and none is stored. by-plane: in a fat tree \
+                so that a lost link changes few blocks of tables, elsewhere as sequential: ascending by node GUID. \
+                LIDs that are held, stored or in guid2lid never change for it.",
+            set: |s, v| {
+                s.policy.lid_layout = v.text()?.parse().ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Text(s.policy.lid_layout.name().to_owned())),
+        },
+        Self {
+            section: "routing",
             name: "lanes",
             want: "1 to 15 data lanes",
             doc: "Data lanes that links are set up for (OperationalVLs). Routes use one of them so far.",

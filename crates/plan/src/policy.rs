@@ -9,6 +9,41 @@ use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineName(pub String);
 
+/// In which order LIDs are given out in a fabric in which no port holds one and none is known. A LID that is held,
+/// stored or in guid2lid never changes for it, and ports that come later get the lowest free LIDs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LidLayout {
+    /// Ascending by node GUID.
+    Sequential,
+    /// In a fat tree so that the LIDs which a lost link concerns stand in few blocks of the tables; elsewhere as
+    /// [`Self::Sequential`].
+    #[default]
+    ByPlane,
+}
+
+impl LidLayout {
+    /// Each with its name.
+    pub const ALL: [(&'static str, Self); 2] = [("sequential", Self::Sequential), ("by-plane", Self::ByPlane)];
+
+    /// The name of a configuration file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sequential => Self::ALL[0].0,
+            Self::ByPlane => Self::ALL[1].0,
+        }
+    }
+}
+
+impl std::str::FromStr for LidLayout {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
+        found.map(|(_, layout)| layout).ok_or("want sequential or by-plane")
+    }
+}
+
 /// When tables that have drifted from what the engine would make afresh are brought back to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RebalanceWhen {
@@ -47,6 +82,8 @@ pub struct Policy {
     pub known_lids: BTreeMap<Guid, LidRange>,
     /// Give new LIDs even to ports that have valid ones. Default false: a live port's LID never changes.
     pub reassign_lids: bool,
+    /// In which order LIDs are given out in a fabric where nobody has one yet.
+    pub lid_layout: LidLayout,
     /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1. Routes use one so far.
     pub lanes: u8,
     /// A link between switches that goes down so often within [`Self::flap_window_s`] is left out of routing, though it
@@ -101,6 +138,7 @@ impl Default for Policy {
             lmc: Lmc::ZERO,
             known_lids: BTreeMap::new(),
             reassign_lids: false,
+            lid_layout: LidLayout::default(),
             lanes: 1,
             flap_downs: 10,
             flap_window_s: 60,

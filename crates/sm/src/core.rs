@@ -227,6 +227,12 @@ impl Sm {
             | Method::Report
             | Method::TrapRepress
             | Method::ReportResp
+            | Method::GetTable
+            | Method::GetMulti
+            | Method::Delete
+            | Method::GetTableResp
+            | Method::GetMultiResp
+            | Method::DeleteResp
             | Method::Other(_) => self.view.mads.dropped += 1,
         }
     }
@@ -339,7 +345,8 @@ impl Sm {
             Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
-            Stage::Applying(ref apply, _) => apply.wait().is_some() && self.superseded < SUPERSEDED_MAX,
+            // What has been waited counts, so this ends however often it happens.
+            Stage::Applying(ref apply, _) => apply.wait().is_some(),
             Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
             Stage::Discovering(_) | Stage::Electing { .. } | Stage::Reading { .. } | Stage::Stopped => false,
         }
@@ -350,7 +357,6 @@ impl Sm {
         match std::mem::take(&mut self.stage) {
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
             Stage::Applying(apply, inventory) => {
-                self.superseded += 1;
                 self.interrupted(*apply, &inventory, now, out);
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! The long work: LIDs, tables, settings, then the judge. Runs off the core's thread; a pure function of its inputs.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use selvedge_plan::{
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
+use selvedge_verify::phases::Passage;
 use selvedge_verify::phases::is_live;
 use selvedge_verify::standing::{Entry, LinkChange, Standing};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
@@ -164,7 +165,7 @@ pub struct Job {
     /// What its switches hold as far as known.
     pub installed: Arc<Installed>,
     /// What packets may still be under way by, for a repair; a plan has it in `installed`.
-    pub(crate) under_way: Option<Arc<UnderWay>>,
+    pub under_way: Option<Arc<UnderWay>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
@@ -364,9 +365,17 @@ impl Job {
             return None;
         }
         let steps = way::summary(&self.inventory.fabric, &self.installed, changes);
-        Some(Event::Way {
-            what: way::in_words(&steps),
-        })
+        let mut what = way::in_words(&steps);
+        if let Passage::Proved(proof) = outcome.changes.passage() {
+            let lost = proof.figures.steps.iter().map(|step| step.live_dropped.hosts).max();
+            if let Some(pairs) = lost.filter(|pairs| *pairs > 0) {
+                let _ = write!(
+                    what,
+                    "; meanwhile packets of {pairs} pairs that had a way may be dropped"
+                );
+            }
+        }
+        Some(Event::Way { what })
     }
 
     fn plan_ports(&self, lids: &Lids) -> Ports {

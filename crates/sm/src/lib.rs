@@ -17,6 +17,7 @@ mod inventory;
 mod io;
 mod job;
 mod lid;
+mod lid_layout;
 mod light;
 mod past;
 mod ports;

@@ -19,6 +19,7 @@ use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
+use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -320,7 +321,12 @@ impl Sm {
             declined,
             ..
         } = apply;
-        self.past.add(taken, has_drained, now);
+        let after = After {
+            fabric: &fabric,
+            lids: &outcome.plan.lids,
+            installed: &installed,
+        };
+        self.past.add(taken, has_drained, now, after);
         self.declined.extend(
             declined
                 .into_iter()
@@ -356,8 +362,13 @@ impl Sm {
                 .until
                 .since(Time::ZERO)
                 .saturating_sub(Duration::from_nanos(wait.wait_ns));
+            let after = After {
+                fabric: &apply.fabric,
+                lids: &apply.outcome.plan.lids,
+                installed: &apply.installed,
+            };
             self.past
-                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now));
+                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
@@ -393,6 +404,7 @@ impl Sm {
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));
+        self.view.inventory.clone_from(&self.inventory);
     }
 }
 

@@ -10,6 +10,7 @@ use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use crate::apply::Wait;
+use crate::inventory::Inventory;
 use crate::job::Outcome;
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
@@ -236,6 +237,8 @@ pub struct View {
     pub generation: Generation,
     /// The last complete snapshot.
     pub fabric: Option<Arc<Fabric>>,
+    /// What the agents of that snapshot said.
+    pub inventory: Option<Arc<Inventory>>,
     /// The plan in force (in a dry run: the plan that would be).
     pub plan: Option<Arc<Plan>>,
     /// What the judge said of it.

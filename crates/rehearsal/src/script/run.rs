@@ -318,6 +318,7 @@ fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, Scrip
         "protect" => policy.m_key_protect = number(value)?,
         "lease" => policy.m_key_lease_s = number(value)?,
         "engines" => policy.engines = value.split('+').map(|name| EngineName(name.to_owned())).collect(),
+        "lid_layout" => policy.lid_layout = value.parse().map_err(|want| syntax(value, want))?,
         "rebalance" => {
             let all = [RebalanceWhen::Never, RebalanceWhen::Later, RebalanceWhen::AtOnce];
             let when = all.into_iter().find(|when| when.name() == value);
