@@ -82,8 +82,6 @@ pub(crate) struct Watcher {
     stored: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
-    /// When a link of each switch last went ACTIVE.
-    activated: BTreeMap<NodeIdx, Time>,
     /// What is trained and has power.
     shape: u64,
     /// When that last changed.
@@ -124,7 +122,6 @@ impl Watcher {
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
             last_set: BTreeMap::new(),
-            activated: BTreeMap::new(),
             shape: shape(chassis),
             disturbed: None,
             gained: None,
@@ -203,7 +200,6 @@ impl Watcher {
             self.happened(now, chassis);
         }
         let delta = self.routes.mend(chassis);
-        self.activated.extend(delta.activated.iter().map(|&node| (node, now)));
         let mut result = Ok(());
         for change in &changes {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
@@ -372,12 +368,7 @@ impl Watcher {
         let accepted = life.and_then(|life| life.accepted.as_ref());
         let is_seen =
             |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
-        if !nodes.iter().all(is_seen) {
-            return Some(Rule::Unseen);
-        }
-        let since = life.and_then(|life| life.looked_at).unwrap_or(Time::ZERO);
-        let is_new = |&node: &NodeIdx| self.activated.get(&node).is_some_and(|at| *at >= since);
-        nodes.iter().any(is_new).then_some(Rule::OldEntries)
+        (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
     /// A Set may take away a route that is to be another one. It may not take away one that then comes back as it was.
