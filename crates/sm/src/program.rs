@@ -90,6 +90,9 @@ impl Sm {
         if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
             return installed;
         }
+        if is_recabled(old, fabric) {
+            return installed;
+        }
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let seen = fabric.node(node);
             let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
@@ -413,6 +416,21 @@ impl Sm {
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));
     }
+}
+
+/// True if a cable leads elsewhere than it did: Sets go by a list of ports, so some may have reached another switch than
+/// they were meant for, and what that one holds is not what was believed.
+fn is_recabled(before: &Fabric, now: &Fabric) -> bool {
+    let end = |fabric: &Fabric, at: PortRef| Some((fabric.node(at.node).guid, at.port));
+    now.links().any(|link| {
+        let [a, b] = [link.a, link.b].map(|at| end(now, at));
+        let led_to = |at: PortRef| {
+            let node = before.find(now.node(at.node).guid)?;
+            before.peer(PortRef { node, port: at.port }).and_then(|peer| end(before, peer))
+        };
+        let differs = |was: Option<_>, is| was.is_some() && was != is;
+        differs(led_to(link.a), b) || differs(led_to(link.b), a)
+    })
 }
 
 /// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
