@@ -1,5 +1,7 @@
 //! What simulated disasters came to: one document per run, and a line per part of a run in a result file.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Body;
@@ -13,6 +15,8 @@ pub struct Soak {
     pub to: u64,
     /// The program: version and commit.
     pub program: String,
+    /// A number over the program's file: the same one makes the same of a seed.
+    pub binary: String,
     /// Model of the processor.
     pub machine: String,
     /// Threads.
@@ -36,11 +40,12 @@ pub struct Soak {
     /// What was found and excused, by rule.
     pub exemptions: Vec<SoakExemption>,
     /// What happened when, in which fabrics.
-    pub coverage: Vec<SoakCoverage>,
+    pub coverage: SoakCoverage,
 }
 
 impl Body for Soak {
     const SCHEMA: &'static str = "selvedge.soak";
+    const VERSION: u32 = 2;
 }
 
 /// A seed whose schedule failed.
@@ -63,17 +68,60 @@ pub struct SoakExemption {
     pub count: u64,
 }
 
-/// How often something happened in a stage of the master, in a family of fabrics.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How often something happened, by stage of the master and family of fabrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakCoverage {
-    /// What kind of happening.
-    pub kind: String,
-    /// What the master was doing.
-    pub stage: String,
-    /// The family of fabrics.
-    pub family: String,
-    /// How often.
-    pub count: u64,
+    /// Names of the stages.
+    pub stages: Vec<String>,
+    /// Names of the families.
+    pub families: Vec<String>,
+    /// By kind of happening: for each stage, a count for each family.
+    pub counts: BTreeMap<String, Vec<Vec<u64>>>,
+}
+
+impl SoakCoverage {
+    /// Adds more of the same stages and families.
+    pub fn add(&mut self, other: &Self) {
+        if self.counts.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        for (kind, rows) in &other.counts {
+            let mine = self.counts.entry(kind.clone()).or_default();
+            mine.resize_with(mine.len().max(rows.len()), Vec::new);
+            for (mine, row) in mine.iter_mut().zip(rows) {
+                mine.resize(mine.len().max(row.len()), 0);
+                mine.iter_mut().zip(row).for_each(|(mine, more)| *mine += more);
+            }
+        }
+    }
+
+    /// How often a kind happened in a stage, wherever.
+    #[must_use]
+    pub fn in_stage(&self, kind: &str, stage: usize) -> u64 {
+        let row = self.counts.get(kind).and_then(|rows| rows.get(stage));
+        row.map_or(0, |row| row.iter().sum())
+    }
+
+    /// How often a kind happened in a family, whenever.
+    #[must_use]
+    pub fn in_family(&self, kind: &str, family: usize) -> u64 {
+        let rows = self.counts.get(kind).into_iter().flatten();
+        rows.filter_map(|row| row.get(family)).sum()
+    }
+
+    /// Triples of kind, stage and family that were met.
+    #[must_use]
+    pub fn met(&self) -> usize {
+        let cells = self.counts.values().flatten().flatten();
+        cells.filter(|count| **count > 0).count()
+    }
+
+    /// Triples there are of these kinds.
+    #[must_use]
+    pub fn cells(&self) -> usize {
+        self.counts.len() * self.stages.len() * self.families.len()
+    }
 }
 
 impl Soak {
@@ -94,12 +142,6 @@ impl Soak {
                 None => self.exemptions.push(new.clone()),
             }
         }
-        for new in &other.coverage {
-            let key = |c: &SoakCoverage| (c.kind.clone(), c.stage.clone(), c.family.clone());
-            match self.coverage.iter_mut().find(|old| key(old) == key(new)) {
-                Some(old) => old.count += new.count,
-                None => self.coverage.push(new.clone()),
-            }
-        }
+        self.coverage.add(&other.coverage);
     }
 }

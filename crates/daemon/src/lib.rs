@@ -11,6 +11,7 @@
 //! files are written beside it. The fabric is a real port, a port of a simulator, or an emulator that the same thread
 //! steps in real time ([`Door`]). Everything that goes into the manager can be recorded and replayed ([`record`]).
 
+mod administrator;
 mod backend;
 mod clock;
 mod convert;

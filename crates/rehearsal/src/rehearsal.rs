@@ -149,7 +149,9 @@ impl Rehearsal {
         let sm = Sm::new(manager.config.clone(), Arc::clone(&manager.judge), stored);
         manager.life = Some(Life {
             client,
+            started: self.now,
             sm,
+            hurry: Duration::ZERO,
             pending: Vec::new(),
             looked_at: None,
             boots: Arc::default(),
@@ -169,7 +171,7 @@ impl Rehearsal {
     /// Hands a manager an operator's command.
     pub fn command(&mut self, id: ManagerId, command: Command) -> Result<(), RehearsalError> {
         if let Some(watcher) = &mut self.watcher {
-            watcher.wanted_changed(self.now);
+            watcher.wanted_changed();
         }
         self.hand(id, Input::Command(command))
     }
@@ -431,11 +433,7 @@ impl Rehearsal {
             while let Some(done) = self.managers[id.0].life.as_mut().and_then(|life| life.take_done(now)) {
                 self.finish(id, done)?;
             }
-            if self
-                .life(id)
-                .and_then(|life| life.sm.next_wake())
-                .is_some_and(|at| at <= now)
-            {
+            if self.life(id).and_then(Life::next_wake).is_some_and(|at| at <= now) {
                 self.hand(id, Input::Wake)?;
             }
         }
@@ -492,7 +490,7 @@ impl Rehearsal {
         };
         let mut out = Vec::new();
         let before = life.sm.stage_name();
-        life.sm.handle(now, input, &mut out);
+        life.sm.handle(now + life.hurry, input, &mut out);
         if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
             // It looks at a part of the fabric, and asks no more what it asked before.
             life.looked_at = Some(now);
@@ -510,6 +508,7 @@ impl Rehearsal {
                 .into_iter()
                 .map(|input| (now + FAKED_COST, Pending::Input(Box::new(input))));
             life.pending.extend(back);
+            life.hurry += tamper.hurry(&life.sm, now + life.hurry);
         }
         out.into_iter().try_for_each(|output| self.carry_out(id, output))
     }

@@ -43,7 +43,7 @@ impl Rehearsal {
         for life in self.managers.iter().filter_map(|m| m.life.as_ref()) {
             let at = self.emulator.port_of(life.client);
             if let Some(at) = at.filter(|_| is_content(life)) {
-                watcher.at_rest(chassis, subnets, at)?;
+                watcher.at_rest(self.now, chassis, subnets, at)?;
             }
         }
         Ok(())

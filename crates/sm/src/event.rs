@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use selvedge_routing::Difference;
 use selvedge_types::{Guid, Lid};
 
 use crate::apply::Wait;
@@ -257,6 +258,34 @@ pub enum Event {
         /// Light sweeps in a row in which that was found.
         times: u32,
     },
+    /// A step towards balance is taken.
+    RebalanceStep {
+        /// Its number, from 1.
+        step: u32,
+        /// What it changes.
+        changed: Difference,
+        /// Host pairs on the busiest link before and after it.
+        load: (u64, u64),
+        /// LFT blocks that later steps have to write.
+        left: usize,
+    },
+    /// Load is spread as the engine would spread it afresh, or no worse.
+    Rebalanced {
+        /// Steps it took.
+        steps: u32,
+        /// Host pairs on the busiest link.
+        load: u64,
+    },
+    /// Load could be spread better, but no step there is safe.
+    RebalanceHeld {
+        /// Why.
+        why: String,
+    },
+    /// Something happened between two steps towards balance: it comes first.
+    RebalanceInterrupted {
+        /// Steps taken.
+        steps: u32,
+    },
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
@@ -300,6 +329,10 @@ impl Event {
             Self::LidsLater { .. } => "SLV-SM-0041",
             Self::ReadBackDiffers { .. } => "SLV-SM-0042",
             Self::SwitchLies { .. } => "SLV-SM-0043",
+            Self::RebalanceStep { .. } => "SLV-SM-0050",
+            Self::Rebalanced { .. } => "SLV-SM-0051",
+            Self::RebalanceHeld { .. } => "SLV-SM-0052",
+            Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
         }
     }
 
@@ -326,6 +359,9 @@ impl Event {
             | Self::WaitEnded { .. }
             | Self::Way { .. }
             | Self::LidsLater { .. }
+            | Self::RebalanceStep { .. }
+            | Self::Rebalanced { .. }
+            | Self::RebalanceInterrupted { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
             | Self::LinkLeftOut { .. }
@@ -334,6 +370,7 @@ impl Event {
             | Self::BadDatagram { .. }
             | Self::LidConflict { .. }
             | Self::ReadBackDiffers { .. }
+            | Self::RebalanceHeld { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::NoPlan
             | Self::StepsLeftOut { .. }
@@ -437,6 +474,10 @@ impl Event {
                 self.of_steps(f)
             }
             Self::LidsLater { .. } | Self::ReadBackDiffers { .. } | Self::SwitchLies { .. } => self.of_agents(f),
+            Self::RebalanceStep { .. }
+            | Self::Rebalanced { .. }
+            | Self::RebalanceHeld { .. }
+            | Self::RebalanceInterrupted { .. } => self.of_balance(f),
             Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
                 Ok(())
             }
@@ -455,6 +496,41 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.code())?;
         self.fmt_link(f)
+    }
+}
+
+impl Event {
+    /// What is said of balance.
+    fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RebalanceStep {
+                step,
+                changed,
+                load: (before, after),
+                left,
+            } => write!(
+                f,
+                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another way; host pairs \
+                 on the busiest link {before} -> {after}; {left} blocks left",
+                changed.entries, changed.blocks, changed.pairs
+            ),
+            Self::Rebalanced { steps: 0, load } => {
+                write!(f, "nothing to rebalance: {load} host pairs on the busiest link")
+            }
+            Self::Rebalanced { steps, load } => {
+                write!(f, "rebalanced in {steps} steps: {load} host pairs on the busiest link")
+            }
+            Self::RebalanceHeld { why } => write!(
+                f,
+                "load could be spread better, but no step within the budget is safe under traffic: {why}; 'selvedge \
+                 rebalance --at-once' does it in one change"
+            ),
+            Self::RebalanceInterrupted { steps } => write!(
+                f,
+                "rebalancing is interrupted after {steps} steps: what happened comes first"
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use selvedge_plan::{LidConflict, Lids, Policy};
 use selvedge_types::{Guid, Lid, LidRange, Lmc, NodeKind, PortNum};
 
 use crate::event::Event;
+use crate::lid_layout;
 
 /// The LIDs there are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -69,17 +70,19 @@ pub fn assign(
         let range = known_range(claim.guid).map(|base| claim.from(base));
         let range = range.filter(|range| held.is_free(*range, claim.at));
         if range.is_none_or(|range| lids.insert(claim.at, range).is_err()) {
-            needy.push(*claim);
+            needy.push((claim.at, claim.lmc));
         }
     }
+    lid_layout::arrange(fabric, policy, (&lids, known), &mut needy);
     // A known LID of a port that is away just now is given to somebody else only if nothing else is left.
     let reserved: Vec<LidRange> = known.values().chain(policy.known_lids.values()).copied().collect();
     let mut free = FreeLids::new(&reserved, held);
-    for claim in needy {
-        let found = free.next(&lids, claim.at, claim.lmc);
+    for (at, lmc) in needy {
         // What it has is better than nothing, and others may leave room.
-        let range = found.or_else(|| (!policy.reassign_lids).then_some(claim.held));
-        if range.is_none_or(|range| lids.insert(claim.at, range).is_err()) {
+        let has = || fabric.port(at).map(|port| port.settings.lids);
+        let range = free.next(&lids, at, lmc);
+        let range = range.or_else(|| has().filter(|_| !policy.reassign_lids));
+        if range.is_none_or(|range| lids.insert(at, range).is_err()) {
             let wanted = ports.iter().map(|claim| usize::from(claim.lmc.lids())).sum();
             return Err(OutOfLids { wanted });
         }

@@ -112,7 +112,7 @@ impl<'a> World<'a> {
             self.start(1)?;
         }
         for happening in &self.schedule.happenings {
-            self.wait(happening.when)?;
+            self.wait(*happening)?;
             self.begun += 1;
             let stage = self.stage();
             if self.happen(happening)? {
@@ -166,14 +166,73 @@ impl<'a> World<'a> {
         lives.any(|sm| sm.stage_name() == stage)
     }
 
-    fn wait(&mut self, when: When) -> Result<(), RehearsalError> {
+    fn wait(&mut self, Happening { when, pick, .. }: Happening) -> Result<(), RehearsalError> {
         match when {
             When::After(span) => self.run_for(span),
             When::During(stage, span) => {
                 self.run_until(STAGE_WAIT, |world| world.is_in(stage))?;
                 self.run_for(span)
             }
+            When::Amid(stage, span) => self.amid(stage, pick, span),
         }
+    }
+
+    /// Waits until the master is in a stage, and brings it about if that does not come by itself.
+    fn amid(&mut self, stage: StageName, pick: u32, span: Duration) -> Result<(), RehearsalError> {
+        let wait = match stage {
+            // It comes at its interval, once a manager rests.
+            StageName::LightSweep => self.schedule.setup.sweep() + STAGE_WAIT,
+            _ => STAGE_WAIT / 4,
+        };
+        let mut reached = self.run_until(wait, |world| world.stage() == stage as u8)?;
+        if !reached {
+            self.bring_about(stage, pick)?;
+            reached = self.run_until(STAGE_WAIT, |world| world.stage() == stage as u8)?;
+        }
+        // Half of the time at once: most stages are brief.
+        match reached && pick % 2 == 0 {
+            true => Ok(()),
+            false => self.run_for(span),
+        }
+    }
+
+    /// Whatever leads to a stage.
+    fn bring_about(&mut self, stage: StageName, pick: u32) -> Result<(), RehearsalError> {
+        match stage {
+            StageName::Idle | StageName::LightSweep => Ok(()),
+            StageName::Probing => {
+                let link = self.link(pick / 7);
+                self.fault(&format!("flap {link} times=1 down=5ms up=5ms"))
+            }
+            // Whoever starts reads all tables and stores what it takes over.
+            StageName::ReadingTables | StageName::Persisting => {
+                let which = self.master();
+                if self.running[which] {
+                    self.kill(which)?;
+                }
+                self.start(which)
+            }
+            StageName::Discovering | StageName::Planning | StageName::Applying => {
+                // A policy that was not there before: else there is nothing to apply.
+                let what = Happening {
+                    when: When::After(Duration::ZERO),
+                    kind: Kind::Settings,
+                    pick,
+                    other: 0,
+                    span: Duration::ZERO,
+                };
+                self.reload(&what)
+            }
+        }
+    }
+
+    /// The manager that matters most.
+    fn master(&self) -> usize {
+        let is_master = |&which: &usize| {
+            let sm = self.rehearsal.life_of(self.managers[which]);
+            sm.is_some_and(|sm| sm.role() == Role::Master)
+        };
+        (0..self.managers.len()).find(is_master).unwrap_or(0)
     }
 
     fn run_for(&mut self, span: Duration) -> Result<(), RehearsalError> {

@@ -59,13 +59,14 @@ impl Watcher {
                 .number(mad.attribute().code().into());
             let place = place.number(mad.modifier().into()).0;
             let content = Digest::default().bytes(mad.smp_data()).0;
+            self.serial += 1;
             let sent = Sent {
                 manager: id,
                 place,
                 content,
+                serial: self.serial,
             };
             self.sent.insert((client, mad.transaction()), sent);
-            self.latest.insert((client, place), mad.transaction());
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ pub fn drop_first(
     if wake.is_empty() {
         return None;
     }
-    let held = installed.tables(fabric.switches().len(), plan.tables.top());
+    let held = phases::in_force(installed, plan);
     let all: Vec<Write> = wake.entries(&held).collect();
     let is_planned = |write: &Write| plan.tables.get(write.switch, write.lid) == write.egress;
     let (planned, mut others): (Vec<Write>, Vec<Write>) = all.into_iter().partition(is_planned);
