@@ -14,6 +14,7 @@ mod finding;
 mod inventory;
 mod model;
 mod plan;
+mod rebalance;
 mod routing;
 mod simulation;
 mod soak;
@@ -33,8 +34,13 @@ pub use inventory::{
 };
 pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
+pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use simulation::{SimulatedJob, Simulation};
-pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure};
-pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};
+pub use soak::{
+    Soak, SoakCoverage, SoakExemption, SoakFailure, SoakReal, SoakRealFinding, SoakRealRun,
+};
+pub use status::{
+    Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, Progress, Role, Run, Stage, Status,
+};
 pub use transition::{Transition, TransitionStep};

@@ -8,7 +8,7 @@ use clap::Args;
 use selvedge_api as api;
 use selvedge_config::{ConfigError, OpenSmConf, Settings, read_guids, read_opensm_conf};
 use selvedge_daemon::{Outcome, Service as _};
-use selvedge_plan::EngineName;
+use selvedge_plan::{EngineName, LidLayout};
 use selvedge_sm::Mode;
 use selvedge_types::{Guid, LidRange, Lmc};
 
@@ -46,6 +46,10 @@ pub struct RunArgs {
     /// LIDs per end port, as a power of two (default: 0)
     #[arg(short = 'l', long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: Option<u8>,
+    /// Order of new LIDs where no port holds one: by-plane (few blocks change when a link of a tree is lost) or
+    /// sequential (by node GUID) (default: by-plane)
+    #[arg(long, value_name = "LAYOUT")]
+    lid_layout: Option<LidLayout>,
     /// Folder for state between runs (guid2lid)
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
@@ -101,6 +105,7 @@ impl RunArgs {
         if let Some(lmc) = self.lmc.and_then(Lmc::new) {
             policy.lmc = lmc;
         }
+        policy.lid_layout = self.lid_layout.unwrap_or(policy.lid_layout);
         policy.m_key = self.m_key.unwrap_or(policy.m_key);
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
         settings.daemon.state_dir = self.state.clone().or(settings.daemon.state_dir.take());

@@ -161,12 +161,6 @@ impl Services {
         let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
         gone.into_iter().for_each(|number| self.remove(number));
     }
-
-    /// Number of services.
-    #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.by_number.len()
-    }
 }
 
 /// Only who knows a service's key may change it; a key of 0 is none. Source: IBA vol 1 §15.2.5.14.

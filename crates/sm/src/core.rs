@@ -16,11 +16,14 @@ use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
 use crate::flap::Flaps;
+use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
+use crate::readback::ReadBack;
+use crate::rebalancing::Balancing;
 use crate::report;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
@@ -49,6 +52,10 @@ pub struct Sm {
     pub(crate) sweep_reason: SweepReason,
     /// What packets may still be under way by.
     pub(crate) past: Past,
+    /// LIDs that were others' a short while ago.
+    pub(crate) given_up: GivenUp,
+    /// What is to be read back.
+    pub(crate) read_back: ReadBack,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -68,6 +75,8 @@ pub struct Sm {
     pub(crate) failover: Failover,
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
+    /// What is done about load that is spread unevenly.
+    pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -103,6 +112,8 @@ impl Sm {
             sweep_due: None,
             sweep_reason: SweepReason::Start,
             past: Past::default(),
+            given_up: GivenUp::default(),
+            read_back: ReadBack::default(),
             now: Time::ZERO,
             superseded: 0,
             next_sweep: None,
@@ -114,6 +125,7 @@ impl Sm {
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
+            balancing: Balancing::default(),
             requests: Vec::new(),
         }
     }
@@ -133,7 +145,11 @@ impl Sm {
         let release = matches!(self.stage, Stage::Idle)
             .then(|| self.flaps.next_release())
             .flatten();
-        let due = [self.exchange.next_wake(), timer, wait, release];
+        let balance = matches!(self.stage, Stage::Idle)
+            .then(|| self.balance_due())
+            .flatten()
+            .filter(|_| !self.is_preparing_repairs());
+        let due = [self.exchange.next_wake(), timer, wait, release, balance];
         due.into_iter().flatten().min()
     }
 
@@ -182,6 +198,7 @@ impl Sm {
                 self.flaps.clear();
                 self.sweep_due = Some(SweepReason::Command);
             }
+            Command::Rebalance(asked) => self.ask_balance(asked),
             Command::SetPolicy(policy) => {
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
@@ -262,6 +279,11 @@ impl Sm {
                 Some(false) => {}
                 None => *changed = true,
             },
+            (Token::ReadBack(number), Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let differs = self.was_read_back(number, answer, out);
+                self.stage = Stage::LightSweep { changed: so_far || differs };
+            }
             (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
             }
@@ -273,6 +295,7 @@ impl Sm {
                 | Token::Set(_)
                 | Token::OtherSm(_)
                 | Token::Light(_)
+                | Token::ReadBack(_)
                 | Token::Probe(_)
                 | Token::Behind(..)
                 | Token::Own
@@ -316,11 +339,12 @@ impl Sm {
     /// Moves on when a stage has nothing left in flight; begins a sweep that is due.
     fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
         loop {
-            self.probe_suspects();
+            self.probe_suspects(out);
             if self.sweep_due.is_some() && self.may_sweep() {
                 self.begin_sweep(now, out);
                 return;
             }
+            self.balance_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
@@ -351,6 +375,7 @@ impl Sm {
             }
             _ => {}
         }
+        self.disturb_balance(out);
         self.sweep_reason = reason;
         self.asked_before = self.act_count;
         self.forget_repairs();
@@ -381,6 +406,11 @@ impl Sm {
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::LightSweep { changed } => {
+                if !changed && self.begin_reading_back() {
+                    self.stage = Stage::LightSweep { changed };
+                    return true;
+                }
+                self.end_reading_back();
                 self.unwatched.clear();
                 if changed {
                     self.sweep_due = Some(SweepReason::LightSweep);
@@ -405,13 +435,16 @@ impl Sm {
     pub(crate) fn rest(&mut self, now: Time) {
         self.superseded = 0;
         self.stage = Stage::Idle;
+        self.await_balance(now);
         // Without a link of our own there is one question to ask, and everything waits for its answer.
         let interval = if self.is_cut_off() {
             Some(self.config.poll_interval)
         } else {
             self.config.sweep_interval
         };
-        self.next_sweep = interval.map(|interval| now + interval);
+        let due = interval.map(|interval| now + interval);
+        let lids = self.given_up.due(now);
+        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).min();
     }
 
     /// True if our own link is down. Port 0 of a switch has none.
@@ -476,6 +509,11 @@ impl Sm {
 
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
+        match self.stage {
+            Stage::LightSweep { .. } => self.ask_back(),
+            Stage::Reading { .. } => self.ask_for_tables(),
+            _ => {}
+        }
         let Stage::Applying(apply, _) = &mut self.stage else {
             return;
         };

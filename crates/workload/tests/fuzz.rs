@@ -235,7 +235,12 @@ impl Sums {
         self.under_way += results.packets.under_way;
         self.events += results.events;
         self.repeated += results.qps.repeated;
-        let found = (results.accepted_load, results.latency_ns, results.packets, results.drops);
+        let found = (
+            results.accepted_load,
+            results.latency_ns,
+            results.packets,
+            results.drops,
+        );
         for byte in format!("{found:?} {} {:?}", results.events, results.qps).bytes() {
             self.fingerprint = (self.fingerprint ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -15,6 +15,9 @@ pub struct SenderConfig {
     pub retries: u8,
     /// Segments in flight at most, whatever the receiver allows; at least 1.
     pub window: u32,
+    /// The first segment is repeated by itself, as the others are. Without: only [`Sender::again`] repeats it, when the
+    /// client asks again; whoever never acknowledges hears nothing more, not even that it was given up.
+    pub repeat_first: bool,
 }
 
 /// How a transfer stands.
@@ -174,6 +177,13 @@ impl Sender {
         Progress::Going
     }
 
+    /// The client asks again: as long as it has acknowledged nothing, it may have missed the first segment.
+    pub fn again(&mut self) {
+        if self.acked == 0 {
+            self.next = 1;
+        }
+    }
+
     /// When [`Self::expired`] wants to be called.
     #[must_use]
     pub const fn next_wake(&self) -> Option<Time> {
@@ -185,11 +195,18 @@ impl Sender {
         if self.due.is_none_or(|due| due > now) {
             return Progress::Going;
         }
+        let silent = self.acked == 0 && !self.config.repeat_first;
         if self.retries_left == 0 {
-            return Progress::Failed(RmppStatus::TOO_MANY_RETRIES);
+            return Progress::Failed(if silent {
+                RmppStatus::OK
+            } else {
+                RmppStatus::TOO_MANY_RETRIES
+            });
         }
         self.retries_left -= 1;
-        self.next = self.acked + 1;
+        if !silent {
+            self.next = self.acked + 1;
+        }
         self.due = Some(now + self.config.timeout);
         Progress::Going
     }
