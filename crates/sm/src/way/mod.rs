@@ -372,7 +372,7 @@ impl<'a> Way<'a> {
 
     /// The change set with its tables in these steps: settings first, then activation of links between switches, so
     /// that no entry leads to one that does not carry packets yet, then the steps. Ports of hosts are activated before
-    /// the first wait, or last; what leads out of tables that can deadlock activates links last.
+    /// the first wait, or last; what leads out of tables that can deadlock activates all of them last.
     fn assemble(&self, base: ChangeSet, steps: &[Step], word: Word) -> ChangeSet {
         let generation = base.generation;
         let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -406,8 +406,9 @@ impl<'a> Way<'a> {
         }
         let activation = phase("activate", 0, hosts);
         match phases.iter().position(|phase| phase.wait_before_ns > 0) {
-            Some(first_wait) => phases.insert(first_wait, activation),
-            None => phases.push(activation),
+            // Hosts that come while packets of a cycle are under way would feed it.
+            Some(first_wait) if word != Word::LeadsOut => phases.insert(first_wait, activation),
+            Some(_) | None => phases.push(activation),
         }
         phases.retain(|phase| !phase.ops.is_empty());
         merge_first(&mut phases);
