@@ -418,9 +418,14 @@ impl<'a> Way<'a> {
     /// Tables of switches that look up no LID yet (LinearFDBTop 0, after a reboot, say): what they hold comes into force
     /// with the settings, and nobody knows what it is.
     fn cleared(&self, blocks: &[Op]) -> Vec<Op> {
-        let is_fresh = |node: NodeIdx| self.fabric.node(node).switch_settings.linear_top == 0;
+        let is_fresh = |node: NodeIdx, block: u16| {
+            let switch = self.fabric.switch_index(node);
+            let held = switch.map(|switch| self.in_force.block(switch, usize::from(block)));
+            let is_unknown = held.is_some_and(|held| held.iter().all(|&entry| entry == NO_PATH));
+            self.fabric.node(node).switch_settings.linear_top == 0 && is_unknown
+        };
         let clear = |op: &Op| match *op {
-            Op::Lft { node, block, .. } if is_fresh(node) => Some(Op::Lft {
+            Op::Lft { node, block, .. } if is_fresh(node, block) => Some(Op::Lft {
                 node,
                 block,
                 data: [NO_PATH; BLOCK_LIDS],
