@@ -1,6 +1,6 @@
 //! The long work: LIDs, tables, settings, then the judge. Runs off the core's thread; a pure function of its inputs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,6 +166,8 @@ pub struct Job {
     pub installed: Arc<Installed>,
     /// What packets may still be under way by, for a repair; a plan has it in `installed`.
     pub under_way: Option<Arc<UnderWay>>,
+    /// LIDs to which packets may be under way: nobody gets them.
+    pub(crate) resting: Arc<BTreeSet<Lid>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
@@ -224,6 +226,7 @@ impl Job {
             known_lids: Arc::default(),
             known_lanes: Arc::default(),
             under_way: None,
+            resting: Arc::default(),
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
             rebalances: false,
@@ -289,7 +292,7 @@ impl Job {
     fn plan(&self, par: Par) -> JobResult {
         let mut events = Vec::new();
         let fabric = &self.inventory.fabric;
-        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &mut events) {
+        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &self.resting, &mut events) {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
@@ -300,6 +303,8 @@ impl Job {
                 };
             }
         };
+        let ports = lid::short(fabric, &self.policy, &lids).count();
+        events.extend((ports > 0).then_some(Event::LidsLater { ports }));
         let previous = match self.balances_afresh() {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),

@@ -12,6 +12,7 @@ mod order;
 mod show;
 mod split;
 mod track;
+mod wake;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +101,24 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     if !phases::is_live(fabric) {
         return base;
     }
+    match wake::drop_first(fabric, installed, plan, &base, options) {
+        Some((held, dropped)) => {
+            let mut set = way_to(fabric, &held, plan, changes(fabric, &held, plan), options);
+            set.phases.insert(0, dropped);
+            set
+        }
+        None => way_to(fabric, installed, plan, base, options),
+    }
+}
+
+/// The same where nothing that the plan does not want leads to a link which is to be activated.
+fn way_to(
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    base: ChangeSet,
+    options: &WayOptions<'_>,
+) -> ChangeSet {
     let in_force = phases::in_force(installed, plan);
     let past = Past::new(installed, &in_force);
     let way = Way::new((fabric, &in_force, past), plan, &base, options);
