@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use selvedge_api::{Backup, Backups};
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{EngineName, Lids, Policy, ServiceLevels, SlToVl};
+use selvedge_plan::{EngineName, LidLayout, Lids, Policy, ServiceLevels, SlToVl};
 use selvedge_routing::{Engine, Listed, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Idx, Lmc};
@@ -47,6 +47,10 @@ pub struct BackupsArgs {
     /// LIDs per end port, as a power of two
     #[arg(long, value_name = "0-7", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
+    /// Order of new LIDs where no port holds one: by-plane (few blocks change when a link of a tree is lost) or
+    /// sequential (by node GUID) (default: by-plane)
+    #[arg(long, value_name = "LAYOUT")]
+    lid_layout: Option<LidLayout>,
     /// LIDs to keep (guid2lid)
     #[arg(long, value_name = "FILE")]
     lids: Option<PathBuf>,
@@ -149,6 +153,7 @@ pub fn run(args: &BackupsArgs) -> Result<Exit, CliError> {
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     let policy = Policy {
         lmc: Lmc::new(args.lmc).unwrap_or_default(),
+        lid_layout: args.lid_layout.unwrap_or_default(),
         ..Policy::default()
     };
     let own_lids = lids(&fabric, &policy, &known_lids(args.lids.as_ref())?)?;

@@ -55,6 +55,8 @@ pub(crate) struct Driver {
     notes: Receiver<Note>,
     recorder: Option<Recorder>,
     planner: Worker<Box<Job>>,
+    /// Plans what nobody waits for.
+    balancer: Worker<Box<Job>>,
     storer: Worker<(u64, PersistentState)>,
     administrator: Administrator,
     out: Vec<Output>,
@@ -90,7 +92,8 @@ impl Driver {
             shared: parts.shared,
             notes,
             recorder: parts.recorder,
-            planner: planner(sender.clone())?,
+            planner: planner("plan", sender.clone())?,
+            balancer: planner("balance", sender.clone())?,
             administrator: Administrator::new(sender.clone())?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
@@ -210,7 +213,11 @@ impl Driver {
             _ => WAIT_BUSY,
         };
         let wakes = [self.sm.next_wake(), self.administrator.next_wake()];
-        let due = wakes.into_iter().flatten().map(|at| at.since(now)).fold(longest, Duration::min);
+        let due = wakes
+            .into_iter()
+            .flatten()
+            .map(|at| at.since(now))
+            .fold(longest, Duration::min);
         if self.changed { due.min(SHOW_INTERVAL) } else { due }
     }
 
@@ -293,6 +300,11 @@ impl Driver {
                 let result = Box::new(compute(&mut job, Par::Sequential));
                 let generation = job.generation;
                 self.feed(Input::Computed { generation, result })?;
+            }
+            // A repair must not stand behind it.
+            Output::Compute(job) if job.is_background() => {
+                self.busy += 1;
+                self.balancer.hand(job);
             }
             Output::Compute(job) => {
                 self.busy_since = now;

@@ -76,15 +76,23 @@ impl<T> Drop for Worker<T> {
     }
 }
 
-/// Starts the thread that plans. A newer job supersedes those that wait.
-pub(crate) fn planner(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
-    Worker::start("plan", notes, |mut job: Box<Job>, queue| {
+/// Starts a thread that plans. A newer job supersedes those that wait.
+pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
+    Worker::start(name, notes, |mut job: Box<Job>, queue| {
         while let Ok(newer) = queue.try_recv() {
             job = newer;
         }
         Note::Computed {
             generation: job.generation,
-            result: Box::new(compute(&mut job, Par::Rayon)),
+            result: {
+                // What nobody waits for leaves the other threads to what somebody waits for.
+                let par = if job.is_background() {
+                    Par::Sequential
+                } else {
+                    Par::Rayon
+                };
+                Box::new(compute(&mut job, par))
+            },
         }
     })
 }

@@ -79,7 +79,10 @@ impl Request {
 
     /// Back to the sender.
     pub const fn reply(&self, mad: Mad) -> Datagram {
-        Datagram { address: self.from, mad }
+        Datagram {
+            address: self.from,
+            mad,
+        }
     }
 }
 

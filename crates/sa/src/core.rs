@@ -188,7 +188,9 @@ impl Sa {
         let issuer = snapshot.by_lid(event.issuer).and_then(|place| snapshot.end(place));
         let gid = issuer.map_or(Gid::default(), |end| snapshot.gid(end));
         for to in self.registered.subscriptions.told(&snapshot, event) {
-            let sent = self.reports.send(&self.config, self.now, (event, gid), to, &mut self.counters);
+            let sent = self
+                .reports
+                .send(&self.config, self.now, (event, gid), to, &mut self.counters);
             out.extend(sent);
         }
     }
@@ -207,7 +209,9 @@ impl Sa {
         self.questions.retain(|_, receiver| !receiver.is_expired(now));
         let mut ended = Vec::new();
         for (exchange, open) in &mut self.open {
-            let Answer::Long(sender) = &mut open.answer else { continue };
+            let Answer::Long(sender) = &mut open.answer else {
+                continue;
+            };
             if sender.next_wake().is_some_and(|due| due <= now) {
                 match sender.expired(now) {
                     Progress::Failed(status) => {
@@ -225,7 +229,9 @@ impl Sa {
 
     /// A transfer has failed; the client is told, if there is something to tell.
     fn end_transfer(&mut self, exchange: Exchange, say: Option<Rmpp>, out: &mut Vec<Output>) {
-        let Some(open) = self.open.remove(&exchange) else { return };
+        let Some(open) = self.open.remove(&exchange) else {
+            return;
+        };
         self.counters.failed += 1;
         if let Some(rmpp) = say {
             let mut mad = open.request.answer(Status::OK, 0);
@@ -259,7 +265,12 @@ impl Sa {
     fn part(&mut self, datagram: &Datagram, rmpp: &Rmpp, out: &mut Vec<Output>) {
         let exchange = Exchange::of(datagram);
         if rmpp.kind != RmppKind::Data {
-            if let Some(Open { answer: Answer::Long(sender), hungry, .. }) = self.open.get_mut(&exchange) {
+            if let Some(Open {
+                answer: Answer::Long(sender),
+                hungry,
+                ..
+            }) = self.open.get_mut(&exchange)
+            {
                 match sender.received(rmpp) {
                     Progress::Going => {
                         *hungry = true;
@@ -304,7 +315,9 @@ impl Sa {
             };
             self.questions.insert(exchange, Receiver::new(config, self.now));
         }
-        let Some(receiver) = self.questions.get_mut(&exchange) else { return };
+        let Some(receiver) = self.questions.get_mut(&exchange) else {
+            return;
+        };
         let taken = receiver.received(self.now, &datagram.mad);
         let (say, data) = match taken {
             Taken::Nothing => (None, None),
@@ -468,7 +481,11 @@ impl Sa {
             id if id == records::MEMBER.id => {
                 member_wishes = Some(member::Wishes::of(mask, data));
                 let members = request.trusted || self.asks_of_itself(request, snapshot, requester);
-                table(if members { member::member_rows } else { member::group_rows })
+                table(if members {
+                    member::member_rows
+                } else {
+                    member::group_rows
+                })
             }
             id => {
                 let known = TABLES.iter().find(|table| table.layout.id == id);
@@ -486,7 +503,11 @@ impl Sa {
                     Some(None) => (0, 0),
                 };
                 let cursor = Cursor { outer: first, inner: 0 };
-                Source::Table { advance: known.advance, cursor, end }
+                Source::Table {
+                    advance: known.advance,
+                    cursor,
+                    end,
+                }
             }
         };
         Ok(Open {
@@ -613,7 +634,9 @@ impl Sa {
     fn work(&mut self, out: &mut Vec<Output>) {
         let mut budget = ROWS_PER_PIECE;
         while let Some(exchange) = self.turns.pop_front() {
-            let Some(mut open) = self.open.remove(&exchange) else { continue };
+            let Some(mut open) = self.open.remove(&exchange) else {
+                continue;
+            };
             if self.piece(&mut open, &mut budget, out) {
                 continue;
             }

@@ -124,7 +124,10 @@ impl Subscriptions {
             let end = snapshot.end(place)?;
             let about = event.about.and_then(|gid| snapshot.end(snapshot.by_gid(gid)?));
             let may = about.is_none_or(|about| snapshot.shared_key(end, about, None).is_some());
-            may.then_some(Address { lid: end.lids.base, ..s.to })
+            may.then_some(Address {
+                lid: end.lids.base,
+                ..s.to
+            })
         });
         let mut all: Vec<Address> = told.collect();
         all.sort_by_key(|to| (to.lid, to.qp));
@@ -139,7 +142,10 @@ impl Subscriptions {
 
     /// Nobody at this LID answers: what it wanted is forgotten.
     pub fn forget(&mut self, snapshot: &Snapshot, lid: Lid) {
-        let guid = snapshot.by_lid(lid).and_then(|place| snapshot.end(place)).map(|end| end.guid);
+        let guid = snapshot
+            .by_lid(lid)
+            .and_then(|place| snapshot.end(place))
+            .map(|end| end.guid);
         self.by_number.retain(|_, s| Some(s.guid) != guid);
     }
 }
@@ -153,7 +159,10 @@ pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     };
     cursor.outer = number;
     cursor.next_outer();
-    let gid = ground.snapshot.by_guid(s.guid).and_then(|place| ground.snapshot.end(place));
+    let gid = ground
+        .snapshot
+        .by_guid(s.guid)
+        .and_then(|place| ground.snapshot.end(place));
     let Some(gid) = gid.map(|end| ground.snapshot.gid(end)) else {
         return Step::Nothing;
     };

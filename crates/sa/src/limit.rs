@@ -75,11 +75,17 @@ mod tests {
             let now = Time::ZERO + Duration::from_millis(ms);
             limits.take(&config, now, Lid(lid), 1)
         };
-        assert_eq!([take(1, 0), take(1, 0), take(1, 0), take(1, 0)], [true, true, true, false]);
+        assert_eq!(
+            [take(1, 0), take(1, 0), take(1, 0), take(1, 0)],
+            [true, true, true, false]
+        );
         assert!(take(2, 0), "the other has lost nothing");
         assert!(!take(1, 1), "half a request");
         assert!(take(1, 2));
         assert!(!take(1, 2));
-        assert_eq!([take(1, 9_000), take(1, 9_000), take(1, 9_000), take(1, 9_000)], [true, true, true, false]);
+        assert_eq!(
+            [take(1, 9_000), take(1, 9_000), take(1, 9_000), take(1, 9_000)],
+            [true, true, true, false]
+        );
     }
 }

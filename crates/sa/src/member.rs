@@ -225,7 +225,10 @@ impl Groups {
     fn free_mlid(&self, config: &Config, snapshot: &Snapshot) -> Result<Lid, Refusal> {
         let fabric = snapshot.fabric();
         let switches = (0..).map(SwitchIdx).take(fabric.switches().len());
-        let room = switches.filter_map(|switch| fabric.switch(switch).switch).map(|s| s.mcast_cap).min();
+        let room = switches
+            .filter_map(|switch| fabric.switch(switch).switch)
+            .map(|s| s.mcast_cap)
+            .min();
         let most = room.map_or(config.groups, |room| config.groups.min(usize::from(room)));
         let mut candidates = (FIRST..=LAST).take(most);
         let free = candidates.find(|mlid| !self.by_mlid.contains_key(mlid));
@@ -352,7 +355,9 @@ fn member<'a>(
     if join_state == 0 {
         return Err(Refusal::Invalid);
     }
-    let place = snapshot.by_gid(Gid(f::PORT_GID.wide(data))).ok_or(Refusal::InvalidGid)?;
+    let place = snapshot
+        .by_gid(Gid(f::PORT_GID.wide(data)))
+        .ok_or(Refusal::InvalidGid)?;
     let port = snapshot.end(place).ok_or(Refusal::InvalidGid)?;
     // Nobody joins for another port.
     if port.guid != requester.guid && !trusted {
@@ -412,7 +417,9 @@ impl Wishes {
         is_wished(self.mtu, f::MTU.get(row), Some)
             && is_wished(self.rate, f::RATE.get(row), by_speed)
             && is_wished(self.life, f::LIFE.get(row), Some)
-            && self.join_state.is_none_or(|wanted| wanted == 0 || f::JOIN_STATE.get(row) & wanted != 0)
+            && self
+                .join_state
+                .is_none_or(|wanted| wanted == 0 || f::JOIN_STATE.get(row) & wanted != 0)
     }
 }
 

@@ -153,7 +153,13 @@ impl Paths {
         let sources = side(snapshot, gid(f::SGID), slid)?;
         let targets = side(snapshot, gid(f::DGID), dlid)?;
         let most_of_pair = PATH.most(mask, data)?;
-        Ok(Self::new(PATH.wishes(mask, data), (sources, slid), (targets, dlid), most_of_pair, requester))
+        Ok(Self::new(
+            PATH.wishes(mask, data),
+            (sources, slid),
+            (targets, dlid),
+            most_of_pair,
+            requester,
+        ))
     }
 
     /// What a MultiPathRecord asks.
@@ -176,7 +182,13 @@ impl Paths {
         let targets = Side::These(places.split_off(sources));
         let most_of_pair = MULTI_PATH.most(mask, data)?;
         let wishes = MULTI_PATH.wishes(mask, data);
-        let mut paths = Self::new(wishes, (Side::These(places), None), (targets, None), most_of_pair, requester);
+        let mut paths = Self::new(
+            wishes,
+            (Side::These(places), None),
+            (targets, None),
+            most_of_pair,
+            requester,
+        );
         paths.apart |= mask & f::INDEPENDENCE.mask() != 0 && f::INDEPENDENCE.get(data) != 0;
         Ok(paths)
     }
@@ -306,7 +318,9 @@ fn lid_at(end: &EndPort, offset: u16) -> Lid {
 
 /// The end ports that a GID and a LID mean.
 fn side(snapshot: &Snapshot, gid: Option<Gid>, lid: Option<Lid>) -> Result<Side, Refusal> {
-    let by_gid = gid.map(|gid| snapshot.by_gid(gid).ok_or(Refusal::InvalidGid)).transpose()?;
+    let by_gid = gid
+        .map(|gid| snapshot.by_gid(gid).ok_or(Refusal::InvalidGid))
+        .transpose()?;
     let by_lid = lid.map(|lid| snapshot.by_lid(lid));
     Ok(match (by_gid, by_lid) {
         (None, None) => Side::All,
@@ -349,7 +363,9 @@ impl Path<'_> {
         let (mtu, rate) = quality(there)?;
         // Whoever answers along a reversed path uses its service level: only if the plan has the same for both
         // directions is that what was judged.
-        let back = (levels.to(slid) == sl).then(|| snapshot.walk(to, source, slid)).flatten();
+        let back = (levels.to(slid) == sl)
+            .then(|| snapshot.walk(to, source, slid))
+            .flatten();
         let reversible = back.and_then(quality).is_some_and(|(m, r)| m >= mtu && r >= rate);
         if wishes.reversible && !reversible {
             return None;

@@ -221,7 +221,8 @@ mod tests {
 
     #[test]
     fn mtu_selectors() {
-        let check = |selector, wanted, want| assert_eq!(mtu(Some((selector, wanted)), 4), want, "{selector:?} {wanted}");
+        let check =
+            |selector, wanted, want| assert_eq!(mtu(Some((selector, wanted)), 4), want, "{selector:?} {wanted}");
         check(Selector::Greater, 3, Some(4));
         check(Selector::Greater, 4, None);
         check(Selector::Less, 5, Some(4));
@@ -238,7 +239,11 @@ mod tests {
     fn rate_selectors() {
         let have = StaticRate::from_code(16).unwrap();
         let check = |selector, code, want: Option<u8>| {
-            assert_eq!(rate(Some((selector, code)), have).map(StaticRate::code), want, "{selector:?} {code}");
+            assert_eq!(
+                rate(Some((selector, code)), have).map(StaticRate::code),
+                want,
+                "{selector:?} {code}"
+            );
         };
         check(Selector::Greater, 7, Some(16));
         check(Selector::Greater, 16, None);
@@ -257,7 +262,8 @@ mod tests {
 
     #[test]
     fn a_life_time_is_never_invented() {
-        let check = |selector, wanted, want| assert_eq!(life(Some((selector, wanted)), 18), want, "{selector:?} {wanted}");
+        let check =
+            |selector, wanted, want| assert_eq!(life(Some((selector, wanted)), 18), want, "{selector:?} {wanted}");
         check(Selector::Greater, 17, Some(18));
         check(Selector::Greater, 18, None);
         check(Selector::Less, 19, Some(18));

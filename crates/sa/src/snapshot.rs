@@ -100,7 +100,9 @@ pub struct Snapshot {
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let generation = self.generation();
-        f.debug_struct("Snapshot").field("generation", &generation).finish_non_exhaustive()
+        f.debug_struct("Snapshot")
+            .field("generation", &generation)
+            .finish_non_exhaustive()
     }
 }
 
@@ -150,7 +152,11 @@ impl Snapshot {
                 beside: NONE,
                 is_switch: own.is_some(),
                 mtu: mtu_of(at, port),
-                rate: if own.is_some() { StaticRate::MAX } else { StaticRate::of(port.link.rate) },
+                rate: if own.is_some() {
+                    StaticRate::MAX
+                } else {
+                    StaticRate::of(port.link.rate)
+                },
                 keys: u32::try_from(known).unwrap_or(NONE),
             });
         }
@@ -316,7 +322,10 @@ impl Snapshot {
             }
             let egress = self.tables().get(SwitchIdx(switch), dlid);
             let first = *self.first.get(switch as usize)?;
-            let beyond = self.first.get(switch as usize + 1).map_or(self.hops.len(), |&next| next as usize);
+            let beyond = self
+                .first
+                .get(switch as usize + 1)
+                .map_or(self.hops.len(), |&next| next as usize);
             let at = first as usize + usize::from(egress);
             let hop = self.hops.get(at).filter(|hop| at < beyond && hop.is_up)?;
             step(first + u32::from(egress));

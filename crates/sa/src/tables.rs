@@ -4,7 +4,9 @@ use selvedge_fabric::{Node, Port, PortRef, SwitchIdx};
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_types::{Lid, NodeKind, PKey, PortNum, Sl, Vl};
 use selvedge_wire::sa::{Layout, SaData, records};
-use selvedge_wire::{Attribute, Bits, GuidInfo, NodeDescription, NodeInfo, PKeyTable, PortInfo, SlToVl, SwitchInfo, VlCount};
+use selvedge_wire::{
+    Attribute, Bits, GuidInfo, NodeDescription, NodeInfo, PKeyTable, PortInfo, SlToVl, SwitchInfo, VlCount,
+};
 
 use crate::query::{Advance, Cursor, Ground, Step};
 use crate::snapshot::EndPort;
@@ -164,7 +166,13 @@ fn port_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step
 
 fn switch_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
-    let Some(seen) = ground.snapshot.sources.agents.switch_info(end.at.node).filter(|_| end.is_switch) else {
+    let Some(seen) = ground
+        .snapshot
+        .sources
+        .agents
+        .switch_info(end.at.node)
+        .filter(|_| end.is_switch)
+    else {
         return none(cursor);
     };
     let info = SwitchInfo {
@@ -182,7 +190,9 @@ fn switch_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> St
 fn link(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let num = if end.is_switch {
-        u8::try_from(cursor.inner + 1).ok().filter(|&num| num <= node.port_count())
+        u8::try_from(cursor.inner + 1)
+            .ok()
+            .filter(|&num| num <= node.port_count())
     } else {
         (cursor.inner == 0).then(|| end.at.port.get())
     };
@@ -196,7 +206,10 @@ fn link(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
         return Step::Nothing;
     };
     let behind = match fabric.node(peer.node).is_switch() {
-        true => PortRef { port: PortNum::MANAGEMENT, ..peer },
+        true => PortRef {
+            port: PortNum::MANAGEMENT,
+            ..peer
+        },
         false => peer,
     };
     let Some(lid) = plan.lids.base(behind) else {
@@ -279,7 +292,9 @@ fn sm_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
 
 fn guid_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
-    let entries = node.port(end.at.port).map_or(0, |port| u32::from(port.capability.guids));
+    let entries = node
+        .port(end.at.port)
+        .map_or(0, |port| u32::from(port.capability.guids));
     let blocks = entries.max(1).div_ceil(GuidInfo::PER_BLOCK as u32);
     if cursor.inner >= blocks {
         return none(cursor);

@@ -18,12 +18,21 @@ const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 
 /// The host with this number is behind a slow link.
 fn with_slow(host: usize) -> Wish {
-    let rate = Rate { width: LinkWidth::X4, speed: LinkSpeed::Qdr };
-    Wish { slow: BTreeMap::from([(host, (rate, Mtu::B2048))]), ..Wish::new(TREE) }
+    let rate = Rate {
+        width: LinkWidth::X4,
+        speed: LinkSpeed::Qdr,
+    };
+    Wish {
+        slow: BTreeMap::from([(host, (rate, Mtu::B2048))]),
+        ..Wish::new(TREE)
+    }
 }
 
 fn between(bench: &Bench, from: usize, to: usize) -> Vec<(Field, Value)> {
-    vec![(f::SLID, number(bench.host(from).0)), (f::DLID, number(bench.host(to).0))]
+    vec![
+        (f::SLID, number(bench.host(from).0)),
+        (f::DLID, number(bench.host(to).0)),
+    ]
 }
 
 fn fields(row: &SaData) -> [u64; 4] {
@@ -43,7 +52,10 @@ fn a_path_carries_what_its_slowest_link_does() {
         assert_eq!(f::REVERSIBLE.get(row), 1);
         assert_eq!(Gid(f::SGID.wide(row)), bench.gid(from));
         assert_eq!(Gid(f::DGID.wide(row)), bench.gid(to));
-        assert_eq!([f::MTU_SELECTOR, f::RATE_SELECTOR, f::LIFE_SELECTOR].map(|s: Field| s.get(row)), [2; 3]);
+        assert_eq!(
+            [f::MTU_SELECTOR, f::RATE_SELECTOR, f::LIFE_SELECTOR].map(|s: Field| s.get(row)),
+            [2; 3]
+        );
     };
     check(&mut bench, 0, 1, [5, 17, 18, 0]);
     check(&mut bench, 0, 7, [5, 17, 18, 0]);
@@ -64,14 +76,42 @@ fn gids_and_lids_name_the_same_ports() {
         assert_eq!(got, want, "{question:?}");
     };
     let lid = u64::from(bench.host(6).0);
-    check(&mut bench, &[(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(b))], Ok(lid));
+    check(
+        &mut bench,
+        &[(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(b))],
+        Ok(lid),
+    );
     check(&mut bench, &[(f::SGID, Value::Gid(a)), (f::DLID, number(lid))], Ok(lid));
-    check(&mut bench, &[(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(b)), (f::DLID, number(lid))], Ok(lid));
-    let wrong = [(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(b)), (f::DLID, number(lid - 1))];
+    check(
+        &mut bench,
+        &[
+            (f::SGID, Value::Gid(a)),
+            (f::DGID, Value::Gid(b)),
+            (f::DLID, number(lid)),
+        ],
+        Ok(lid),
+    );
+    let wrong = [
+        (f::SGID, Value::Gid(a)),
+        (f::DGID, Value::Gid(b)),
+        (f::DLID, number(lid - 1)),
+    ];
     check(&mut bench, &wrong, Err(SaStatus::NO_RECORDS));
-    check(&mut bench, &[(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(foreign))], Err(SaStatus::INVALID_GID));
-    check(&mut bench, &[(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(nobody))], Err(SaStatus::INVALID_GID));
-    check(&mut bench, &[(f::SLID, number(1_u16)), (f::DLID, number(0xBFFF_u16))], Err(SaStatus::NO_RECORDS));
+    check(
+        &mut bench,
+        &[(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(foreign))],
+        Err(SaStatus::INVALID_GID),
+    );
+    check(
+        &mut bench,
+        &[(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(nobody))],
+        Err(SaStatus::INVALID_GID),
+    );
+    check(
+        &mut bench,
+        &[(f::SLID, number(1_u16)), (f::DLID, number(0xBFFF_u16))],
+        Err(SaStatus::NO_RECORDS),
+    );
 }
 
 #[test]
@@ -110,13 +150,20 @@ fn only_ports_of_one_partition_talk() {
         (2, vec![PKey(0x8002)]),
         (3, vec![PKey(0x0001)]),
     ]);
-    let mut bench = Bench::new(&Wish { keys, ..Wish::new(TREE) });
+    let mut bench = Bench::new(&Wish {
+        keys,
+        ..Wish::new(TREE)
+    });
     bench.key = 1;
     let check = |bench: &mut Bench, from, to, wanted: Option<u64>, want: Option<u64>| {
         let mut question = between(bench, from, to);
         question.extend(wanted.map(|key| (f::PKEY, number(key))));
         let told = bench.ask(Method::Get, &records::PATH, &question);
-        assert_eq!(told.rows.first().map(|row| f::PKEY.get(row)), want, "{from} {to} {wanted:?}");
+        assert_eq!(
+            told.rows.first().map(|row| f::PKEY.get(row)),
+            want,
+            "{from} {to} {wanted:?}"
+        );
     };
     check(&mut bench, 0, 1, None, Some(0x8001));
     check(&mut bench, 1, 0, None, Some(0x0001));
@@ -138,7 +185,10 @@ fn the_service_level_is_the_plans() {
     let mut levels = vec![Sl::default(); 64];
     let plain = Bench::new(&Wish::new(TREE));
     levels[plain.host(3).index()] = Sl::new(5).unwrap();
-    let wish = Wish { levels: ServiceLevels::PerDestination(levels), ..Wish::new(TREE) };
+    let wish = Wish {
+        levels: ServiceLevels::PerDestination(levels),
+        ..Wish::new(TREE)
+    };
     let mut bench = Bench::new(&wish);
     let check = |bench: &mut Bench, (from, to): (usize, usize), more: &[(Field, u64)], want: Option<(u64, u64)>| {
         let mut question = between(bench, from, to);
@@ -159,14 +209,18 @@ fn the_service_level_is_the_plans() {
 
 #[test]
 fn alternates_come_from_lmc_offsets() {
-    let mut bench = Bench::new(&Wish { lmc: 2, ..Wish::new(TREE) });
+    let mut bench = Bench::new(&Wish {
+        lmc: 2,
+        ..Wish::new(TREE)
+    });
     let (a, b) = (bench.gid(0), bench.gid(7));
     let gids = |more: &[(Field, u64)]| {
         let mut question = vec![(f::SGID, Value::Gid(a)), (f::DGID, Value::Gid(b))];
         question.extend(more.iter().map(|(field, value)| (*field, number(*value))));
         question
     };
-    let lids = |rows: &[SaData]| -> Vec<(u64, u64)> { rows.iter().map(|row| (f::SLID.get(row), f::DLID.get(row))).collect() };
+    let lids =
+        |rows: &[SaData]| -> Vec<(u64, u64)> { rows.iter().map(|row| (f::SLID.get(row), f::DLID.get(row))).collect() };
     let (from, to) = (u64::from(bench.host(0).0), u64::from(bench.host(7).0));
     let all = bench.ask(Method::GetTable, &records::PATH, &gids(&[]));
     assert_eq!(lids(&all.rows), (0..4).map(|k| (from + k, to + k)).collect::<Vec<_>>());
@@ -181,7 +235,11 @@ fn alternates_come_from_lmc_offsets() {
             let at = bench.hosts()[0].at;
             let leaf = bench.snapshot.fabric().peer(at).unwrap().node;
             let switch = bench.snapshot.fabric().switch_index(leaf).unwrap();
-            bench.snapshot.plan().tables.get(switch, selvedge_types::Lid(*dlid as u16))
+            bench
+                .snapshot
+                .plan()
+                .tables
+                .get(switch, selvedge_types::Lid(*dlid as u16))
         })
         .collect();
     assert_eq!(exits.len(), 2);
@@ -205,35 +263,54 @@ fn every_pair_of_a_source() {
 #[test]
 fn several_ends_at_once() {
     use records::multi_path as m;
-    let mut bench = Bench::new(&Wish { lmc: 1, ..Wish::new(TREE) });
-    let check = |bench: &mut Bench, (from, to): (&[usize], &[usize]), more: &[(Field, u64)], want: Result<usize, Status>| {
-        let gids: Vec<u8> = from.iter().chain(to).flat_map(|host| bench.gid(*host).0).collect();
-        let mut question = vec![
-            (m::SGID_COUNT, number(from.len() as u64)),
-            (m::DGID_COUNT, number(to.len() as u64)),
-            (m::GIDS, Value::Bytes(gids)),
-        ];
-        question.extend(more.iter().map(|(field, value)| (*field, number(*value))));
-        let told = bench.ask(Method::GetMulti, &records::MULTI_PATH, &question);
-        let got = if told.status == Status::OK { Ok(told.rows.len()) } else { Err(told.status) };
-        assert_eq!(got, want, "{from:?} {to:?} {more:?}");
-    };
+    let mut bench = Bench::new(&Wish {
+        lmc: 1,
+        ..Wish::new(TREE)
+    });
+    let check =
+        |bench: &mut Bench, (from, to): (&[usize], &[usize]), more: &[(Field, u64)], want: Result<usize, Status>| {
+            let gids: Vec<u8> = from.iter().chain(to).flat_map(|host| bench.gid(*host).0).collect();
+            let mut question = vec![
+                (m::SGID_COUNT, number(from.len() as u64)),
+                (m::DGID_COUNT, number(to.len() as u64)),
+                (m::GIDS, Value::Bytes(gids)),
+            ];
+            question.extend(more.iter().map(|(field, value)| (*field, number(*value))));
+            let told = bench.ask(Method::GetMulti, &records::MULTI_PATH, &question);
+            let got = if told.status == Status::OK {
+                Ok(told.rows.len())
+            } else {
+                Err(told.status)
+            };
+            assert_eq!(got, want, "{from:?} {to:?} {more:?}");
+        };
     check(&mut bench, (&[0, 1], &[2, 3, 4]), &[], Ok(12));
     check(&mut bench, (&[0, 1], &[2, 3, 4]), &[(m::NUMB_PATH, 1)], Ok(6));
     check(&mut bench, (&[0], &[7]), &[(m::INDEPENDENCE, 2)], Ok(2));
     check(&mut bench, (&[0], &[7]), &[(m::SL, 3)], Ok(0));
     check(&mut bench, (&[], &[7]), &[], Err(SaStatus::REQUEST_INVALID));
     let twelve = [0; 12];
-    check(&mut bench, (&twelve[..6], &twelve[..6]), &[], Err(SaStatus::REQUEST_INVALID));
+    check(
+        &mut bench,
+        (&twelve[..6], &twelve[..6]),
+        &[],
+        Err(SaStatus::REQUEST_INVALID),
+    );
     let missing = bench.ask(Method::GetMulti, &records::MULTI_PATH, &[(m::SGID_COUNT, number(1_u8))]);
     assert_eq!(missing.status, SaStatus::INSUFFICIENT_COMPONENTS);
 }
 
 #[test]
 fn too_many_pairs_are_refused() {
-    let config = selvedge_sa::Config { records_max: 100, ..Default::default() };
+    let config = selvedge_sa::Config {
+        records_max: 100,
+        ..Default::default()
+    };
     let mut bench = Bench::with(&Wish::new(TREE), config);
-    assert_eq!(bench.ask(Method::GetTable, &records::PATH, &[]).status, SaStatus::NO_RESOURCES);
+    assert_eq!(
+        bench.ask(Method::GetTable, &records::PATH, &[]).status,
+        SaStatus::NO_RESOURCES
+    );
     let source = bench.host(0).0;
     let told = bench.ask(Method::GetTable, &records::PATH, &[(f::SLID, number(source))]);
     assert_eq!(told.status, Status::OK);

@@ -23,7 +23,12 @@ fn tree() -> Bench {
 /// Rows of a table as texts.
 fn table(bench: &mut Bench, layout: &Layout, fields: &[(Field, Value)]) -> usize {
     let told = bench.ask(Method::GetTable, layout, fields);
-    assert_eq!((told.status, told.method), (Status::OK, Method::GetTableResp), "{}", layout.name);
+    assert_eq!(
+        (told.status, told.method),
+        (Status::OK, Method::GetTableResp),
+        "{}",
+        layout.name
+    );
     told.rows.len()
 }
 
@@ -33,7 +38,11 @@ fn every_table_has_the_rows_it_should() {
     bench.key = 1;
     let fabric = bench.snapshot.fabric();
     let (switches, hosts) = (fabric.switches().len(), fabric.host_count());
-    let switch_ports: usize = fabric.switches().iter().map(|&n| usize::from(fabric.node(n).port_count())).sum();
+    let switch_ports: usize = fabric
+        .switches()
+        .iter()
+        .map(|&n| usize::from(fabric.node(n).port_count()))
+        .sum();
     let cables = fabric.links().count();
     let pairs: usize = fabric
         .switches()
@@ -65,7 +74,10 @@ fn every_table_has_the_rows_it_should() {
 
 #[test]
 fn a_lid_selects_its_port() {
-    let mut bench = Bench::new(&Wish { lmc: 2, ..Wish::new(TREE) });
+    let mut bench = Bench::new(&Wish {
+        lmc: 2,
+        ..Wish::new(TREE)
+    });
     let host = bench.host(3);
     let check = |bench: &mut Bench, lid: u16, want: Option<Lid>| {
         let told = bench.ask(Method::Get, &records::NODE, &[(records::node::LID, number(lid))]);
@@ -94,8 +106,14 @@ fn a_get_wants_exactly_one_record() {
     assert_eq!(told.status, SaStatus::TOO_MANY_RECORDS);
     let told = bench.ask(Method::Get, &records::NODE, &[(records::node::TYPE, number(3_u8))]);
     assert_eq!(told.status, SaStatus::NO_RECORDS);
-    assert_eq!(table(&mut bench, &records::NODE, &[(records::node::TYPE, number(1_u8))]), 8);
-    assert_eq!(table(&mut bench, &records::NODE, &[(records::node::TYPE, number(3_u8))]), 0);
+    assert_eq!(
+        table(&mut bench, &records::NODE, &[(records::node::TYPE, number(1_u8))]),
+        8
+    );
+    assert_eq!(
+        table(&mut bench, &records::NODE, &[(records::node::TYPE, number(3_u8))]),
+        0
+    );
 }
 
 #[test]
@@ -167,22 +185,83 @@ fn keys_of_ports_are_for_trusted_eyes() {
 #[test]
 fn what_makes_no_sense_is_refused_by_its_status() {
     let mut bench = tree();
-    let check = |bench: &mut Bench, method: Method, layout: &Layout, change: fn(&mut selvedge_wire::Mad), want: Status| {
-        let mut mad = bench.question(method, layout, &[]);
-        change(&mut mad);
-        let told = bench.exchange(&mad);
-        assert_eq!(told.status, want, "{mad}");
-    };
-    check(&mut bench, Method::Set, &records::NODE, |_| (), Status::BAD_METHOD_ATTRIBUTE);
-    check(&mut bench, Method::Delete, &records::PATH, |_| (), Status::BAD_METHOD_ATTRIBUTE);
-    check(&mut bench, Method::GetMulti, &records::NODE, |_| (), Status::BAD_METHOD_ATTRIBUTE);
-    check(&mut bench, Method::Get, &records::NOTICE, |_| (), Status::BAD_METHOD_ATTRIBUTE);
-    check(&mut bench, Method::Other(0x13), &records::PATH, |_| (), Status::BAD_METHOD);
-    check(&mut bench, Method::Get, &records::NODE, |mad| mad.set_component_mask(1 << 40), SaStatus::REQUEST_INVALID);
-    check(&mut bench, Method::Get, &records::LINK, |mad| mad.set_component_mask(u64::MAX), SaStatus::REQUEST_INVALID);
-    check(&mut bench, Method::Get, &records::NODE, |mad| mad.as_bytes_mut()[2] = 1, Status::BAD_VERSION);
-    check(&mut bench, Method::Get, &records::NODE, |mad| mad.as_bytes_mut()[17] = 0x99, Status::BAD_METHOD_ATTRIBUTE);
-    check(&mut bench, Method::Get, &records::MULTI_PATH, |_| (), Status::BAD_METHOD_ATTRIBUTE);
+    let check =
+        |bench: &mut Bench, method: Method, layout: &Layout, change: fn(&mut selvedge_wire::Mad), want: Status| {
+            let mut mad = bench.question(method, layout, &[]);
+            change(&mut mad);
+            let told = bench.exchange(&mad);
+            assert_eq!(told.status, want, "{mad}");
+        };
+    check(
+        &mut bench,
+        Method::Set,
+        &records::NODE,
+        |_| (),
+        Status::BAD_METHOD_ATTRIBUTE,
+    );
+    check(
+        &mut bench,
+        Method::Delete,
+        &records::PATH,
+        |_| (),
+        Status::BAD_METHOD_ATTRIBUTE,
+    );
+    check(
+        &mut bench,
+        Method::GetMulti,
+        &records::NODE,
+        |_| (),
+        Status::BAD_METHOD_ATTRIBUTE,
+    );
+    check(
+        &mut bench,
+        Method::Get,
+        &records::NOTICE,
+        |_| (),
+        Status::BAD_METHOD_ATTRIBUTE,
+    );
+    check(
+        &mut bench,
+        Method::Other(0x13),
+        &records::PATH,
+        |_| (),
+        Status::BAD_METHOD,
+    );
+    check(
+        &mut bench,
+        Method::Get,
+        &records::NODE,
+        |mad| mad.set_component_mask(1 << 40),
+        SaStatus::REQUEST_INVALID,
+    );
+    check(
+        &mut bench,
+        Method::Get,
+        &records::LINK,
+        |mad| mad.set_component_mask(u64::MAX),
+        SaStatus::REQUEST_INVALID,
+    );
+    check(
+        &mut bench,
+        Method::Get,
+        &records::NODE,
+        |mad| mad.as_bytes_mut()[2] = 1,
+        Status::BAD_VERSION,
+    );
+    check(
+        &mut bench,
+        Method::Get,
+        &records::NODE,
+        |mad| mad.as_bytes_mut()[17] = 0x99,
+        Status::BAD_METHOD_ATTRIBUTE,
+    );
+    check(
+        &mut bench,
+        Method::Get,
+        &records::MULTI_PATH,
+        |_| (),
+        Status::BAD_METHOD_ATTRIBUTE,
+    );
     bench.lid = Lid(0x4000);
     check(&mut bench, Method::Get, &records::NODE, |_| (), Status::BUSY);
 }
@@ -190,7 +269,13 @@ fn what_makes_no_sense_is_refused_by_its_status() {
 #[test]
 fn answers_and_strays_are_dropped() {
     let mut bench = tree();
-    for method in [Method::GetResp, Method::GetTableResp, Method::ReportResp, Method::Send, Method::Trap] {
+    for method in [
+        Method::GetResp,
+        Method::GetTableResp,
+        Method::ReportResp,
+        Method::Send,
+        Method::Trap,
+    ] {
         let mad = bench.question(method, &records::NODE, &[]);
         assert!(bench.send(&mad).is_empty(), "{mad}");
     }
@@ -215,7 +300,11 @@ fn busy_until_a_plan_is_in_force_and_silent_unless_master() {
 
 #[test]
 fn whoever_asks_too_much_is_told_so() {
-    let config = Config { burst: 10, rate_per_s: 10, ..Config::default() };
+    let config = Config {
+        burst: 10,
+        rate_per_s: 10,
+        ..Config::default()
+    };
     let mut bench = Bench::with(&Wish::new(TREE), config);
     let ask = |bench: &mut Bench| bench.ask(Method::Get, &records::SM_INFO, &[]).status;
     let told: Vec<Status> = (0..12).map(|_| ask(&mut bench)).collect();
@@ -231,14 +320,20 @@ fn whoever_asks_too_much_is_told_so() {
 
 #[test]
 fn transfers_to_one_client_are_limited() {
-    let config = Config { transfers_per_client: 2, ..Config::default() };
+    let config = Config {
+        transfers_per_client: 2,
+        ..Config::default()
+    };
     let mut bench = Bench::with(&Wish::new(TREE), config);
     let begin = |bench: &mut Bench| {
         let mad = bench.question(Method::GetTable, &records::NODE, &[]);
         let out = bench.send(&mad);
         out[0].datagram.mad.status()
     };
-    assert_eq!([begin(&mut bench), begin(&mut bench), begin(&mut bench)], [Status::OK, Status::OK, Status::BUSY]);
+    assert_eq!(
+        [begin(&mut bench), begin(&mut bench), begin(&mut bench)],
+        [Status::OK, Status::OK, Status::BUSY]
+    );
     // Nobody acknowledges: in the end all is forgotten.
     for _ in 0..4 {
         bench.later(Duration::from_millis(500));
@@ -252,7 +347,9 @@ fn a_question_asked_again_gets_its_beginning_again() {
     let mut bench = tree();
     let mad = bench.question(Method::GetTable, &records::NODE, &[]);
     let segments = |out: Vec<selvedge_sa::Output>| -> Vec<u32> {
-        out.iter().filter_map(|o| Some(o.datagram.mad.rmpp()?.segment)).collect()
+        out.iter()
+            .filter_map(|o| Some(o.datagram.mad.rmpp()?.segment))
+            .collect()
     };
     assert_eq!(segments(bench.send(&mad)), [1]);
     assert_eq!(segments(bench.send(&mad)), [1]);
@@ -265,10 +362,17 @@ fn a_question_asked_again_gets_its_beginning_again() {
     let mut ack = mad;
     ack.set_rmpp(Some(Rmpp::ack(1, 3)));
     assert_eq!(segments(bench.send(&ack)), [2, 3]);
-    assert_eq!(segments(bench.send(&mad)), [] as [u32; 0], "it goes on from where it is");
+    assert_eq!(
+        segments(bench.send(&mad)),
+        [] as [u32; 0],
+        "it goes on from where it is"
+    );
     ack.set_rmpp(Some(Rmpp::ack(9, 20)));
     let out = bench.send(&ack);
-    assert_eq!(out[0].datagram.mad.rmpp().map(|rmpp| rmpp.status), Some(RmppStatus::BAD_SEGMENT));
+    assert_eq!(
+        out[0].datagram.mad.rmpp().map(|rmpp| rmpp.status),
+        Some(RmppStatus::BAD_SEGMENT)
+    );
     assert_eq!(bench.sa.counters().failed, 1);
 }
 
@@ -285,7 +389,10 @@ fn questions_may_come_as_transfers() {
     ];
     let mut mad = bench.question(Method::GetMulti, &records::MULTI_PATH, &fields);
     let plain = bench.exchange(&mad);
-    assert_eq!((plain.status, plain.method, plain.rows.len()), (Status::OK, Method::GetMultiResp, 1));
+    assert_eq!(
+        (plain.status, plain.method, plain.rows.len()),
+        (Status::OK, Method::GetMultiResp, 1)
+    );
     mad.set_rmpp(Some(Rmpp::data(1, RmppFlags::FIRST.with(RmppFlags::LAST), 220)));
     mad.set_transaction(selvedge_types::TransactionId(77));
     let out = bench.send(&mad);
@@ -298,15 +405,34 @@ fn questions_may_come_as_transfers() {
         mad.set_rmpp(Some(rmpp));
         mad.set_transaction(selvedge_types::TransactionId(transaction));
         let out = bench.send(&mad);
-        assert_eq!(out.first().and_then(|o| o.datagram.mad.rmpp()).map(|rmpp| rmpp.status), want, "{rmpp}");
+        assert_eq!(
+            out.first().and_then(|o| o.datagram.mad.rmpp()).map(|rmpp| rmpp.status),
+            want,
+            "{rmpp}"
+        );
     };
     check(&mut bench, Rmpp::data(1, RmppFlags::FIRST, 0), 80, Some(RmppStatus::OK));
     for segment in 2..=4 {
-        check(&mut bench, Rmpp::data(segment, RmppFlags(0), 0), 80, Some(RmppStatus::OK));
+        check(
+            &mut bench,
+            Rmpp::data(segment, RmppFlags(0), 0),
+            80,
+            Some(RmppStatus::OK),
+        );
     }
-    check(&mut bench, Rmpp::data(5, RmppFlags(0), 0), 80, Some(RmppStatus::NO_RESOURCES));
+    check(
+        &mut bench,
+        Rmpp::data(5, RmppFlags(0), 0),
+        80,
+        Some(RmppStatus::NO_RESOURCES),
+    );
     check(&mut bench, Rmpp::data(3, RmppFlags(0), 0), 81, None);
-    check(&mut bench, Rmpp::data(1, RmppFlags(0), 0), 82, Some(RmppStatus::BAD_FIRST));
+    check(
+        &mut bench,
+        Rmpp::data(1, RmppFlags(0), 0),
+        82,
+        Some(RmppStatus::BAD_FIRST),
+    );
     check(&mut bench, Rmpp::ack(1, 5), 83, None);
 }
 
@@ -315,13 +441,21 @@ fn any_bytes_are_survived() {
     let mut bench = tree();
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as u32
     };
     let mut seen = BTreeMap::new();
     for round in 0..60_000_u32 {
         let layout = records::ALL[random() as usize % records::ALL.len()];
-        let methods = [Method::Get, Method::GetTable, Method::Set, Method::Delete, Method::GetMulti];
+        let methods = [
+            Method::Get,
+            Method::GetTable,
+            Method::Set,
+            Method::Delete,
+            Method::GetMulti,
+        ];
         let mut mad = bench.question(methods[random() as usize % methods.len()], layout, &[]);
         for byte in mad.sa_data_mut() {
             *byte = if random() % 4 == 0 { random() as u8 } else { 0 };
@@ -339,7 +473,12 @@ fn any_bytes_are_survived() {
             bench.later(Duration::from_millis(500));
         }
     }
-    for status in [Status::OK, SaStatus::REQUEST_INVALID, SaStatus::NO_RECORDS, SaStatus::INSUFFICIENT_COMPONENTS] {
+    for status in [
+        Status::OK,
+        SaStatus::REQUEST_INVALID,
+        SaStatus::NO_RECORDS,
+        SaStatus::INSUFFICIENT_COMPONENTS,
+    ] {
         assert!(seen.contains_key(&status.0), "{status} never seen: {seen:?}");
     }
     let counters = bench.sa.counters();

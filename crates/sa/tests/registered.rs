@@ -56,8 +56,14 @@ mod services {
         assert_eq!(count(&mut bench, &[(f::NAME, Value::Bytes(b"stor".to_vec()))]), 0);
         let told = bench.ask(Method::Get, &records::SERVICE, &[(f::ID, number(1_u8))]);
         assert_eq!(f::LEASE.get(&told.rows[0]), 0xFFFF_FFFF);
-        assert_eq!(bench.ask(Method::Delete, &records::SERVICE, &one[..3]).status, Status::OK);
-        assert_eq!(bench.ask(Method::Delete, &records::SERVICE, &one[..3]).status, SaStatus::NO_RECORDS);
+        assert_eq!(
+            bench.ask(Method::Delete, &records::SERVICE, &one[..3]).status,
+            Status::OK
+        );
+        assert_eq!(
+            bench.ask(Method::Delete, &records::SERVICE, &one[..3]).status,
+            SaStatus::NO_RECORDS
+        );
         assert_eq!(count(&mut bench, &[]), 1);
     }
 
@@ -91,13 +97,23 @@ mod services {
         let told = bench.ask(Method::Get, &records::SERVICE, &[(f::ID, number(1_u8))]);
         assert_eq!(f::KEY.wide(&told.rows[0]), [0; 16]);
         bench.lid = bench.host(1);
-        assert_eq!(bench.ask(Method::Delete, &records::SERVICE, &own).status, SaStatus::DENIED);
+        assert_eq!(
+            bench.ask(Method::Delete, &records::SERVICE, &own).status,
+            SaStatus::DENIED
+        );
         bench.key = 1;
         let told = bench.ask(Method::Get, &records::SERVICE, &[(f::ID, number(1_u8))]);
         assert_eq!(f::KEY.wide(&told.rows[0]), [7; 16], "shown to the trusted");
-        assert_eq!(bench.ask(Method::Delete, &records::SERVICE, &own[..3]).status, Status::OK);
+        assert_eq!(
+            bench.ask(Method::Delete, &records::SERVICE, &own[..3]).status,
+            Status::OK
+        );
         bench.key = 0;
-        let foreign = [(f::ID, number(1_u8)), (f::GID, Value::Gid(Gid([9; 16]))), (f::PKEY, number(1_u8))];
+        let foreign = [
+            (f::ID, number(1_u8)),
+            (f::GID, Value::Gid(Gid([9; 16]))),
+            (f::PKEY, number(1_u8)),
+        ];
         assert_eq!(set(&mut bench, &foreign), SaStatus::INVALID_GID);
         assert_eq!(set(&mut bench, &foreign[..1]), SaStatus::INSUFFICIENT_COMPONENTS);
         bench.lid = bench.host(1);
@@ -109,7 +125,14 @@ mod services {
 
     #[test]
     fn are_limited() {
-        let mut bench = Bench::with(&Wish::new(TREE), Config { services_per_client: 2, services: 3, ..Config::default() });
+        let mut bench = Bench::with(
+            &Wish::new(TREE),
+            Config {
+                services_per_client: 2,
+                services: 3,
+                ..Config::default()
+            },
+        );
         let mut add = |host: usize, id: u64| {
             bench.lid = bench.host(host);
             let fields = service(&bench, id, host, &[]);
@@ -126,7 +149,9 @@ mod groups {
     use records::member as f;
 
     /// IPoIB's broadcast group of the default partition.
-    const IPOIB: Gid = Gid([0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF]);
+    const IPOIB: Gid = Gid([
+        0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF,
+    ]);
 
     fn join(bench: &Bench, host: usize, state: u8) -> Vec<(Field, Value)> {
         vec![
@@ -161,8 +186,15 @@ mod groups {
     fn begin_with_their_first_full_member_and_end_with_their_last() {
         let mut bench = tree();
         let (first, second, sender) = (create(&bench, 0), join(&bench, 1, 1), join(&bench, 2, 4));
-        assert_eq!(at(&mut bench, 1, Method::Set, &second), Err(SaStatus::INSUFFICIENT_COMPONENTS));
-        assert_eq!(at(&mut bench, 2, Method::Set, &sender), Err(SaStatus::REQUEST_INVALID), "nobody receives");
+        assert_eq!(
+            at(&mut bench, 1, Method::Set, &second),
+            Err(SaStatus::INSUFFICIENT_COMPONENTS)
+        );
+        assert_eq!(
+            at(&mut bench, 2, Method::Set, &sender),
+            Err(SaStatus::REQUEST_INVALID),
+            "nobody receives"
+        );
         assert_eq!(at(&mut bench, 0, Method::Set, &first), Ok(1));
         assert_eq!(at(&mut bench, 1, Method::Set, &second), Ok(1));
         assert_eq!(at(&mut bench, 2, Method::Set, &sender), Ok(4));
@@ -170,10 +202,17 @@ mod groups {
         assert_eq!(at(&mut bench, 2, Method::Set, &more), Ok(6), "states add up");
         assert_eq!(bench.sa.groups().iter().next().unwrap().members.len(), 3);
         assert_eq!(at(&mut bench, 0, Method::Delete, &first[..3]), Ok(1));
-        assert_eq!(at(&mut bench, 0, Method::Delete, &first[..3]), Err(SaStatus::REQUEST_INVALID));
+        assert_eq!(
+            at(&mut bench, 0, Method::Delete, &first[..3]),
+            Err(SaStatus::REQUEST_INVALID)
+        );
         assert_eq!(bench.sa.groups().iter().count(), 1);
         assert_eq!(at(&mut bench, 1, Method::Delete, &second), Ok(1));
-        assert_eq!(bench.sa.groups().iter().count(), 0, "who only sends keeps no group alive");
+        assert_eq!(
+            bench.sa.groups().iter().count(),
+            0,
+            "who only sends keeps no group alive"
+        );
     }
 
     #[test]
@@ -194,8 +233,14 @@ mod groups {
         check(&[(f::MTU_SELECTOR, 0), (f::MTU, 4)], invalid);
         check(&[(f::MTU_SELECTOR, 1), (f::MTU, 4)], invalid);
         check(&[(f::RATE_SELECTOR, 0), (f::RATE, 17)], invalid);
-        check(&[(f::QKEY, 0xB1B), (f::PKEY, 0x7FFF), (f::MTU_SELECTOR, 0), (f::MTU, 3)], Ok(1));
-        check(&[(f::MTU_SELECTOR, 2), (f::MTU, 4), (f::RATE_SELECTOR, 2), (f::RATE, 17)], Ok(1));
+        check(
+            &[(f::QKEY, 0xB1B), (f::PKEY, 0x7FFF), (f::MTU_SELECTOR, 0), (f::MTU, 3)],
+            Ok(1),
+        );
+        check(
+            &[(f::MTU_SELECTOR, 2), (f::MTU, 4), (f::RATE_SELECTOR, 2), (f::RATE, 17)],
+            Ok(1),
+        );
     }
 
     #[test]
@@ -211,7 +256,10 @@ mod groups {
         let rows = |bench: &mut Bench, host: usize, fields: &[(Field, Value)]| {
             bench.lid = bench.host(host);
             let told = bench.ask(Method::GetTable, &records::MEMBER, fields);
-            told.rows.iter().map(|row| (Gid(f::PORT_GID.wide(row)), f::JOIN_STATE.get(row))).collect::<Vec<_>>()
+            told.rows
+                .iter()
+                .map(|row| (Gid(f::PORT_GID.wide(row)), f::JOIN_STATE.get(row)))
+                .collect::<Vec<_>>()
         };
         let second = join(&bench, 2, 1);
         assert_eq!(at(&mut bench, 2, Method::Set, &second), Ok(1));
@@ -221,8 +269,23 @@ mod groups {
         assert_eq!(rows(&mut bench, 0, &own), []);
         bench.key = 1;
         assert_eq!(rows(&mut bench, 0, &[]), [(bench.gid(1), 1), (bench.gid(2), 1)]);
-        assert_eq!(rows(&mut bench, 0, &[(f::MTU_SELECTOR, number(0_u8)), (f::MTU, number(4_u8))]), []);
-        assert_eq!(rows(&mut bench, 0, &[(f::MTU_SELECTOR, number(0_u8)), (f::MTU, number(3_u8))]).len(), 2);
+        assert_eq!(
+            rows(
+                &mut bench,
+                0,
+                &[(f::MTU_SELECTOR, number(0_u8)), (f::MTU, number(4_u8))]
+            ),
+            []
+        );
+        assert_eq!(
+            rows(
+                &mut bench,
+                0,
+                &[(f::MTU_SELECTOR, number(0_u8)), (f::MTU, number(3_u8))]
+            )
+            .len(),
+            2
+        );
     }
 
     #[test]
@@ -234,9 +297,18 @@ mod groups {
         let question = [(p::SGID, Value::Gid(bench.gid(3))), (p::DGID, Value::Gid(IPOIB))];
         let told = bench.ask(Method::Get, &records::PATH, &question);
         assert_eq!(told.status, Status::OK);
-        assert_eq!([p::DLID, p::MTU, p::PKEY].map(|field: Field| field.get(&told.rows[0])), [0xC000, 4, 0xFFFF]);
-        let nobody = [(p::SGID, Value::Gid(bench.gid(3))), (p::DGID, Value::Gid(Gid([0xFF; 16])))];
-        assert_eq!(bench.ask(Method::Get, &records::PATH, &nobody).status, SaStatus::NO_RECORDS);
+        assert_eq!(
+            [p::DLID, p::MTU, p::PKEY].map(|field: Field| field.get(&told.rows[0])),
+            [0xC000, 4, 0xFFFF]
+        );
+        let nobody = [
+            (p::SGID, Value::Gid(bench.gid(3))),
+            (p::DGID, Value::Gid(Gid([0xFF; 16]))),
+        ];
+        assert_eq!(
+            bench.ask(Method::Get, &records::PATH, &nobody).status,
+            SaStatus::NO_RECORDS
+        );
     }
 
     #[test]
@@ -259,7 +331,11 @@ mod groups {
         // A unicast GID, a reserved scope.
         for bad in [bench.gid(1), Gid([0xFF; 16])] {
             fields[0].1 = Value::Gid(bad);
-            assert_eq!(at(&mut bench, 0, Method::Set, &fields), Err(SaStatus::REQUEST_INVALID), "{bad}");
+            assert_eq!(
+                at(&mut bench, 0, Method::Set, &fields),
+                Err(SaStatus::REQUEST_INVALID),
+                "{bad}"
+            );
         }
     }
 
@@ -291,7 +367,9 @@ mod reports {
 
     fn subscribe(bench: &mut Bench, host: usize, trap: u64, subscribe: u64) -> Status {
         bench.lid = bench.host(host);
-        bench.ask(Method::Set, &records::INFORM_INFO, &subscription(trap, subscribe)).status
+        bench
+            .ask(Method::Set, &records::INFORM_INFO, &subscription(trap, subscribe))
+            .status
     }
 
     /// Number of its trap, to whom, and the GID that it is about.
@@ -317,10 +395,19 @@ mod reports {
         assert_eq!(subscribe(&mut bench, 0, 65, 1), Status::OK);
         assert_eq!(subscribe(&mut bench, 1, 0xFFFF, 1), Status::OK);
         let gone = bench.gid(7);
-        let without = Wish { gone: vec![7], generation: 2, ..Wish::new(TREE) }.snapshot();
+        let without = Wish {
+            gone: vec![7],
+            generation: 2,
+            ..Wish::new(TREE)
+        }
+        .snapshot();
         let out = datagrams(bench.feed(Input::Committed(without)));
         assert_eq!(told(&out), [(65, first, gone), (65, second, gone)]);
-        let all = Wish { generation: 3, ..Wish::new(TREE) }.snapshot();
+        let all = Wish {
+            generation: 3,
+            ..Wish::new(TREE)
+        }
+        .snapshot();
         let out = datagrams(bench.feed(Input::Committed(all)));
         assert_eq!(told(&out), [(64, second, gone)]);
         assert_eq!(subscribe(&mut bench, 1, 0xFFFF, 0), Status::OK);
@@ -332,7 +419,12 @@ mod reports {
         let mut bench = tree();
         assert_eq!(subscribe(&mut bench, 0, 65, 1), Status::OK);
         assert_eq!(subscribe(&mut bench, 1, 65, 1), Status::OK);
-        let without = Wish { gone: vec![7], generation: 2, ..Wish::new(TREE) }.snapshot();
+        let without = Wish {
+            gone: vec![7],
+            generation: 2,
+            ..Wish::new(TREE)
+        }
+        .snapshot();
         let out = datagrams(bench.feed(Input::Committed(without)));
         let answer = |report: &Datagram| {
             let mut mad = report.mad;
@@ -362,7 +454,11 @@ mod reports {
         let mut bench = tree();
         assert_eq!(subscribe(&mut bench, 0, 128, 1), Status::OK);
         assert_eq!(subscribe(&mut bench, 1, 144, 1), Status::OK);
-        assert_eq!(subscribe(&mut bench, 2, 257, 1), SaStatus::DENIED, "about keys: for trusted eyes");
+        assert_eq!(
+            subscribe(&mut bench, 2, 257, 1),
+            SaStatus::DENIED,
+            "about keys: for trusted eyes"
+        );
         bench.key = 1;
         assert_eq!(subscribe(&mut bench, 2, 257, 1), Status::OK);
         let switch = bench.snapshot.end(0).unwrap().lids.base;
@@ -371,8 +467,14 @@ mod reports {
         let mut mad = Mad::request(Class::SubnLid, Method::Trap, selvedge_wire::AttributeId::NOTICE, 0);
         mad.set_transaction(TransactionId(5));
         mad.write(&notice);
-        let out = datagrams(bench.feed(Input::Trap(Datagram { address: Address::smi(switch), mad })));
-        assert_eq!(told(&out).iter().map(|(trap, to, _)| (*trap, *to)).collect::<Vec<_>>(), [(128, bench.host(0).0)]);
+        let out = datagrams(bench.feed(Input::Trap(Datagram {
+            address: Address::smi(switch),
+            mad,
+        })));
+        assert_eq!(
+            told(&out).iter().map(|(trap, to, _)| (*trap, *to)).collect::<Vec<_>>(),
+            [(128, bench.host(0).0)]
+        );
     }
 
     #[test]
@@ -391,7 +493,12 @@ mod reports {
         assert_eq!(told(&bench.beside), [(66, to, mgid)]);
         bench.beside.clear();
         // Its only member goes: so does the group.
-        let without = Wish { gone: vec![0], generation: 2, ..Wish::new(TREE) }.snapshot();
+        let without = Wish {
+            gone: vec![0],
+            generation: 2,
+            ..Wish::new(TREE)
+        }
+        .snapshot();
         let out = datagrams(bench.feed(Input::Committed(without)));
         assert_eq!(told(&out), [(67, to, mgid)]);
     }

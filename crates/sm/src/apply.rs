@@ -116,6 +116,11 @@ impl Apply {
         self.phase >= self.outcome.changes.value().phases.len()
     }
 
+    /// The phase it is in, from 0; as many as there are when all are done.
+    pub const fn phase(&self) -> usize {
+        self.phase
+    }
+
     /// The pause it is in, if it is in one.
     pub const fn wait(&self) -> Option<Wait> {
         self.wait
@@ -252,7 +257,12 @@ impl Apply {
                     Op::Port { port, .. } | Op::PKeys { port, .. } => self.failed_ports.insert(*port),
                     Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
                 };
-                self.is_torn |= matches!(op, Op::Lft { .. });
+                // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
+                self.is_torn |= match op {
+                    Op::Lft { .. } => true,
+                    Op::Switch { .. } => answer.is_none(),
+                    Op::Port { .. } | Op::PKeys { .. } => false,
+                };
                 events.push(Event::SetFailed {
                     what: self.describe(op),
                     why,

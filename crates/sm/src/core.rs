@@ -21,6 +21,7 @@ use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
+use crate::rebalancing::Balancing;
 use crate::report;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
@@ -68,6 +69,8 @@ pub struct Sm {
     pub(crate) failover: Failover,
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
+    /// What is done about load that is spread unevenly.
+    pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -114,6 +117,7 @@ impl Sm {
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
+            balancing: Balancing::default(),
             requests: Vec::new(),
         }
     }
@@ -133,7 +137,11 @@ impl Sm {
         let release = matches!(self.stage, Stage::Idle)
             .then(|| self.flaps.next_release())
             .flatten();
-        let due = [self.exchange.next_wake(), timer, wait, release];
+        let balance = matches!(self.stage, Stage::Idle)
+            .then(|| self.balance_due())
+            .flatten()
+            .filter(|_| !self.is_preparing_repairs());
+        let due = [self.exchange.next_wake(), timer, wait, release, balance];
         due.into_iter().flatten().min()
     }
 
@@ -182,6 +190,7 @@ impl Sm {
                 self.flaps.clear();
                 self.sweep_due = Some(SweepReason::Command);
             }
+            Command::Rebalance(asked) => self.ask_balance(asked),
             Command::SetPolicy(policy) => {
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
@@ -316,11 +325,12 @@ impl Sm {
     /// Moves on when a stage has nothing left in flight; begins a sweep that is due.
     fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
         loop {
-            self.probe_suspects();
+            self.probe_suspects(out);
             if self.sweep_due.is_some() && self.may_sweep() {
                 self.begin_sweep(now, out);
                 return;
             }
+            self.balance_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
@@ -335,7 +345,8 @@ impl Sm {
             Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
-            Stage::Applying(ref apply, _) => apply.wait().is_some() && self.superseded < SUPERSEDED_MAX,
+            // What has been waited counts, so this ends however often it happens.
+            Stage::Applying(ref apply, _) => apply.wait().is_some(),
             Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
             Stage::Discovering(_) | Stage::Electing { .. } | Stage::Reading { .. } | Stage::Stopped => false,
         }
@@ -346,11 +357,11 @@ impl Sm {
         match std::mem::take(&mut self.stage) {
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
             Stage::Applying(apply, inventory) => {
-                self.superseded += 1;
                 self.interrupted(*apply, &inventory, now, out);
             }
             _ => {}
         }
+        self.disturb_balance(out);
         self.sweep_reason = reason;
         self.asked_before = self.act_count;
         self.forget_repairs();
@@ -405,6 +416,7 @@ impl Sm {
     pub(crate) fn rest(&mut self, now: Time) {
         self.superseded = 0;
         self.stage = Stage::Idle;
+        self.await_balance(now);
         // Without a link of our own there is one question to ask, and everything waits for its answer.
         let interval = if self.is_cut_off() {
             Some(self.config.poll_interval)

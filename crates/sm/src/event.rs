@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use selvedge_routing::Difference;
 use selvedge_types::{Guid, Lid};
 
 use crate::apply::Wait;
@@ -227,6 +228,34 @@ pub enum Event {
         /// What planning and judging took; on a virtual clock, what they are said to cost.
         took: Duration,
     },
+    /// A step towards balance is taken.
+    RebalanceStep {
+        /// Its number, from 1.
+        step: u32,
+        /// What it changes.
+        changed: Difference,
+        /// Host pairs on the busiest link before and after it.
+        load: (u64, u64),
+        /// LFT blocks that later steps have to write.
+        left: usize,
+    },
+    /// Load is spread as the engine would spread it afresh, or no worse.
+    Rebalanced {
+        /// Steps it took.
+        steps: u32,
+        /// Host pairs on the busiest link.
+        load: u64,
+    },
+    /// Load could be spread better, but no step there is safe.
+    RebalanceHeld {
+        /// Why.
+        why: String,
+    },
+    /// Something happened between two steps towards balance: it comes first.
+    RebalanceInterrupted {
+        /// Steps taken.
+        steps: u32,
+    },
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
@@ -267,6 +296,10 @@ impl Event {
             Self::WaitEnded { .. } => "SLV-SM-0032",
             Self::Way { .. } => "SLV-SM-0033",
             Self::ForeignState { .. } => "SLV-SM-0040",
+            Self::RebalanceStep { .. } => "SLV-SM-0050",
+            Self::Rebalanced { .. } => "SLV-SM-0051",
+            Self::RebalanceHeld { .. } => "SLV-SM-0052",
+            Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
         }
     }
 
@@ -292,6 +325,9 @@ impl Event {
             | Self::Draining { .. }
             | Self::WaitEnded { .. }
             | Self::Way { .. }
+            | Self::RebalanceStep { .. }
+            | Self::Rebalanced { .. }
+            | Self::RebalanceInterrupted { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
             | Self::LinkLeftOut { .. }
@@ -299,6 +335,7 @@ impl Event {
             | Self::Silent { .. }
             | Self::BadDatagram { .. }
             | Self::LidConflict { .. }
+            | Self::RebalanceHeld { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::NoPlan
             | Self::StepsLeftOut { .. }
@@ -400,6 +437,10 @@ impl Event {
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
+            Self::RebalanceStep { .. }
+            | Self::Rebalanced { .. }
+            | Self::RebalanceHeld { .. }
+            | Self::RebalanceInterrupted { .. } => self.of_balance(f),
             Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
                 Ok(())
             }
@@ -418,6 +459,41 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.code())?;
         self.fmt_link(f)
+    }
+}
+
+impl Event {
+    /// What is said of balance.
+    fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RebalanceStep {
+                step,
+                changed,
+                load: (before, after),
+                left,
+            } => write!(
+                f,
+                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another way; host pairs \
+                 on the busiest link {before} -> {after}; {left} blocks left",
+                changed.entries, changed.blocks, changed.pairs
+            ),
+            Self::Rebalanced { steps: 0, load } => {
+                write!(f, "nothing to rebalance: {load} host pairs on the busiest link")
+            }
+            Self::Rebalanced { steps, load } => {
+                write!(f, "rebalanced in {steps} steps: {load} host pairs on the busiest link")
+            }
+            Self::RebalanceHeld { why } => write!(
+                f,
+                "load could be spread better, but no step within the budget is safe under traffic: {why}; 'selvedge \
+                 rebalance --at-once' does it in one change"
+            ),
+            Self::RebalanceInterrupted { steps } => write!(
+                f,
+                "rebalancing is interrupted after {steps} steps: what happened comes first"
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

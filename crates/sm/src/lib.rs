@@ -17,11 +17,14 @@ mod inventory;
 mod io;
 mod job;
 mod lid;
+mod lid_layout;
 mod light;
 mod past;
 mod ports;
 mod probe;
 mod program;
+mod rebalance;
+mod rebalancing;
 mod repair;
 mod report;
 mod show;
@@ -41,6 +44,11 @@ pub use inventory::{Agent, Inventory};
 pub use io::{Command, Input, Output, PersistentState};
 pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome, Task};
 pub use lid::{OutOfLids, assign as assign_lids};
+pub use rebalance::{
+    Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview,
+};
+pub use rebalancing::Asked;
 pub use repair::Repair;
-pub use view::{MadCounters, PortReason, PortReport, Progress, Role, StageName, View};
+pub use selvedge_routing::Difference;
+pub use view::{BalanceView, Balancing, MadCounters, PortReason, PortReport, Progress, Role, StageName, View};
 pub use warm::{Prepare, Spare, Warm};

@@ -7,6 +7,7 @@ use selvedge_plan::{LidConflict, Lids, Policy};
 use selvedge_types::{Guid, Lid, LidRange, Lmc, NodeKind, PortNum};
 
 use crate::event::Event;
+use crate::lid_layout;
 
 /// The LIDs there are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,6 +62,7 @@ pub fn assign(
             needy.push((at, lmc));
         }
     }
+    lid_layout::arrange(fabric, policy, (&lids, known), &mut needy);
     // A known LID of a port that is away just now is given to somebody else only if nothing else is left.
     let reserved: Vec<LidRange> = known.values().chain(policy.known_lids.values()).copied().collect();
     let mut free = FreeLids::new(&reserved, leaving);

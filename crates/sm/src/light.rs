@@ -24,7 +24,8 @@ impl Sm {
                 self.sweep_due.get_or_insert(SweepReason::Interval);
                 return;
             }
-            (Some(_), _) if self.view.failed > 0 => {
+            // What failed, or found no plan, is tried again.
+            (Some(_), _) if self.view.failed > 0 || self.view.plan.is_none() => {
                 self.sweep_due.get_or_insert(SweepReason::Again);
                 return;
             }

@@ -19,6 +19,7 @@ use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
+use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -163,6 +164,9 @@ impl Sm {
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
         }
+        if self.is_planning_balance(generation) {
+            return self.balance_planned(result, out);
+        }
         if generation != self.generation {
             return;
         }
@@ -232,7 +236,7 @@ impl Sm {
 
     /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
     /// not wait for a disk.
-    fn persist(
+    pub(crate) fn persist(
         &mut self,
         inventory: Arc<Inventory>,
         installed: Arc<Installed>,
@@ -271,7 +275,7 @@ impl Sm {
 
     /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
     /// no LIDs and no service levels.
-    fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
+    pub(crate) fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
         if generation > self.stored.generation {
             self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
             self.persist_id += 1;
@@ -317,7 +321,12 @@ impl Sm {
             declined,
             ..
         } = apply;
-        self.past.add(taken, has_drained, now);
+        let after = After {
+            fabric: &fabric,
+            lids: &outcome.plan.lids,
+            installed: &installed,
+        };
+        self.past.add(taken, has_drained, now, after);
         self.declined.extend(
             declined
                 .into_iter()
@@ -339,6 +348,7 @@ impl Sm {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
         }));
+        self.balance_applied(now, out);
         self.rest(now);
         self.after_apply(inventory, out);
     }
@@ -352,8 +362,13 @@ impl Sm {
                 .until
                 .since(Time::ZERO)
                 .saturating_sub(Duration::from_nanos(wait.wait_ns));
+            let after = After {
+                fabric: &apply.fabric,
+                lids: &apply.outcome.plan.lids,
+                installed: &apply.installed,
+            };
             self.past
-                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now));
+                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;

@@ -197,7 +197,11 @@ impl Sender {
         }
         let silent = self.acked == 0 && !self.config.repeat_first;
         if self.retries_left == 0 {
-            return Progress::Failed(if silent { RmppStatus::OK } else { RmppStatus::TOO_MANY_RETRIES });
+            return Progress::Failed(if silent {
+                RmppStatus::OK
+            } else {
+                RmppStatus::TOO_MANY_RETRIES
+            });
         }
         self.retries_left -= 1;
         if !silent {

@@ -111,13 +111,18 @@ fn one_segment_until_the_window_is_told() {
         .collect();
     assert_eq!(segments, [2, 3]);
     assert_eq!(sender.received(&Rmpp::ack(3, u32::MAX)), Progress::Going);
-    let last = std::iter::from_fn(|| sender.next(Time::ZERO)).last().and_then(|mad| mad.rmpp());
+    let last = std::iter::from_fn(|| sender.next(Time::ZERO))
+        .last()
+        .and_then(|mad| mad.rmpp());
     assert_eq!(last, Some(Rmpp::data(5, RmppFlags::LAST, 220)));
 }
 
 #[test]
 fn a_first_segment_may_wait_to_be_asked_for() {
-    let config = SenderConfig { repeat_first: false, ..SEND };
+    let config = SenderConfig {
+        repeat_first: false,
+        ..SEND
+    };
     let mut sender = Sender::new(config, &template());
     sender.push(&[7; 1_000]);
     sender.finish();
@@ -127,10 +132,16 @@ fn a_first_segment_may_wait_to_be_asked_for() {
     assert_eq!(sender.expired(now), Progress::Going);
     assert_eq!(sender.next(now), None, "nobody asked");
     sender.again();
-    assert_eq!(sender.next(now).and_then(|mad| mad.rmpp()).map(|rmpp| rmpp.segment), Some(1));
+    assert_eq!(
+        sender.next(now).and_then(|mad| mad.rmpp()).map(|rmpp| rmpp.segment),
+        Some(1)
+    );
     assert_eq!(sender.received(&Rmpp::ack(1, 2)), Progress::Going);
     sender.again();
-    assert_eq!(sender.next(now).and_then(|mad| mad.rmpp()).map(|rmpp| rmpp.segment), Some(2));
+    assert_eq!(
+        sender.next(now).and_then(|mad| mad.rmpp()).map(|rmpp| rmpp.segment),
+        Some(2)
+    );
     now = sender.next_wake().unwrap();
     assert_eq!(sender.expired(now), Progress::Going);
     assert!(sender.next(now).is_some(), "it is a transfer now");
@@ -150,16 +161,34 @@ fn a_wrong_acknowledgement_ends_it() {
     check(Rmpp::ack(2, 9), Progress::Failed(RmppStatus::BAD_SEGMENT));
     check(Rmpp::ack(1, 0), Progress::Failed(RmppStatus::BAD_WINDOW));
     check(Rmpp::ack(u32::MAX, u32::MAX), Progress::Failed(RmppStatus::BAD_SEGMENT));
-    check(Rmpp { version: 2, ..Rmpp::ack(1, 1) }, Progress::Failed(RmppStatus::BAD_VERSION));
+    check(
+        Rmpp {
+            version: 2,
+            ..Rmpp::ack(1, 1)
+        },
+        Progress::Failed(RmppStatus::BAD_VERSION),
+    );
     check(Rmpp::abort(RmppStatus::TOTAL_TIME), Progress::Failed(RmppStatus::OK));
-    check(Rmpp::data(1, RmppFlags::FIRST, 1), Progress::Failed(RmppStatus::BAD_TYPE));
+    check(
+        Rmpp::data(1, RmppFlags::FIRST, 1),
+        Progress::Failed(RmppStatus::BAD_TYPE),
+    );
 }
 
 #[test]
 fn wrong_segments_end_it() {
     let check = |segments: &[Rmpp], want: Option<RmppStatus>| {
-        let mut receiver = Receiver::new(ReceiverConfig { segments_max: 2, ..RECEIVE }, Time::ZERO);
-        let last = segments.iter().map(|rmpp| receiver.received(Time::ZERO, &with(*rmpp))).last();
+        let mut receiver = Receiver::new(
+            ReceiverConfig {
+                segments_max: 2,
+                ..RECEIVE
+            },
+            Time::ZERO,
+        );
+        let last = segments
+            .iter()
+            .map(|rmpp| receiver.received(Time::ZERO, &with(*rmpp)))
+            .last();
         let failed = match last {
             Some(Taken::Failed(said)) => said.map(|said| said.status),
             _ => None,
@@ -175,14 +204,36 @@ fn wrong_segments_end_it() {
     check(&[Rmpp::data(0, first, 0)], Some(RmppStatus::BAD_FIRST));
     check(&[Rmpp::data(2, first, 0)], Some(RmppStatus::BAD_FIRST));
     check(&[Rmpp::data(1, first, 0), Rmpp::data(3, last, 30)], None);
-    check(&[Rmpp::data(1, first, 0), Rmpp::data(2, last, u32::MAX)], Some(RmppStatus::BAD_LENGTH));
-    check(&[Rmpp::data(1, first, 300), Rmpp::data(2, last, 220)], Some(RmppStatus::BAD_LENGTH));
     check(
-        &[Rmpp::data(1, first, 0), Rmpp::data(2, RmppFlags(0), 0), Rmpp::data(3, last, 30)],
+        &[Rmpp::data(1, first, 0), Rmpp::data(2, last, u32::MAX)],
+        Some(RmppStatus::BAD_LENGTH),
+    );
+    check(
+        &[Rmpp::data(1, first, 300), Rmpp::data(2, last, 220)],
+        Some(RmppStatus::BAD_LENGTH),
+    );
+    check(
+        &[
+            Rmpp::data(1, first, 0),
+            Rmpp::data(2, RmppFlags(0), 0),
+            Rmpp::data(3, last, 30),
+        ],
         Some(RmppStatus::NO_RESOURCES),
     );
-    check(&[Rmpp { kind: RmppKind::Other(9), ..Rmpp::ack(0, 0) }], Some(RmppStatus::BAD_TYPE));
-    check(&[Rmpp { version: 3, ..Rmpp::data(1, both, 220) }], Some(RmppStatus::BAD_VERSION));
+    check(
+        &[Rmpp {
+            kind: RmppKind::Other(9),
+            ..Rmpp::ack(0, 0)
+        }],
+        Some(RmppStatus::BAD_TYPE),
+    );
+    check(
+        &[Rmpp {
+            version: 3,
+            ..Rmpp::data(1, both, 220)
+        }],
+        Some(RmppStatus::BAD_VERSION),
+    );
 }
 
 #[test]

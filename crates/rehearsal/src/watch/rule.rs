@@ -33,6 +33,8 @@ pub enum Rule {
     LidOfNobody,
     /// Neither what the manager stored nor the fabric told it which LID the port once had.
     NeverKnown,
+    /// Packets were under way by what another manager, or an earlier life of this one, had set a moment before.
+    Predecessor,
 }
 
 impl Rule {
@@ -53,6 +55,7 @@ impl Rule {
             Self::OldEntries => "activated over old entries",
             Self::LidOfNobody => "LID of nobody",
             Self::NeverKnown => "LID never known",
+            Self::Predecessor => "predecessor's packets",
         }
     }
 }
@@ -70,6 +73,8 @@ pub enum Checker {
     Loops,
     /// No circle of channels that wait for each other.
     Cycles,
+    /// No circle of channels with packets that an entry sent on which has changed since.
+    Ghosts,
     /// No Set takes a route away.
     Routes,
     /// No Set moves a route that nothing touched.
@@ -99,6 +104,7 @@ impl Checker {
         match self {
             Self::Loops => "no loop",
             Self::Cycles => "no cycle",
+            Self::Ghosts => "drained first",
             Self::Routes => "no route lost",
             Self::Untouched => "untouched routes stay",
             Self::Lids => "LIDs stay",

@@ -13,8 +13,10 @@ use selvedge_routing::{Engine, Options};
 use selvedge_sa::{Agents, Config, Input, Output, Sa, Snapshot, Sources};
 use selvedge_sim::{Par, Seed, Time};
 use selvedge_topology::Spec;
-use selvedge_types::{Guid, Lid, LidRange, Lmc, LinkSpeed, LinkWidth, Mtu, PKey, PhysState, PortNum, PortState, Rate, Sl};
 use selvedge_types::TransactionId;
+use selvedge_types::{
+    Guid, Lid, LidRange, LinkSpeed, LinkWidth, Lmc, Mtu, PKey, PhysState, PortNum, PortState, Rate, Sl,
+};
 use selvedge_wire::sa::{Field, Layout, RmppKind, SA_DATA_LEN, SaData};
 use selvedge_wire::{Address, CapabilityMask, Class, Datagram, Gid, Mad, Method, PortInfo, SmInfo, Status, SwitchInfo};
 
@@ -102,7 +104,13 @@ impl Wish {
         for at in all {
             let lid = lids.range(at);
             let peer = fabric.peer(at);
-            let fast = (Rate { width: LinkWidth::X4, speed: LinkSpeed::Hdr }, Mtu::B4096);
+            let fast = (
+                Rate {
+                    width: LinkWidth::X4,
+                    speed: LinkSpeed::Hdr,
+                },
+                Mtu::B4096,
+            );
             let (rate, mtu) = *slow.get(&at).or_else(|| slow.get(&peer?)).unwrap_or(&fast);
             let settings = PortSettings {
                 lids: lid.unwrap_or(PortSettings::default().lids),
@@ -117,16 +125,19 @@ impl Wish {
             let state = if up { PortState::Active } else { PortState::Down };
             let phys = if up { PhysState::LinkUp } else { PhysState::Polling };
             fabric.set_port(at, LinkState { state, phys, rate }, settings);
-            infos.insert(at, PortInfo {
-                m_key: settings.m_key,
-                state: Some(state),
-                phys_state: Some(phys),
-                mtu_cap: Some(Mtu::B4096),
-                neighbor_mtu: Some(Mtu::B256),
-                capabilities: CapabilityMask::TRAP,
-                local_port: at.port.get(),
-                ..PortInfo::default()
-            });
+            infos.insert(
+                at,
+                PortInfo {
+                    m_key: settings.m_key,
+                    state: Some(state),
+                    phys_state: Some(phys),
+                    mtu_cap: Some(Mtu::B4096),
+                    neighbor_mtu: Some(Mtu::B256),
+                    capabilities: CapabilityMask::TRAP,
+                    local_port: at.port.get(),
+                    ..PortInfo::default()
+                },
+            );
             ports.insert(at, settings);
             if lid.is_some() {
                 let host = hosts.iter().position(|host| *host == at);
@@ -139,8 +150,16 @@ impl Wish {
         let routed = engine
             .route(&fabric, &lids, &Options::default(), Seed(1), Par::Sequential)
             .unwrap();
-        let switches = fabric.switches().iter().map(|&node| fabric.node(node).switch_settings).collect();
-        let switch_infos = fabric.switches().iter().map(|&node| (node, SwitchInfo::default())).collect();
+        let switches = fabric
+            .switches()
+            .iter()
+            .map(|&node| fabric.node(node).switch_settings)
+            .collect();
+        let switch_infos = fabric
+            .switches()
+            .iter()
+            .map(|&node| (node, SwitchInfo::default()))
+            .collect();
         let plan = Plan {
             generation: Generation(self.generation),
             engine: routed.engine,
@@ -162,11 +181,14 @@ impl Wish {
                 ports: infos,
                 switches: switch_infos,
             }),
-            manager: (manager, SmInfo {
-                guid,
-                sm_key: 0x5EC2E7,
-                ..SmInfo::default()
-            }),
+            manager: (
+                manager,
+                SmInfo {
+                    guid,
+                    sm_key: 0x5EC2E7,
+                    ..SmInfo::default()
+                },
+            ),
         }
     }
 
@@ -297,15 +319,27 @@ impl Bench {
             let mut last = None;
             for Datagram { mad, .. } in answers {
                 let Some(rmpp) = mad.rmpp() else {
-                    let rows = if mad.status() == Status::OK { vec![*mad.sa_data()] } else { Vec::new() };
-                    return Told { status: mad.status(), method: mad.method(), rows };
+                    let rows = if mad.status() == Status::OK {
+                        vec![*mad.sa_data()]
+                    } else {
+                        Vec::new()
+                    };
+                    return Told {
+                        status: mad.status(),
+                        method: mad.method(),
+                        rows,
+                    };
                 };
                 if rmpp.kind != RmppKind::Data || rmpp.segment != next {
                     continue;
                 }
                 next += 1;
                 let is_last = rmpp.flags.contains(selvedge_wire::sa::RmppFlags::LAST);
-                let used = if is_last { rmpp.length as usize - 20 } else { SA_DATA_LEN };
+                let used = if is_last {
+                    rmpp.length as usize - 20
+                } else {
+                    SA_DATA_LEN
+                };
                 data.extend_from_slice(&mad.sa_data()[..used]);
                 last = Some((mad, is_last));
             }

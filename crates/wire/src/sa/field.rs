@@ -125,7 +125,11 @@ impl Field {
             at += 1;
         }
         let value = value >> unused;
-        if self.bits >= 64 { value } else { value & ((1 << self.bits) - 1) }
+        if self.bits >= 64 {
+            value
+        } else {
+            value & ((1 << self.bits) - 1)
+        }
     }
 
     /// Changes its value; bits that do not fit are not stored. A field of more than 64 bits: the first 64.
@@ -198,7 +202,11 @@ mod tests {
                 field.set(&mut data, value);
                 assert_eq!(field.get(&data), value, "{bits} bits at {at}");
                 let others = data.iter().map(|b| b.count_ones()).sum::<u32>() - value.count_ones();
-                let want = if background == 0 { 0 } else { 8 * SA_DATA_LEN as u32 - u32::from(bits) };
+                let want = if background == 0 {
+                    0
+                } else {
+                    8 * SA_DATA_LEN as u32 - u32::from(bits)
+                };
                 assert_eq!(others, want, "bits around {bits} bits at {at}");
             }
         };

@@ -89,9 +89,7 @@ impl Filter {
     #[must_use]
     pub fn accepts(&self, row: &SaData) -> bool {
         let bytes = row.iter().zip(&self.mask).zip(&self.want);
-        bytes
-            .take(self.used)
-            .all(|((byte, mask), want)| byte & mask == *want)
+        bytes.take(self.used).all(|((byte, mask), want)| byte & mask == *want)
     }
 }
 
@@ -197,13 +195,21 @@ mod tests {
                 assert!(field.at >= end, "{name}.{} overlaps", field.name);
                 end = field.at + field.bits;
                 let is_wide = field.bits > 64;
-                assert!(!is_wide || field.at % 8 == 0 && field.bits % 8 == 0, "{name}.{}", field.name);
+                assert!(
+                    !is_wide || field.at % 8 == 0 && field.bits % 8 == 0,
+                    "{name}.{}",
+                    field.name
+                );
                 assert!(is_wide || field.at % 8 + field.bits <= 64, "{name}.{}", field.name);
                 if field.mask() != 0 {
                     assert!(components.insert(field.component), "{name}.{}'s component", field.name);
                 }
             }
-            assert!(usize::from(end) <= 8 * layout.len, "{name} is longer than {}", layout.len);
+            assert!(
+                usize::from(end) <= 8 * layout.len,
+                "{name} is longer than {}",
+                layout.len
+            );
         }
     }
 
