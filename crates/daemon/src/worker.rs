@@ -1,9 +1,10 @@
 //! Threads beside the core's: one computes, one stores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use selvedge_plan::Generation;
 use selvedge_sim::Par;
@@ -88,6 +89,7 @@ pub(crate) fn planner(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonErr
 /// Runs a job. A defect in planning costs the plan, not the manager: what is in the switches stays.
 pub(crate) fn compute(job: &mut Job, par: Par) -> JobResult {
     let began = Instant::now();
+    job.clock = Some(since_first_asked);
     let run = AssertUnwindSafe(|| job.run(par));
     let result = catch_unwind(run).unwrap_or_else(|_| JobResult {
         events: vec![Event::NoPlan],
@@ -97,6 +99,12 @@ pub(crate) fn compute(job: &mut Job, par: Par) -> JobResult {
         took: began.elapsed(),
         ..result
     }
+}
+
+/// A clock that begins when it is first asked.
+fn since_first_asked() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
 }
 
 /// Stores what is new. LIDs first: whoever finds a newer plan state finds its LIDs, too.

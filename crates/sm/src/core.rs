@@ -470,6 +470,7 @@ impl Sm {
 
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.ask_ports();
         let Stage::Applying(apply, _) = &mut self.stage else {
             return;
         };

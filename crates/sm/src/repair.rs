@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
@@ -50,13 +51,16 @@ impl Repair {
         // What was changed half-way is of no use.
         (warm.spare, warm.mender) = (None, None);
         let mut result = JobResult::default();
-        let Some(inventory) = self.damage.apply_to(&job.inventory).map(Arc::new) else {
+        let left = self.damage.apply_to(&job.inventory);
+        // What is gone must not be planned for; a sweep does not even see it.
+        let Some(inventory) = left.filter(|left| !left.lacks_switches()).map(Arc::new) else {
             return result;
         };
         let made = self.tables(&inventory, job, par);
         let made = made.and_then(|tables| self.judged(&inventory, job, tables, &mut warm, par));
         match made {
-            Ok(outcome) => {
+            Ok((outcome, judged)) => {
+                result.judged = judged;
                 result.events.push(accepted_event(&outcome));
                 job.inventory = Arc::clone(&inventory);
                 result.inventory = Some(inventory);
@@ -76,7 +80,7 @@ impl Repair {
         let Spare {
             mut plan,
             mut inventory,
-            installed,
+            mut installed,
         } = warm.spare.take()?;
         let (mender, standing) = (warm.mender.as_mut()?, warm.standing.as_mut()?);
         let ends = self.damage.ends(&inventory.fabric);
@@ -102,9 +106,16 @@ impl Repair {
             .under_way
             .as_ref()
             .map_or_else(Vec::new, |past| replaced(past, standing));
-        let accepted = job
-            .judge
-            .judge_entries(standing, &inventory, &lost, changes, &left, &self.verdict)?;
+        let judge = || {
+            job.judge
+                .judge_entries(standing, &inventory, &lost, changes, &left, &self.verdict)
+        };
+        let (accepted, judged) = job.timed(judge);
+        let accepted = accepted?;
+        // Whoever comes back may hold anything.
+        for switch in self.damage.gone.iter().filter_map(|&node| fabric.switch_index(node)) {
+            installed.lfts.get_mut(switch).into_iter().for_each(Vec::clear);
+        }
         let outcome = Outcome {
             plan: Arc::new(plan),
             changes: accepted.changes,
@@ -117,6 +128,7 @@ impl Repair {
             outcome: Some(Arc::new(outcome)),
             inventory: Some(inventory),
             installed: Some(installed),
+            judged,
             warm: Some(Box::new(std::mem::take(warm))),
             ..JobResult::default()
         })
@@ -199,7 +211,7 @@ impl Repair {
         tables: Tables,
         warm: &mut Warm,
         par: Par,
-    ) -> Result<Outcome, String> {
+    ) -> Result<(Outcome, Duration), String> {
         let mut plan = Plan {
             generation: job.generation,
             tables,
@@ -227,15 +239,19 @@ impl Repair {
             };
             way::propose(&inventory.fabric, &installed, &plan, &options)
         };
-        let accepted = job
-            .judge
-            .judge_repair(&mut warm.standing, inventory, &installed, &plan, &change_set, par)
-            .map_err(|refusal| crate::job::in_words(&refusal))?;
-        Ok(Outcome {
+        let judge = || {
+            let standing = &mut warm.standing;
+            job.judge
+                .judge_repair(standing, inventory, &installed, &plan, &change_set, par)
+        };
+        let (accepted, judged) = job.timed(judge);
+        let accepted = accepted.map_err(|refusal| crate::job::in_words(&refusal))?;
+        let outcome = Outcome {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
-        })
+        };
+        Ok((outcome, judged))
     }
 }
 

@@ -163,12 +163,8 @@ impl Standing {
             switch: SwitchIdx(switch.into()),
         })?;
         let graphs = [0, 1].map(|which| Edges::new(&shape, &sums.counts, which));
-        let near = shape
-            .own
-            .iter()
-            .map(|&own| u64::from(own) * u64::from(own).saturating_sub(1));
         Ok(Self {
-            near: near.sum(),
+            near: near(&shape),
             graphs,
             flows: Flows {
                 shape,
@@ -221,6 +217,14 @@ impl Standing {
             entries: entries.collect(),
             links: links.collect(),
         })
+    }
+
+    /// Takes switches for gone, or for there again. Their links must be lost.
+    fn set_gone(&mut self, switches: &[u16], is_gone: bool) {
+        if !switches.is_empty() {
+            self.flows.set_gone(switches, is_gone);
+            self.near = near(&self.flows.shape);
+        }
     }
 
     /// What holds now. Costs one look at every channel, for the loads.
@@ -372,6 +376,13 @@ impl Standing {
             is_up,
         }
     }
+}
+
+/// Pairs of hosts on one switch.
+fn near(shape: &Shape) -> u64 {
+    let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);
+    live.map(|(&own, _)| u64::from(own) * u64::from(own).saturating_sub(1))
+        .sum()
 }
 
 fn circle(step: Move) -> StandingError {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_fabric::{Fabric, SwitchIdx, SwitchSettings};
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
 use selvedge_types::{Idx, Lid};
 
@@ -43,6 +43,8 @@ pub fn judge_repair(
         entries: Vec::new(),
     };
     let undo_links = standing.apply(&of_links).ok()?;
+    let gone = standing.newly_gone(fabric, links);
+    standing.set_gone(&gone, true);
     if let Some(way) = standing.safe_way(&steps, under_way) {
         let mut entries = steps.concat();
         // The last of several for one entry counts.
@@ -61,12 +63,16 @@ pub fn judge_repair(
                 verdict.figures.hops.clear();
                 (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
                 (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
+                if standing.flows.shape.gone.contains(&true) {
+                    (verdict.figures.host_ports, verdict.figures.host_pairs) = standing.live_hosts();
+                }
                 return proved(verdict, changes, Passage::Quick(way));
             }
             // It was in force a moment ago, so it has no circle.
             drop(standing.apply(&undo));
         }
     }
+    standing.set_gone(&gone, false);
     drop(standing.apply(&undo_links));
     None
 }
@@ -78,6 +84,32 @@ impl Standing {
         let (switches, lid) = (self.flows.shape.switches, lid.index());
         let row = self.flows.pairs.get(lid / BLOCK_LIDS * switches + switch.to_usize());
         row.is_some_and(|row| row[lid % BLOCK_LIDS] > 0)
+    }
+
+    /// Ends of links that have changed whose switch has no link any more, by the fabric and by the proof.
+    fn newly_gone(&self, fabric: &Fabric, links: &[LinkChange]) -> Vec<u16> {
+        let shape = &self.flows.shape;
+        let is_gone = |switch: &SwitchIdx| {
+            let node = fabric.switches()[*switch];
+            let mut ports = fabric.node(node).external_ports();
+            let first = switch.to_usize() * shape.cells;
+            ports.all(|(port, _)| !fabric.link_is_up(PortRef { node, port }))
+                && self.flows.next[first..first + shape.cells].iter().all(|next| *next == NOWHERE)
+                && !shape.gone[switch.to_usize()]
+        };
+        let mut ends: Vec<SwitchIdx> = links.iter().map(|link| link.switch).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.retain(is_gone);
+        ends.iter().map(|switch| switch.0 as u16).collect()
+    }
+
+    /// Host ports of switches that are not gone, and pairs of them.
+    fn live_hosts(&self) -> (u64, u64) {
+        let shape = &self.flows.shape;
+        let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);
+        let hosts = live.map(|(&own, _)| u64::from(own)).sum::<u64>();
+        (hosts, hosts * hosts.saturating_sub(1))
     }
 
     /// The entries that each phase writes; `None` if it sets something else.
