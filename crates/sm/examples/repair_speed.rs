@@ -1,6 +1,6 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
-//! `cargo run --release -p selvedge-sm --example repair_speed -- karytree:k=18,n=3 leaf|mid|any [in-turn [SEED]]`:
+//! `cargo run --release -p selvedge-sm --example repair_speed -- karytree:k=18,n=3 leaf|mid|any [in-turn|apart [SEED [LINKS]]]`:
 //! ten links, each lost from the whole fabric, or one after another without coming back.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
@@ -18,15 +18,13 @@ use selvedge_types::{IdxVec, PhysState, PortState};
 use selvedge_verify::Verdict;
 use selvedge_wire::DirectedRoute;
 
-/// Links that are lost.
-const RUNS: usize = 10;
-
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let spec = arguments.next().unwrap_or_else(|| "sx6536".to_owned());
     let kind = arguments.next().unwrap_or_else(|| "any".to_owned());
     let in_turn = arguments.next().is_some_and(|how| how == "in-turn");
     let seed = arguments.next().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let runs: usize = arguments.next().and_then(|runs| runs.parse().ok()).unwrap_or(10);
     let fabric = match spec.parse().unwrap() {
         Spec::Generated(recipe) => recipe.fabric().unwrap(),
         Spec::File(path) => panic!("{path:?} is a file"),
@@ -39,7 +37,7 @@ fn main() {
     Seed(seed).rng().shuffle(&mut links);
     let mut quick = 0;
     let mut waits = 0;
-    for &at in links.iter().take(RUNS) {
+    for &at in links.iter().take(runs) {
         let damage = Damage {
             lost: BTreeSet::from([at]),
             flagged: BTreeSet::from([at.node]),
@@ -85,7 +83,7 @@ fn main() {
             warm = state.prepare(result.warm);
         }
     }
-    println!("{spec}: of {RUNS} links {quick} in place, {waits} with waits");
+    println!("{spec}: of {runs} links {quick} in place, {waits} with waits");
 }
 
 static CLOCK: OnceLock<Instant> = OnceLock::new();

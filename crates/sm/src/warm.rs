@@ -72,6 +72,7 @@ impl Prepare {
         if warm.standing.is_none() {
             warm.standing = Standing::new(Subject::plan(&inventory.fabric, plan), par).ok();
         }
+        warm.standing.iter_mut().for_each(Standing::catch_up);
         if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() {
             let options = job.options(None).fat_tree;
             let tree = FatTree::detect(&inventory.fabric, &options, par).ok();

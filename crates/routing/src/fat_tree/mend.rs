@@ -126,7 +126,7 @@ impl TreeMender {
 
     /// A turn at switch `at`.
     fn arrow(&self, at: usize, from: usize, to: usize) -> Option<Arrow> {
-        self.turns.arrow(self.tree.rule.shape.level[at], from, to)
+        self.turns.arrow((self.tree.rule.shape.level[at], at), from, to)
     }
 
     /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force.
@@ -165,7 +165,10 @@ impl TreeMender {
             met: vec![0; met],
             round: 0,
         };
-        for group in victims.chunk_by(|a, b| a.0 == b.0) {
+        let mut groups: Vec<&[(Lid, usize)]> = victims.chunk_by(|a, b| a.0 == b.0).collect();
+        // Upper switches first: the way to their agents has the least choice of where to turn.
+        groups.sort_by_key(|group| !repair.is_of_upper(group[0].0));
+        for group in groups {
             let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
             if repair.destination(group[0].0, &starts).is_none() {
                 let Repair { moved, tables, .. } = repair;
@@ -214,6 +217,10 @@ struct Repair<'a> {
 impl Repair<'_> {
     const fn rule(&self) -> &Rule {
         &self.mender.tree.rule
+    }
+
+    fn is_of_upper(&self, lid: Lid) -> bool {
+        matches!(self.mender.tree.target(self.lids, lid), Ok(Target::Upper { .. }))
     }
 
     /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
@@ -270,15 +277,29 @@ impl Repair<'_> {
         }
         stuck.sort_unstable();
         let is_of_host = self.mender.is_of_host(target);
+        let mut turns = is_of_host;
         for s in stuck {
-            if !is_of_host || !self.detour(s, lid, to) {
+            // Packets of hosts are under way by what led there on the tree until now, whosever the LID is.
+            let was_on_tree = is_of_host || self.led_there(s, lid, to);
+            turns |= was_on_tree;
+            let is_done = was_on_tree && (self.detour(s, lid, to) || self.detour_above(s, lid, to));
+            if !is_done {
                 self.unstick(s, lid, to)?;
             }
         }
-        if is_of_host {
+        if turns {
             self.note_turns(first, lid, to);
         }
         Some(())
+    }
+
+    /// True if the entry of a switch led to a destination on the tree, before its link was lost.
+    fn led_there(&self, s: usize, lid: Lid, to: usize) -> bool {
+        let rule = self.rule();
+        self.next(s, lid).is_some_and(|next| match self.mender.is_above(s, next) {
+            true => rule.below.has(next, to),
+            false => rule.reach.has(next, to),
+        })
     }
 
     /// Detours that turn where an entry has changed: where two would lie in each other's way, the switch sends
@@ -347,13 +368,15 @@ impl Repair<'_> {
     /// No path up, then down leads on: further down, so that no two detours are in each other's way. By the first
     /// neighbour that turns where it may, or that can be told to.
     fn detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
+        /// Switches below that are tried.
+        const TRIED: usize = 4;
         let below = self.neighbours(s, |mine, peer| peer < mine);
         let turns_well = |&&(peer, _): &&(usize, u8)| {
             let onward = self.next(peer, lid);
             onward.is_some_and(|onward| self.may_turn(peer, &[s], onward)) && self.arrives(peer, lid, &[s], to)
         };
         // One switch to turn at for all LIDs: the first, unless that one does not do at all.
-        for &(peer, egress) in &below {
+        for &(peer, egress) in below.iter().take(TRIED) {
             if turns_well(&&(peer, egress)) {
                 self.set(s, lid, egress, true);
                 return true;
@@ -370,6 +393,45 @@ impl Repair<'_> {
             }
         }
         false
+    }
+
+    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may; from the last one on, so that
+    /// these ways come from few pieces.
+    fn detour_above(&mut self, s: usize, lid: Lid, to: usize) -> bool {
+        let mut above = self.neighbours(s, |mine, peer| peer > mine);
+        above.reverse();
+        for (peer, egress) in above {
+            let Some(arrows) = self.arrows_on(s, peer, lid, to) else {
+                continue;
+            };
+            if arrows.iter().all(|&arrow| self.mender.turns.allows(arrow)) {
+                arrows.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+                self.set(s, lid, egress, true);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The detours on the way of a packet that goes from a switch to a neighbour and on; `None` if it does not arrive.
+    fn arrows_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<Vec<Arrow>> {
+        let (mut before, mut at) = (from, first);
+        let mut arrows = Vec::new();
+        for _ in 0..self.rule().net.real {
+            if at == to {
+                return Some(arrows);
+            }
+            let link = self.mender.tree.link_at(at, self.tables.get(SwitchIdx::from_usize(at), lid))?;
+            let next = link.peer as usize;
+            if next == from {
+                return None;
+            }
+            if self.mender.is_above(before, at) && self.mender.is_above(next, at) {
+                arrows.extend(self.mender.arrow(at, before, next));
+            }
+            (before, at) = (at, next);
+        }
+        None
     }
 
     fn entry(&self, s: usize, target: Target) -> u8 {

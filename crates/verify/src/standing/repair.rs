@@ -37,44 +37,33 @@ pub fn judge_repair(
     before: &Verdict,
 ) -> Option<Judged<ChangeSet>> {
     let steps = standing.steps(fabric, &changes)?;
-    standing.graphs[0].removed = Some(Vec::new());
-    let of_links = Change {
-        links: links.to_vec(),
-        entries: Vec::new(),
-    };
-    let undo_links = standing.apply(&of_links).ok()?;
-    let gone = standing.newly_gone(fabric, links);
+    let way = standing.safe_way(links, &steps, under_way)?;
+    let mut entries = steps.concat();
+    // The last of several for one entry counts.
+    entries.reverse();
+    entries.sort_by_key(|e| (e.lid, e.switch));
+    entries.dedup_by_key(|e| (e.lid, e.switch));
+    let links = links.to_vec();
+    let gone_ends = links.clone();
+    let undo = standing.apply_quickly(&Change { links, entries }).ok()?;
+    let gone = standing.newly_gone(fabric, &gone_ends);
     standing.set_gone(&gone, true);
-    if let Some(way) = standing.safe_way(&steps, under_way) {
-        let mut entries = steps.concat();
-        // The last of several for one entry counts.
-        entries.reverse();
-        entries.sort_by_key(|e| (e.lid, e.switch));
-        entries.dedup_by_key(|e| (e.lid, e.switch));
-        let change = Change {
-            entries,
-            links: Vec::new(),
-        };
-        if let Ok(undo) = standing.apply(&change) {
-            let proof = standing.proof();
-            if proof.holds() {
-                let mut verdict = before.clone();
-                verdict.figures.host_pairs_reached = proof.host_pairs_reached;
-                verdict.figures.hops.clear();
-                (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
-                (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
-                if standing.flows.shape.gone.contains(&true) {
-                    (verdict.figures.host_ports, verdict.figures.host_pairs) = standing.live_hosts();
-                }
-                return proved(verdict, changes, Passage::Quick(way));
-            }
-            // It was in force a moment ago, so it has no circle.
-            drop(standing.apply(&undo));
-        }
+    let proof = standing.proof();
+    if !proof.holds() {
+        standing.set_gone(&gone, false);
+        // It was in force a moment ago, so it has no circle.
+        drop(standing.apply(&undo));
+        return None;
     }
-    standing.set_gone(&gone, false);
-    drop(standing.apply(&undo_links));
-    None
+    let mut verdict = before.clone();
+    verdict.figures.host_pairs_reached = proof.host_pairs_reached;
+    verdict.figures.hops.clear();
+    (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
+    (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
+    if standing.flows.shape.gone.contains(&true) {
+        (verdict.figures.host_ports, verdict.figures.host_pairs) = standing.live_hosts();
+    }
+    proved(verdict, changes, Passage::Quick(way))
 }
 
 impl Standing {
@@ -153,16 +142,28 @@ impl Standing {
     }
 
     /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of
-    /// hosts and agents. The links have changed already; what led over them is still on its way.
-    fn safe_way(&mut self, steps: &[Vec<Entry>], under_way: &[Entry]) -> Option<QuickProof> {
-        let mut turns = self.graphs[0].removed.take().unwrap_or_default();
-        let shape = &self.flows.shape;
-        let total = shape.total();
-        let is_up = |cell: usize| self.flows.next[cell] != NOWHERE;
-        turns.retain(|&(vertex, port)| {
-            let cell = vertex as usize % total;
-            is_up(cell) && is_up(usize::from(shape.behind(cell)) * shape.cells + usize::from(port))
-        });
+    /// hosts and agents once links have changed. Nothing has been applied: all that stands is counted as still on its
+    /// way, what led over the links as well.
+    fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Entry]) -> Option<QuickProof> {
+        let flips = self.flips(links).ok()?;
+        self.flip(&flips);
+        let turns = self.turns_of(steps, under_way);
+        let back: Vec<_> = flips.iter().map(|&(arc, is_up)| (arc, !is_up)).collect();
+        self.flip(&back);
+        let (lids, turns) = turns;
+        let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)?;
+        Some(QuickProof {
+            lids,
+            standing: self.flows.sums.dependencies.iter().sum(),
+            added,
+        })
+    }
+
+    /// Dependencies that may come about on the way, and how many LIDs it concerns. Links have changed already.
+    fn turns_of(&mut self, steps: &[Vec<Entry>], under_way: &[Entry]) -> (u64, Vec<(u32, u8)>) {
+        let scratch = std::mem::take(&mut self.scratch);
+        let total = self.flows.shape.total();
+        let senders = if scratch.len() == total { scratch } else { vec![(0, 0); total] };
         // Step 0 is what was replaced lately.
         let mut writes: Vec<(Lid, usize, Entry)> = under_way.iter().map(|&entry| (entry.lid, 0, entry)).collect();
         for (number, step) in (1..).zip(steps) {
@@ -172,26 +173,27 @@ impl Standing {
         let mut mix = Mix {
             standing: self,
             lid: 0,
-            round: 0,
-            written: vec![(0, (0, 0, 0)); shape.switches],
-            senders: vec![(0, 0); total],
+            round: self.round,
+            written: vec![(0, (0, 0, 0)); self.flows.shape.switches],
+            senders,
             open: Vec::new(),
-            turns,
+            turns: Vec::new(),
             of_switch: false,
             first: 0,
         };
         for writes in writes.chunk_by(|a, b| a.0 == b.0) {
             mix.follow(writes);
         }
-        let mut turns = mix.turns;
+        let Mix {
+            mut turns,
+            senders,
+            round,
+            ..
+        } = mix;
+        (self.scratch, self.round) = (senders, round);
         turns.sort_unstable();
         turns.dedup();
-        let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)?;
-        Some(QuickProof {
-            lids: writes.chunk_by(|a, b| a.0 == b.0).count() as u64,
-            standing: self.flows.sums.dependencies.iter().sum(),
-            added,
-        })
+        (writes.chunk_by(|a, b| a.0 == b.0).count() as u64, turns)
     }
 }
 
