@@ -68,6 +68,8 @@ pub struct Sm {
     pub(crate) failover: Failover,
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
+    /// Traps to repress, when what they are reason to send is sent.
+    pub(crate) represses: Vec<Datagram>,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -114,6 +116,7 @@ impl Sm {
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
+            represses: Vec::new(),
             requests: Vec::new(),
         }
     }
@@ -163,6 +166,9 @@ impl Sm {
         }
         self.advance(now, out);
         self.pump(now, out);
+        for repress in std::mem::take(&mut self.represses) {
+            self.send_only(repress, out);
+        }
     }
 
     fn start(&mut self, out: &mut Vec<Output>) {

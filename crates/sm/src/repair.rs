@@ -1,5 +1,6 @@
 //! Plans around lost links: the plan in force with as few entries changed as can be.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,9 +149,20 @@ impl Repair {
             let merge = |old: &mut u8| *old = if *old == 2 || rank == 2 { 2 } else { rank.min(*old) };
             blocks.entry(key).and_modify(merge).or_insert(rank);
         }
+        let mut left: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+        for &(_, switch) in blocks.keys() {
+            *left.entry(switch).or_default() += 1;
+        }
+        // An agent takes one Set after another: who has most of them before it begins first.
+        let order = blocks.iter().map(|(&(block, switch), &rank)| {
+            let waits = left.get_mut(&switch).map_or(0, |left| std::mem::replace(left, left.saturating_sub(1)));
+            (rank, Reverse(waits), block, switch)
+        });
+        let mut order: Vec<(u8, Reverse<usize>, usize, SwitchIdx)> = order.collect();
+        order.sort_unstable();
         let of_rank = |rank: u8| {
-            let blocks = blocks.iter().filter(move |(_, of)| **of == rank);
-            blocks.map(|(&(block, switch), _)| Op::Lft {
+            let blocks = order.iter().filter(move |block| block.0 == rank);
+            blocks.map(|&(_, _, block, switch)| Op::Lft {
                 node: fabric.switches()[switch],
                 block: u16::try_from(block).unwrap_or(u16::MAX),
                 data: *plan.tables.block(switch, block),
