@@ -7,6 +7,8 @@ mod observer;
 mod pairs;
 mod picture;
 mod table;
+mod targets;
+mod told;
 mod virtual_time;
 mod watch;
 
@@ -27,6 +29,7 @@ use crate::error::BenchError;
 use crate::failover::faults::{Count, Fault, Kind, What};
 use crate::failover::manager::{LIMIT, Manager};
 use crate::failover::observer::{Observer, Span};
+use crate::failover::told::Told;
 use crate::failover::watch::Watch;
 use crate::machine;
 use crate::opensm::Variant;
@@ -102,6 +105,8 @@ pub struct Row {
     /// Blocks with an entry that every legal new plan must change, with the LIDs in force; and with the best LIDs for
     /// this fault.
     pub smps_min: (u64, u64),
+    /// What planning and judging took, and waits for packets under way; nothing for OpenSM.
+    pub told: Told,
     /// Ordered pairs of hosts whose packets the fault stopped, by the tables in force.
     pub pairs_interrupted: u64,
     /// Load of the machine when the fault was made.
@@ -195,6 +200,7 @@ impl Bench<'_> {
         let case = self.case;
         let before = Before::new(case, &self.watch.observer, fault);
         self.watch.begin();
+        let said = self.manager.log().len();
         let (load, start, ups) = (machine::load(), self.watch.now(), self.manager.ups());
         self.console("Unlink", fault)?;
         let manager = &self.manager;
@@ -205,6 +211,7 @@ impl Bench<'_> {
         let floors = self.floors(&requests)?;
         let row = Row {
             engine_used: self.manager.engine_used(),
+            told: self.manager.told_since(said),
             load,
             ..before.row(case, (self.who, Carrier::Ibsim), &span, start, floors)
         };
@@ -295,6 +302,7 @@ impl Before {
             entries: span.entries,
             smps_min: self.smps_min,
             pairs_interrupted: self.pairs_interrupted,
+            told: Told::default(),
             load: 0.0,
         }
     }

@@ -8,6 +8,7 @@ use selvedge_conformance::{OpenSm, OpenSmOptions, PeerLab, Running, until};
 
 use crate::case::Case;
 use crate::error::BenchError;
+use crate::failover::told::Told;
 use crate::opensm::Variant;
 
 /// Longest bring-up and longest fail-over that is waited for.
@@ -123,6 +124,15 @@ impl Manager {
         match self {
             Self::Selvedge(_, log) => fs::read_to_string(log).unwrap_or_default(),
             Self::OpenSm(opensm) => opensm.log(),
+        }
+    }
+
+    /// What ours has said since its log was so long.
+    #[must_use]
+    pub fn told_since(&self, bytes: usize) -> Told {
+        match self {
+            Self::Selvedge(..) => Told::read(self.log().get(bytes..).unwrap_or_default()),
+            Self::OpenSm(_) => Told::default(),
         }
     }
 

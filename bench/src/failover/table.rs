@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json as object};
 
 use crate::failover::faults::Kind;
-use crate::failover::{Carrier, Row, Who};
+use crate::failover::{Carrier, Row, Who, targets};
 use crate::stats::Spread;
 
 /// One line per manager and fault.
@@ -14,6 +14,7 @@ pub fn csv(rows: &[Row]) -> String {
     let mut text = String::from(
         "fabric,hosts,carrier,manager,engine,window,engine_used,kind,fault,trap_us,total_us,thinking_us,quiet_us,\
          floor_us,floor_direct_us,\
+         compute_us,verify_us,drain_waits,\
          mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,entries,pairs_interrupted,load\n",
     );
     for row in rows {
@@ -21,7 +22,7 @@ pub fn csv(rows: &[Row]) -> String {
         let (engine, window) = variant(&row.who);
         let _ = writeln!(
             text,
-            "\"{}\",{},\"{}\",{},{engine},{window},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
+            "\"{}\",{},\"{}\",{},{engine},{window},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
             row.spec,
             row.hosts,
             row.fabric,
@@ -35,6 +36,9 @@ pub fn csv(rows: &[Row]) -> String {
             us(row.quiet_us),
             us(row.floor_us),
             us(row.floor_direct_us),
+            us(row.told.compute_us),
+            us(row.told.verify_us),
+            row.told.drain_waits,
             row.mads,
             row.mads_to_last,
             row.smps,
@@ -78,6 +82,9 @@ pub fn json(rows: &[Row]) -> String {
             "quiet_us": row.quiet_us,
             "floor_us": row.floor_us,
             "floor_direct_us": row.floor_direct_us,
+            "compute_us": row.told.compute_us,
+            "verify_us": row.told.verify_us,
+            "drain_waits": row.told.drain_waits,
             "mads": row.mads,
             "mads_to_last": row.mads_to_last,
             "smps": row.smps,
@@ -114,29 +121,58 @@ pub fn groups(rows: &[Row]) -> Vec<Group<'_>> {
     groups
 }
 
+/// Until when a fault is timed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// The answer to the last Set that changes an entry.
+    LastChange,
+    /// The last packet of all: the subnet is up again, for whoever says so.
+    Quiet,
+}
+
+impl Until {
+    /// The time of a row.
+    pub const fn of(self, row: &Row) -> Option<f64> {
+        match self {
+            Self::LastChange => row.total_us,
+            Self::Quiet => row.quiet_us,
+        }
+    }
+
+    /// What the relay adds to it: measured for the MADs until the last change, as much for each of the others.
+    fn added(self, row: &Row) -> Option<f64> {
+        let added = (row.floor_us? - row.floor_direct_us?).max(0.0);
+        match self {
+            Self::LastChange => Some(added),
+            Self::Quiet => Some(added * row.mads as f64 / row.mads_to_last.max(1) as f64),
+        }
+    }
+}
+
 /// How many times as long as ours each fault took: OpenSM's time less what the relay adds to its MADs, over ours with
-/// all that the relay adds.
-fn ratios(rows: &[Row], group: Group<'_>) -> Option<Spread> {
+/// all that the relay adds; both until the same.
+pub fn ratios(rows: &[Row], group: Group<'_>, until: Until) -> Option<Spread> {
     let of_group = rows.iter().filter(|row| group_of(row) == group);
     Spread::of(of_group.filter_map(|row| {
         let same = |ours: &&Row| {
             (&ours.spec, &ours.fault, ours.fabric, &ours.who) == (&row.spec, &row.fault, row.fabric, &Who::Selvedge)
         };
-        let added = (row.floor_us? - row.floor_direct_us?).max(0.0);
-        Some((row.total_us? - added).max(0.0) / rows.iter().find(same)?.total_us?)
+        let theirs = (until.of(row)? - until.added(row)?).max(0.0);
+        Some(theirs / until.of(rows.iter().find(same)?)?)
     }))
 }
 
 /// Medians with their range, for people.
 #[must_use]
 pub fn summary(rows: &[Row]) -> String {
-    let mut text = String::from(
-        "\n## Fail-over: trap to the answer to the last Set that changes an entry\n\n\
-         | fabric | carrier | kind | manager | engine used | faults | last change, ms | of which thinking, ms | \
-         quiet, ms | floor, ms | relay adds, ms | \
+    let mut text = String::from("\n## Fail-over: trap to the answer to the last Set that changes an entry\n");
+    text += &targets::table(rows);
+    text.push_str(
+        "\n| fabric | carrier | kind | manager | engine used | faults | last change, ms | of which thinking, ms | \
+         planning; judging, ms | waits for packets | quiet, ms | floor, ms | relay adds, ms | \
          table Sets; those that change something; least: LIDs in force; best LIDs | MADs | \
-         times ours |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+         times ours: last change; quiet |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for group in groups(rows) {
         let (spec, carrier, who, kind) = group;
@@ -154,12 +190,15 @@ pub fn summary(rows: &[Row]) -> String {
         engines.dedup();
         let _ = writeln!(
             text,
-            "| `{spec}` | {carrier} | {kind} | {} | {} | {} | {} | {} | {} | {} | {} | {}; {}; {}; {} | {} | {} |",
+            "| `{spec}` | {carrier} | {kind} | {} | {} | {} | {} | {} | {}; {} | {} | {} | {} | {} | {}; {}; {}; {} | {} | {} |",
             who.label(),
             engines.join(", "),
             of_group().count(),
             ms(&|row| row.total_us),
             ms(&|row| row.thinking_us),
+            ms(&|row| row.told.compute_us),
+            ms(&|row| row.told.verify_us),
+            of_group().filter(|row| row.told.drain_waits > 0).count(),
             ms(&|row| row.quiet_us),
             ms(&|row| row.floor_us),
             ms(&|row| Some(row.floor_us? - row.floor_direct_us?)),
@@ -168,9 +207,11 @@ pub fn summary(rows: &[Row]) -> String {
             count(&|row| row.smps_min.0),
             count(&|row| row.smps_min.1),
             count(&|row| row.mads),
-            match (who, ratios(rows, group)) {
-                (Who::OpenSm(_), Some(ratio)) => format!("{ratio:.0}"),
-                _ => "–".to_owned(),
+            match who {
+                Who::OpenSm(_) => [Until::LastChange, Until::Quiet]
+                    .map(|until| ratios(rows, group, until).map_or("–".to_owned(), |ratio| format!("{ratio:.0}")))
+                    .join("; "),
+                Who::Selvedge => "–".to_owned(),
             }
         );
     }

@@ -3,6 +3,7 @@
 //! Jobs cost nothing here: what computing takes is measured on ibsim and stated beside it.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use selvedge_fabric::PortRef;
 use selvedge_plan::Policy;
 use selvedge_rehearsal::{Options, Rehearsal, Tamper};
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Config, DefaultJudge, Input, Mode, Output};
+use selvedge_sm::{Config, DefaultJudge, Event, Input, Mode, Output};
 use selvedge_transport::ibsim::Way;
 use selvedge_types::{Guid, PortNum, TransactionId};
 use selvedge_wire::{Datagram, LocalPort};
@@ -21,6 +22,7 @@ use crate::case::Case;
 use crate::error::BenchError;
 use crate::failover::faults::Fault;
 use crate::failover::observer::{Observer, Passing};
+use crate::failover::told::Told;
 use crate::failover::{Before, Carrier, Row, Who, micros, until_last_change};
 
 /// Longest bring-up and longest repair, in virtual time.
@@ -33,11 +35,15 @@ type Passed = Arc<Mutex<Vec<(Time, Way, bool, Datagram)>>>;
 
 /// Sees everything, and changes nothing.
 #[derive(Debug)]
-struct Ear(Passed);
+struct Ear {
+    passed: Passed,
+    /// Waits for packets under way.
+    waits: Arc<AtomicU64>,
+}
 
 impl Ear {
     fn hear(&self, now: Time, way: Way, is_returned: bool, datagram: Datagram) {
-        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         passed.push((now, way, is_returned, datagram));
     }
 }
@@ -53,8 +59,12 @@ impl Tamper for Ear {
     }
 
     fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, _back: &mut Vec<Input>) {
-        if let Output::Send { datagram, .. } = &output {
-            self.hear(now, Way::Up, false, *datagram);
+        match &output {
+            Output::Send { datagram, .. } => self.hear(now, Way::Up, false, *datagram),
+            Output::Event(Event::Draining { .. }) => {
+                self.waits.fetch_add(1, Ordering::Relaxed);
+            }
+            _ => {}
         }
         out.push(output);
     }
@@ -87,7 +97,12 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
     });
     let id = world.add_manager("selvedge", &seat, config, Arc::new(DefaultJudge::default()));
     let passed = Passed::default();
-    world.tamper(id, Box::new(Ear(Arc::clone(&passed))));
+    let waits = Arc::<AtomicU64>::default();
+    let ear = Ear {
+        passed: Arc::clone(&passed),
+        waits: Arc::clone(&waits),
+    };
+    world.tamper(id, Box::new(ear));
     let mut observer = Observer::new(case);
     world.start(id).map_err(failed)?;
     world.run_until_quiet(BOUND).map_err(failed)?;
@@ -96,6 +111,7 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
         drain(&passed, &mut observer);
         let before = Before::new(case, &observer, fault);
         observer.begin();
+        waits.store(0, Ordering::Relaxed);
         let start = Duration::from_nanos(world.now().0);
         for damage in damages(case, fault, false) {
             world.fault(&damage).map_err(failed)?;
@@ -106,7 +122,14 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
         let floor = floor(case, emulator, fault, &until_last_change(&span))?;
         let service_us = micros(service);
         let who = (&Who::Selvedge, Carrier::Emulator { service_us });
-        rows.push(before.row(case, who, &span, start, (floor, floor)));
+        let told = Told {
+            drain_waits: waits.load(Ordering::Relaxed),
+            ..Told::default()
+        };
+        rows.push(Row {
+            told,
+            ..before.row(case, who, &span, start, (floor, floor))
+        });
         for damage in damages(case, fault, true) {
             world.fault(&damage).map_err(failed)?;
         }

@@ -83,3 +83,41 @@ pub struct Settings {
 impl Body for Settings {
     const SCHEMA: &'static str = "selvedge.settings";
 }
+
+/// What becomes of each line of an `opensm.conf`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenSmCheck {
+    /// The file.
+    pub file: String,
+    /// Whether a manager can do all that it asks for.
+    pub ok: bool,
+    /// Its lines, without those that have OpenSM's default and need no word.
+    pub options: Vec<OpenSmLine>,
+    /// How many lines have OpenSM's default.
+    pub defaults: u64,
+    /// Every key that has a value, as `routing.lmc`, with it.
+    pub settings: BTreeMap<String, serde_json::Value>,
+}
+
+/// What becomes of a line of an `opensm.conf`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenSmLine {
+    /// Line, counted from 1.
+    pub line: u64,
+    /// The option.
+    pub option: String,
+    /// Its value.
+    pub value: String,
+    /// `honoured`, `mapped`, `without effect`, `refused` or `unknown`.
+    pub treatment: String,
+    /// The key or flag that takes the value.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub key: Option<String>,
+    /// Why, or what to do instead.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub why: String,
+}
+
+impl Body for OpenSmCheck {
+    const SCHEMA: &'static str = "selvedge.opensm_check";
+}

@@ -37,11 +37,15 @@ pub enum ErrorKind {
     Stopping,
     /// SLV-API-0007: there is no configuration to read again.
     NoConfig,
+    /// SLV-API-0008: this manager is not in charge.
+    NotMaster,
+    /// SLV-API-0009: load cannot be spread anew.
+    NoBalance,
 }
 
 impl ErrorKind {
     /// All kinds.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::NotFound,
         Self::BadRequest,
         Self::NoEmulator,
@@ -49,6 +53,8 @@ impl ErrorKind {
         Self::NotYet,
         Self::Stopping,
         Self::NoConfig,
+        Self::NotMaster,
+        Self::NoBalance,
     ];
 
     /// HTTP status that goes with a code; 400 for codes of other rooms.
@@ -69,6 +75,8 @@ impl ErrorKind {
             Self::NotYet => "SLV-API-0005",
             Self::Stopping => "SLV-API-0006",
             Self::NoConfig => "SLV-API-0007",
+            Self::NotMaster => "SLV-API-0008",
+            Self::NoBalance => "SLV-API-0009",
         }
     }
 
@@ -78,7 +86,7 @@ impl ErrorKind {
         match self {
             Self::NotFound => 404,
             Self::BadRequest => 400,
-            Self::NoConfig | Self::NoEmulator | Self::NoManager => 409,
+            Self::NoBalance | Self::NoConfig | Self::NoEmulator | Self::NoManager | Self::NotMaster => 409,
             Self::NotYet | Self::Stopping => 503,
         }
     }
@@ -92,6 +100,8 @@ impl ErrorKind {
             Self::NotYet => "ask again after the first sweep",
             Self::Stopping => "start it again",
             Self::NoConfig => "start it with --config FILE",
+            Self::NotMaster => "ask the master, 'selvedge status' names it",
+            Self::NoBalance => "choose an engine that can make the tables afresh",
         }
     }
 

@@ -14,6 +14,7 @@ mod finding;
 mod inventory;
 mod model;
 mod plan;
+mod rebalance;
 mod routing;
 mod simulation;
 mod soak;
@@ -21,7 +22,7 @@ mod status;
 mod transition;
 
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
-pub use command::{Accepted, Decoded, Diff, Replay, ReplayDifference, Settings};
+pub use command::{Accepted, Decoded, Diff, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, Settings};
 pub use document::{Body, Document};
 pub use error::{Error, ErrorKind};
 pub use event::{Event, Events, Severity};
@@ -33,8 +34,13 @@ pub use inventory::{
 };
 pub use model::{Model, ModelAnswer, ModelCount, ModelStage};
 pub use plan::{Changes, Plan, Reroute};
+pub use rebalance::{LinkLoad, Rebalance, RebalanceRequest, RebalanceStatus};
 pub use routing::{Comparison, ComparisonRow, ComparisonRun, Cost, Quality, Routing};
 pub use simulation::{SimulatedJob, Simulation};
-pub use soak::{Soak, SoakCoverage, SoakExemption, SoakFailure};
-pub use status::{LocalPort, MadCounts, Progress, Role, Run, Stage, Status};
+pub use soak::{
+    Soak, SoakCoverage, SoakExemption, SoakFailure, SoakReal, SoakRealFinding, SoakRealRun,
+};
+pub use status::{
+    Application, ApplicationStep, ApplicationWait, LocalPort, MadCounts, Progress, Role, Run, Stage, Status,
+};
 pub use transition::{Transition, TransitionStep};

@@ -1,5 +1,7 @@
 //! What simulated disasters came to: one document per run, and a line per part of a run in a result file.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Body;
@@ -13,6 +15,8 @@ pub struct Soak {
     pub to: u64,
     /// The program: version and commit.
     pub program: String,
+    /// A number over the program's file: the same one makes the same of a seed.
+    pub binary: String,
     /// Model of the processor.
     pub machine: String,
     /// Threads.
@@ -36,11 +40,12 @@ pub struct Soak {
     /// What was found and excused, by rule.
     pub exemptions: Vec<SoakExemption>,
     /// What happened when, in which fabrics.
-    pub coverage: Vec<SoakCoverage>,
+    pub coverage: SoakCoverage,
 }
 
 impl Body for Soak {
     const SCHEMA: &'static str = "selvedge.soak";
+    const VERSION: u32 = 2;
 }
 
 /// A seed whose schedule failed.
@@ -63,17 +68,60 @@ pub struct SoakExemption {
     pub count: u64,
 }
 
-/// How often something happened in a stage of the master, in a family of fabrics.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How often something happened, by stage of the master and family of fabrics.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SoakCoverage {
-    /// What kind of happening.
-    pub kind: String,
-    /// What the master was doing.
-    pub stage: String,
-    /// The family of fabrics.
-    pub family: String,
-    /// How often.
-    pub count: u64,
+    /// Names of the stages.
+    pub stages: Vec<String>,
+    /// Names of the families.
+    pub families: Vec<String>,
+    /// By kind of happening: for each stage, a count for each family.
+    pub counts: BTreeMap<String, Vec<Vec<u64>>>,
+}
+
+impl SoakCoverage {
+    /// Adds more of the same stages and families.
+    pub fn add(&mut self, other: &Self) {
+        if self.counts.is_empty() {
+            self.clone_from(other);
+            return;
+        }
+        for (kind, rows) in &other.counts {
+            let mine = self.counts.entry(kind.clone()).or_default();
+            mine.resize_with(mine.len().max(rows.len()), Vec::new);
+            for (mine, row) in mine.iter_mut().zip(rows) {
+                mine.resize(mine.len().max(row.len()), 0);
+                mine.iter_mut().zip(row).for_each(|(mine, more)| *mine += more);
+            }
+        }
+    }
+
+    /// How often a kind happened in a stage, wherever.
+    #[must_use]
+    pub fn in_stage(&self, kind: &str, stage: usize) -> u64 {
+        let row = self.counts.get(kind).and_then(|rows| rows.get(stage));
+        row.map_or(0, |row| row.iter().sum())
+    }
+
+    /// How often a kind happened in a family, whenever.
+    #[must_use]
+    pub fn in_family(&self, kind: &str, family: usize) -> u64 {
+        let rows = self.counts.get(kind).into_iter().flatten();
+        rows.filter_map(|row| row.get(family)).sum()
+    }
+
+    /// Triples of kind, stage and family that were met.
+    #[must_use]
+    pub fn met(&self) -> usize {
+        let cells = self.counts.values().flatten().flatten();
+        cells.filter(|count| **count > 0).count()
+    }
+
+    /// Triples there are of these kinds.
+    #[must_use]
+    pub fn cells(&self) -> usize {
+        self.counts.len() * self.stages.len() * self.families.len()
+    }
 }
 
 impl Soak {
@@ -94,12 +142,67 @@ impl Soak {
                 None => self.exemptions.push(new.clone()),
             }
         }
-        for new in &other.coverage {
-            let key = |c: &SoakCoverage| (c.kind.clone(), c.stage.clone(), c.family.clone());
-            match self.coverage.iter_mut().find(|old| key(old) == key(new)) {
-                Some(old) => old.count += new.count,
-                None => self.coverage.push(new.clone()),
-            }
-        }
+        self.coverage.add(&other.coverage);
     }
+}
+
+/// Schedules carried out in real time with managers that are programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SoakReal {
+    /// The manager's program.
+    pub manager: String,
+    /// This program: version and commit.
+    pub program: String,
+    /// Model of the processor.
+    pub machine: String,
+    /// How many seconds of the schedule pass in one.
+    pub speed: u32,
+    /// The runs, by seed.
+    pub runs: Vec<SoakRealRun>,
+}
+
+impl Body for SoakReal {
+    const SCHEMA: &'static str = "selvedge.soak-real";
+}
+
+/// A schedule in real time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SoakRealRun {
+    /// Its seed.
+    pub seed: u64,
+    /// The fabric.
+    pub fabric: String,
+    /// Why it could not be carried out to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Programs that ended by themselves and were started again: when and how.
+    pub crashes: Vec<String>,
+    /// Happenings that had an effect.
+    pub happenings: u64,
+    /// Sets that agents took.
+    pub sets: u64,
+    /// How long it was, in seconds of the schedule.
+    pub virtual_s: f64,
+    /// For how long packets to somebody went in circles.
+    pub looping_s: f64,
+    /// What was found and not excused.
+    pub findings: Vec<SoakRealFinding>,
+    /// What was found and excused.
+    pub exemptions: Vec<SoakExemption>,
+    /// Seconds until all was well after the faults had stopped: with cables unplugged and nodes off, and when all was
+    /// mended; none: not within the bound.
+    pub converged_s: Vec<Option<f64>>,
+    /// What was not well at the end of each bound.
+    pub trouble: Vec<String>,
+}
+
+/// What a checker found in a run that went on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoakRealFinding {
+    /// The checker.
+    pub checker: String,
+    /// How often.
+    pub count: u64,
+    /// The first.
+    pub first: String,
 }

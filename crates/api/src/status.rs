@@ -3,7 +3,7 @@
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, Fabric, Plan, Port, ReasonCount};
+use crate::{Body, Fabric, Plan, Port, ReasonCount, RebalanceStatus};
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +76,45 @@ pub struct Progress {
     pub total: u64,
 }
 
+/// A change that is being applied: its steps, each of which begins when the one before is acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Application {
+    /// The step it is at, from 1.
+    pub step: u64,
+    /// All of them.
+    pub steps: Vec<ApplicationStep>,
+    /// SMPs that are answered, of all steps together.
+    pub sets_done: u64,
+    /// SMPs of all steps.
+    pub sets: u64,
+    /// The wait it is in before the step, if it is in one.
+    pub wait: Option<ApplicationWait>,
+}
+
+/// A step of a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationStep {
+    /// What it does.
+    pub what: String,
+    /// SMPs.
+    pub sets: u64,
+    /// How long the manager waits before it.
+    pub wait_before_ns: u64,
+}
+
+/// A wait of an application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationWait {
+    /// What it waits for.
+    pub why: String,
+    /// How long, in all.
+    pub wait_ns: u64,
+    /// What is left of it.
+    pub left_ms: u64,
+    /// When it ends, as time since the process started.
+    pub until_ms: u64,
+}
+
 /// The port a manager sits at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalPort {
@@ -125,6 +164,10 @@ pub struct Status {
     pub stage: Stage,
     /// How far that is.
     pub progress: Progress,
+    /// The change that is being applied, if one is.
+    pub application: Option<Application>,
+    /// What it does about load that is spread unevenly.
+    pub rebalance: Option<RebalanceStatus>,
     /// True if the judged plan is in every agent and every port that is not ACTIVE has a known reason.
     pub up: bool,
     /// Finished sweeps.

@@ -13,6 +13,10 @@ pub struct Transition {
     pub from: String,
     /// The engine of the new tables; of `auto`, the one it takes.
     pub to: String,
+    /// Data lanes of the tables in force.
+    pub lanes_from: u8,
+    /// Data lanes of the new tables.
+    pub lanes_to: u8,
     /// True if the judge proves the way.
     pub ok: bool,
     /// What the judge says of it: `still`, `proved`, `inherited` (the tables in force are not safe themselves) or

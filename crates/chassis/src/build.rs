@@ -28,6 +28,7 @@ impl Chassis {
             switches: IdxVec::new(),
             lanes: IdxVec::new(),
             versions: IdxVec::filled([0; TableKind::COUNT], fabric.nodes().len()),
+            changes: 0,
         };
         for (idx, node) in fabric.nodes().iter_enumerated() {
             let switch = node

@@ -24,6 +24,8 @@ pub struct Chassis {
     /// SL to VL rows of a node by (input, output); `None`: as at power-on, everything on VL 0.
     pub(crate) lanes: IdxVec<NodeIdx, Option<Box<[LaneRow]>>>,
     pub(crate) versions: IdxVec<NodeIdx, [u32; TableKind::COUNT]>,
+    /// All changes of versions.
+    pub(crate) changes: u64,
 }
 
 /// What forwarding looks at first.
@@ -158,6 +160,12 @@ impl Chassis {
     #[must_use]
     pub fn version(&self, node: NodeIdx, kind: TableKind) -> u32 {
         self.versions.get(node).map_or(0, |v| v[kind as usize])
+    }
+
+    /// How often anything that has a version changed anywhere.
+    #[must_use]
+    pub const fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// What the switch `node` does with a packet to `lid`; [`Egress::NoPath`] for other nodes.
@@ -368,6 +376,7 @@ impl Chassis {
         self.nodes[node].powered = true;
         self.nodes[node].boots += 1;
         self.versions[node].iter_mut().for_each(|v| *v += 1);
+        self.changes += 1;
     }
 
     /// Replaces what a subnet manager set at a switch; nothing happens at other nodes.
@@ -473,5 +482,6 @@ impl Chassis {
     fn touch(&mut self, node: NodeIdx, kind: TableKind) {
         let version = &mut self.versions[node][kind as usize];
         *version = version.wrapping_add(1);
+        self.changes += 1;
     }
 }

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::{CliError, Exit};
 use crate::{
-    backups, bench, compare, config, decode, demo, emulate, experiment, fault, model, replay, route, run, shell,
-    simulate, soak, status, topology, transition, verify,
+    backups, bench, compare, config, decode, demo, emulate, experiment, fault, model, rebalance, replay, route, run,
+    shell, simulate, soak, status, topology, transition, verify,
 };
 
 /// A fabric manager for InfiniBand that proves every change before a switch sees it.
@@ -23,6 +23,7 @@ enum Command {
     Watch(Box<run::WatchArgs>),
     Status(status::StatusArgs),
     Sweep(status::SweepArgs),
+    Rebalance(rebalance::RebalanceArgs),
     Reload(status::ReloadArgs),
     Topology(topology::TopologyArgs),
     Route(Box<route::RouteArgs>),
@@ -62,6 +63,7 @@ impl Cli {
             Command::Experiment(args) => args.json(),
             Command::Fault(args) => args.json(),
             Command::Sweep(args) => args.json(),
+            Command::Rebalance(args) => args.json(),
             Command::Reload(args) => args.json(),
             Command::Decode(args) => args.json(),
             Command::Replay(args) => args.json(),
@@ -81,6 +83,7 @@ impl Cli {
             Command::Watch(args) => run::watch(args),
             Command::Status(args) => status::run(args),
             Command::Sweep(args) => status::sweep(args),
+            Command::Rebalance(args) => rebalance::run(args),
             Command::Reload(args) => status::reload(args),
             Command::Topology(args) => topology::run(args),
             Command::Route(args) => route::run(args),

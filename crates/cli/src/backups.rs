@@ -13,7 +13,7 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use selvedge_api::{Backup, Backups};
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{EngineName, Lids, Policy, ServiceLevels, SlToVl};
+use selvedge_plan::{EngineName, LidLayout, Lids, Policy, ServiceLevels, SlToVl};
 use selvedge_routing::{Engine, Listed, Options, Routed};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Idx, Lmc};
@@ -47,6 +47,10 @@ pub struct BackupsArgs {
     /// LIDs per end port, as a power of two
     #[arg(long, value_name = "0-7", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
+    /// Order of new LIDs where no port holds one: by-plane (few blocks change when a link of a tree is lost) or
+    /// sequential (by node GUID) (default: by-plane)
+    #[arg(long, value_name = "LAYOUT")]
+    lid_layout: Option<LidLayout>,
     /// LIDs to keep (guid2lid)
     #[arg(long, value_name = "FILE")]
     lids: Option<PathBuf>,
@@ -149,6 +153,7 @@ pub fn run(args: &BackupsArgs) -> Result<Exit, CliError> {
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     let policy = Policy {
         lmc: Lmc::new(args.lmc).unwrap_or_default(),
+        lid_layout: args.lid_layout.unwrap_or_default(),
         ..Policy::default()
     };
     let own_lids = lids(&fabric, &policy, &known_lids(args.lids.as_ref())?)?;
@@ -325,6 +330,7 @@ fn grid(faults: &[Backup], is_csv: bool) -> Grid {
             "pairs_lost",
             "pairs_interrupted",
             "entries",
+            "switches",
             "blocks",
             "max_load",
             "load_share",
@@ -340,6 +346,7 @@ fn grid(faults: &[Backup], is_csv: bool) -> Grid {
             "pairs lost",
             "interrupted",
             "entries",
+            "switches",
             "SMPs",
             "max load",
             "share",
@@ -357,6 +364,7 @@ fn grid(faults: &[Backup], is_csv: bool) -> Grid {
             number(fault.pairs_lost),
             number(fault.pairs_interrupted),
             number(fault.entries),
+            number(fault.switches),
             number(fault.blocks),
             number(fault.max_load),
             if is_csv {
@@ -378,7 +386,7 @@ fn grid(faults: &[Backup], is_csv: bool) -> Grid {
 /// What stands under the table.
 fn words(found: &Backups, top: usize) -> Vec<String> {
     let single = |kind: &str| {
-        let is = |fault: &&Backup| fault.kind == kind && fault.pairs_cut > 0;
+        let is = |fault: &&Backup| fault.kind == kind && fault.single_point;
         found.faults.iter().filter(is).count() as u64
     };
     let tried = found.faults.len() as u64;
@@ -400,6 +408,18 @@ fn words(found: &Backups, top: usize) -> Vec<String> {
             count(found.host_ports, "host port"),
         ),
     ];
+    let named_max = 5;
+    let parting: Vec<&str> = (found.faults.iter().filter(|fault| fault.single_point))
+        .map(|fault| fault.name.as_str())
+        .collect();
+    if !parting.is_empty() {
+        let more = match parting.len().saturating_sub(named_max) {
+            0 => String::new(),
+            more => format!(", and {} more", thousands(more as u64)),
+        };
+        let named = parting[..named_max.min(parting.len())].join(", ");
+        lines.push(format!("they are: {named}{more}"));
+    }
     if let Some(in_place) = &found.in_place {
         lines.push(format!(
             "fail in place: {} lost links before {} is below {} of the whole fabric's or hosts are cut off (median of \

@@ -1,5 +1,6 @@
 //! `selvedge config`: the configuration file.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -36,7 +37,8 @@ impl ConfigArgs {
     }
 }
 
-fn document(settings: &Settings) -> api::Settings {
+/// Every key that has a value, with it.
+pub fn values(settings: &Settings) -> BTreeMap<String, serde_json::Value> {
     let json = |value| match value {
         Value::Bool(value) => value.into(),
         Value::Int(value) => value.into(),
@@ -44,11 +46,8 @@ fn document(settings: &Settings) -> api::Settings {
         Value::Text(text) => text.into(),
     };
     let keys = Key::ALL.iter();
-    api::Settings {
-        settings: keys
-            .filter_map(|key| Some((key.path(), json(key.value(settings)?))))
-            .collect(),
-    }
+    keys.filter_map(|key| Some((key.path(), json(key.value(settings)?))))
+        .collect()
 }
 
 /// Runs the command.
@@ -56,7 +55,9 @@ pub fn run(args: &ConfigArgs) -> Result<Exit, CliError> {
     let mut out = Out::new(Format::default());
     match &args.command {
         Command::Defaults => out.write(&print_defaults())?,
-        Command::Check { file, format } if format.json => out.document(document(&read(file)?))?,
+        Command::Check { file, format } if format.json => out.document(api::Settings {
+            settings: values(&read(file)?),
+        })?,
         Command::Check { file, .. } => out.write(&print_settings(&read(file)?))?,
     }
     out.flush()?;

@@ -117,6 +117,24 @@ pub enum CliError {
     /// Bytes that are no MAD.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// SLV-CLI-0030: an `opensm.conf` that asks for what cannot be done.
+    #[error(
+        "SLV-CLI-0030: {} asks for what Selvedge cannot do: {options}; --check-config says why, --skip-refused goes on \
+         without it",
+        path.display()
+    )]
+    OpenSmRefused {
+        /// The file.
+        path: PathBuf,
+        /// The options with their values.
+        options: String,
+    },
+    /// SLV-CLI-0031: no process in the background.
+    #[error("SLV-CLI-0031: cannot go on in the background: {cause}; leave -B out, or use the systemd unit")]
+    Background {
+        /// What the operating system said.
+        cause: io::Error,
+    },
     /// A configuration.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -15,8 +15,9 @@ use crate::out::{Format, Grid, Out, count};
 use crate::progress;
 use crate::simulate::{SimulateArgs, simulate};
 
-/// Flags of `selvedge simulate` that are no settings of an experiment: its seeds stand beside them.
-const NO_SETTINGS: [&str; 4] = ["seed", "json", "csv", "help"];
+/// Flags of `selvedge simulate` that are no settings of an experiment: its seeds stand beside them, and its simulations
+/// would write over each other's files.
+const NO_SETTINGS: [&str; 8] = ["seed", "json", "csv", "help", "links", "series", "timeline", "heatmap"];
 /// Names of the files in the folder of the results.
 const RESULTS: &str = "results.jsonl";
 const TABLE: &str = "table.csv";
@@ -71,7 +72,7 @@ pub fn run(args: &ExperimentArgs) -> Result<Exit, CliError> {
             what: format!("{}: {cell}: {error}", file.display()),
         })?;
     }
-    let total = experiment.cells.len() * experiment.seeds.len();
+    let total = experiment.runs().count();
     if args.check {
         let (cells, seeds) = (experiment.cells.len() as u64, experiment.seeds.len() as u64);
         let (cells, seeds) = (count(cells, "combination"), count(seeds, "seed"));
@@ -121,10 +122,10 @@ fn simulated(experiment: &Experiment, path: &Path, jobs: Option<NonZeroUsize>) -
     let mut results = ResultsFile::open(path, &maker)?;
     let jobs = jobs.or_else(|| std::thread::available_parallelism().ok());
     let bar = progress::bar();
-    bar.set_message("simulations");
+    progress::several(&bar, "simulations");
     let shown = |progress: Progress| {
-        bar.set_length(progress.total as u64);
-        bar.set_position(progress.done as u64);
+        bar.set_length((progress.total - progress.before) as u64);
+        bar.set_position((progress.done - progress.before) as u64);
     };
     let one = |run: &Run| match parsed(run).and_then(|args| Ok(simulate(&args, &ProgressBar::hidden())?.results)) {
         Ok(results) => match serde_json::to_value(&results) {
@@ -161,6 +162,7 @@ fn schema() -> Schema {
             .collect();
         let kind = match (arg.get_action(), words.is_empty()) {
             (ArgAction::SetTrue, _) => Kind::Flag,
+            (ArgAction::Append, _) => Kind::Many,
             (_, true) => Kind::Any,
             (_, false) => Kind::Choice(words),
         };
@@ -176,14 +178,34 @@ fn schema() -> Schema {
 /// A run as the command line that would do it.
 fn parsed(run: &Run) -> Result<SimulateArgs, CliError> {
     let mut words = vec!["simulate".to_owned(), format!("--seed={}", run.seed)];
-    words.extend(run.cell.0.iter().filter_map(|(name, value)| match value {
-        Value::Flag(false) => None,
-        Value::Flag(true) => Some(format!("--{name}")),
-        Value::Text(_) | Value::Whole(_) | Value::Real(_) => Some(format!("--{name}={value}")),
-    }));
+    for (name, value) in &run.cell.settings {
+        match value {
+            Value::Flag(false) => {}
+            Value::Flag(true) => words.push(format!("--{name}")),
+            Value::Text(text) => words.push(format!("--{name}={}", filled(text, run))),
+            Value::Whole(_) | Value::Real(_) => words.push(format!("--{name}={value}")),
+            Value::Many(texts) => words.extend(texts.iter().map(|text| format!("--{name}={text}"))),
+        }
+    }
     let matches = simulate_command().no_binary_name(false).try_get_matches_from(words);
     let args = matches.and_then(|matches| SimulateArgs::from_arg_matches(&matches));
     args.map_err(|error| CliError::usage(&error))
+}
+
+/// A text with `{setting}` and `{seed}` filled in, so that every combination can have files of its own. What is odd in
+/// the name of a file becomes `_`.
+fn filled(text: &str, run: &Run) -> String {
+    let mut filled = text.replace("{seed}", &run.seed.to_string());
+    for (name, value) in &run.cell.settings {
+        let pattern = format!("{{{name}}}");
+        if filled.contains(&pattern) {
+            let kept = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            let value = value.to_string();
+            let plain: String = value.chars().map(|c| if kept(c) { c } else { '_' }).collect();
+            filled = filled.replace(&pattern, &plain);
+        }
+    }
+    filled
 }
 
 fn grid(summary: &Summary) -> Grid {
@@ -214,6 +236,14 @@ mod tests {
         assert!(schema.find("seed").is_err() && schema.find("json").is_err());
         let error = Experiment::parse("[common]\nqueue = \"fifi\"", &schema).unwrap_err();
         assert!(error.to_string().contains("did you mean 'fifo'?"), "{error}");
+    }
+
+    #[test]
+    fn combinations_have_files_of_their_own() {
+        let text = "seeds = [7]\n[common]\nfabric = \"ring:switches=4,hosts=1\"\nvls = 2\nlfts = \"a/{fabric}-{seed}-{vls}{x}\"\n";
+        let experiment = Experiment::parse(text, &schema()).unwrap();
+        let debug = format!("{:?}", parsed(&experiment.runs().next().unwrap()).unwrap());
+        assert!(debug.contains("a/ring_switches_4_hosts_1-7-2{x}"), "{debug}");
     }
 
     #[test]

@@ -63,13 +63,13 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// End after the first sweep and what it leads to
-    #[arg(long)]
+    #[arg(short = 'o', long)]
     pub once: bool,
     /// Unix socket of the HTTP API (default: in /run/selvedge or the user's run-time folder; with --once: none)
     #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Log to FILE instead of standard error
-    #[arg(long, value_name = "FILE")]
+    #[arg(short = 'f', long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
     /// Record everything that goes into the manager, for 'selvedge replay'
     #[arg(long, value_name = "FILE")]
@@ -83,12 +83,19 @@ pub struct ProcessArgs {
     /// Show nodes by the names in FILE (lines: 0xGUID "name")
     #[arg(long, value_name = "FILE")]
     pub node_name_map: Option<PathBuf>,
+    /// Whether another file than [`Self::config`] can be read again.
+    #[arg(skip)]
+    pub reloads: bool,
 }
 
 impl ProcessArgs {
     /// The settings of the configuration file, overruled by these options.
     pub fn settings(&self) -> Result<Settings, ConfigError> {
-        let mut settings = self.config.as_deref().map(read).transpose()?.unwrap_or_default();
+        Ok(self.over(self.config.as_deref().map(read).transpose()?.unwrap_or_default()))
+    }
+
+    /// These settings, overruled by these options.
+    pub fn over(&self, mut settings: Settings) -> Settings {
         if let Some(window) = self.window {
             settings.manager.window = usize::from(window);
         }
@@ -102,7 +109,7 @@ impl ProcessArgs {
         if daemon.socket.is_none() && !self.once {
             daemon.socket = Some(default_path(MANAGER_SOCKET));
         }
-        Ok(settings)
+        settings
     }
 }
 
@@ -120,7 +127,8 @@ pub struct Ended {
 
 /// Runs a manager to its end.
 ///
-/// `read` gives the settings, with the command line's in them; it is asked again when the configuration is reloaded.
+/// `read` gives the settings, with the command line's in them; it is asked again when the configuration is reloaded,
+/// which needs a file to read.
 pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Result<Ended, CliError> {
     let settings = read()?;
     let door = door.door()?;
@@ -171,7 +179,7 @@ fn begin(
     };
     Ok(start(Options {
         names: load::by_guid(&names),
-        reload: args.config.is_some().then_some(read),
+        reload: (args.config.is_some() || args.reloads).then_some(read),
         until: if args.once { Until::Idle } else { Until::Stopped },
         record: args.record.clone(),
         log,

@@ -1,9 +1,10 @@
 //! Progress on a terminal, log lines beside it.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write as _};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use selvedge_api::Severity;
 use selvedge_daemon::{LogSink, Manager, Running};
 use selvedge_sm::{StageName, View};
@@ -26,6 +27,37 @@ pub fn bar() -> ProgressBar {
         bar.set_style(style.progress_chars("━╸ "));
     }
     bar
+}
+
+/// The bar counts simulated nanoseconds. How long it will take is said as what it is: the pace of the last moments.
+pub fn simulated_time(bar: &ProgressBar) {
+    let us = |w: &mut dyn fmt::Write, ns: u64| {
+        // A bar that cannot be drawn is no reason to stop.
+        let _ = write!(w, "{:.1}", ns as f64 / 1e3);
+    };
+    let style =
+        ProgressStyle::with_template("simulating {bar:30} {at} of {end} µs, {elapsed}; at this pace {eta} more");
+    if let Ok(style) = style {
+        let style = style
+            .with_key("at", move |state: &ProgressState, w: &mut dyn fmt::Write| {
+                us(w, state.pos())
+            })
+            .with_key("end", move |state: &ProgressState, w: &mut dyn fmt::Write| {
+                us(w, state.len().unwrap_or(0));
+            });
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    bar.reset();
+}
+
+/// The bar counts things of which one may take longer than another: no more than a pace can be told.
+pub fn several(bar: &ProgressBar, things: &'static str) {
+    let template = "{msg} {bar:30} {human_pos} of {human_len}, {elapsed}; at this pace {eta} more";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    bar.set_message(things);
+    bar.enable_steady_tick(Duration::from_secs(1));
 }
 
 /// What is being done, on standard error, while it takes longer than a moment; invisible if that is no terminal.

@@ -8,7 +8,7 @@ use selvedge_api::Routing;
 use selvedge_config::{read_guid_numbers, read_guids};
 use selvedge_daemon::{Names, findings};
 use selvedge_fabric::Fabric;
-use selvedge_plan::Policy;
+use selvedge_plan::{LidLayout, Policy};
 use selvedge_routing::{
     Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Options, PortOrder,
     Rebalance, UpDnOptions,
@@ -43,6 +43,10 @@ pub struct RouteArgs {
     /// LIDs per end port, as a power of two
     #[arg(long, value_name = "0-7", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: u8,
+    /// Order of new LIDs where no port holds one: by-plane (few blocks change when a link of a tree is lost) or
+    /// sequential (by node GUID) (default: by-plane)
+    #[arg(long, value_name = "LAYOUT")]
+    lid_layout: Option<LidLayout>,
     /// LIDs to keep (guid2lid)
     #[arg(long, value_name = "FILE")]
     lids: Option<PathBuf>,
@@ -209,6 +213,7 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     let policy = Policy {
         lmc: Lmc::new(args.lmc).unwrap_or_default(),
+        lid_layout: args.lid_layout.unwrap_or_default(),
         ..Policy::default()
     };
     let lids = lids(&fabric, &policy, &known_lids(args.lids.as_ref())?)?;

@@ -1,20 +1,22 @@
 //! `selvedge run` and `selvedge watch`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 use selvedge_api as api;
-use selvedge_config::{ConfigError, Settings, read_guids};
+use selvedge_config::{ConfigError, OpenSmConf, Settings, read_guids, read_opensm_conf};
 use selvedge_daemon::{Outcome, Service as _};
-use selvedge_plan::EngineName;
+use selvedge_plan::{EngineName, LidLayout};
 use selvedge_sm::Mode;
-use selvedge_types::Lmc;
+use selvedge_types::{Guid, LidRange, Lmc};
 
 use crate::exit::{CliError, Exit};
 use crate::manage::{self, DoorArgs, Ended, ProcessArgs};
+use crate::opensm::{OpenSmArgs, into_background};
 use crate::out::{Format, Out};
-use crate::tables_io::{OutputArgs, Results};
+use crate::tables_io::{OutputArgs, Results, known_lids};
 use crate::{report, tables};
 
 /// Manage a fabric: discover, plan, judge, apply, and keep it so.
@@ -24,18 +26,30 @@ pub struct RunArgs {
     door: DoorArgs,
     #[command(flatten)]
     process: ProcessArgs,
+    #[command(flatten)]
+    opensm: OpenSmArgs,
     /// Discover, plan and judge, but send no Set and take no part in elections; implies --once
     #[arg(long)]
     dry_run: bool,
     /// Routing engines in order of preference, as auto or fat-tree,weave (default: auto,updn)
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(
+        short = 'R',
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        visible_alias = "routing_engine"
+    )]
     engine: Vec<String>,
     /// GUIDs of roots for updn, one a line
     #[arg(long, value_name = "FILE")]
     roots: Option<PathBuf>,
     /// LIDs per end port, as a power of two (default: 0)
-    #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7))]
+    #[arg(short = 'l', long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7))]
     lmc: Option<u8>,
+    /// Order of new LIDs where no port holds one: by-plane (few blocks change when a link of a tree is lost) or
+    /// sequential (by node GUID) (default: by-plane)
+    #[arg(long, value_name = "LAYOUT")]
+    lid_layout: Option<LidLayout>,
     /// Folder for state between runs (guid2lid)
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
@@ -43,7 +57,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "KEY", value_parser = key64)]
     m_key: Option<u64>,
     /// SM priority, 0-15; the highest becomes master (default: 0)
-    #[arg(long, value_name = "0-15", value_parser = clap::value_parser!(u8).range(0..=15))]
+    #[arg(short = 'p', long, value_name = "0-15", value_parser = clap::value_parser!(u8).range(0..=15))]
     priority: Option<u8>,
     #[command(flatten)]
     outputs: OutputArgs,
@@ -75,9 +89,13 @@ impl RunArgs {
         self.format.json
     }
 
-    fn settings(&self, process: &ProcessArgs) -> Result<Settings, ConfigError> {
-        let mut settings = process.settings()?;
+    fn settings(&self, process: &ProcessArgs, known: &Known) -> Result<Settings, ConfigError> {
+        let mut settings = match &self.opensm.opensm_conf {
+            Some(path) => process.over(read_opensm_conf(path)?.settings),
+            None => process.settings()?,
+        };
         let policy = &mut settings.policy;
+        policy.known_lids.clone_from(known);
         if !self.engine.is_empty() {
             policy.engines = self.engine.iter().cloned().map(EngineName).collect();
         }
@@ -87,10 +105,23 @@ impl RunArgs {
         if let Some(lmc) = self.lmc.and_then(Lmc::new) {
             policy.lmc = lmc;
         }
+        policy.lid_layout = self.lid_layout.unwrap_or(policy.lid_layout);
         policy.m_key = self.m_key.unwrap_or(policy.m_key);
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
         settings.daemon.state_dir = self.state.clone().or(settings.daemon.state_dir.take());
         Ok(settings)
+    }
+}
+
+impl RunArgs {
+    /// The way to the fabric: by flag, else by the GUID in OpenSM's file.
+    fn door(&self, conf: Option<&OpenSmConf>) -> DoorArgs {
+        let mut door = self.door.clone();
+        if door.port.is_none() && door.fabric.is_none() {
+            let guid = self.opensm.guid.or_else(|| conf.and_then(|conf| conf.port_guid));
+            door.port = guid.map(|guid| guid.to_string());
+        }
+        door
     }
 }
 
@@ -101,19 +132,37 @@ impl WatchArgs {
     }
 }
 
+/// LIDs from a guid2lid file.
+type Known = BTreeMap<Guid, LidRange>;
+
 /// Runs `selvedge run`.
 pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
+    let conf = args.opensm.read()?;
+    let known = known_lids(args.opensm.guid2lid.as_ref())?;
+    if args.opensm.check_config {
+        return args
+            .opensm
+            .check(&args.settings(&args.process, &known)?, conf.as_ref(), args.format);
+    }
+    if let Some(conf) = &conf {
+        args.opensm.admit(conf)?;
+    }
+    if args.opensm.background {
+        return into_background();
+    }
+    let door = args.door(conf.as_ref());
     let mode = if args.dry_run { Mode::DryRun } else { Mode::Manage };
     let process = ProcessArgs {
         once: args.process.once || args.dry_run,
+        reloads: conf.is_some(),
         ..args.process.clone()
     };
     let read = {
         let (args, process) = (args.clone(), process.clone());
-        Arc::new(move || args.settings(&process))
+        Arc::new(move || args.settings(&process, &known))
     };
     args.outputs.check()?;
-    let ended = manage::run(mode, &args.door, read, &process)?;
+    let ended = manage::run(mode, &door, read, &process)?;
     finish(&ended, &process, &args.outputs, args.format)
 }
 

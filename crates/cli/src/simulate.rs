@@ -1,20 +1,18 @@
 //! `selvedge simulate`: traffic over a routed fabric, packet by packet.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use indicatif::ProgressBar;
 use selvedge_api::SimulatedJob;
-use selvedge_dataplane::{
-    Buffers, BuildError, LinkRate, LinkUse, Network, QpSettings, Queueing, Results, Settings, Simulation, SlChoice,
-    Transport, header,
-};
+use selvedge_dataplane::{BuildError, LinkUse, Network, Results, Series, Settings, Simulation};
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Policy, SlToVl};
-use selvedge_routing::{Engine, Options};
+use selvedge_routing::{Engine, Listed, Options};
 use selvedge_sim::{Par, Seed};
-use selvedge_topology::{LinkRemoval, without_links};
-use selvedge_types::Mtu;
+use selvedge_topology::{LinkRemoval, read_service_levels, read_sl_to_vl, without_links};
+use selvedge_types::{Guid, LidRange};
 use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
 
 use crate::exit::{CliError, Exit};
@@ -24,8 +22,10 @@ use crate::out::{Format, Grid, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
 use crate::simulate_change;
+use crate::simulate_chart;
 use crate::simulate_cost::{EventCost, bare_queue, cpu_seconds, per_event, thread_cpu_ns};
 use crate::simulate_job;
+use crate::simulate_settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::tables_io::{known_lids, lids};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
@@ -41,9 +41,15 @@ pub struct SimulateArgs {
     inputs: InputArgs,
     #[command(flatten)]
     how: HowArgs,
-    /// LIDs to keep (guid2lid)
+    /// LIDs to keep (guid2lid); default: those that tables were made for
     #[arg(long, value_name = "FILE")]
     lids: Option<PathBuf>,
+    /// The service level of each destination (lines: 0xDLID SL); default: what the engine says
+    #[arg(long, value_name = "FILE")]
+    sls: Option<PathBuf>,
+    /// The lane maps (OpenSM's dump); default: service levels modulo lanes, everywhere
+    #[arg(long, value_name = "FILE")]
+    sl2vl: Option<PathBuf>,
     /// Links between switches that are gone, drawn by the seed: a number, or a share as 1%
     #[arg(long, value_name = "LINKS", default_value = "0")]
     lost: String,
@@ -53,26 +59,43 @@ pub struct SimulateArgs {
     hardware: HardwareArgs,
     #[command(flatten)]
     transport: TransportArgs,
-    /// A change while packets move, as `50us cut "leaf 1"[20]`: cut, mend, rate PORT 4x-edr, entry SWITCH LID PORT
+    /// A change while packets move, as `50us cut "leaf 1"[20]`: cut, mend, flap PORT down=5us up=20us times=3, rate
+    /// PORT 4x-edr, entry SWITCH LID PORT, tables FILE
     #[arg(long, value_name = "TIME CHANGE")]
     change: Vec<String>,
     /// Also put the first events through the bare event queue, and tell what an event costs there and here
     #[arg(long)]
     bare_queue: bool,
-    /// Write the use of every link to FILE as comma-separated values
-    #[arg(long, value_name = "FILE")]
-    links: Option<PathBuf>,
+    #[command(flatten)]
+    files: FileArgs,
     /// Simulated time that is measured, as 100us
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
     duration: u64,
-    /// Simulated time before that
-    #[arg(long, value_name = "TIME", default_value = "20us", value_parser = time_ns)]
-    warmup: u64,
+    /// Simulated time before that; default: 20us, and 0ns where something is done once and all of it counts
+    #[arg(long, value_name = "TIME", value_parser = time_ns)]
+    warmup: Option<u64>,
     /// Seed of everything drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
     format: Format,
+}
+
+/// What is written beside the figures.
+#[derive(Args, Debug)]
+struct FileArgs {
+    /// Write use, waits and PMA counters of every port to FILE as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    links: Option<PathBuf>,
+    /// Write offered and accepted load and drops over time to FILE as comma-separated values
+    #[arg(long, value_name = "FILE")]
+    series: Option<PathBuf>,
+    /// Draw them, and changes, to FILE as SVG
+    #[arg(long, value_name = "FILE")]
+    timeline: Option<PathBuf>,
+    /// Draw the use of every switch port, and its waits, to FILE as SVG
+    #[arg(long, value_name = "FILE")]
+    heatmap: Option<PathBuf>,
 }
 
 /// What hosts send.
@@ -99,94 +122,6 @@ struct TrafficArgs {
     /// Payload bytes of a message; default: one packet of the MTU
     #[arg(long, value_name = "BYTES")]
     message: Option<u32>,
-}
-
-/// What the hardware is like.
-#[derive(Args, Debug)]
-struct HardwareArgs {
-    /// Largest payload of a packet: 256, 512, 1024, 2048 or 4096 bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 2_048)]
-    mtu: u16,
-    /// Rate of every link, as 4x-hdr; default: what the fabric says
-    #[arg(long, value_name = "RATE")]
-    link: Option<String>,
-    /// Data lanes in use
-    #[arg(long, value_name = "1-15", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=15))]
-    vls: u8,
-    /// Where service levels come from
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = SlArg::Routing)]
-    sl: SlArg,
-    /// How packets wait at the inputs of switches
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = QueueArg::Fifo)]
-    queue: QueueArg,
-    /// Packets that an input may send into the crossbar at the same time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
-    speedup: u8,
-    /// Blocks of 64 bytes that each lane of an input has; default: 128, or four packets
-    #[arg(long, value_name = "BLOCKS")]
-    buffer: Option<u32>,
-    /// Blocks that all lanes of an input share beside them
-    #[arg(long, value_name = "BLOCKS", default_value_t = 0)]
-    shared_buffer: u32,
-    /// One way through a cable
-    #[arg(long, value_name = "TIME", default_value = "25ns", value_parser = time_ns)]
-    cable_delay: u64,
-    /// Through an idle switch, first byte to first byte
-    #[arg(long, value_name = "TIME", default_value = "100ns", value_parser = time_ns)]
-    switch_delay: u64,
-    /// Head-of-queue lifetime: 4.096 us times 2 to the power of this; 20: infinite
-    #[arg(long, value_name = "0-20", default_value_t = 18)]
-    hoq_life: u8,
-    /// Switch lifetime, coded alike
-    #[arg(long, value_name = "0-20", default_value_t = 18)]
-    switch_life: u8,
-}
-
-/// What carries messages.
-#[derive(Args, Debug)]
-struct TransportArgs {
-    /// Packets as they are, or queue pairs between all hosts that talk to each other
-    #[arg(long, value_enum, value_name = "HOW", default_value_t = TransportArg::None)]
-    transport: TransportArg,
-    /// Local ACK time-out of reliable connections: 4.096 us times 2 to the power of this; 0: never
-    #[arg(long, value_name = "0-31", default_value_t = 14, value_parser = clap::value_parser!(u8).range(0..=31))]
-    ack_timeout: u8,
-    /// Times that a packet is sent again before the pair goes to ERROR
-    #[arg(long, value_name = "0-7", default_value_t = 7, value_parser = clap::value_parser!(u8).range(0..=7))]
-    retries: u8,
-}
-
-/// [`Transport`] on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum TransportArg {
-    /// Nothing but packets
-    None,
-    /// Unreliable connections
-    Uc,
-    /// Reliable connections
-    Rc,
-}
-
-/// [`SlChoice`] on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SlArg {
-    /// What the engine says for the destination
-    Routing,
-    /// A hash of the destination, over all lanes
-    DestHash,
-    /// Any, drawn for each message
-    Random,
-    /// A hash of source and destination
-    Flow,
-}
-
-/// [`Queueing`] on the command line.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum QueueArg {
-    /// One queue per lane
-    Fifo,
-    /// One per output and lane
-    Voq,
 }
 
 /// A time with its unit, in ns.
@@ -238,23 +173,29 @@ pub struct Simulated {
 pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, CliError> {
     let settings = args.settings()?;
     args.traffic.check()?;
-    if let Some(path) = &args.links {
-        load::writable(path)?;
-    }
+    args.files.check()?;
     let fabric = args.fabric()?;
-    let lids = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_ref())?)?;
-    let changes = args.change.iter().map(|text| simulate_change::parse(text, &fabric));
-    let changes = changes.collect::<Result<Vec<_>, _>>()?;
     bar.set_message("routing");
     let mut options = args.inputs.options(&fabric)?;
+    let lids = lids(&fabric, &Policy::default(), &args.known_lids(&fabric, &options)?)?;
     let engine = args.engine(&options)?;
     if args.hardware.vls > 1 && matches!(args.hardware.sl, SlArg::Routing) || engine == Engine::Dfsssp {
         options.lanes = Some(args.hardware.vls);
     }
     args.how.apply(&mut options);
     // On one thread: processor time is compared with simulators that have one.
-    let routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Sequential)?;
-    let sl_to_vl = SlToVl::modulo(args.hardware.vls);
+    let mut routed = engine.route(&fabric, &lids, &options, Seed(0), Par::Sequential)?;
+    if let Some(path) = &args.sls {
+        routed.service_levels = read_service_levels(&path.display().to_string(), &load::text_bytes(path)?)?;
+    }
+    let mut changes = Vec::new();
+    for text in &args.change {
+        changes.extend(simulate_change::parse(text, &fabric, &routed.tables)?);
+    }
+    let sl_to_vl = match &args.sl2vl {
+        Some(path) => read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, &fabric)?,
+        None => SlToVl::modulo(args.hardware.vls),
+    };
     let network = Network {
         fabric: &fabric,
         lids: &lids,
@@ -266,7 +207,7 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
     let start = || Simulation::new(&network, &settings, traffic.clone(), changes.clone(), Seed(args.seed));
     let mut simulation = start()?;
     let began = thread_cpu_ns();
-    bar.set_message("simulating, ns");
+    progress::simulated_time(bar);
     let end_ns = settings.warmup_ns + settings.duration_ns;
     bar.set_length(end_ns);
     for step in 1..=STEPS {
@@ -282,17 +223,41 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
         cost.here = per_event(began, simulation.events());
         cost.queue = bare_queue(start()?, settings.end());
     }
-    if let Some(path) = &args.links {
-        load::write(path, &links_grid(&simulation.link_use()).csv())?;
-    }
     let jobs = simulate_job::done(&args.traffic.job, simulation.workload());
+    let links = simulation.link_use();
+    let results = simulation.finish();
+    let title = format!("{}, {}, {} {}", args.fabric, routed.engine.0, names.0, names.1);
+    args.files.write((&title, &args.change), &links, &results)?;
     Ok(Simulated {
         engine: routed.engine.0,
         names,
         cost,
         jobs,
-        results: simulation.finish(),
+        results,
     })
+}
+
+impl FileArgs {
+    fn check(&self) -> Result<(), CliError> {
+        let paths = [&self.links, &self.series, &self.timeline, &self.heatmap];
+        paths.into_iter().flatten().try_for_each(|path| load::writable(path))
+    }
+
+    fn write(&self, (title, changes): (&str, &[String]), links: &[LinkUse], results: &Results) -> Result<(), CliError> {
+        if let Some(path) = &self.links {
+            load::write(path, &links_grid(links).csv())?;
+        }
+        if let Some(path) = &self.series {
+            load::write(path, &series_grid(&results.series).csv())?;
+        }
+        if let Some(path) = &self.timeline {
+            load::write(path, &simulate_chart::timeline(title, changes, results)?)?;
+        }
+        if let Some(path) = &self.heatmap {
+            load::write(path, &simulate_chart::heatmap(title, links)?)?;
+        }
+        Ok(())
+    }
 }
 
 /// Traffic, and how it is called: pattern, arrivals, bytes of a message.
@@ -302,20 +267,66 @@ struct Named {
 }
 
 fn links_grid(links: &[LinkUse]) -> Grid {
-    let mut grid = Grid::new(&["port", "utilisation", "wait", "lanes"]);
+    let mut grid = Grid::new(&[
+        "port",
+        "utilisation",
+        "wait",
+        "lanes",
+        "xmit_data",
+        "xmit_packets",
+        "rcv_data",
+        "rcv_packets",
+        "xmit_wait_ns",
+        "xmit_discards",
+        "rcv_switch_relay_errors",
+        "link_downed",
+    ]);
     for link in links {
         let lanes: Vec<String> = link.lanes.iter().map(|share| format!("{share:.6}")).collect();
+        let (of, count) = (&link.counters, |value: u64| value.to_string());
         grid.row([
             link.port.clone(),
             format!("{:.6}", link.utilisation),
             format!("{:.6}", link.wait),
             lanes.join(" "),
+            count(of.xmit_data),
+            count(of.xmit_packets),
+            count(of.rcv_data),
+            count(of.rcv_packets),
+            count(of.xmit_wait_ns),
+            count(of.xmit_discards),
+            count(of.rcv_switch_relay_errors),
+            count(of.link_downed),
+        ]);
+    }
+    grid
+}
+
+fn series_grid(series: &Series) -> Grid {
+    let mut grid = Grid::new(&["from_ns", "offered_load", "accepted_load", "dropped"]);
+    let values = series
+        .offered_load
+        .iter()
+        .zip(&series.accepted_load)
+        .zip(&series.dropped);
+    for (step, ((offered, accepted), dropped)) in (0..).zip(values) {
+        grid.row([
+            (step * series.step_ns).to_string(),
+            format!("{offered:.6}"),
+            format!("{accepted:.6}"),
+            dropped.to_string(),
         ]);
     }
     grid
 }
 
 impl TrafficArgs {
+    /// True for collectives and traces.
+    fn is_done_once(&self) -> bool {
+        let has_end = |job: &String| Collective::is_named_by(job.split_whitespace().next().unwrap_or_default());
+        self.goal.is_some() || Collective::is_named_by(&self.traffic) || self.job.iter().any(has_end)
+    }
+
     fn check(&self) -> Result<(), CliError> {
         if self.load.is_finite() && self.load > 0.0 {
             return Ok(());
@@ -326,6 +337,17 @@ impl TrafficArgs {
 }
 
 impl SimulateArgs {
+    /// LIDs by port GUID: those of a file, or those that tables from a file were made for.
+    fn known_lids(&self, fabric: &Fabric, options: &Options) -> Result<BTreeMap<Guid, LidRange>, CliError> {
+        match (&self.lids, options.listed.as_deref()) {
+            (None, Some(Listed::Tables { lids, .. })) => Ok(lids
+                .iter()
+                .filter_map(|(at, range)| Some((fabric.port(at)?.guid, range)))
+                .collect()),
+            (path, _) => known_lids(path.as_ref()),
+        }
+    }
+
     /// The fabric without the links that are gone.
     fn fabric(&self) -> Result<Fabric, CliError> {
         let whole = load::fabric(&self.fabric)?;
@@ -350,7 +372,7 @@ impl SimulateArgs {
         }
         let link = settings.link.unwrap_or_else(|| network.host_link());
         let mtu = f64::from(self.hardware.mtu);
-        let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(header::LOCAL)) / mtu;
+        let byte_ps = 1e12 / link.bytes_per_s() * (mtu + f64::from(settings.headers())) / mtu;
         let arrivals: Arrivals = given.arrivals.parse()?;
         let bytes = given.message.unwrap_or(u32::from(self.hardware.mtu));
         if !given.job.is_empty() {
@@ -412,44 +434,13 @@ impl SimulateArgs {
     }
 
     fn settings(&self) -> Result<Settings, CliError> {
-        let hardware = &self.hardware;
-        let usage = |what| CliError::Usage { what };
         let settings = Settings {
-            link: hardware.link.as_deref().map(str::parse::<LinkRate>).transpose()?,
-            mtu: Mtu::try_from(hardware.mtu).map_err(|what| usage(format!("--mtu: {what}")))?,
-            vls: hardware.vls,
-            buffers: Buffers {
-                per_vl_blocks: hardware.buffer,
-                shared_blocks: hardware.shared_buffer,
-            },
-            queueing: match hardware.queue {
-                QueueArg::Fifo => Queueing::Fifo,
-                QueueArg::Voq => Queueing::Voq,
-            },
-            speedup: hardware.speedup,
-            cable_delay_ns: hardware.cable_delay,
-            switch_delay_ns: hardware.switch_delay,
-            sl: match hardware.sl {
-                SlArg::Routing => SlChoice::Routing,
-                SlArg::DestHash => SlChoice::DestHash,
-                SlArg::Random => SlChoice::Random,
-                SlArg::Flow => SlChoice::Flow,
-            },
-            hoq_life: hardware.hoq_life,
-            switch_life: hardware.switch_life,
-            transport: match self.transport.transport {
-                TransportArg::None => Transport::None,
-                TransportArg::Uc => Transport::Uc,
-                TransportArg::Rc => Transport::Rc,
-            },
-            qp: QpSettings {
-                ack_timeout: self.transport.ack_timeout,
-                retry_count: self.transport.retries,
-                ..QpSettings::default()
-            },
-            warmup_ns: self.warmup,
+            warmup_ns: self.warmup.unwrap_or(match self.traffic.is_done_once() {
+                true => 0,
+                false => Settings::default().warmup_ns,
+            }),
             duration_ns: self.duration,
-            ..Settings::default()
+            ..self.transport.settings(self.hardware.settings()?)
         };
         settings.check().map_err(BuildError::from)?;
         Ok(settings)
@@ -497,7 +488,9 @@ impl SimulateArgs {
                 figures.row([job.job.clone(), done]);
             }
             out.grid(&figures)?;
-            if !results.series.warmup_suffices && results.completed_ns.is_none() {
+            if self.traffic.is_done_once() && results.completed_ns.is_none() && results.deadlock.is_none() {
+                out.line("\nnot done by the end of the measured time: --duration")?;
+            } else if !results.series.warmup_suffices && results.completed_ns.is_none() {
                 out.line("\nthe load was not steady when measuring began: see steady_from_ns in --json")?;
             }
             if let Some(deadlock) = &results.deadlock {

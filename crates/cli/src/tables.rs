@@ -1,12 +1,12 @@
 //! Responses as tables.
 
-use selvedge_api::{Events, Findings, Links, Nodes, Ports, ReasonCount, Status};
+use selvedge_api::{Application, Events, Findings, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status};
 use selvedge_daemon::utc_text;
 use selvedge_types::NodeKind;
 use selvedge_verify::Figures;
 
 use crate::measure::Measured;
-use crate::out::{Grid, thousands};
+use crate::out::{Grid, count, thousands};
 
 /// Nodes, one a row.
 pub fn nodes(nodes: &Nodes) -> Grid {
@@ -222,6 +222,44 @@ pub fn routing(measured: &Measured) -> Grid {
     grid
 }
 
+/// The step that a change is at, what is sent of it, and what it waits for.
+fn application_rows(application: &Application, row: &mut impl FnMut(&str, String)) {
+    let steps = application.steps.len();
+    let at = usize::try_from(application.step).unwrap_or(1).saturating_sub(1);
+    let what = application.steps.get(at).map_or("", |step| step.what.as_str());
+    row(
+        "change",
+        format!(
+            "step {} of {steps}: {what}; {} of {} SMPs answered",
+            application.step,
+            thousands(application.sets_done),
+            thousands(application.sets)
+        ),
+    );
+    if let Some(wait) = &application.wait {
+        let [left, all] = [wait.left_ms as f64 / 1e3, wait.wait_ns as f64 / 1e9];
+        row("waits", format!("{left:.1} s more of {all:.1} s: {}", wait.why));
+    }
+}
+
+/// What is done about load that is spread unevenly; `None` if there is nothing to say.
+fn rebalance_words(rebalance: &RebalanceStatus, uptime_ms: u64) -> Option<String> {
+    let due = rebalance.due_ms.map(|at| at.saturating_sub(uptime_ms) / 1000);
+    let state = match (rebalance.state.as_str(), due, rebalance.steps) {
+        ("even", ..) | ("waiting", None, 0) => return None,
+        ("waiting", Some(s), 0) => format!("looks in {s} s whether load should be spread anew"),
+        ("waiting", Some(s), steps) => format!("next step in {s} s, {steps} taken"),
+        (state, _, steps) => format!("{state}, {}", count(steps, "step")),
+    };
+    let load = rebalance.load_max.map(|[began, now, end]| {
+        format!(
+            "; {} left; host pairs on the busiest link: {began} at first, {now} now, {end} in the end",
+            count(rebalance.blocks_left, "LFT block")
+        )
+    });
+    Some(state + &load.unwrap_or_default())
+}
+
 /// How a manager is doing.
 pub fn status(status: &Status) -> Grid {
     let mut grid = Grid::new(&["what", "value"]);
@@ -243,6 +281,16 @@ pub fn status(status: &Status) -> Grid {
         _ => String::new(),
     };
     row("stage", format!("{}{progress}", status.stage));
+    if let Some(application) = &status.application {
+        application_rows(application, &mut row);
+    }
+    if let Some(words) = status
+        .rebalance
+        .as_ref()
+        .and_then(|r| rebalance_words(r, status.uptime_ms))
+    {
+        row("rebalance", words);
+    }
     row(
         "port",
         format!("{} (port GUID {})", status.port, status.local.port_guid),

@@ -19,6 +19,7 @@ use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
 use crate::out::{Format, Grid, Out};
 use crate::tables_io::{known_lids, lids};
+use crate::transition_chart::svg;
 
 /// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no way is proved.
 #[derive(Args, Debug)]
@@ -46,6 +47,12 @@ pub struct TransitionArgs {
     /// The switches' LifeTimeValue: a packet is discarded after 4.096 µs × 2^N in one switch (20: never)
     #[arg(long, value_name = "N", default_value_t = 18, value_parser = clap::value_parser!(u8).range(0..=31))]
     lifetime: u8,
+    /// Most data lanes to use (default: what suits each engine; of tables from a file, one)
+    #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
+    vls: Option<u8>,
+    /// Write a picture of the steps to FILE
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     #[command(flatten)]
     names: NameArgs,
     #[command(flatten)]
@@ -56,13 +63,18 @@ pub struct TransitionArgs {
 pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
     let to: Engine = args.to.parse()?;
     let from: Option<Engine> = args.from.as_ref().map(|name| name.parse()).transpose()?;
+    if let Some(path) = &args.svg {
+        load::writable(path)?;
+    }
     let mut fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
     under_traffic(&mut fabric, args.lifetime);
     let known = lids(&fabric, &Policy::default(), &known_lids(args.lids.as_ref())?)?;
-    let (known, in_force, from) = match (from, &args.from_lfts) {
+    let one_lane = (ServiceLevels::default(), 1);
+    let (known, in_force, (levels, lanes), from) = match (from, &args.from_lfts) {
         (Some(engine), _) => {
-            let routed = route(engine, &fabric, &known, None)?;
-            (known, routed.tables, routed.engine.0)
+            let routed = route(engine, &fabric, &known, None, args.vls)?;
+            let lanes = (routed.service_levels, routed.lanes);
+            (known, routed.tables, lanes, routed.engine.0)
         }
         (None, Some(path)) => {
             let name = path.display().to_string();
@@ -73,18 +85,22 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
                 args.lids.as_ref().map(|_| &known),
             )?;
             load::warn(read.warnings.iter());
-            (read.lids, read.tables, name)
+            (read.lids, read.tables, one_lane, name)
         }
         (None, None) => (
             known.clone(),
             Tables::new(fabric.switches().len(), known.top()),
+            one_lane,
             String::new(),
         ),
     };
-    let routed = route(to, &fabric, &known, Some(&in_force))?;
+    let routed = route(to, &fabric, &known, Some(&in_force), args.vls)?;
     let installed = installed(&in_force);
     let plan = plan(&fabric, &known, routed);
+    let map = SlToVl::modulo(lanes);
+    let lanes_in_force = Some((&levels, &map));
     let options = WayOptions {
+        lanes_in_force,
         par: Par::Rayon,
         ..WayOptions::default()
     };
@@ -93,9 +109,10 @@ pub fn run(args: &TransitionArgs) -> Result<Exit, CliError> {
         par: Par::Rayon,
         ..JudgeOptions::default()
     };
-    let passage = passage(&fabric, &installed, &plan, &changes, None, &judge);
+    let passage = passage(&fabric, &installed, &plan, &changes, lanes_in_force, &judge);
     let steps = steps(&fabric, &installed, &changes);
-    args.show((from, plan.engine.0), &passage, steps)
+    let lanes = (lanes, plan.lanes);
+    args.show((from, plan.engine.0), lanes, &passage, steps)
 }
 
 /// As if every link that is trained carried packets: files of topologies do not say.
@@ -116,10 +133,16 @@ fn under_traffic(fabric: &mut Fabric, lifetime: u8) {
     }
 }
 
-fn route(engine: Engine, fabric: &Fabric, lids: &Lids, previous: Option<&Tables>) -> Result<Routed, CliError> {
+fn route(
+    engine: Engine,
+    fabric: &Fabric,
+    lids: &Lids,
+    previous: Option<&Tables>,
+    lanes: Option<u8>,
+) -> Result<Routed, CliError> {
     let options = Options {
         previous: previous.cloned().map(Into::into),
-        lanes: Some(1),
+        lanes,
         ..Options::default()
     };
     Ok(engine.route(fabric, lids, &options, Seed(0), Par::Rayon)?)
@@ -142,9 +165,9 @@ fn plan(fabric: &Fabric, lids: &Lids, routed: Routed) -> Plan {
         engine: EngineName(routed.engine.0),
         lids: lids.clone(),
         tables: routed.tables,
-        service_levels: ServiceLevels::default(),
-        sl_to_vl: SlToVl::default(),
-        lanes: 1,
+        service_levels: routed.service_levels,
+        sl_to_vl: SlToVl::modulo(routed.lanes),
+        lanes: routed.lanes,
         ports: Default::default(),
         end_ports: Default::default(),
         switches: settings.collect(),
@@ -168,6 +191,7 @@ impl TransitionArgs {
     fn show(
         &self,
         (from, to): (String, String),
+        lanes: (u8, u8),
         passage: &Passage,
         steps: Vec<TransitionStep>,
     ) -> Result<Exit, CliError> {
@@ -181,6 +205,8 @@ impl TransitionArgs {
             fabric: self.fabric.clone(),
             from,
             to,
+            lanes_from: lanes.0,
+            lanes_to: lanes.1,
             ok: word != "refused",
             passage: word.to_owned(),
             why,
@@ -188,6 +214,9 @@ impl TransitionArgs {
             steps,
         };
         let exit = if body.ok { Exit::Good } else { Exit::NotGood };
+        if let Some(path) = &self.svg {
+            load::write(path, &svg(&body, &verdict(&body))?)?;
+        }
         let mut out = Out::new(self.format);
         if self.format.json {
             out.document(body)?;
@@ -195,6 +224,12 @@ impl TransitionArgs {
             out.grid(&grid(&body.steps))?;
             if !self.format.csv {
                 out.line(format!("\n{}", verdict(&body)))?;
+                if body.lanes_from.max(body.lanes_to) > 1 {
+                    let (from, to) = (body.lanes_from, body.lanes_to);
+                    out.line(format!(
+                        "data lanes: {from} before, {to} afterwards; a running manager uses one so far"
+                    ))?;
+                }
                 body.why.iter().try_for_each(|why| out.line(why))?;
             }
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use selvedge_plan::EngineName;
+use selvedge_plan::{EngineName, RebalanceWhen};
 use selvedge_types::{Lmc, Mtu, Sl};
 
 use crate::{Key, Settings, Value};
@@ -147,6 +147,19 @@ impl Key {
         },
         Self {
             section: "routing",
+            name: "lid_layout",
+            want: "\"by-plane\" or \"sequential\"",
+            doc: "Order of new LIDs in a fabric where no port holds one and none is stored. by-plane: in a fat tree \
+                so that a lost link changes few blocks of tables, elsewhere as sequential: ascending by node GUID. \
+                LIDs that are held, stored or in guid2lid never change for it.",
+            set: |s, v| {
+                s.policy.lid_layout = v.text()?.parse().ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Text(s.policy.lid_layout.name().to_owned())),
+        },
+        Self {
+            section: "routing",
             name: "lanes",
             want: "1 to 15 data lanes",
             doc: "Data lanes that links are set up for (OperationalVLs). Routes use one of them so far.",
@@ -180,6 +193,48 @@ impl Key {
             1..=86_400,
             "1 to 86400 seconds",
             "See flap_downs."
+        ),
+        Self {
+            section: "routing",
+            name: "rebalance",
+            want: "\"never\", \"later\" or \"at-once\"",
+            doc: "When load is spread anew after links were lost or came back. never: entries move only where they must; \
+                later: after rebalance_quiet_s without an event, in steps of rebalance_blocks that neither wait nor drop \
+                a packet; at-once: immediately, in one change, with whatever waits that takes.",
+            set: |s, v| {
+                let name = v.text()?;
+                let all = [RebalanceWhen::Never, RebalanceWhen::Later, RebalanceWhen::AtOnce];
+                s.policy.rebalance = all.into_iter().find(|when| when.name() == name)?;
+                Some(())
+            },
+            show: |s| Some(Value::Text(s.policy.rebalance.name().to_owned())),
+        },
+        Self {
+            section: "routing",
+            name: "rebalance_blocks",
+            want: "0 to 1000000 LFT blocks (0: a hundredth of all, at least 64)",
+            doc: "LFT blocks (one SMP each) that a step of rebalancing may write.",
+            set: |s, v| {
+                s.policy.rebalance_blocks = v.int_up_to(1_000_000)?.try_into().ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.policy.rebalance_blocks))),
+        },
+        count!(
+            "routing",
+            "rebalance_quiet_s",
+            policy.rebalance_quiet_s,
+            1..=604_800,
+            "1 to 604800 seconds",
+            "So long nothing must have happened to the fabric before rebalancing begins, or goes on after an event."
+        ),
+        count!(
+            "routing",
+            "rebalance_pause_s",
+            policy.rebalance_pause_s,
+            1..=86_400,
+            "1 to 86400 seconds",
+            "Pause between two steps of rebalancing."
         ),
         Self {
             section: "fabric",
@@ -346,6 +401,19 @@ impl Key {
                 Some(())
             },
             show: |s| Some(Value::Int(s.manager.sweep_interval.map_or(0, |d| d.as_secs()))),
+        },
+        Self {
+            section: "manager",
+            name: "read_back_sweeps",
+            want: "0 to 1000000 light sweeps (0: only what was just written)",
+            doc: "Light sweeps in which every forwarding table block is read back once, in equal shares. What was \
+                written since the last light sweep is read back in each in any case. Fewer find a switch that has \
+                lost an entry earlier, and cost more SMPs.",
+            set: |s, v| {
+                s.manager.read_back_sweeps = v.int_up_to(1_000_000)?.try_into().ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(s.manager.read_back_sweeps.into())),
         },
         millis!(
             "poll_interval_ms",

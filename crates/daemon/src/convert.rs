@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_api::{self as api, Changes, ReasonCount, count_reasons};
+use selvedge_api::{self as api, Changes, ReasonCount, RebalanceRequest, count_reasons};
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_sm::{Role, StageName, View};
-use selvedge_verify::{Severity, Verdict};
+use selvedge_plan::Phase;
+use selvedge_sim::Time;
+use selvedge_sm::{Balancing, Difference, Preview, Role, StageName, View};
+use selvedge_verify::{Load, Severity, Verdict};
 
 use crate::names::Names;
 
@@ -47,6 +49,79 @@ pub(crate) fn mads(view: &View) -> api::MadCounts {
 
 pub(crate) fn changes(view: &View) -> Changes {
     Changes::of(view.changes, view.acknowledged, view.failed)
+}
+
+/// The change that is being applied. A view that is a moment old may speak of a wait that has just ended.
+pub(crate) fn application(view: &View, now: Time) -> Option<api::Application> {
+    let (outcome, at) = view.applying.as_ref()?;
+    let phases = &outcome.changes.value().phases;
+    let step = |phase: &Phase| api::ApplicationStep {
+        what: phase.label.to_owned(),
+        sets: phase.ops.len() as u64,
+        wait_before_ns: phase.wait_before_ns,
+    };
+    Some(api::Application {
+        step: (at + 1).min(phases.len()) as u64,
+        steps: phases.iter().map(step).collect(),
+        sets_done: view.progress.done,
+        sets: view.progress.total,
+        wait: view.wait.map(|wait| api::ApplicationWait {
+            why: "packets that old entries have sent on must be gone".to_owned(),
+            wait_ns: wait.wait_ns,
+            left_ms: wait.until.since(now).as_millis() as u64,
+            until_ms: wait.until.0 / 1_000_000,
+        }),
+    })
+}
+
+/// What is done about load that is spread unevenly.
+pub(crate) fn rebalance(view: &View) -> Option<api::RebalanceStatus> {
+    let balance = &view.balance;
+    let (state, due) = match balance.state {
+        Balancing::Even => ("even", None),
+        Balancing::Waiting { until } => ("waiting", until),
+        Balancing::Planning => ("planning", None),
+        Balancing::Applying => ("applying", None),
+    };
+    Some(api::RebalanceStatus {
+        policy: view.policy.as_ref()?.rebalance.name().to_owned(),
+        state: state.to_owned(),
+        due_ms: due.map(|at| at.0 / 1_000_000),
+        steps: balance.steps.into(),
+        blocks_left: balance.blocks_left as u64,
+        load_max: balance.load_max.map(|(began, now, end)| [began, now, end]),
+    })
+}
+
+/// What spreading load anew would do.
+pub(crate) fn preview(preview: &Preview, engine: &str, request: RebalanceRequest) -> api::Rebalance {
+    let load = |load: Load| api::LinkLoad {
+        max: load.max,
+        mean: load.mean,
+        sd: load.sd,
+    };
+    let (change, after) = match &preview.change {
+        Some((change, goal)) => (*change, goal.after),
+        None => (Difference::default(), preview.load),
+    };
+    let steps = match request.at_once {
+        true => usize::from(change.blocks > 0),
+        false => change.blocks.div_ceil(preview.blocks.max(1)),
+    };
+    let needed = preview.change.is_some();
+    api::Rebalance {
+        engine: engine.to_owned(),
+        needed,
+        started: needed && !request.dry_run,
+        at_once: request.at_once,
+        entries: change.entries as u64,
+        blocks: change.blocks as u64,
+        pairs_moved: change.pairs,
+        blocks_per_step: preview.blocks as u64,
+        steps: steps as u64,
+        load_before: load(preview.load),
+        load_after: load(after),
+    }
 }
 
 /// Why ports are not ACTIVE, summed up.

@@ -11,9 +11,10 @@ use selvedge_plan::Plan;
 use selvedge_sim::{Par, Time};
 use selvedge_sm::{Command, Event, Input, Job, Output, PersistentState, Sm, StageName, View};
 use selvedge_store::StateDir;
-use selvedge_wire::{Arrival, Datagram, MadPort, PortError};
+use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method, PortError};
 
 use crate::DaemonError;
+use crate::administrator::Administrator;
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
@@ -54,7 +55,10 @@ pub(crate) struct Driver {
     notes: Receiver<Note>,
     recorder: Option<Recorder>,
     planner: Worker<Box<Job>>,
+    /// Plans what nobody waits for.
+    balancer: Worker<Box<Job>>,
     storer: Worker<(u64, PersistentState)>,
+    administrator: Administrator,
     out: Vec<Output>,
     pending: VecDeque<(Datagram, Duration)>,
     busy: usize,
@@ -88,7 +92,9 @@ impl Driver {
             shared: parts.shared,
             notes,
             recorder: parts.recorder,
-            planner: planner(sender.clone())?,
+            planner: planner("plan", sender.clone())?,
+            balancer: planner("balance", sender.clone())?,
+            administrator: Administrator::new(sender.clone())?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             pending: VecDeque::new(),
@@ -141,6 +147,9 @@ impl Driver {
         if self.sm.next_wake().is_some_and(|at| at <= now) {
             self.feed(Input::Wake)?;
         }
+        if self.administrator.next_wake().is_some_and(|at| at <= now) {
+            self.administer(selvedge_sa::Input::Wake)?;
+        }
         if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
             self.show();
         }
@@ -148,7 +157,17 @@ impl Driver {
         for _ in 0..ARRIVALS_MAX {
             self.send_pending()?;
             match self.port.receive(wait)? {
-                Some(Arrival::Received(datagram)) => self.feed(Input::Received(datagram))?,
+                Some(Arrival::Received(datagram)) if datagram.mad.class() == Class::SubnAdm => {
+                    self.administer(selvedge_sa::Input::Received(datagram))?;
+                }
+                Some(Arrival::Received(datagram)) => {
+                    self.feed(Input::Received(datagram))?;
+                    if datagram.mad.method() == Method::Trap {
+                        self.administer(selvedge_sa::Input::Trap(datagram))?;
+                    }
+                }
+                // The administrator has a clock of its own for what it repeats.
+                Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
                 Some(Arrival::Returned(datagram)) => self.feed(Input::Returned(datagram))?,
                 None => return Ok(()),
             }
@@ -193,7 +212,12 @@ impl Driver {
             _ if now.since(self.busy_since) < SOON => WAIT_SOON,
             _ => WAIT_BUSY,
         };
-        let due = self.sm.next_wake().map_or(longest, |at| at.since(now).min(longest));
+        let wakes = [self.sm.next_wake(), self.administrator.next_wake()];
+        let due = wakes
+            .into_iter()
+            .flatten()
+            .map(|at| at.since(now))
+            .fold(longest, Duration::min);
         if self.changed { due.min(SHOW_INTERVAL) } else { due }
     }
 
@@ -203,6 +227,12 @@ impl Driver {
                 Note::Computed { generation, result } => {
                     self.busy = self.busy.saturating_sub(1);
                     self.feed(Input::Computed { generation, result })?;
+                }
+                Note::Indexed(snapshot) => {
+                    self.busy = self.busy.saturating_sub(1);
+                    if let Some(snapshot) = snapshot.filter(|_| self.sm.view().role == selvedge_sm::Role::Master) {
+                        self.administer(selvedge_sa::Input::Committed(snapshot))?;
+                    }
                 }
                 Note::Persisted { id, result } => {
                     self.busy = self.busy.saturating_sub(1);
@@ -251,6 +281,17 @@ impl Driver {
         Ok(())
     }
 
+    /// Hands an input to the administrator and sends what comes of it.
+    fn administer(&mut self, input: selvedge_sa::Input) -> Result<(), DaemonError> {
+        let now = self.shared.clock.now();
+        let mut out = self.administrator.handle(now, input);
+        for output in out.drain(..) {
+            self.send(&output.datagram, output.timeout)?;
+        }
+        self.administrator.give_back(out);
+        Ok(())
+    }
+
     fn carry_out(&mut self, now: Time, output: Output) -> Result<(), DaemonError> {
         match output {
             Output::Send { datagram, timeout } => self.send(&datagram, timeout)?,
@@ -259,6 +300,11 @@ impl Driver {
                 let result = Box::new(compute(&mut job, Par::Sequential));
                 let generation = job.generation;
                 self.feed(Input::Computed { generation, result })?;
+            }
+            // A repair must not stand behind it.
+            Output::Compute(job) if job.is_background() => {
+                self.busy += 1;
+                self.balancer.hand(job);
             }
             Output::Compute(job) => {
                 self.busy_since = now;
@@ -277,6 +323,13 @@ impl Driver {
             Output::Event(event) => {
                 if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
                     self.compare_plans(now);
+                    self.busy += usize::from(self.administrator.commit(&self.sm));
+                }
+                if let Event::Role { role, .. } = event {
+                    self.administer(match role {
+                        selvedge_sm::Role::Master => selvedge_sa::Input::Serve,
+                        _ => selvedge_sa::Input::Withdraw,
+                    })?;
                 }
                 let severity = match event.severity() {
                     selvedge_sm::Severity::Info => Severity::Info,

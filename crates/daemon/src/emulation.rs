@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use selvedge_api::{Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Status, ports};
+use selvedge_api::{
+    Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Plan, Ports, Rebalance, RebalanceRequest, Status,
+    ports,
+};
 use selvedge_fabric::Fabric;
 use selvedge_sim::Time;
 
@@ -109,6 +112,10 @@ impl Service for Emulation {
     }
 
     fn sweep(&self) -> Result<(), Error> {
+        Self::no_manager()
+    }
+
+    fn rebalance(&self, _: RebalanceRequest) -> Result<Rebalance, Error> {
         Self::no_manager()
     }
 

@@ -11,6 +11,7 @@
 //! files are written beside it. The fabric is a real port, a port of a simulator, or an emulator that the same thread
 //! steps in real time ([`Door`]). Everything that goes into the manager can be recorded and replayed ([`record`]).
 
+mod administrator;
 mod backend;
 mod clock;
 mod convert;
@@ -25,6 +26,7 @@ mod names;
 mod notice;
 mod outcome;
 pub mod record;
+mod served;
 mod service;
 mod shared;
 mod signals;
@@ -43,6 +45,7 @@ pub use names::{Names, rename};
 pub use notice::Notice;
 pub use outcome::Outcome;
 pub use selvedge_emulator::EmulatorConfig;
+pub use served::Served;
 pub use service::{Manager, Service};
 pub use signals::obey;
 pub use start::{Door, Options, Reload, Running, manager_config, start};

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_api::{
     Error, ErrorKind, Events, FaultReport, FaultRequest, Findings, Links, LocalPort, Nodes, Plan, Ports, Progress,
-    Status, links, nodes,
+    Rebalance, RebalanceRequest, Status, links, nodes,
 };
 use selvedge_fabric::Fabric;
-use selvedge_sm::{Command, View};
+use selvedge_sim::Par;
+use selvedge_sm::{Asked, Command, Role, View, rebalance_preview};
 
 use crate::convert;
 use crate::host::HostHandle;
@@ -33,6 +34,8 @@ pub trait Service: Send + Sync {
     fn events(&self, since: u64) -> Events;
     /// Discovers everything again.
     fn sweep(&self) -> Result<(), Error>;
+    /// Spreads load anew, or says what that would change.
+    fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, Error>;
     /// Reads the configuration again.
     fn reload(&self) -> Result<(), Error>;
     /// Injects a fault.
@@ -116,6 +119,8 @@ impl Service for Manager {
                 done: view.progress.done,
                 total: view.progress.total,
             },
+            application: convert::application(&view, self.shared.clock.now()),
+            rebalance: convert::rebalance(&view),
             up: view.is_up(),
             sweeps: view.sweeps,
             first_up_ms: first_up.map(|time| time.0 / 1_000_000),
@@ -155,6 +160,23 @@ impl Service for Manager {
 
     fn sweep(&self) -> Result<(), Error> {
         self.command(Command::Sweep)
+    }
+
+    fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, Error> {
+        let view = self.view();
+        let is_master = view.role == Role::Master;
+        if !request.dry_run && !is_master {
+            return Err(ErrorKind::NotMaster.error(format!("this manager is {}", view.role)));
+        }
+        let planned = rebalance_preview(&view, Par::Sequential).ok_or_else(|| not_yet("plan"))?;
+        let planned = planned.map_err(|why| ErrorKind::NoBalance.error(why))?;
+        let engine = view.plan.as_ref().map_or("", |plan| &plan.engine.0);
+        let answer = convert::preview(&planned, engine, request);
+        if answer.started {
+            let at_once = request.at_once;
+            self.command(Command::Rebalance(Asked { at_once }))?;
+        }
+        Ok(answer)
     }
 
     fn reload(&self) -> Result<(), Error> {

@@ -1,12 +1,13 @@
 //! Threads beside the core's: one computes, one stores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use selvedge_plan::Generation;
+use selvedge_sa::{Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
 use selvedge_store::{PlanState, StateDir, StoreError};
@@ -21,6 +22,8 @@ pub(crate) enum Note {
         generation: Generation,
         result: Box<JobResult>,
     },
+    /// A committed plan is ready for questions; none, if indexing it failed.
+    Indexed(Option<Arc<Snapshot>>),
     /// State is stored, or could not be.
     Persisted { id: u64, result: Result<(), StoreError> },
     /// The operator wants something.
@@ -73,15 +76,23 @@ impl<T> Drop for Worker<T> {
     }
 }
 
-/// Starts the thread that plans. A newer job supersedes those that wait.
-pub(crate) fn planner(notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
-    Worker::start("plan", notes, |mut job: Box<Job>, queue| {
+/// Starts a thread that plans. A newer job supersedes those that wait.
+pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
+    Worker::start(name, notes, |mut job: Box<Job>, queue| {
         while let Ok(newer) = queue.try_recv() {
             job = newer;
         }
         Note::Computed {
             generation: job.generation,
-            result: Box::new(compute(&mut job, Par::Rayon)),
+            result: {
+                // What nobody waits for leaves the other threads to what somebody waits for.
+                let par = if job.is_background() {
+                    Par::Sequential
+                } else {
+                    Par::Rayon
+                };
+                Box::new(compute(&mut job, par))
+            },
         }
     })
 }
@@ -105,6 +116,18 @@ pub(crate) fn compute(job: &mut Job, par: Par) -> JobResult {
 fn since_first_asked() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed()
+}
+
+/// Starts the thread that indexes committed plans for the administrator. A newer one supersedes those that wait.
+pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonError> {
+    Worker::start("index", notes, |mut sources: Sources, queue| {
+        while let Ok(newer) = queue.try_recv() {
+            sources = newer;
+        }
+        // A defect costs the administrator a plan: it goes on with the one before.
+        let index = AssertUnwindSafe(|| Arc::new(Snapshot::new(sources)));
+        Note::Indexed(catch_unwind(index).ok())
+    })
 }
 
 /// Stores what is new. LIDs first: whoever finds a newer plan state finds its LIDs, too.

@@ -134,6 +134,11 @@ impl Calendar {
         self.len == 0
     }
 
+    /// The most that waited in slots at the same time.
+    pub(crate) const fn most(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// Schedules an event. What should have happened before the event taken last happens next.
     #[inline]
     pub fn push(&mut self, event: Event) {

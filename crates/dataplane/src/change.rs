@@ -101,6 +101,9 @@ impl<W: Workload> Simulation<W> {
             end.up = up;
             // What was sent before is not of this epoch.
             end.epoch = end.epoch.wrapping_add(u8::from(!up));
+            if !up && self.now >= self.window.from {
+                self.port_stats[port as usize].downed += 1;
+            }
         }
         for port in ends {
             let component = self.ports[port as usize].component;

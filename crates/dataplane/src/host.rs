@@ -7,7 +7,7 @@ use crate::settings::{SlChoice, Transport};
 use crate::state::{Posted, hash, kind};
 use crate::stats::Drop;
 use crate::traffic::{Arrival, Host, Message, Workload};
-use crate::units::{Ps, blocks, header};
+use crate::units::{Ps, blocks};
 
 impl<W: Workload> Simulation<W> {
     /// A host's event.
@@ -143,6 +143,7 @@ impl<W: Workload> Simulation<W> {
         let vls = usize::from(self.settings.vls);
         let mut lanes = self.hosts[host as usize].lanes;
         let mut ready = 0_u16;
+        let mut short = [0_u8; 16];
         while lanes != 0 {
             let vl = lanes.trailing_zeros() as u8;
             lanes &= lanes - 1;
@@ -158,10 +159,13 @@ impl<W: Workload> Simulation<W> {
             if self.has_credits(port, vl, wanted) {
                 ready |= 1 << vl;
             } else {
-                self.wait_for_credits(port, vl, wanted);
+                short[usize::from(vl)] = wanted;
             }
         }
         if ready == 0 {
+            for (vl, &wanted) in (0..).zip(&short[..vls]).filter(|(_, wanted)| **wanted > 0) {
+                self.wait_for_credits(port, vl, wanted);
+            }
             return false;
         }
         let arbiter = &mut self.arbiters[port as usize];
@@ -191,8 +195,9 @@ impl<W: Workload> Simulation<W> {
     /// Bytes on the wire of a message's next packet.
     #[inline]
     fn next_packet_bytes(&self, message: u32) -> u32 {
-        let unsent = self.messages[message as usize].unsent;
-        unsent.min(u32::from(self.settings.mtu.bytes())) + u32::from(header::LOCAL)
+        let posted = &self.messages[message as usize];
+        let payload = posted.unsent.min(u32::from(self.settings.mtu.bytes()));
+        payload + self.settings.overhead(payload, posted.unsent == posted.bytes)
     }
 
     /// Cuts a message's next packet off.
@@ -200,8 +205,8 @@ impl<W: Workload> Simulation<W> {
     fn cut(&mut self, host: Host, message: u32) -> Packet {
         let posted = &mut self.messages[message as usize];
         let payload = posted.unsent.min(u32::from(self.settings.mtu.bytes()));
+        let overhead = self.settings.overhead(payload, posted.unsent == posted.bytes);
         posted.unsent -= payload;
-        let overhead = header::LOCAL;
         Packet {
             created: posted.created,
             arrived: self.now,
@@ -214,7 +219,7 @@ impl<W: Workload> Simulation<W> {
             dlid: posted.dlid,
             payload: payload as u16,
             overhead: overhead as u8,
-            blocks: blocks(payload + u32::from(overhead)) as u8,
+            blocks: blocks(payload + overhead) as u8,
             sl: posted.sl,
             vl: posted.vl,
             input: 0,
@@ -224,6 +229,7 @@ impl<W: Workload> Simulation<W> {
             epoch: 0,
             last: posted.unsent == 0,
             shared: false,
+            held: false,
         }
     }
 
@@ -247,6 +253,7 @@ impl<W: Workload> Simulation<W> {
             return self.lose_on_link(index, port);
         }
         self.give_back(port, packet.vl, packet.blocks, self.now);
+        self.came_in(port, packet.wire_bytes());
         if packet.dlid.wrapping_sub(lid) >= lids {
             return self.lose(index, Drop::WrongHost);
         }
@@ -274,6 +281,7 @@ impl<W: Workload> Simulation<W> {
         let packet = *self.packets.get(index);
         self.packets.remove(index);
         self.drops.count(reason);
+        self.window.series.drop(self.now);
         match packet.opcode {
             Opcode::Data => self.packet_done(packet.message, true),
             Opcode::Request { .. } => self.request_lost(&packet),

@@ -105,6 +105,10 @@ pub(crate) struct Port {
     pub wanted: u16,
     /// Packets in its input buffer.
     pub queued: u16,
+    /// Packets that its input has received while it was measured.
+    pub received: u64,
+    /// Their bytes.
+    pub received_bytes: u64,
     /// Where the next search among the lanes of its input begins.
     pub turn: u8,
     /// Input whose packet its output sends, or sent last.
@@ -276,6 +280,8 @@ impl Layout {
                 component: component(at, index),
                 wanted: 0,
                 queued: 0,
+                received: 0,
+                received_bytes: 0,
                 turn: 0,
                 sending_from: 0,
                 sending_to: 0,

@@ -66,6 +66,8 @@ pub(crate) struct Packet {
     pub last: bool,
     /// True if it lies in the buffer that all lanes share.
     pub shared: bool,
+    /// True if it came by a slow link, for a fast one, and has been held back for that.
+    pub held: bool,
 }
 
 /// Where a packet is in a switch. Read byte by byte: a packet is changed in small stores shortly before, and a wide
@@ -120,6 +122,11 @@ impl Packets {
     /// Packets under way.
     pub const fn live(&self) -> u32 {
         self.live
+    }
+
+    /// The most that there were at the same time.
+    pub const fn most(&self) -> usize {
+        self.all.len()
     }
 
     #[inline(always)]

@@ -183,14 +183,15 @@ impl<W: Workload> Simulation<W> {
         let place = self.place(host, vl);
         if let Some(&(ready_at, _)) = self.qps.acks[place].front() {
             if ready_at <= self.now {
-                return Some(u32::from(header::ACK));
+                return Some(self.settings.headers() + u32::from(header::AETH));
             }
             self.wake_at(host, ready_at);
         }
         let window = self.window_packets();
         while let Some(&index) = self.qps.turns[place].front() {
             if self.qps.all[index as usize].can_send(window) {
-                return Some(self.next_payload(index) + u32::from(header::LOCAL));
+                let payload = self.next_payload(index);
+                return Some(payload + self.settings.overhead(payload, self.begins_message(index)));
             }
             // What it wanted to repeat has been acknowledged meanwhile.
             self.qps.all[index as usize].in_turn = false;
@@ -212,6 +213,13 @@ impl<W: Workload> Simulation<W> {
         let posted = &self.messages[message as usize];
         let before = (qp.next - posted.first_psn) * mtu;
         posted.bytes.saturating_sub(before).min(mtu)
+    }
+
+    /// True if a pair's next packet is the first of its message.
+    fn begins_message(&self, index: u32) -> bool {
+        let qp = &self.qps.all[index as usize];
+        let message = qp.messages.get(qp.sending);
+        message.is_some_and(|&message| self.messages[message as usize].first_psn == qp.next)
     }
 
     /// Cuts off what a lane of a host sends next.
@@ -247,13 +255,14 @@ impl<W: Workload> Simulation<W> {
         let (from, to, sl, vl, psn) = (qp.from, qp.to, qp.sl, qp.vl, qp.expected);
         let mut packet = self.blank(to, from, sl, vl);
         (packet.opcode, packet.psn, packet.qp) = (opcode, psn, index);
-        packet.overhead = header::ACK as u8;
-        packet.blocks = blocks(u32::from(header::ACK)) as u8;
+        packet.overhead += header::AETH as u8;
+        packet.blocks = blocks(u32::from(packet.overhead)) as u8;
         packet
     }
 
     fn cut_request(&mut self, index: u32) -> Packet {
         let payload = self.next_payload(index);
+        let overhead = self.settings.overhead(payload, self.begins_message(index));
         let window = self.window_packets();
         let qp = &mut self.qps.all[index as usize];
         qp.in_turn = false;
@@ -285,7 +294,7 @@ impl<W: Workload> Simulation<W> {
         (packet.created, packet.message, packet.qp) = (created, message, index);
         (packet.opcode, packet.psn) = (Opcode::Request { asks }, psn);
         (packet.payload, packet.last) = (payload as u16, last);
-        packet.blocks = blocks(payload + u32::from(header::LOCAL)) as u8;
+        (packet.overhead, packet.blocks) = (overhead as u8, blocks(payload + overhead) as u8);
         packet
     }
 
@@ -302,7 +311,7 @@ impl<W: Workload> Simulation<W> {
             destination: to,
             dlid: self.layout.hosts[to as usize].lid.0,
             payload: 0,
-            overhead: header::LOCAL as u8,
+            overhead: self.settings.headers() as u8,
             blocks: 1,
             sl,
             vl,
@@ -313,6 +322,7 @@ impl<W: Workload> Simulation<W> {
             epoch: 0,
             last: true,
             shared: false,
+            held: false,
         }
     }
 

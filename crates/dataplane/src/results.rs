@@ -42,6 +42,28 @@ impl From<&Histogram> for Latency {
     }
 }
 
+/// What a port's counters say, as its PMA tells them, while it was measured. A time that credits are waited for is in
+/// nanoseconds: the standard leaves the length of a tick to the hardware. Source: IBA vol 1 §16.1.3.5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortCounters {
+    /// PortXmitData: words of four bytes, VCRCs not counted.
+    pub xmit_data: u64,
+    /// PortXmitPkts.
+    pub xmit_packets: u64,
+    /// PortRcvData.
+    pub rcv_data: u64,
+    /// PortRcvPkts.
+    pub rcv_packets: u64,
+    /// PortXmitWait: something to send, but no credits.
+    pub xmit_wait_ns: u64,
+    /// PortXmitDiscards: packets for this output that were dropped; it was down, or they had waited for too long.
+    pub xmit_discards: u64,
+    /// PortRcvSwitchRelayErrors: packets from this input that had no entry, or no lane.
+    pub rcv_switch_relay_errors: u64,
+    /// LinkDowned.
+    pub link_downed: u64,
+}
+
 /// One direction of a link, while it was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkUse {
@@ -53,6 +75,8 @@ pub struct LinkUse {
     pub wait: f64,
     /// Share of the time in which it sent, by lane.
     pub lanes: Vec<f64>,
+    /// The counters of the port.
+    pub counters: PortCounters,
 }
 
 /// Where all packets are: nothing is lost without a reason.
@@ -140,6 +164,10 @@ pub struct Series {
     pub step_ns: u64,
     /// Accepted load of each step.
     pub accepted_load: Vec<f64>,
+    /// Offered load of each step.
+    pub offered_load: Vec<f64>,
+    /// Packets dropped in each step.
+    pub dropped: Vec<u64>,
     /// From when on the load is steady, by the marginal standard error rule; absent if it is not steady at all.
     pub steady_from_ns: Option<u64>,
     /// True if it is steady before the warm-up ends.
@@ -185,7 +213,7 @@ impl<W: Workload> Simulation<W> {
         };
         let bytes_per_ps: f64 = self.layout.hosts.iter().map(rate).sum();
         let mtu = f64::from(self.settings.mtu.bytes());
-        let payload_share = mtu / (mtu + f64::from(header::LOCAL));
+        let payload_share = mtu / (mtu + f64::from(self.settings.headers()));
         let capacity = (bytes_per_ps * time as f64).max(f64::MIN_POSITIVE);
         let window = &self.window;
         let account = self.account();
@@ -221,15 +249,14 @@ impl<W: Workload> Simulation<W> {
 
     fn series(&self, bytes_per_ps: f64) -> Series {
         let series = &self.window.series;
-        let values = series.until(self.now);
-        let steady = steady_from(values).map(|step| step as u64 * series.step());
-        let step = series.step() as f64;
+        let (ended, step) = (series.ended(self.now), series.step() as f64);
+        let steady = steady_from(&series.accepted[..ended]).map(|step| step as u64 * series.step());
+        let load = |bytes: &u64| *bytes as f64 / (step * bytes_per_ps);
         Series {
             step_ns: series.step() / PS_PER_NS,
-            accepted_load: values
-                .iter()
-                .map(|&bytes| bytes as f64 / (step * bytes_per_ps))
-                .collect(),
+            accepted_load: series.accepted[..ended].iter().map(load).collect(),
+            offered_load: series.offered[..ended].iter().map(load).collect(),
+            dropped: series.dropped[..ended].to_vec(),
             steady_from_ns: steady.map(|at| at / PS_PER_NS),
             warmup_suffices: steady.is_some_and(|at| at <= self.window.from),
         }
@@ -274,9 +301,27 @@ impl<W: Workload> Simulation<W> {
                 utilisation: share(lanes.iter().sum()),
                 wait: self.waited(index) as f64 / time,
                 lanes: lanes.iter().map(|&bytes| share(bytes)).collect(),
+                counters: self.counters(index),
             })
         };
         self.ports.iter().enumerate().filter_map(of).collect()
+    }
+
+    fn counters(&self, index: usize) -> PortCounters {
+        let vls = usize::from(self.settings.vls);
+        let (port, stats) = (&self.ports[index], &self.port_stats[index]);
+        let sent: u64 = self.lane_bytes[index * vls..(index + 1) * vls].iter().sum();
+        let words = |bytes: u64, packets: u64| (bytes - packets * u64::from(header::VCRC)) / 4;
+        PortCounters {
+            xmit_data: words(sent, stats.packets),
+            xmit_packets: stats.packets,
+            rcv_data: words(port.received_bytes, port.received),
+            rcv_packets: port.received,
+            xmit_wait_ns: self.waited(index) / PS_PER_NS,
+            xmit_discards: stats.discards,
+            rcv_switch_relay_errors: stats.relay_errors,
+            link_downed: stats.downed,
+        }
     }
 
     /// How long it was measured so far.

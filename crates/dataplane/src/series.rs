@@ -7,11 +7,18 @@ pub(crate) const STEPS: u64 = 200;
 /// At most this share of the steps may count as warm-up: a series that is not steady by then is not steady.
 const WARMUP_MAX: (usize, usize) = (3, 4);
 
-/// Payload bytes delivered, in equal steps from the start to the end.
+/// What was offered, accepted and dropped, in equal steps from the start to the end.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     step: Ps,
-    bytes: Vec<u64>,
+    /// The step that the last delivery fell into, and when it begins: a division takes as long as all else here.
+    current: (usize, Ps),
+    /// Payload bytes that were due.
+    pub offered: Vec<u64>,
+    /// Payload bytes delivered.
+    pub accepted: Vec<u64>,
+    /// Packets.
+    pub dropped: Vec<u64>,
 }
 
 impl Series {
@@ -19,14 +26,45 @@ impl Series {
         let step = end.div_ceil(STEPS).max(1);
         Self {
             step,
-            bytes: vec![0; STEPS as usize],
+            current: (0, 0),
+            offered: vec![0; STEPS as usize],
+            accepted: vec![0; STEPS as usize],
+            dropped: vec![0; STEPS as usize],
+        }
+    }
+
+    /// The step of a time.
+    #[inline]
+    fn place(&mut self, at: Ps) -> usize {
+        let (place, start) = self.current;
+        if at >= start && at - start < self.step {
+            return place;
+        }
+        let place = (at / self.step) as usize;
+        self.current = (place, place as u64 * self.step);
+        place
+    }
+
+    #[inline]
+    pub fn accept(&mut self, now: Ps, bytes: u64) {
+        let place = self.place(now);
+        if let Some(sum) = self.accepted.get_mut(place) {
+            *sum += bytes;
         }
     }
 
     #[inline]
-    pub fn add(&mut self, now: Ps, bytes: u64) {
-        if let Some(sum) = self.bytes.get_mut((now / self.step) as usize) {
+    pub fn offer(&mut self, at: Ps, bytes: u64) {
+        let place = self.place(at);
+        if let Some(sum) = self.offered.get_mut(place) {
             *sum += bytes;
+        }
+    }
+
+    pub fn drop(&mut self, now: Ps) {
+        let place = self.place(now);
+        if let Some(sum) = self.dropped.get_mut(place) {
+            *sum += 1;
         }
     }
 
@@ -34,10 +72,9 @@ impl Series {
         self.step
     }
 
-    /// The steps that have ended by `now`.
-    pub fn until(&self, now: Ps) -> &[u64] {
-        let ended = ((now / self.step) as usize).min(self.bytes.len());
-        &self.bytes[..ended]
+    /// How many steps have ended by `now`.
+    pub fn ended(&self, now: Ps) -> usize {
+        ((now / self.step) as usize).min(self.accepted.len())
     }
 }
 
@@ -95,9 +132,15 @@ mod tests {
     fn bytes_fall_into_steps() {
         let mut series = Series::new(2_000);
         for at in [0, 9, 10, 1_999, 2_000] {
-            series.add(at, 5);
+            series.accept(at, 5);
         }
-        assert_eq!(series.until(1_999)[..3], [10, 5, 0]);
-        assert_eq!((series.until(2_000).len(), series.until(2_000)[199]), (200, 5));
+        series.offer(15, 7);
+        series.drop(20);
+        assert_eq!(series.accepted[..3], [10, 5, 0]);
+        assert_eq!(
+            (series.ended(1_999), series.ended(2_000), series.accepted[199]),
+            (199, 200, 5)
+        );
+        assert_eq!((series.offered[1], series.dropped[2]), (7, 1));
     }
 }

@@ -46,6 +46,17 @@ pub enum Transport {
     Rc,
 }
 
+/// What a message of a connection is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// SEND: nothing beside the base header.
+    #[default]
+    Send,
+    /// RDMA WRITE: its first packet has an RDMA header, 16 bytes.
+    Write,
+}
+
 /// Input buffers, in blocks of 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buffers {
@@ -70,6 +81,8 @@ pub struct QpSettings {
     pub ack_every: u32,
     /// What it takes the HCA to turn a packet into an acknowledgement, in ns. Default 200.
     pub ack_delay_ns: u64,
+    /// What messages are. Default SEND.
+    pub operation: Operation,
 }
 
 impl Default for QpSettings {
@@ -80,6 +93,7 @@ impl Default for QpSettings {
             window_packets: 64,
             ack_every: 16,
             ack_delay_ns: 200,
+            operation: Operation::Send,
         }
     }
 }
@@ -91,6 +105,8 @@ pub struct Settings {
     pub link: Option<LinkRate>,
     /// Largest payload. Default 2,048.
     pub mtu: Mtu,
+    /// True if every packet has a global route header, 40 bytes. Default: none has.
+    pub grh: bool,
     /// Data lanes in use, 1–15. Default 1.
     pub vls: u8,
     /// Buffers of switch and host inputs.
@@ -130,6 +146,7 @@ impl Default for Settings {
         Self {
             link: None,
             mtu: Mtu::B2048,
+            grh: false,
             vls: 1,
             buffers: Buffers {
                 per_vl_blocks: None,
@@ -214,10 +231,31 @@ const LANE_BLOCKS: u32 = 128;
 const TIME_MAX_NS: u64 = 3_600_000_000_000;
 
 impl Settings {
+    /// Bytes of headers and CRCs that every packet has.
+    #[must_use]
+    #[inline]
+    pub const fn headers(&self) -> u32 {
+        if self.grh {
+            header::LOCAL as u32 + header::GRH as u32
+        } else {
+            header::LOCAL as u32
+        }
+    }
+
+    /// All that a packet with so much payload has around it; the first one of a message may have more.
+    #[must_use]
+    #[inline]
+    pub const fn overhead(&self, payload: u32, is_first: bool) -> u32 {
+        let is_write = matches!(self.qp.operation, Operation::Write) && !matches!(self.transport, Transport::None);
+        let extended = if is_write && is_first { header::RETH as u32 } else { 0 };
+        self.headers() + extended + header::pad(payload)
+    }
+
     /// Bytes of the largest packet, headers included.
     #[must_use]
     pub const fn packet_bytes(&self) -> u32 {
-        self.mtu.bytes() as u32 + header::LOCAL as u32
+        let mtu = self.mtu.bytes() as u32;
+        mtu + self.overhead(mtu, true)
     }
 
     /// Blocks of the largest packet: one that begins an RDMA message is the longest there is.
@@ -324,6 +362,22 @@ mod tests {
             "SLV-DATA-0007",
         );
         check(|s| s.duration_ns = u64::MAX, "SLV-DATA-0008");
+    }
+
+    #[test]
+    fn headers_are_those_of_the_standard() {
+        let check = |change: fn(&mut Settings), payload, is_first, want| {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            assert_eq!(settings.overhead(payload, is_first), want, "{payload} {is_first}");
+        };
+        let write = |s: &mut Settings| (s.transport, s.qp.operation) = (Transport::Rc, Operation::Write);
+        check(|_| {}, 2_048, true, 8 + 12 + 4 + 2);
+        check(|_| {}, 2_047, true, 27);
+        check(|s| s.grh = true, 2_048, true, 66);
+        check(write, 2_048, true, 42);
+        check(write, 2_048, false, 26);
+        check(|s| s.qp.operation = Operation::Write, 2_048, true, 26);
     }
 
     #[test]

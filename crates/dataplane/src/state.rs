@@ -385,10 +385,31 @@ impl<W: Workload> Simulation<W> {
         self.events
     }
 
+    /// What memory it has taken for things that come and go.
+    #[must_use]
+    pub fn footprint(&self) -> Footprint {
+        Footprint {
+            packets: self.packets.most(),
+            messages: self.messages.len(),
+            events: self.calendar.most(),
+        }
+    }
+
     /// Hosts, in the order in which a workload counts them.
     pub fn host_lids(&self) -> impl Iterator<Item = Lid> + '_ {
         self.layout.hosts.iter().map(|host| host.lid)
     }
+}
+
+/// The most of each that there was at the same time: places are used again, and none is given back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// Packets under way.
+    pub packets: usize,
+    /// Messages posted.
+    pub messages: usize,
+    /// Events to come.
+    pub events: usize,
 }
 
 /// So many of something that is there only at times.

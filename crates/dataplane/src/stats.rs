@@ -210,12 +210,14 @@ impl Window {
 
     #[inline]
     pub fn posted(&mut self, message: &Message) {
+        self.series.offer(message.at, u64::from(message.bytes));
         if self.contains(message.at) {
             self.offered_bytes += u64::from(message.bytes);
         }
     }
 
     pub fn missed(&mut self, message: &Message) {
+        self.series.offer(message.at, u64::from(message.bytes));
         if self.contains(message.at) {
             self.offered_bytes += u64::from(message.bytes);
             self.messages_missed += 1;
@@ -224,7 +226,7 @@ impl Window {
 
     #[inline]
     pub fn delivered(&mut self, now: Ps, packet: &Packet) {
-        self.series.add(now, u64::from(packet.payload));
+        self.series.accept(now, u64::from(packet.payload));
         self.all_packets += 1;
         self.all_bytes += u64::from(packet.payload);
         if self.contains(now) {
@@ -258,14 +260,21 @@ impl Window {
     }
 }
 
-/// What is counted at an output.
+/// What is counted at a port, while it is measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PortStats {
     /// How long it had something to send, but no credits.
     pub wait: Ps,
     /// Since when it waits.
     pub waits_since: Option<Ps>,
+    /// Packets sent.
     pub packets: u64,
+    /// Packets for this output that were dropped.
+    pub discards: u64,
+    /// Packets from this input that had no way on.
+    pub relay_errors: u64,
+    /// Times that its link broke.
+    pub downed: u64,
 }
 
 impl PortStats {

@@ -79,11 +79,14 @@ impl<W: Workload> Simulation<W> {
     /// A packet's first byte can be forwarded.
     pub(crate) fn arrive(&mut self, switch: usize, index: u32) {
         let packet = self.packets.get(index);
-        let (dlid, sl, epoch, arrived, mut spot) =
-            (packet.dlid, packet.sl, packet.epoch, packet.arrived, packet.spot());
+        let (dlid, sl, epoch, held, mut spot) = (packet.dlid, packet.sl, packet.epoch, packet.held, packet.spot());
+        let bytes = packet.wire_bytes();
         let input = self.port_of(switch, spot.input);
         if epoch != self.ports[input as usize].epoch {
             return self.lose_on_link(index, input);
+        }
+        if !held {
+            self.came_in(input, bytes);
         }
         let output = self.layout.entry(switch, dlid);
         let out = self.port_of(switch, output);
@@ -94,13 +97,15 @@ impl<W: Workload> Simulation<W> {
             _ => None,
         };
         if let Some(reason) = reason {
+            self.count_drop(if reason == Drop::LinkDown { out } else { input }, reason);
             return self.drop_arrived(index, input, reason);
         }
         let output_vl = self.layout.lane(switch, spot.input, output, sl);
         if output_vl >= self.settings.vls {
+            self.count_drop(input, Drop::Lane);
             return self.drop_arrived(index, input, Drop::Lane);
         }
-        if self.layout.mixed && arrived != self.now && self.holds_back(switch, index, input, out) {
+        if self.layout.mixed && !held && self.holds_back(switch, index, input, out) {
             return;
         }
         let shared = !self.pools.is_empty() && self.take_shared(input, spot.blocks);
@@ -110,10 +115,32 @@ impl<W: Workload> Simulation<W> {
         let now = self.now;
         let stored = self.packets.get_mut(index);
         (stored.arrived, stored.output, stored.output_vl) = (now, output, output_vl);
-        (stored.shared, stored.next) = (shared, NIL);
+        (stored.shared, stored.held, stored.next) = (shared, false, NIL);
         (spot.output, spot.output_vl, spot.shared) = (output, output_vl, shared);
         self.ports[input as usize].queued += 1;
         self.join_queue(switch, index, spot);
+    }
+
+    /// Counts a packet at the port where it came in.
+    #[inline]
+    pub(crate) fn came_in(&mut self, input: u32, bytes: u32) {
+        if self.now >= self.window.from {
+            let port = &mut self.ports[input as usize];
+            port.received += 1;
+            port.received_bytes += u64::from(bytes);
+        }
+    }
+
+    /// Counts a packet that was dropped at the port whose counter says so.
+    fn count_drop(&mut self, port: u32, reason: Drop) {
+        if self.now >= self.window.from {
+            let stats = &mut self.port_stats[port as usize];
+            match reason {
+                Drop::NoEntry | Drop::ToSwitch | Drop::Lane => stats.relay_errors += 1,
+                Drop::LinkDown | Drop::HeadOfQueue | Drop::SwitchLife => stats.discards += 1,
+                Drop::InFlight | Drop::WrongHost => {}
+            }
+        }
     }
 
     /// A packet from a slow link for a fast one must not run dry on the way: it begins later. Returns true once.
@@ -125,7 +152,7 @@ impl<W: Workload> Simulation<W> {
             return false;
         }
         let at = self.now + (comes - goes);
-        self.packets.get_mut(index).arrived = at;
+        self.packets.get_mut(index).held = true;
         self.schedule(at, 1 + switch as u32, kind::ARRIVE, index);
         true
     }
@@ -294,7 +321,7 @@ impl<W: Workload> Simulation<W> {
         let (mut lanes, words, vls) = (port.wanted, self.layout.words, self.vls());
         let idle = switch * words..(switch + 1) * words;
         let mut chosen = [NIL; 16];
-        let mut ready = 0_u16;
+        let (mut ready, mut short) = (0_u16, 0_u16);
         while lanes != 0 {
             let vl = lanes.trailing_zeros() as u8;
             lanes &= lanes - 1;
@@ -308,15 +335,15 @@ impl<W: Workload> Simulation<W> {
                 continue;
             }
             let blocks = self.packets.get(index).blocks;
+            chosen[usize::from(vl)] = index;
             if self.has_credits(out, vl, blocks) {
                 ready |= 1 << vl;
-                chosen[usize::from(vl)] = index;
             } else {
-                self.wait_for_credits(out, vl, blocks);
+                short |= 1 << vl;
             }
         }
         if ready == 0 {
-            return;
+            return self.wait_on_lanes(out, short, &chosen);
         }
         let vl = if vls == 1 {
             0
@@ -328,6 +355,16 @@ impl<W: Workload> Simulation<W> {
             vl
         };
         self.send(switch, out, vl, chosen[usize::from(vl)]);
+    }
+
+    /// No lane of an output can go on. Where one can, the others are looked at again when its packet has ended.
+    fn wait_on_lanes(&mut self, out: u32, mut lanes: u16, chosen: &[u32; 16]) {
+        while lanes != 0 {
+            let vl = lanes.trailing_zeros() as u8;
+            lanes &= lanes - 1;
+            let blocks = self.packets.get(chosen[usize::from(vl)]).blocks;
+            self.wait_for_credits(out, vl, blocks);
+        }
     }
 
     /// The packet that an input has for an output and lane.
@@ -344,7 +381,7 @@ impl<W: Workload> Simulation<W> {
         };
         // Nearly always a packet stays on its lane.
         let own = self.queues[first + usize::from(vl)].head;
-        if own != NIL && fits(own) {
+        if !self.layout.has_exceptions || own != NIL && fits(own) {
             return own;
         }
         let heads = self.queues[first..first + vls].iter().map(|queue| queue.head);
@@ -366,7 +403,10 @@ impl<W: Workload> Simulation<W> {
         let still = if self.is_voq() {
             head != NIL
         } else {
-            self.vls() > 1 && self.first_for(switch, packet.input, packet.output, packet.output_vl) != NIL
+            // Where packets keep their lanes nobody else is of this input, output and lane; the next one asks itself.
+            self.vls() > 1
+                && self.layout.has_exceptions
+                && self.first_for(switch, packet.input, packet.output, packet.output_vl) != NIL
         };
         if !still {
             self.requests[row + usize::from(packet.input - 1) / 64] &= !(1 << ((packet.input - 1) % 64));
@@ -474,6 +514,7 @@ impl<W: Workload> Simulation<W> {
         self.leave_queue(switch, index);
         let packet = self.packets.get(index).spot();
         let into = self.port_of(switch, packet.input);
+        self.count_drop(self.port_of(switch, packet.output), reason);
         if packet.shared {
             self.free_shared(into, packet.blocks, self.now);
         } else {

@@ -44,6 +44,13 @@ pub mod header {
     pub const LOCAL: u16 = LRH + BTH + ICRC + VCRC;
     /// An acknowledgement: no payload.
     pub const ACK: u16 = LOCAL + AETH;
+
+    /// Bytes that fill a payload up to a multiple of four. Source: IBA vol 1 §9.2 (PadCnt).
+    #[must_use]
+    #[inline]
+    pub const fn pad(payload: u32) -> u32 {
+        payload.wrapping_neg() & 3
+    }
 }
 
 /// Blocks that a packet of so many bytes takes.
@@ -294,6 +301,16 @@ mod tests {
         check("4x-fdr", 3, 440);
         check("12x-EDR", 3, 80);
         check("1x-xdr", 2, 80);
+    }
+
+    #[test]
+    fn payloads_are_padded() {
+        let check = |payload, want| assert_eq!(header::pad(payload), want, "{payload}");
+        check(0, 0);
+        check(1, 3);
+        check(2_046, 2);
+        check(2_047, 1);
+        check(2_048, 0);
     }
 
     #[test]

@@ -144,7 +144,13 @@ const fn method_index(method: Method) -> usize {
         Method::TrapRepress => 5,
         Method::GetResp => 6,
         Method::ReportResp => 7,
-        Method::Other(_) => 8,
+        Method::GetTable
+        | Method::GetMulti
+        | Method::Delete
+        | Method::GetTableResp
+        | Method::GetMultiResp
+        | Method::DeleteResp
+        | Method::Other(_) => 8,
     }
 }
 

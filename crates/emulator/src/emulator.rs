@@ -189,7 +189,8 @@ impl Emulator {
             },
             dlid: datagram.address.lid,
             at: port,
-            origin: Some(client),
+            // Who answers has not asked.
+            origin: (!datagram.mad.method().is_response()).then_some(client),
             qp: u32::from(!is_smp),
             boot: 0,
             hops: 0,

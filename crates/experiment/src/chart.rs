@@ -23,6 +23,8 @@ const PANEL_HEIGHT: u32 = 320;
 const FONT: &str = "sans-serif";
 /// Left and right of a group of bars, as a share of its room.
 const GAP: f64 = 0.12;
+/// Half the size of a cross.
+const CROSS: i32 = 3;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
@@ -38,6 +40,7 @@ struct Axis {
 struct Point {
     x: f64,
     y: Figure,
+    is_marked: bool,
 }
 
 /// What is drawn: panels of series of points, in the order of the experiment.
@@ -63,7 +66,7 @@ pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentErr
         head(
             &root,
             &picture.title,
-            &format!("{}; lines: 95 % confidence", summary.title),
+            &format!("{}; lines: 95 % confidence{}", summary.title, crosses(picture)),
         )?;
         for (i, name) in drawing.series.iter().enumerate() {
             let at = (
@@ -122,7 +125,7 @@ fn arrange(summary: &Summary, picture: &Picture) -> Result<Drawing, ExperimentEr
             _ => place(&mut drawing.axis.words, word) as f64,
         };
         let series = place(&mut drawing.series, name_of(row, &picture.series));
-        let panel = name_of(row, picture.panel.as_slice());
+        let panel = name_of(row, &picture.panel);
         let at = match drawing.panels.iter().position(|(title, _)| *title == panel) {
             Some(at) => at,
             None => {
@@ -141,12 +144,20 @@ fn arrange(summary: &Summary, picture: &Picture) -> Result<Drawing, ExperimentEr
                 ),
             });
         }
-        points.push(Point { x, y });
+        let mark = picture.mark.as_ref().and_then(|mark| row.figures.get(mark));
+        let is_marked = mark.is_some_and(|mark| mark.mean != 0.0);
+        points.push(Point { x, y, is_marked });
     }
     for points in drawing.panels.iter_mut().flat_map(|(_, series)| series.values_mut()) {
         points.sort_by(|a, b| a.x.total_cmp(&b.x));
     }
     Ok(drawing)
+}
+
+/// What crosses mean.
+fn crosses(picture: &Picture) -> String {
+    let mark = picture.mark.as_ref();
+    mark.map_or_else(String::new, |mark| format!("; crosses: {}", mark.trim_end_matches('?')))
 }
 
 /// Where a word is in a list, which gets it if it is new.
@@ -256,6 +267,9 @@ fn lines(chart: &mut Chart<'_, '_>, points: &[Point], shift: f64, paint: RGBColo
     chart.draw_series([line]).map_err(failed)?;
     let marks = points.iter().map(|point| Circle::new(at(point), 3, paint.filled()));
     chart.draw_series(marks).map_err(failed)?;
+    let marked = points.iter().filter(|point| point.is_marked);
+    let crosses = marked.map(|point| Cross::new(at(point), CROSS + 3, BLACK.stroke_width(1)));
+    chart.draw_series(crosses).map_err(failed)?;
     intervals(chart, points.iter().map(|point| (point.x + shift, point.y)), paint)
 }
 
@@ -272,6 +286,13 @@ fn bars(
     };
     chart.draw_series(points.iter().map(bar)).map_err(failed)?;
     let middle = |point: &Point| (point.x + left + width / 2.0, point.y);
+    // Above the bar, however low that is.
+    let marked = points.iter().filter(|point| point.is_marked);
+    let crosses = marked.map(|point| {
+        let cross = Cross::new((0, -3 * CROSS), CROSS, BLACK.stroke_width(1));
+        EmptyElement::at((middle(point).0, point.y.mean)) + cross
+    });
+    chart.draw_series(crosses).map_err(failed)?;
     intervals(chart, points.iter().map(middle), BLACK)
 }
 
@@ -318,8 +339,15 @@ mod tests {
                 ("vls", Value::Whole(vls)),
             ];
             Row {
-                cell: Cell(settings.map(|(name, value)| (name.to_owned(), value)).into()),
-                figures: [("accepted_load".to_owned(), figure(1.0 - 0.4 / vls as f64))].into(),
+                cell: Cell {
+                    settings: settings.map(|(name, value)| (name.to_owned(), value)).into(),
+                    ..Cell::default()
+                },
+                figures: [
+                    ("accepted_load".to_owned(), figure(1.0 - 0.4 / vls as f64)),
+                    ("deadlock?".to_owned(), figure(f64::from(u8::from(queue == "voq")))),
+                ]
+                .into(),
                 refused: 0,
                 why: None,
             }
@@ -345,7 +373,8 @@ mod tests {
             x: "vls".to_owned(),
             y: "accepted_load".to_owned(),
             series: series.iter().map(|name| (*name).to_owned()).collect(),
-            panel: Some("fabric".to_owned()),
+            panel: vec!["fabric".to_owned()],
+            mark: Some("deadlock?".to_owned()),
             kind,
         }
     }
@@ -354,7 +383,7 @@ mod tests {
     fn every_panel_series_and_point_is_drawn() {
         let count = |kind, what: &str| {
             let text = svg(&summary(), &picture(kind, &["queue"])).unwrap();
-            for word in ["Accepted load", "sx6536", "ring", "fifo", "voq"] {
+            for word in ["Accepted load", "sx6536", "ring", "fifo", "voq", "crosses: deadlock"] {
                 assert!(text.contains(word), "{word} is missing");
             }
             text.matches(what).count()

@@ -20,7 +20,7 @@ pub struct Experiment {
     pub seeds: Vec<u64>,
     /// All combinations.
     pub cells: Vec<Cell>,
-    /// Settings that differ between combinations: those of `[vary]` by name, then those that vary together.
+    /// What differs between combinations: settings of `[vary]` by name, those that vary together, labels.
     pub varying: Vec<String>,
     /// Figures for the table; empty: all.
     pub figures: Vec<String>,
@@ -41,8 +41,10 @@ pub struct Picture {
     pub y: String,
     /// A line or colour for each value of this setting; several: for each combination.
     pub series: Vec<String>,
-    /// A panel for each value of this setting.
-    pub panel: Option<String>,
+    /// A panel for each value of this setting; several: for each combination.
+    pub panel: Vec<String>,
+    /// A figure: where it is not 0 there is a cross.
+    pub mark: Option<String>,
     /// How.
     pub kind: PictureKind,
 }
@@ -76,7 +78,10 @@ impl Experiment {
         let places = [
             ("common", common.keys().collect::<BTreeSet<_>>()),
             ("vary", vary.iter().map(|(name, _)| name).collect()),
-            ("together", together.iter().flat_map(BTreeMap::keys).collect()),
+            (
+                "together",
+                together.iter().flat_map(|set| set.settings.keys()).collect(),
+            ),
         ];
         for (i, (first, names)) in places.iter().enumerate() {
             for (second, others) in &places[i + 1..] {
@@ -92,6 +97,8 @@ impl Experiment {
         }
         let mut varying: Vec<String> = vary.iter().map(|(name, _)| name.clone()).collect();
         varying.extend(places[2].1.iter().map(|name| (*name).clone()));
+        let labels: BTreeSet<&String> = together.iter().flat_map(|set| set.labels.keys()).collect();
+        varying.extend(labels.into_iter().cloned());
         let pictures: Result<_, _> = pictures.into_iter().map(|table| picture(table, &varying)).collect();
         Ok(Self {
             cells: cells(&common, &vary, &together),
@@ -103,10 +110,23 @@ impl Experiment {
         })
     }
 
-    /// All runs, combinations first: whoever interrupts early has all of the first combinations.
+    /// Names with a question mark: whether a result has such a thing.
+    pub(crate) fn asked(&self) -> BTreeSet<&str> {
+        let pictures = self
+            .pictures
+            .iter()
+            .flat_map(|picture| [Some(&picture.y), picture.mark.as_ref()]);
+        let names = self.figures.iter().chain(pictures.flatten());
+        names.map(String::as_str).filter(|name| name.ends_with('?')).collect()
+    }
+
+    /// All runs, combinations first: whoever interrupts early has all of the first combinations. Combinations that
+    /// only have other labels are run once.
     pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         let seeds = |cell: &Cell| self.seeds.iter().map(|&seed| (cell.clone(), seed)).collect::<Vec<_>>();
-        self.cells.iter().flat_map(seeds).map(|(cell, seed)| Run { cell, seed })
+        let runs = self.cells.iter().flat_map(seeds).map(|(cell, seed)| Run { cell, seed });
+        let mut known = BTreeSet::new();
+        runs.filter(move |run| known.insert(run.key()))
     }
 }
 
@@ -208,9 +228,28 @@ fn vary(table: Table, schema: &Schema) -> Result<Vec<(String, Vec<Value>)>, Expe
 }
 
 /// What varies together; a setting that only some of the sets have is the runner's default in the others.
-fn together(file: &mut Table, schema: &Schema) -> Result<Vec<BTreeMap<String, Value>>, ExperimentError> {
-    let sets = tables_of(file, "together")?;
-    sets.into_iter().map(|set| settings(set, "together", schema)).collect()
+fn together(file: &mut Table, schema: &Schema) -> Result<Vec<Cell>, ExperimentError> {
+    let set = |mut set: Table| {
+        let labels = labels(table_of(&mut set, "label")?, schema)?;
+        let settings = settings(set, "together", schema)?;
+        Ok(Cell { settings, labels })
+    };
+    tables_of(file, "together")?.into_iter().map(set).collect()
+}
+
+/// Names for tables and charts; a setting has its name already.
+fn labels(table: Table, schema: &Schema) -> Result<BTreeMap<String, Value>, ExperimentError> {
+    let label = |(name, value): (String, Toml)| {
+        if schema.find(&name).is_ok() {
+            return Err(shape(&format!("label.{name}"), "a name that no setting has"));
+        }
+        match value {
+            Toml::String(text) => Ok((name, Value::Text(text))),
+            Toml::Integer(number) => Ok((name, Value::Whole(number))),
+            _ => Err(shape(&format!("label.{name}"), "text or a whole number")),
+        }
+    };
+    table.into_iter().map(label).collect()
 }
 
 /// `"1-10"`, or a list.
@@ -259,7 +298,8 @@ fn picture(mut table: Table, varying: &[String]) -> Result<Picture, ExperimentEr
     let picture = Picture {
         title: text_of(&mut table, "title")?.unwrap_or_else(|| y.clone()),
         series: texts_of(&mut table, "series")?,
-        panel: text_of(&mut table, "panel")?,
+        panel: texts_of(&mut table, "panel")?,
+        mark: text_of(&mut table, "mark")?,
         kind: match text_of(&mut table, "kind")?.as_deref() {
             None | Some("lines") => PictureKind::Lines,
             Some("bars") => PictureKind::Bars,
@@ -272,7 +312,7 @@ fn picture(mut table: Table, varying: &[String]) -> Result<Picture, ExperimentEr
     only(
         &table,
         "a picture",
-        &["file", "title", "x", "y", "series", "panel", "kind"],
+        &["file", "title", "x", "y", "series", "panel", "mark", "kind"],
     )?;
     for name in picture.series.iter().chain(&picture.panel) {
         if !varying.contains(name) {
@@ -325,6 +365,16 @@ mod tests {
     }
 
     #[test]
+    fn combinations_that_differ_in_labels_are_run_once() {
+        let text = "seeds = [1, 2]\n[[together]]\nvls = 1\nlabel.buffer = \"a lane\"\n\
+            [[together]]\nvls = 1\nlabel.buffer = \"a port\"\n[[together]]\nvls = 2\nlabel.buffer = \"a port\"\n";
+        let experiment = Experiment::parse(text, &schema()).unwrap();
+        assert_eq!(experiment.varying, ["vls", "buffer"]);
+        assert_eq!(experiment.cells.len(), 3);
+        assert_eq!(experiment.runs().count(), 4);
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         let check = |text: &str, want: &str| {
             let error = Experiment::parse(text, &schema()).unwrap_err().to_string();
@@ -349,6 +399,12 @@ mod tests {
             "in [vary] and in [together]",
         );
         check("together = 1", "'together': want a table");
+        check("[[together]]\nlabel = 1", "'label': want a table");
+        check(
+            "[[together]]\nlabel.vls = 1",
+            "'label.vls': want a name that no setting has",
+        );
+        check("[[together]]\nlabel.a = [1]", "'label.a': want text or a whole number");
         check("seeds = \"5-3\"", "SLV-EXPERIMENT-0005: seeds = \"5-3\"");
         check("seeds = [1, 1]", "each once");
         check("seeds = []", "SLV-EXPERIMENT-0004");

@@ -7,28 +7,42 @@ use crate::schema::Value;
 
 /// One combination of settings.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Cell(pub BTreeMap<String, Value>);
+pub struct Cell {
+    /// What is run.
+    pub settings: BTreeMap<String, Value>,
+    /// What it is called in tables and charts beside that: two combinations that differ in nothing else are one run.
+    pub labels: BTreeMap<String, Value>,
+}
 
 impl Cell {
-    /// A setting, if it is given.
+    /// A setting or a label, if it is given.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        self.settings.get(name).or_else(|| self.labels.get(name))
     }
 
     /// What it is stored under: one text for one combination.
     pub(crate) fn json(&self) -> serde_json::Value {
-        self.0
-            .iter()
-            .map(|(name, value)| (name.clone(), value.json()))
-            .collect()
+        json(&self.settings)
     }
+
+    /// The same with labels.
+    pub(crate) fn json_with_labels(&self) -> serde_json::Value {
+        let mut all = self.labels.clone();
+        all.extend(self.settings.clone());
+        json(&all)
+    }
+}
+
+fn json(values: &BTreeMap<String, Value>) -> serde_json::Value {
+    let value = |(name, value): (&String, &Value)| (name.clone(), value.json());
+    values.iter().map(value).collect()
 }
 
 /// The settings, as a line.
 impl fmt::Display for Cell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (name, value)) in self.0.iter().enumerate() {
+        for (i, (name, value)) in self.settings.iter().enumerate() {
             let space = if i == 0 { "" } else { " " };
             write!(f, "{space}{name}={value}")?;
         }
@@ -59,30 +73,35 @@ pub fn count(vary: &[(String, Vec<Value>)], together: usize) -> u128 {
 }
 
 /// All combinations: the first setting by name changes slowest, what varies together fastest.
-pub fn cells(
-    common: &BTreeMap<String, Value>,
-    vary: &[(String, Vec<Value>)],
-    together: &[BTreeMap<String, Value>],
-) -> Vec<Cell> {
-    let mut cells = vec![Cell(common.clone())];
+pub fn cells(common: &BTreeMap<String, Value>, vary: &[(String, Vec<Value>)], together: &[Cell]) -> Vec<Cell> {
+    let mut cells = vec![Cell {
+        settings: common.clone(),
+        labels: BTreeMap::new(),
+    }];
     for (name, values) in vary {
         cells = cells
             .iter()
-            .flat_map(|cell| values.iter().map(|value| with(cell, [(name, value)])))
+            .flat_map(|cell| {
+                values.iter().map(|value| {
+                    let mut cell = cell.clone();
+                    cell.settings.insert(name.clone(), value.clone());
+                    cell
+                })
+            })
             .collect();
     }
     if !together.is_empty() {
         cells = cells
             .iter()
-            .flat_map(|cell| together.iter().map(|set| with(cell, set)))
+            .flat_map(|cell| {
+                together.iter().map(|set| {
+                    let mut cell = cell.clone();
+                    cell.settings.extend(set.settings.clone());
+                    cell.labels.extend(set.labels.clone());
+                    cell
+                })
+            })
             .collect();
     }
     cells
-}
-
-fn with<'a>(cell: &Cell, more: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Cell {
-    let mut cell = cell.clone();
-    cell.0
-        .extend(more.into_iter().map(|(name, value)| (name.clone(), value.clone())));
-    cell
 }

@@ -174,7 +174,10 @@ mod tests {
     }
 
     fn run_of(vls: i64, seed: u64) -> Run {
-        let cell = Cell([("vls".to_owned(), Value::Whole(vls))].into());
+        let cell = Cell {
+            settings: [("vls".to_owned(), Value::Whole(vls))].into(),
+            ..Cell::default()
+        };
         Run { cell, seed }
     }
 

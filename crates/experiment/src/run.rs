@@ -41,8 +41,9 @@ pub fn run(
     jobs: NonZeroUsize,
     shown: &(dyn Fn(Progress) + Sync),
 ) -> Result<usize, ResultsError> {
-    let total = experiment.cells.len() * experiment.seeds.len();
-    let missing: Vec<Run> = experiment.runs().filter(|run| results.get(run).is_none()).collect();
+    let all: Vec<Run> = experiment.runs().collect();
+    let total = all.len();
+    let missing: Vec<Run> = all.into_iter().filter(|run| results.get(run).is_none()).collect();
     let before = total - missing.len();
     let done = before;
     shown(Progress { done, before, total });

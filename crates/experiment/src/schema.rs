@@ -22,6 +22,8 @@ pub enum Kind {
     Any,
     /// One of these.
     Choice(Vec<String>),
+    /// One text, or a list of them.
+    Many,
     /// True or false.
     Flag,
 }
@@ -37,6 +39,8 @@ pub enum Value {
     Real(f64),
     /// True or false.
     Flag(bool),
+    /// Several texts.
+    Many(Vec<String>),
 }
 
 impl fmt::Display for Value {
@@ -46,6 +50,7 @@ impl fmt::Display for Value {
             Self::Whole(number) => write!(f, "{number}"),
             Self::Real(number) => write!(f, "{number}"),
             Self::Flag(flag) => write!(f, "{flag}"),
+            Self::Many(texts) => f.write_str(&texts.join("; ")),
         }
     }
 }
@@ -58,7 +63,7 @@ impl Value {
             Self::Whole(number) => Some(*number as f64),
             Self::Real(number) => Some(*number),
             Self::Text(text) => text.parse().ok(),
-            Self::Flag(_) => None,
+            Self::Flag(_) | Self::Many(_) => None,
         }
     }
 
@@ -68,6 +73,7 @@ impl Value {
             Self::Whole(number) => (*number).into(),
             Self::Real(number) => (*number).into(),
             Self::Flag(flag) => (*flag).into(),
+            Self::Many(texts) => texts.clone().into(),
         }
     }
 }
@@ -76,6 +82,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Any => f.write_str("text or a number"),
+            Self::Many => f.write_str("text, or a list of texts"),
             Self::Choice(names) => write!(f, "one of {}", names.join(", ")),
             Self::Flag => f.write_str("true or false"),
         }
@@ -102,7 +109,12 @@ impl Schema {
                 known: names.join(", "),
             }),
             (Kind::Flag, toml::Value::Boolean(flag)) => Ok(Value::Flag(*flag)),
-            (Kind::Any | Kind::Choice(_) | Kind::Flag, _) => Err(FieldError::Value {
+            (Kind::Many, toml::Value::String(text)) => Ok(Value::Many(vec![text.clone()])),
+            (Kind::Many, toml::Value::Array(list)) if list.iter().all(toml::Value::is_str) => {
+                let texts = list.iter().filter_map(toml::Value::as_str);
+                Ok(Value::Many(texts.map(str::to_owned).collect()))
+            }
+            (Kind::Any | Kind::Choice(_) | Kind::Many | Kind::Flag, _) => Err(FieldError::Value {
                 field: name.to_owned(),
                 found: shown(value),
                 want: field.kind.to_string(),
@@ -158,6 +170,7 @@ pub(crate) mod tests {
             field("vls", Kind::Any),
             field("load", Kind::Any),
             field("series", Kind::Flag),
+            field("job", Kind::Many),
         ])
     }
 
@@ -182,6 +195,10 @@ pub(crate) mod tests {
         check("queue", "1", Err("one of fifo, voq"));
         check("load", "0.25", Ok(Value::Real(0.25)));
         check("load", "nan", Err("found nan"));
+        let jobs = |texts: &[&str]| Ok(Value::Many(texts.iter().map(|text| (*text).to_owned()).collect()));
+        check("job", "\"a\"", jobs(&["a"]));
+        check("job", "[\"a b\", \"c\"]", jobs(&["a b", "c"]));
+        check("job", "[\"a\", 1]", Err("want text, or a list of texts"));
         check("series", "true", Ok(Value::Flag(true)));
         check("series", "\"true\"", Err("true or false"));
         check("lode", "1", Err("did you mean 'load'?; known: fabric, queue"));

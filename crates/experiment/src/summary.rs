@@ -86,7 +86,13 @@ fn row(experiment: &Experiment, cell: &Cell, results: &ResultsFile) -> Row {
             seed,
         };
         match results.get(&run).map(|record| &record.outcome) {
-            Some(Outcome::Figures(figures)) => flatten("", figures, &mut values),
+            Some(Outcome::Figures(figures)) => {
+                flatten("", figures, &mut values);
+                for asked in experiment.asked() {
+                    let there = f64::from(u8::from(is_there(figures, asked)));
+                    values.entry(asked.to_owned()).or_default().push(there);
+                }
+            }
             Some(Outcome::Refused(text)) => {
                 refused += 1;
                 why.get_or_insert_with(|| text.clone());
@@ -103,6 +109,14 @@ fn row(experiment: &Experiment, cell: &Cell, results: &ResultsFile) -> Row {
         refused,
         why,
     }
+}
+
+/// Whether a result has what a name with a question mark asks for.
+fn is_there(figures: &Map<String, Json>, asked: &str) -> bool {
+    let mut names = asked.trim_end_matches('?').split('.');
+    let first = names.next().and_then(|name| figures.get(name));
+    let found = names.fold(first, |object, name| object.and_then(|object| object.get(name)));
+    !matches!(found, None | Some(Json::Null | Json::Bool(false)))
 }
 
 /// Numbers, also those in nested objects: `latency_ns.p99`.
@@ -196,7 +210,7 @@ impl Summary {
                 .iter()
                 .map(|(name, of)| (name.clone(), figure(of)))
                 .collect();
-            json!({ "settings": row.cell.json(), "figures": figures, "refused": row.refused, "why": row.why })
+            json!({ "settings": row.cell.json_with_labels(), "figures": figures, "refused": row.refused, "why": row.why })
         };
         json!({ "title": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
     }
@@ -235,6 +249,22 @@ mod tests {
         flatten("", &figures, &mut values);
         let want = [("a", vec![1.0]), ("b.p99", vec![2.5]), ("ok", vec![1.0])];
         assert_eq!(values, want.map(|(name, of)| (name.to_owned(), of)).into());
+    }
+
+    #[test]
+    fn a_question_is_answered() {
+        let text = r#"{"a": null, "b": {"c": {"d": 1}}, "ok": false, "list": []}"#;
+        let Json::Object(figures) = serde_json::from_str(text).unwrap() else {
+            panic!()
+        };
+        let check = |asked: &str, want: bool| assert_eq!(is_there(&figures, asked), want, "{asked}");
+        check("a?", false);
+        check("b?", true);
+        check("b.c.d?", true);
+        check("b.c.e?", false);
+        check("ok?", false);
+        check("list?", true);
+        check("none?", false);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use selvedge_api::{Body, Document, Error, FaultReport, FaultRequest};
+use selvedge_api::{Body, Document, Error, FaultReport, FaultRequest, Rebalance, RebalanceRequest};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
@@ -49,6 +49,12 @@ impl Client {
     pub fn fault(&self, request: &FaultRequest) -> Result<FaultReport, HttpError> {
         let body = serde_json::to_vec(request).map_err(|error| self.foreign(&error))?;
         self.read(&self.exchange(Method::POST, "fault", body.into())?)
+    }
+
+    /// Spreads load anew, or asks what that would change.
+    pub fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, HttpError> {
+        let body = serde_json::to_vec(&request).map_err(|error| self.foreign(&error))?;
+        self.read(&self.exchange(Method::POST, "rebalance", body.into())?)
     }
 
     fn read<T: Body + DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, HttpError> {

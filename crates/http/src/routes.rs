@@ -8,7 +8,7 @@ use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use selvedge_api::{Body, Document, Error, ErrorKind, Fabric, FaultRequest};
+use selvedge_api::{Body, Document, Error, ErrorKind, Fabric, FaultRequest, RebalanceRequest};
 use selvedge_daemon::Service;
 use serde::Deserialize;
 
@@ -32,6 +32,7 @@ pub fn router(service: Arc<dyn Service>) -> Router {
         )
         .route("/api/v1/events", get(events))
         .route("/api/v1/sweep", post(async |s: Shared| accept(s, |s| s.sweep()).await))
+        .route("/api/v1/rebalance", post(rebalance))
         .route(
             "/api/v1/policy/reload",
             post(async |s: Shared| accept(s, |s| s.reload()).await),
@@ -81,6 +82,18 @@ async fn events(service: Shared, query: Result<Query<Since>, axum::extract::reje
     match query {
         Ok(Query(Since { since })) => show(service, move |s| Ok(s.events(since))).await,
         Err(error) => refusal(&ErrorKind::BadRequest.error(error.body_text())),
+    }
+}
+
+/// An empty body asks for what the defaults say.
+async fn rebalance(service: Shared, body: Bytes) -> Response {
+    let request = match body.is_empty() {
+        true => Ok(RebalanceRequest::default()),
+        false => serde_json::from_slice(&body),
+    };
+    match request {
+        Ok(request) => show(service, move |s| s.rebalance(request)).await,
+        Err(error) => refusal(&ErrorKind::BadRequest.error(format!("the body is no request to rebalance: {error}"))),
     }
 }
 

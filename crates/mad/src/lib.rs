@@ -1,4 +1,4 @@
-//! Outstanding requests: window, retry, time-out, transaction ids.
+//! Outstanding requests: window, retry, time-out, transaction ids; messages of many datagrams (see [`rmpp`]).
 //!
 //! [`Exchange`] is a sans-I/O core: requests go in with a token, datagrams to send come out while the window allows,
 //! and every request ends exactly once, answered or failed. Two limits: requests in flight in all, and at one agent.
@@ -28,5 +28,6 @@
 //! ```
 
 mod exchange;
+pub mod rmpp;
 
 pub use exchange::{AgentId, Counters, Exchange, ExchangeConfig, Sent};

@@ -9,6 +9,65 @@ use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl};
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EngineName(pub String);
 
+/// In which order LIDs are given out in a fabric in which no port holds one and none is known. A LID that is held,
+/// stored or in guid2lid never changes for it, and ports that come later get the lowest free LIDs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LidLayout {
+    /// Ascending by node GUID.
+    Sequential,
+    /// In a fat tree so that the LIDs which a lost link concerns stand in few blocks of the tables; elsewhere as
+    /// [`Self::Sequential`].
+    #[default]
+    ByPlane,
+}
+
+impl LidLayout {
+    /// Each with its name.
+    pub const ALL: [(&'static str, Self); 2] = [("sequential", Self::Sequential), ("by-plane", Self::ByPlane)];
+
+    /// The name of a configuration file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sequential => Self::ALL[0].0,
+            Self::ByPlane => Self::ALL[1].0,
+        }
+    }
+}
+
+impl std::str::FromStr for LidLayout {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
+        found.map(|(_, layout)| layout).ok_or("want sequential or by-plane")
+    }
+}
+
+/// When tables that have drifted from what the engine would make afresh are brought back to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RebalanceWhen {
+    /// Not at all: entries move only where they must.
+    Never,
+    /// When nothing has happened for a while, in steps of bounded size, none of which waits or drops a packet.
+    #[default]
+    Later,
+    /// As soon as what happened is dealt with, in one change, whatever waits that takes.
+    AtOnce,
+}
+
+impl RebalanceWhen {
+    /// Its name in a configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Later => "later",
+            Self::AtOnce => "at-once",
+        }
+    }
+}
+
 /// The operator's intent, as values. Every field has the default that a fabric without a configuration gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -23,6 +82,8 @@ pub struct Policy {
     pub known_lids: BTreeMap<Guid, LidRange>,
     /// Give new LIDs even to ports that have valid ones. Default false: a live port's LID never changes.
     pub reassign_lids: bool,
+    /// In which order LIDs are given out in a fabric where nobody has one yet.
+    pub lid_layout: LidLayout,
     /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1. Routes use one so far.
     pub lanes: u8,
     /// A link between switches that goes down so often within [`Self::flap_window_s`] is left out of routing, though it
@@ -32,6 +93,15 @@ pub struct Policy {
     pub flap_window_s: u32,
     /// See [`Self::flap_downs`], in seconds. Default 600.
     pub flap_hold_s: u32,
+    /// When load is spread anew after links were lost or came back. Default: later.
+    pub rebalance: RebalanceWhen,
+    /// LFT blocks that one step of it may write. Default 0: a hundredth of all blocks, at least 64; so even if all
+    /// entries move there are about a hundred steps.
+    pub rebalance_blocks: u32,
+    /// So long nothing must have happened to the fabric before it begins, in seconds. Default 300.
+    pub rebalance_quiet_s: u32,
+    /// Pause between two steps, in seconds. Default 30: packets of the step before are gone then, as a rule.
+    pub rebalance_pause_s: u32,
     /// Largest MTU to plan. Default 4096.
     pub mtu_max: Mtu,
     /// Switch lifetime: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
@@ -68,10 +138,15 @@ impl Default for Policy {
             lmc: Lmc::ZERO,
             known_lids: BTreeMap::new(),
             reassign_lids: false,
+            lid_layout: LidLayout::default(),
             lanes: 1,
             flap_downs: 10,
             flap_window_s: 60,
             flap_hold_s: 600,
+            rebalance: RebalanceWhen::default(),
+            rebalance_blocks: 0,
+            rebalance_quiet_s: 300,
+            rebalance_pause_s: 30,
             mtu_max: Mtu::B4096,
             packet_life: 18,
             hoq_life: 18,

@@ -1,4 +1,4 @@
-//! A number that differs if a byte differs, for comparing: FNV-1a, 64 bits.
+//! A number that differs if a byte differs, for comparing: FNV-1a, 64 bits, eight bytes at a time.
 
 /// A digest in the making.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +13,16 @@ impl Default for Digest {
 impl Digest {
     /// Takes bytes in.
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        let step = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        Self(bytes.iter().fold(self.0, step))
+        let (words, rest) = bytes.as_chunks::<8>();
+        let whole = words
+            .iter()
+            .fold(self, |digest, word| digest.number(u64::from_be_bytes(*word)));
+        rest.iter().fold(whole, |digest, &byte| digest.number(byte.into()))
     }
 
     /// Takes a number in.
     pub fn number(self, number: u64) -> Self {
-        self.bytes(&number.to_be_bytes())
+        // Turned, because a product's low bits depend on low bits alone.
+        Self((self.0 ^ number).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(29))
     }
 }

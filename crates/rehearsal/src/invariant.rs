@@ -22,6 +22,8 @@ use crate::subnet::{Subnets, ports_of};
 #[derive(Debug)]
 pub(crate) struct Invariants {
     versions: IdxVec<NodeIdx, [u32; 3]>,
+    /// All changes that are taken in.
+    taken_in: u64,
     subnets: Subnets,
     active: IdxVec<PortIdx, bool>,
     /// LIDs held twice when last looked at; those are the fabric's own fault.
@@ -39,6 +41,9 @@ const WATCHED: [TableKind; 3] = [TableKind::Links, TableKind::Settings, TableKin
 /// Two masters may meet when a partition heals. A light sweep (10 s) finds the other if its trap was lost, and one
 /// sweep settles it.
 const TWO_MASTERS_MAX: Duration = Duration::from_secs(30);
+
+/// Jobs and requests to store that are not done yet: each sweep may begin some while those of the last are on their way.
+const JOBS_MAX: usize = 16;
 
 /// Which watched things changed.
 #[derive(Debug, Default)]
@@ -58,6 +63,7 @@ impl Invariants {
                 .indices()
                 .map(|node| versions(chassis, node))
                 .collect(),
+            taken_in: chassis.changes(),
             subnets: Subnets::of(chassis),
             active: IdxVec::filled(false, chassis.port_count()),
             twice: BTreeSet::new(),
@@ -142,6 +148,9 @@ impl Invariants {
 
     fn changes(&mut self, chassis: &Chassis) -> Changes {
         let mut changes = Changes::default();
+        if std::mem::replace(&mut self.taken_in, chassis.changes()) == chassis.changes() {
+            return changes;
+        }
         for node in chassis.fabric().nodes().indices() {
             let now = versions(chassis, node);
             let before = std::mem::replace(&mut self.versions[node], now);
@@ -358,6 +367,14 @@ fn invariant_sets_are_judged(emulator: &Emulator, managers: &[Manager]) -> Resul
 /// Discovery asks each node and port a few questions, an application keeps a few windows queued.
 fn invariant_memory_is_bounded(chassis: &Chassis, managers: &[Manager]) -> Result<(), Violation> {
     for (manager, life) in lives(managers) {
+        let jobs = life.pending.len();
+        if jobs > JOBS_MAX {
+            return Err(Violation::Memory {
+                manager: manager.name.clone(),
+                open: jobs,
+                limit: JOBS_MAX,
+            });
+        }
         let open = life.sm.open_requests();
         let limit = 4 * manager.config.window + 4 * chassis.fabric().nodes().len() + 2 * chassis.port_count();
         if open > limit {

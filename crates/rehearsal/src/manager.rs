@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_emulator::ClientId;
 use selvedge_fabric::Fabric;
@@ -36,7 +37,11 @@ pub(crate) struct Manager {
 #[derive(Debug)]
 pub(crate) struct Life {
     pub client: ClientId,
+    /// When it began.
+    pub started: Time,
     pub sm: Sm,
+    /// How much later it thinks it is; a sound one knows the time.
+    pub hurry: Duration,
     /// What will be done later.
     pub pending: Vec<(Time, Pending)>,
     /// When its last sweep began.
@@ -84,13 +89,25 @@ pub trait Tamper: fmt::Debug + Send {
     /// An output leaves the manager. What goes out is appended to `out`, what is handed to the manager instead of an
     /// answer of the world to `back`.
     fn output(&mut self, now: Time, output: Output, out: &mut Vec<Output>, back: &mut Vec<Input>);
+
+    /// By how much its clock goes forward now.
+    fn hurry(&mut self, sm: &Sm, now: Time) -> Duration {
+        let _ = (sm, now);
+        Duration::ZERO
+    }
 }
 
 impl Life {
     /// When it next wants to be called.
     pub fn next_due(&self) -> Option<Time> {
         let pending = self.pending.iter().map(|(at, _)| *at).min();
-        [pending, self.sm.next_wake()].into_iter().flatten().min()
+        [pending, self.next_wake()].into_iter().flatten().min()
+    }
+
+    /// When its next timer is due.
+    pub fn next_wake(&self) -> Option<Time> {
+        let hurry = u64::try_from(self.hurry.as_nanos()).unwrap_or(u64::MAX);
+        self.sm.next_wake().map(|at| Time(at.0.saturating_sub(hurry)))
     }
 
     /// The first work that is done by `now`, in order of being done, then of being asked for.

@@ -17,6 +17,7 @@ use selvedge_wire::{Datagram, Method};
 use crate::digest::Digest;
 use crate::invariant::Invariants;
 use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending};
+use crate::outside::Outsiders;
 use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
 
@@ -62,7 +63,9 @@ pub struct Rehearsal {
     digest: u64,
     pub(crate) invariants: Invariants,
     pub(crate) watcher: Option<Box<Watcher>>,
-    deliveries: Vec<Delivery>,
+    /// Managers that are programs, if they are.
+    pub(crate) outside: Option<Outsiders>,
+    pub(crate) deliveries: Vec<Delivery>,
     /// Steps since time last went on.
     steps_at_now: u32,
     tool_requests: u64,
@@ -92,6 +95,7 @@ impl Rehearsal {
             invariants: Invariants::new(&emulator),
             emulator,
             watcher: None,
+            outside: None,
             managers: Vec::new(),
             tools: BTreeMap::new(),
             plan_cost: None,
@@ -133,6 +137,10 @@ impl Rehearsal {
 
     /// Starts a manager that is not running, with what it stored in earlier lives.
     pub fn start(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        if let Some(outside) = &mut self.outside {
+            outside.running[id.0] = true;
+            return self.outside_call(id, |hands, node, config| hands.start(id, node, config));
+        }
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         if manager.life.is_some() {
             let name = manager.name.clone();
@@ -149,7 +157,9 @@ impl Rehearsal {
         let sm = Sm::new(manager.config.clone(), Arc::clone(&manager.judge), stored);
         manager.life = Some(Life {
             client,
+            started: self.now,
             sm,
+            hurry: Duration::ZERO,
             pending: Vec::new(),
             looked_at: None,
             boots: Arc::default(),
@@ -160,6 +170,14 @@ impl Rehearsal {
 
     /// Ends a manager as `kill -9` does: nothing remains but what it had stored, and the kernel clears IsSM.
     pub fn kill(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        if let Some(outside) = &mut self.outside {
+            outside.running[id.0] = false;
+            outside.hands.kill(id);
+            if let Some(watcher) = &mut self.watcher {
+                watcher.forgets_traps(id);
+            }
+            return Ok(());
+        }
         let life = self.managers.get_mut(id.0).and_then(|m| m.life.take());
         let life = life.ok_or_else(|| self.not_running(id))?;
         self.emulator.detach(self.now, life.client);
@@ -169,7 +187,10 @@ impl Rehearsal {
     /// Hands a manager an operator's command.
     pub fn command(&mut self, id: ManagerId, command: Command) -> Result<(), RehearsalError> {
         if let Some(watcher) = &mut self.watcher {
-            watcher.wanted_changed(self.now);
+            watcher.wanted_changed();
+        }
+        if self.outside.is_some() {
+            return self.outside_call(id, |hands, _, _| hands.sweep(id));
         }
         self.hand(id, Input::Command(command))
     }
@@ -178,6 +199,12 @@ impl Rehearsal {
     pub fn reload(&mut self, id: ManagerId, policy: Arc<Policy>) -> Result<(), RehearsalError> {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         manager.config.policy = Arc::clone(&policy);
+        if let Some(outside) = &self.outside {
+            return match outside.running[id.0] {
+                true => self.outside_call(id, |hands, node, config| hands.reload(id, node, config)),
+                false => Ok(()),
+            };
+        }
         match manager.life {
             Some(_) => self.command(id, Command::SetPolicy(policy)),
             None => Ok(()),
@@ -188,6 +215,14 @@ impl Rehearsal {
     pub fn fault(&mut self, fault: &Fault) -> Result<(), RehearsalError> {
         if let (Some(watcher), Fault::Corrupt(ratio, _)) = (&mut self.watcher, fault) {
             watcher.set_corrupting(self.now, ratio.numerator > 0);
+        }
+        if let Some(watcher) = &mut self.watcher {
+            match fault {
+                Fault::Hang(_) => watcher.hides(self.now, true),
+                Fault::Unhang(_) => watcher.hides(self.now, false),
+                Fault::Loss(ratio, Some(_)) => watcher.hides(self.now, ratio.numerator > 0),
+                _ => {}
+            }
         }
         Ok(self.emulator.apply(self.now, fault)?)
     }
@@ -267,6 +302,9 @@ impl Rehearsal {
 
     /// Goes on to the next event, at most to `limit`; false if there was none up to then.
     pub fn step(&mut self, limit: Time) -> Result<bool, RehearsalError> {
+        if self.outside.is_some() {
+            return self.step_outside(limit);
+        }
         let due = self.lives().filter_map(|(_, life)| life.next_due()).min();
         let next = [due, self.emulator.next_event()].into_iter().flatten().min();
         let Some(next) = next.filter(|at| *at <= limit) else {
@@ -431,11 +469,7 @@ impl Rehearsal {
             while let Some(done) = self.managers[id.0].life.as_mut().and_then(|life| life.take_done(now)) {
                 self.finish(id, done)?;
             }
-            if self
-                .life(id)
-                .and_then(|life| life.sm.next_wake())
-                .is_some_and(|at| at <= now)
-            {
+            if self.life(id).and_then(Life::next_wake).is_some_and(|at| at <= now) {
                 self.hand(id, Input::Wake)?;
             }
         }
@@ -492,7 +526,7 @@ impl Rehearsal {
         };
         let mut out = Vec::new();
         let before = life.sm.stage_name();
-        life.sm.handle(now, input, &mut out);
+        life.sm.handle(now + life.hurry, input, &mut out);
         if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
             // It looks at a part of the fabric, and asks no more what it asked before.
             life.looked_at = Some(now);
@@ -510,6 +544,7 @@ impl Rehearsal {
                 .into_iter()
                 .map(|input| (now + FAKED_COST, Pending::Input(Box::new(input))));
             life.pending.extend(back);
+            life.hurry += tamper.hurry(&life.sm, now + life.hurry);
         }
         out.into_iter().try_for_each(|output| self.carry_out(id, output))
     }

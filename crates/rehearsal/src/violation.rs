@@ -56,11 +56,11 @@ pub enum Violation {
         block: usize,
     },
     /// SLV-REHEARSAL-0106: a manager holds more requests than its fabric explains.
-    #[error("SLV-REHEARSAL-0106: {manager} holds {open} requests, at most {limit} can be of use")]
+    #[error("SLV-REHEARSAL-0106: {manager} holds {open} requests or jobs, at most {limit} can be of use")]
     Memory {
         /// The manager.
         manager: String,
-        /// Requests waiting or in flight.
+        /// Requests waiting or in flight, or jobs that are not done.
         open: usize,
         /// What there may be.
         limit: usize,
@@ -72,9 +72,7 @@ pub enum Violation {
         channels: String,
     },
     /// SLV-REHEARSAL-0108: a Set took a route away.
-    #[error(
-        "SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}, which came back as it was"
-    )]
+    #[error("SLV-REHEARSAL-0108: a Set at {at} took away the route from {from} to LID {lid}, which is to be as it was")]
     RouteLost {
         /// The LID.
         lid: Lid,
@@ -118,6 +116,22 @@ pub enum Violation {
         open: usize,
         /// What there may be.
         limit: usize,
+    },
+    /// SLV-REHEARSAL-0117: packets that an old entry has sent on may wait for those of a new one, and those for them.
+    #[error("SLV-REHEARSAL-0117: a circle of channels with packets that old entries have sent on: {channels}")]
+    Undrained {
+        /// The ports by which packets leave, first to last.
+        channels: String,
+    },
+    /// SLV-REHEARSAL-0118: a Set touched a route of which every entry was as planned.
+    #[error("SLV-REHEARSAL-0118: a Set at {at} touched the route from {from} to LID {lid}, which was as planned")]
+    RouteMoved {
+        /// The LID.
+        lid: Lid,
+        /// Where packets to it come from.
+        from: String,
+        /// Where the Set was taken, and the entry before and after it.
+        at: String,
     },
     /// SLV-REHEARSAL-0115: a port got a LID that the manager had not stored.
     #[error("SLV-REHEARSAL-0115: {manager} gave {port} LID {lid} before that was stored")]

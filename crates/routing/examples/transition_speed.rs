@@ -127,14 +127,14 @@ fn try_it(what: &str, subject: Subject<'_>, standing: Option<&StandingTurns>, st
     let (took, proved) = best(3, || prove(subject, standing, &proposal, &options));
     let said = match proved {
         Ok(TransitionProof { figures: f, .. }) => format!(
-            "proved, {} LIDs, {} entries, ghosts {}, waits {:?}, spare {:?}, live pairs dropped {:?}, {} switches",
+            "proved, {} LIDs, {} entries, ghosts {}, waits {:?}, spare {:?}, live pairs dropped {:?}, {} lifetimes",
             f.lids,
             f.entries,
             f.ghosts_max,
             f.waits,
             f.waits_spare,
             f.steps.iter().map(|step| step.live_dropped.hosts).max(),
-            f.switches_max
+            f.lifetimes_max
         ),
         Err(refusal) => refusal.to_string(),
     };

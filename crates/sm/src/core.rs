@@ -16,11 +16,14 @@ use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
 use crate::flap::Flaps;
+use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
+use crate::readback::ReadBack;
+use crate::rebalancing::Balancing;
 use crate::report;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
@@ -49,6 +52,10 @@ pub struct Sm {
     pub(crate) sweep_reason: SweepReason,
     /// What packets may still be under way by.
     pub(crate) past: Past,
+    /// LIDs that were others' a short while ago.
+    pub(crate) given_up: GivenUp,
+    /// What is to be read back.
+    pub(crate) read_back: ReadBack,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -70,6 +77,8 @@ pub struct Sm {
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<Datagram>,
+    /// What is done about load that is spread unevenly.
+    pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -105,6 +114,8 @@ impl Sm {
             sweep_due: None,
             sweep_reason: SweepReason::Start,
             past: Past::default(),
+            given_up: GivenUp::default(),
+            read_back: ReadBack::default(),
             now: Time::ZERO,
             superseded: 0,
             next_sweep: None,
@@ -117,6 +128,7 @@ impl Sm {
             failover: Failover::default(),
             flaps: Flaps::default(),
             represses: Vec::new(),
+            balancing: Balancing::default(),
             requests: Vec::new(),
         }
     }
@@ -136,7 +148,11 @@ impl Sm {
         let release = matches!(self.stage, Stage::Idle)
             .then(|| self.flaps.next_release())
             .flatten();
-        let due = [self.exchange.next_wake(), timer, wait, release];
+        let balance = matches!(self.stage, Stage::Idle)
+            .then(|| self.balance_due())
+            .flatten()
+            .filter(|_| !self.is_preparing_repairs());
+        let due = [self.exchange.next_wake(), timer, wait, release, balance];
         due.into_iter().flatten().min()
     }
 
@@ -188,6 +204,7 @@ impl Sm {
                 self.flaps.clear();
                 self.sweep_due = Some(SweepReason::Command);
             }
+            Command::Rebalance(asked) => self.ask_balance(asked),
             Command::SetPolicy(policy) => {
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
@@ -224,6 +241,12 @@ impl Sm {
             | Method::Report
             | Method::TrapRepress
             | Method::ReportResp
+            | Method::GetTable
+            | Method::GetMulti
+            | Method::Delete
+            | Method::GetTableResp
+            | Method::GetMultiResp
+            | Method::DeleteResp
             | Method::Other(_) => self.view.mads.dropped += 1,
         }
     }
@@ -262,6 +285,11 @@ impl Sm {
                 Some(false) => {}
                 None => *changed = true,
             },
+            (Token::ReadBack(number), Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let differs = self.was_read_back(number, answer, out);
+                self.stage = Stage::LightSweep { changed: so_far || differs };
+            }
             (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
             }
@@ -273,6 +301,7 @@ impl Sm {
                 | Token::Set(_)
                 | Token::OtherSm(_)
                 | Token::Light(_)
+                | Token::ReadBack(_)
                 | Token::Probe(_)
                 | Token::Behind(..)
                 | Token::Own
@@ -316,11 +345,12 @@ impl Sm {
     /// Moves on when a stage has nothing left in flight; begins a sweep that is due.
     fn advance(&mut self, now: Time, out: &mut Vec<Output>) {
         loop {
-            self.probe_suspects();
+            self.probe_suspects(out);
             if self.sweep_due.is_some() && self.may_sweep() {
                 self.begin_sweep(now, out);
                 return;
             }
+            self.balance_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
@@ -335,7 +365,8 @@ impl Sm {
             Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
-            Stage::Applying(ref apply, _) => apply.wait().is_some() && self.superseded < SUPERSEDED_MAX,
+            // What has been waited counts, so this ends however often it happens.
+            Stage::Applying(ref apply, _) => apply.wait().is_some(),
             Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
             Stage::Discovering(_) | Stage::Electing { .. } | Stage::Reading { .. } | Stage::Stopped => false,
         }
@@ -346,11 +377,11 @@ impl Sm {
         match std::mem::take(&mut self.stage) {
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
             Stage::Applying(apply, inventory) => {
-                self.superseded += 1;
                 self.interrupted(*apply, &inventory, now, out);
             }
             _ => {}
         }
+        self.disturb_balance(out);
         self.sweep_reason = reason;
         self.asked_before = self.act_count;
         self.forget_repairs();
@@ -381,6 +412,11 @@ impl Sm {
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::LightSweep { changed } => {
+                if !changed && self.begin_reading_back() {
+                    self.stage = Stage::LightSweep { changed };
+                    return true;
+                }
+                self.end_reading_back();
                 self.unwatched.clear();
                 if changed {
                     self.sweep_due = Some(SweepReason::LightSweep);
@@ -405,13 +441,16 @@ impl Sm {
     pub(crate) fn rest(&mut self, now: Time) {
         self.superseded = 0;
         self.stage = Stage::Idle;
+        self.await_balance(now);
         // Without a link of our own there is one question to ask, and everything waits for its answer.
         let interval = if self.is_cut_off() {
             Some(self.config.poll_interval)
         } else {
             self.config.sweep_interval
         };
-        self.next_sweep = interval.map(|interval| now + interval);
+        let due = interval.map(|interval| now + interval);
+        let lids = self.given_up.due(now);
+        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).min();
     }
 
     /// True if our own link is down. Port 0 of a switch has none.
@@ -476,7 +515,12 @@ impl Sm {
 
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
-        self.ask_ports();
+        match self.stage {
+            Stage::Probing(_) => self.ask_ports(),
+            Stage::LightSweep { .. } => self.ask_back(),
+            Stage::Reading { .. } => self.ask_for_tables(),
+            _ => {}
+        }
         let Stage::Applying(apply, _) = &mut self.stage else {
             return;
         };

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use selvedge_routing::Difference;
 use selvedge_types::{Guid, Lid};
 
 use crate::apply::Wait;
@@ -39,6 +40,8 @@ pub enum SweepReason {
     Unanswered,
     /// Time for another look.
     Interval,
+    /// LIDs that ports wait for are free.
+    LidsFree,
 }
 
 impl fmt::Display for SweepReason {
@@ -53,6 +56,7 @@ impl fmt::Display for SweepReason {
             Self::Asked => f.write_str("a question by a manager that was not found"),
             Self::Unanswered => f.write_str("another manager that does not answer"),
             Self::Interval => f.write_str("the time since the last one"),
+            Self::LidsFree => f.write_str("LIDs that have become free"),
         }
     }
 }
@@ -234,6 +238,61 @@ pub enum Event {
         /// What judging took; 0 on a virtual clock.
         judged: Duration,
     },
+    /// Ports keep fewer LIDs than they are to have, as others hold them, or did a moment ago.
+    LidsLater {
+        /// How many ports.
+        ports: usize,
+    },
+    /// A switch does not hold a table block that it acknowledged: it is written again.
+    ReadBackDiffers {
+        /// The switch.
+        what: String,
+        /// The block.
+        block: u16,
+        /// Entries that differ.
+        entries: usize,
+        /// The LID of the first of them.
+        lid: usize,
+        /// The port that was written there.
+        wrote: u8,
+        /// The port that was read.
+        read: u8,
+    },
+    /// A switch goes on acknowledging tables that it does not take: its packets go elsewhere than planned.
+    SwitchLies {
+        /// The switch.
+        what: String,
+        /// Light sweeps in a row in which that was found.
+        times: u32,
+    },
+    /// A step towards balance is taken.
+    RebalanceStep {
+        /// Its number, from 1.
+        step: u32,
+        /// What it changes.
+        changed: Difference,
+        /// Host pairs on the busiest link before and after it.
+        load: (u64, u64),
+        /// LFT blocks that later steps have to write.
+        left: usize,
+    },
+    /// Load is spread as the engine would spread it afresh, or no worse.
+    Rebalanced {
+        /// Steps it took.
+        steps: u32,
+        /// Host pairs on the busiest link.
+        load: u64,
+    },
+    /// Load could be spread better, but no step there is safe.
+    RebalanceHeld {
+        /// Why.
+        why: String,
+    },
+    /// Something happened between two steps towards balance: it comes first.
+    RebalanceInterrupted {
+        /// Steps taken.
+        steps: u32,
+    },
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
@@ -275,6 +334,13 @@ impl Event {
             Self::WaitEnded { .. } => "SLV-SM-0032",
             Self::Way { .. } => "SLV-SM-0033",
             Self::ForeignState { .. } => "SLV-SM-0040",
+            Self::LidsLater { .. } => "SLV-SM-0041",
+            Self::ReadBackDiffers { .. } => "SLV-SM-0042",
+            Self::SwitchLies { .. } => "SLV-SM-0043",
+            Self::RebalanceStep { .. } => "SLV-SM-0050",
+            Self::Rebalanced { .. } => "SLV-SM-0051",
+            Self::RebalanceHeld { .. } => "SLV-SM-0052",
+            Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
         }
     }
 
@@ -300,6 +366,10 @@ impl Event {
             | Self::Draining { .. }
             | Self::WaitEnded { .. }
             | Self::Way { .. }
+            | Self::LidsLater { .. }
+            | Self::RebalanceStep { .. }
+            | Self::Rebalanced { .. }
+            | Self::RebalanceInterrupted { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
             | Self::SwitchLost { .. }
@@ -308,12 +378,15 @@ impl Event {
             | Self::Silent { .. }
             | Self::BadDatagram { .. }
             | Self::LidConflict { .. }
+            | Self::ReadBackDiffers { .. }
+            | Self::RebalanceHeld { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::NoPlan
             | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
             | Self::DuplicateGuid { .. }
+            | Self::SwitchLies { .. }
             | Self::OutOfLids { .. }
             | Self::MKeyRefused { .. }
             | Self::LocalPortDown { .. } => Severity::Error,
@@ -419,6 +492,11 @@ impl Event {
             | Self::LinkLeftOut { .. }
             | Self::SwitchLost { .. }
             | Self::Repaired { .. } => Ok(()),
+            Self::LidsLater { .. } | Self::ReadBackDiffers { .. } | Self::SwitchLies { .. } => self.of_agents(f),
+            Self::RebalanceStep { .. }
+            | Self::Rebalanced { .. }
+            | Self::RebalanceHeld { .. }
+            | Self::RebalanceInterrupted { .. } => self.of_balance(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,
@@ -434,6 +512,41 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.code())?;
         self.fmt_link(f)
+    }
+}
+
+impl Event {
+    /// What is said of balance.
+    fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RebalanceStep {
+                step,
+                changed,
+                load: (before, after),
+                left,
+            } => write!(
+                f,
+                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another way; host pairs \
+                 on the busiest link {before} -> {after}; {left} blocks left",
+                changed.entries, changed.blocks, changed.pairs
+            ),
+            Self::Rebalanced { steps: 0, load } => {
+                write!(f, "nothing to rebalance: {load} host pairs on the busiest link")
+            }
+            Self::Rebalanced { steps, load } => {
+                write!(f, "rebalanced in {steps} steps: {load} host pairs on the busiest link")
+            }
+            Self::RebalanceHeld { why } => write!(
+                f,
+                "load could be spread better, but no step within the budget is safe under traffic: {why}; 'selvedge \
+                 rebalance --at-once' does it in one change"
+            ),
+            Self::RebalanceInterrupted { steps } => write!(
+                f,
+                "rebalancing is interrupted after {steps} steps: what happened comes first"
+            ),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -459,6 +572,36 @@ impl Event {
                 "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
             ),
             Self::Way { what } => write!(f, "the way to the plan: {what}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Event {
+    /// What is said of what agents hold.
+    fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LidsLater { ports } => write!(
+                f,
+                "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"
+            ),
+            Self::ReadBackDiffers {
+                what,
+                block,
+                entries,
+                lid,
+                wrote,
+                read,
+            } => write!(
+                f,
+                "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
+                 differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
+            ),
+            Self::SwitchLies { what, times } => write!(
+                f,
+                "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
+                 it may go astray; reset it or take it out; it gets them again at each light sweep"
+            ),
             _ => Ok(()),
         }
     }

@@ -45,7 +45,7 @@ pub struct Failover {
 
 impl Sm {
     /// True if what is in force is known in full: then only what changes must be looked at.
-    fn knows_the_fabric(&self) -> bool {
+    pub(crate) fn knows_the_fabric(&self) -> bool {
         let (Some(inventory), Some(seen)) = (&self.inventory, &self.view.fabric) else {
             return false;
         };
@@ -58,7 +58,8 @@ impl Sm {
 
     /// True if a change of a link can be looked at by itself now.
     fn may_probe(&self) -> bool {
-        let repairs = self.failover.repaired.is_some();
+        // A step towards balance is short, and a fault comes next.
+        let repairs = self.failover.repaired.is_some() || self.is_balancing();
         match self.stage {
             Stage::Idle | Stage::LightSweep { .. } => self.knows_the_fabric(),
             Stage::Probing(_) => true,
@@ -94,8 +95,18 @@ impl Sm {
         self.failover.reason.get_or_insert(reason);
     }
 
+    /// True if switches are to be looked at.
+    pub(crate) fn has_suspects(&self) -> bool {
+        !self.failover.suspects.is_empty()
+    }
+
+    /// True while repairs are prepared.
+    pub(crate) const fn is_preparing_repairs(&self) -> bool {
+        self.failover.preparing.is_some()
+    }
+
     /// Looks at suspects, if there are any and nothing else is going on.
-    pub(crate) fn probe_suspects(&mut self) {
+    pub(crate) fn probe_suspects(&mut self, out: &mut Vec<Output>) {
         if self.failover.suspects.is_empty() || self.sweep_due.is_some() {
             return;
         }
@@ -115,7 +126,7 @@ impl Sm {
         if is_free {
             let reason = self.failover.reason.take().unwrap_or(SweepReason::Interval);
             if self.knows_the_fabric() {
-                self.begin_probe(reason, false);
+                self.begin_probe(reason, false, out);
             } else {
                 self.failover.suspects.clear();
                 self.sweep_due = Some(reason);
@@ -123,10 +134,13 @@ impl Sm {
         }
     }
 
-    fn begin_probe(&mut self, reason: SweepReason, is_check: bool) {
+    fn begin_probe(&mut self, reason: SweepReason, is_check: bool, out: &mut Vec<Output>) {
         let Some(inventory) = self.inventory.clone() else {
             return;
         };
+        if !is_check {
+            self.disturb_balance(out);
+        }
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
@@ -351,7 +365,7 @@ impl Sm {
         }
         if let Some(nodes) = repaired {
             self.failover.suspects.extend(nodes);
-            self.begin_probe(self.sweep_reason, true);
+            self.begin_probe(self.sweep_reason, true, out);
         }
     }
 

@@ -39,7 +39,9 @@ impl Sm {
         self.send_only(answer, out);
     }
 
-    fn own_sm_info(&self) -> SmInfo {
+    /// What this manager says about itself to others.
+    #[must_use]
+    pub fn own_sm_info(&self) -> SmInfo {
         SmInfo {
             guid: self.port_guid(),
             sm_key: self.config.sm_key,

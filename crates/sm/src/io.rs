@@ -10,6 +10,7 @@ use selvedge_wire::Datagram;
 
 use crate::event::Event;
 use crate::job::{Job, JobResult};
+use crate::rebalancing::Asked;
 
 /// Everything a manager reacts to.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub enum Input {
 pub enum Command {
     /// Discover everything again (SIGHUP).
     Sweep,
+    /// Bring tables back to balance now, whatever the policy says of when.
+    Rebalance(Asked),
     /// Plan with another policy.
     SetPolicy(Arc<Policy>),
     /// Leave: clear IsSM, send nothing more.

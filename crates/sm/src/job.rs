@@ -1,23 +1,27 @@
 //! The long work: LIDs, tables, settings, then the judge. Runs off the core's thread; a pure function of its inputs.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, SlToVl, Tables, UnderWay,
+    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl,
+    Tables, UnderWay,
 };
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
+use selvedge_verify::phases::Passage;
+use selvedge_verify::phases::is_live;
 use selvedge_verify::standing::{Entry, LinkChange, Standing};
 use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::ports::{DeclinedByGuid, Ports};
+use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
@@ -147,6 +151,8 @@ pub enum Task {
     Repair(Box<Repair>),
     /// Prepare for what may be lost.
     Prepare(Box<Prepare>),
+    /// Plan a step towards balance.
+    Rebalance(Box<Rebalance>),
 }
 
 /// Plan this fabric.
@@ -159,7 +165,9 @@ pub struct Job {
     /// What its switches hold as far as known.
     pub installed: Arc<Installed>,
     /// What packets may still be under way by, for a repair; a plan has it in `installed`.
-    pub(crate) under_way: Option<Arc<UnderWay>>,
+    pub under_way: Option<Arc<UnderWay>>,
+    /// LIDs to which packets may be under way: nobody gets them.
+    pub(crate) resting: Arc<BTreeSet<Lid>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
@@ -195,6 +203,8 @@ pub struct JobResult {
     pub judged: Duration,
     /// What was prepared for the next repair.
     pub warm: Option<Box<Warm>>,
+    /// What came of planning a step towards balance; the step is the outcome.
+    pub balance: Option<Balance>,
 }
 
 /// An accepted plan.
@@ -220,6 +230,7 @@ impl Job {
             known_lids: Arc::default(),
             known_lanes: Arc::default(),
             under_way: None,
+            resting: Arc::default(),
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
             clock: None,
@@ -235,7 +246,7 @@ impl Job {
         let switches = self.inventory.fabric.switches().len() as u64;
         let lids = self.inventory.fabric.end_ports().count() as u64;
         match self.task {
-            Task::Plan => Duration::from_nanos(switches * 20_000 + switches * lids * 2),
+            Task::Plan | Task::Rebalance(_) => Duration::from_nanos(switches * 20_000 + switches * lids * 2),
             Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
             Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
         }
@@ -253,6 +264,12 @@ impl Job {
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         matches!(self.task, Task::Plan)
+    }
+
+    /// True if nothing may wait for it.
+    #[must_use]
+    pub const fn is_background(&self) -> bool {
+        matches!(self.task, Task::Rebalance(_))
     }
 
     /// True if it is done in less than a millisecond: a repair of a fabric that is not too large, and prepared for.
@@ -276,6 +293,7 @@ impl Job {
         match std::mem::replace(&mut self.task, Task::Plan) {
             Task::Plan => self.plan(par),
             Task::Repair(mut repair) => repair.run(self, par),
+            Task::Rebalance(rebalance) => rebalance.run(self, par),
             Task::Prepare(prepare) => JobResult {
                 warm: Some(Box::new(prepare.run(self, par))),
                 ..JobResult::default()
@@ -287,7 +305,7 @@ impl Job {
     fn plan(&self, par: Par) -> JobResult {
         let mut events = Vec::new();
         let fabric = &self.inventory.fabric;
-        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &mut events) {
+        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &self.resting, &mut events) {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
@@ -298,8 +316,9 @@ impl Job {
                 };
             }
         };
-        let is_idle = || self.rebalances && has_idle_link(fabric, &self.installed);
-        let previous = match gained_capacity(fabric) || is_idle() {
+        let ports = lid::short(fabric, &self.policy, &lids).count();
+        events.extend((ports > 0).then_some(Event::LidsLater { ports }));
+        let previous = match self.balances_afresh() {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
@@ -339,31 +358,20 @@ impl Job {
         }
     }
 
+    /// True if entries in force count for nothing: nobody uses them yet, or the operator wants balance at once.
+    fn balances_afresh(&self) -> bool {
+        let fabric = &self.inventory.fabric;
+        let is_idle = || self.rebalances && has_idle_link(fabric, &self.installed);
+        match self.policy.rebalance {
+            RebalanceWhen::AtOnce => gained_capacity(fabric) || is_idle(),
+            RebalanceWhen::Later | RebalanceWhen::Never => gained_capacity(fabric) && !is_live(fabric),
+        }
+    }
+
     /// One lane, whatever the engine could do with more: SLtoVL tables are not set yet, and no host could ask for its
     /// service level.
     pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
-        let roots = || self.policy.roots.clone();
-        Options {
-            previous,
-            fat_tree: FatTreeOptions {
-                roots: roots(),
-                ..FatTreeOptions::default()
-            },
-            updn: UpDnOptions {
-                roots: roots(),
-                ..UpDnOptions::default()
-            },
-            ftree: FtreeOptions {
-                roots: roots(),
-                ..FtreeOptions::default()
-            },
-            weave: WeaveOptions {
-                previous_lanes: (!self.known_lanes.is_empty()).then(|| Arc::clone(&self.known_lanes)),
-                ..WeaveOptions::default()
-            },
-            lanes: Some(1),
-            ..Options::default()
-        }
+        options(&self.policy, &self.known_lanes, previous)
     }
 
     /// The steps, if tables change in more than one or packets must be gone first.
@@ -375,9 +383,17 @@ impl Job {
             return None;
         }
         let steps = way::summary(&self.inventory.fabric, &self.installed, changes);
-        Some(Event::Way {
-            what: way::in_words(&steps),
-        })
+        let mut what = way::in_words(&steps);
+        if let Passage::Proved(proof) = outcome.changes.passage() {
+            let lost = proof.figures.steps.iter().map(|step| step.live_dropped.hosts).max();
+            if let Some(pairs) = lost.filter(|pairs| *pairs > 0) {
+                let _ = write!(
+                    what,
+                    "; meanwhile packets of {pairs} pairs that had a way may be dropped"
+                );
+            }
+        }
+        Some(Event::Way { what })
     }
 
     fn plan_ports(&self, lids: &Lids) -> Ports {
@@ -424,6 +440,32 @@ impl Job {
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
         })
+    }
+}
+
+/// Of engines, by the policy.
+pub fn options(policy: &Policy, lanes: &Arc<BTreeMap<Guid, u8>>, previous: Option<Arc<Tables>>) -> Options {
+    let roots = || policy.roots.clone();
+    Options {
+        previous,
+        fat_tree: FatTreeOptions {
+            roots: roots(),
+            ..FatTreeOptions::default()
+        },
+        updn: UpDnOptions {
+            roots: roots(),
+            ..UpDnOptions::default()
+        },
+        ftree: FtreeOptions {
+            roots: roots(),
+            ..FtreeOptions::default()
+        },
+        weave: WeaveOptions {
+            previous_lanes: (!lanes.is_empty()).then(|| Arc::clone(lanes)),
+            ..WeaveOptions::default()
+        },
+        lanes: Some(1),
+        ..Options::default()
     }
 }
 

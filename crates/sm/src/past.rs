@@ -1,14 +1,14 @@
 //! Tables that have changed a short while ago: packets may be under way by entries that are no longer in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::Fabric;
-use selvedge_plan::{BLOCK_LIDS, BlockOf, NO_PATH, UnderWay};
+use selvedge_plan::{BLOCK_LIDS, BlockOf, Installed, Lids, NO_PATH, UnderWay};
 use selvedge_sim::Time;
-use selvedge_types::Guid;
-use selvedge_verify::phases::drain_bound_ns;
+use selvedge_types::{Guid, Lid};
+use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 /// Steps that are kept apart; more are taken for one, which allows for more than can be.
 const STEPS_MAX: usize = 64;
@@ -54,6 +54,34 @@ impl Taken {
     const fn is_empty(&self) -> bool {
         self.steps.is_empty() && self.open.is_empty()
     }
+
+    /// LIDs of which an entry changed.
+    fn lids(&self) -> BTreeSet<Lid> {
+        let mut held = self.before.clone();
+        let mut lids = BTreeSet::new();
+        for (guid, block, data) in self.steps.iter().flatten().chain(&self.open) {
+            let first = usize::from(*block) * BLOCK_LIDS;
+            let Some(before) = held.insert((*guid, *block), *data) else {
+                continue;
+            };
+            let changed = (first..)
+                .zip(before.iter().zip(data))
+                .filter(|(_, (old, new))| old != new);
+            lids.extend(changed.filter_map(|(lid, _)| u16::try_from(lid).ok().map(Lid)));
+        }
+        lids
+    }
+}
+
+/// The fabric, LIDs and tables after a change.
+#[derive(Clone, Copy, Debug)]
+pub struct After<'a> {
+    /// What agents hold.
+    pub fabric: &'a Fabric,
+    /// Whose LIDs are whose.
+    pub lids: &'a Lids,
+    /// Tables as acknowledged.
+    pub installed: &'a Installed,
 }
 
 /// The last changes, until packets under way are gone.
@@ -62,11 +90,13 @@ pub struct Past {
     taken: Taken,
     /// When the last step was acknowledged.
     at: Time,
+    /// How many lifetimes after that its packets matter.
+    lifetimes: u32,
 }
 
 impl Past {
     /// A change was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
-    pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time) {
+    pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After<'_>) {
         taken.end_phase();
         if waited {
             self.taken.clear();
@@ -82,6 +112,8 @@ impl Past {
             self.taken.open = step;
             self.taken.end_phase();
         }
+        let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
+        self.lifetimes = lifetimes_after(after.fabric, after.lids, entry, self.taken.lids());
     }
 
     /// What may still be under way on a fabric.
@@ -92,7 +124,7 @@ impl Past {
         let age = now.since(self.at);
         let switches = fabric.switches();
         let lifetimes = switches.iter().map(|&node| fabric.node(node).switch_settings.lifetime);
-        let bound = drain_bound_ns(lifetimes, switches.len() as u32);
+        let bound = drain_bound_ns(lifetimes, self.lifetimes);
         if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
             self.taken.clear();
             return None;

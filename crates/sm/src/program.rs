@@ -19,10 +19,11 @@ use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
+use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{report, smp};
+use crate::{lid, report, smp};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -32,8 +33,8 @@ impl Sm {
     pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
         let fabric = &inventory.fabric;
         let mut installed = self.carried_tables(&inventory);
-        let mut total = 0;
-        for (switch, &node) in fabric.switches().iter_enumerated() {
+        let mut todo = Vec::new();
+        for switch in fabric.switches().indices() {
             let top = fabric.switch(switch).switch_settings.linear_top;
             if top == 0 {
                 // Fresh: it looks up no LID, so what its table holds does not matter; all of it will be written.
@@ -44,25 +45,37 @@ impl Sm {
                 .switch(switch)
                 .switch
                 .map_or(0, |s| s.linear_cap.saturating_sub(1));
-            for block in blocks_to_read(&installed, switch, top.min(cap)) {
-                let route = &inventory.agents[node].route;
-                let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-                let get = smp::get(
-                    AttributeId::LINEAR_FORWARDING,
-                    modifier,
-                    route,
-                    self.config.policy.m_key,
-                );
-                self.exchange
-                    .submit(AgentId(node.0), (Token::Table { switch, block }, get));
-                total += 1;
-            }
+            let blocks = blocks_to_read(&installed, switch, top.min(cap));
+            todo.extend(blocks.into_iter().map(|block| (switch, block)));
         }
+        // The next is taken from the end; consecutive ones go to different agents.
+        todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
         self.stage = Stage::Reading {
             inventory,
             installed,
-            total,
+            total: todo.len() as u64,
+            todo,
         };
+    }
+
+    /// Keeps so many questions open while tables are read: a switch may say that it has 768 blocks.
+    pub(crate) fn ask_for_tables(&mut self) {
+        let Stage::Reading { inventory, todo, .. } = &mut self.stage else {
+            return;
+        };
+        while self.exchange.open() < 4 * self.config.window {
+            let Some((switch, block)) = todo.pop() else { return };
+            let node = inventory.fabric.switches()[switch];
+            let modifier = u32::try_from(block).unwrap_or(u32::MAX);
+            let get = smp::get(
+                AttributeId::LINEAR_FORWARDING,
+                modifier,
+                &inventory.agents[node].route,
+                self.config.policy.m_key,
+            );
+            self.exchange
+                .submit(AgentId(node.0), (Token::Table { switch, block }, get));
+        }
     }
 
     /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
@@ -76,6 +89,9 @@ impl Sm {
         // Our own link was down: whoever took over meanwhile may even have our LID.
         let own = fabric.port(inventory.local);
         if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
+            return installed;
+        }
+        if is_recabled(old, fabric) {
             return installed;
         }
         for (switch, &node) in fabric.switches().iter_enumerated() {
@@ -124,6 +140,7 @@ impl Sm {
         job.known_lanes = Arc::new(self.stored.lanes.clone());
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
+        job.resting = Arc::new(self.given_up.resting(now));
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -141,6 +158,7 @@ impl Sm {
             judge: Arc::clone(&self.judge),
             clock: None,
             under_way: self.past.under_way(&inventory.fabric, self.now),
+            resting: Arc::default(),
             rebalances: false,
             task,
         }
@@ -163,6 +181,9 @@ impl Sm {
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
+        }
+        if self.is_planning_balance(generation) {
+            return self.balance_planned(result, out);
         }
         if generation != self.generation {
             return;
@@ -193,6 +214,7 @@ impl Sm {
             if outcome.plan.generation > self.stored.generation {
                 return self.persist(inventory, Arc::new(held), outcome, out);
             }
+            self.read_back.begin_writing(self.now);
             let apply = Apply::new(outcome, Arc::clone(&inventory), held);
             self.stage = Stage::Applying(Box::new(apply), inventory);
             return;
@@ -233,7 +255,7 @@ impl Sm {
 
     /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
     /// not wait for a disk.
-    fn persist(
+    pub(crate) fn persist(
         &mut self,
         inventory: Arc<Inventory>,
         installed: Arc<Installed>,
@@ -299,6 +321,8 @@ impl Sm {
             return;
         };
         if self.persisted_id >= *id {
+            self.read_back.begin_writing(self.now);
+            self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }
@@ -318,7 +342,16 @@ impl Sm {
             declined,
             ..
         } = apply;
-        self.past.add(taken, has_drained, now);
+        let after = After {
+            fabric: &fabric,
+            lids: &outcome.plan.lids,
+            installed: &installed,
+        };
+        self.past.add(taken, has_drained, now, after);
+        self.read_back.written(&fabric, outcome.changes.value());
+        self.given_up.settle(now);
+        let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
+        self.given_up.set_short(is_short, now);
         self.declined.extend(
             declined
                 .into_iter()
@@ -340,6 +373,7 @@ impl Sm {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
         }));
+        self.balance_applied(now, out);
         self.rest(now);
         self.after_apply(inventory, out);
     }
@@ -353,9 +387,16 @@ impl Sm {
                 .until
                 .since(Time::ZERO)
                 .saturating_sub(Duration::from_nanos(wait.wait_ns));
+            let after = After {
+                fabric: &apply.fabric,
+                lids: &apply.outcome.plan.lids,
+                installed: &apply.installed,
+            };
             self.past
-                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now));
+                .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
+        self.read_back.written(&apply.fabric, apply.outcome.changes.value());
+        self.given_up.settle(now);
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
         let failures = report::Failures {
@@ -390,7 +431,23 @@ impl Sm {
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));
+        self.view.inventory.clone_from(&self.inventory);
     }
+}
+
+/// True if a cable leads elsewhere than it did: Sets go by a list of ports, so some may have reached another switch than
+/// they were meant for, and what that one holds is not what was believed.
+fn is_recabled(before: &Fabric, now: &Fabric) -> bool {
+    let end = |fabric: &Fabric, at: PortRef| Some((fabric.node(at.node).guid, at.port));
+    now.links().any(|link| {
+        let [a, b] = [link.a, link.b].map(|at| end(now, at));
+        let led_to = |at: PortRef| {
+            let node = before.find(now.node(at.node).guid)?;
+            before.peer(PortRef { node, port: at.port }).and_then(|peer| end(before, peer))
+        };
+        let differs = |was: Option<_>, is| was.is_some() && was != is;
+        differs(led_to(link.a), b) || differs(led_to(link.b), a)
+    })
 }
 
 /// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened

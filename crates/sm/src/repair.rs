@@ -284,23 +284,28 @@ fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Entry> {
 }
 
 /// End ports that have LIDs and no link.
-fn away(fabric: &Fabric, lids: &Lids) -> BTreeSet<PortRef> {
+pub fn away(fabric: &Fabric, lids: &Lids) -> BTreeSet<PortRef> {
     let is_away = |at: &PortRef| at.port != PortNum::MANAGEMENT && !fabric.link_is_up(*at);
     lids.iter().map(|(at, _)| at).filter(is_away).collect()
 }
 
+/// New tables for as many LIDs as the old ones have.
+pub fn widened(old: &Tables, new: Tables) -> Tables {
+    if new.top() == old.top() {
+        return new;
+    }
+    let mut wider = Tables::new(old.switches(), old.top());
+    for switch in old.switch_indices() {
+        for block in 0..new.blocks().min(wider.blocks()) {
+            *wider.block_mut(switch, block) = *new.block(switch, block);
+        }
+    }
+    wider
+}
+
 /// New tables with the old entries of hosts that are away: nobody has to forget them.
 fn with_columns_of(old: &Tables, new: Tables, lids: &Lids, away: &BTreeSet<PortRef>) -> Tables {
-    let mut tables = new;
-    if tables.top() != old.top() {
-        let mut wider = Tables::new(old.switches(), old.top());
-        for switch in old.switch_indices() {
-            for block in 0..tables.blocks().min(wider.blocks()) {
-                *wider.block_mut(switch, block) = *tables.block(switch, block);
-            }
-        }
-        tables = wider;
-    }
+    let mut tables = widened(old, new);
     let columns: Vec<Lid> = away
         .iter()
         .filter_map(|&at| lids.range(at))

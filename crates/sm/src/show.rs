@@ -1,5 +1,7 @@
 //! What a manager tells about itself.
 
+use std::sync::Arc;
+
 use crate::core::Sm;
 use crate::stage::Stage;
 use crate::view::{Progress, Role, StageName, View};
@@ -16,6 +18,12 @@ impl Sm {
             Stage::Applying(apply, _) => apply.wait(),
             _ => None,
         };
+        view.applying = match &self.stage {
+            Stage::Applying(apply, _) => Some((Arc::clone(&apply.outcome), apply.phase())),
+            _ => None,
+        };
+        view.balance = self.balance_view();
+        view.policy = Some(Arc::clone(&self.config.policy));
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;
         view.mads.dropped += counters.stray;
@@ -54,8 +62,8 @@ impl Sm {
                 done: discovery.answers,
                 total: discovery.answers + open,
             },
-            Stage::Reading { total, .. } => Progress {
-                done: total.saturating_sub(open),
+            Stage::Reading { total, todo, .. } => Progress {
+                done: total.saturating_sub(open + todo.len() as u64),
                 total: *total,
             },
             Stage::Applying(apply, _) => Progress {

@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{ChangeCount, Generation, Installed, Plan};
+use selvedge_plan::{ChangeCount, Generation, Installed, Plan, Policy};
+use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use crate::apply::Wait;
+use crate::inventory::Inventory;
+use crate::job::Outcome;
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -179,6 +182,36 @@ pub struct MadCounters {
     pub dropped: u64,
 }
 
+/// How far tables are from what their engine would make afresh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balancing {
+    /// Nothing is to be done.
+    #[default]
+    Even,
+    /// Something happened: they are looked at, or the next step is taken, at this time.
+    Waiting {
+        /// `None`: not before something else is done, or never.
+        until: Option<Time>,
+    },
+    /// A step is planned.
+    Planning,
+    /// A step is applied.
+    Applying,
+}
+
+/// What a manager does about load that is spread unevenly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BalanceView {
+    /// What it is at.
+    pub state: Balancing,
+    /// Steps taken.
+    pub steps: u32,
+    /// LFT blocks left to write, once it has begun.
+    pub blocks_left: usize,
+    /// Host pairs on the busiest link: when it began, after the last step, in the end.
+    pub load_max: Option<(u64, u64, u64)>,
+}
+
 /// What a manager shows of itself.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -192,12 +225,20 @@ pub struct View {
     pub progress: Progress,
     /// The pause that an application is in, until packets under way are gone.
     pub wait: Option<Wait>,
+    /// What it does about load that is spread unevenly.
+    pub balance: BalanceView,
+    /// What the operator wants.
+    pub policy: Option<Arc<Policy>>,
+    /// The change that is being applied, and its phase, from 0.
+    pub applying: Option<(Arc<Outcome>, usize)>,
     /// Finished sweeps.
     pub sweeps: u64,
     /// Generation of the newest plan in force.
     pub generation: Generation,
     /// The last complete snapshot.
     pub fabric: Option<Arc<Fabric>>,
+    /// What the agents of that snapshot said.
+    pub inventory: Option<Arc<Inventory>>,
     /// The plan in force (in a dry run: the plan that would be).
     pub plan: Option<Arc<Plan>>,
     /// What the judge said of it.

@@ -280,7 +280,7 @@ fn switches_die_one_after_another() {
                 assert_eq!(figures(&said), figures(&found), "{what}");
             }
         }
-        assert!(quick > 5, "{spec}: only {quick} of 8 in place");
+        assert!(quick > 4, "{spec}: only {quick} of 8 in place");
     }
 }
 

@@ -24,7 +24,8 @@ pub mod umad;
 
 pub use spec::{PortSpec, PortSpecError, Role, open};
 
-use selvedge_wire::{Mad, Method};
+use selvedge_wire::sa::RmppKind;
+use selvedge_wire::{Class, Mad, Method};
 
 /// True for datagrams that answer another one: their transaction id is the requester's.
 ///
@@ -35,10 +36,16 @@ pub fn is_answer(mad: &Mad) -> bool {
     mad.method().is_response() || mad.method() == Method::TrapRepress
 }
 
-/// True for requests that somebody should answer: all but answers, Trap and Send.
+/// True for requests that somebody should answer: all but answers, Trap, Send and acknowledgements of transfers.
 #[must_use]
 pub fn wants_answer(mad: &Mad) -> bool {
-    !is_answer(mad) && !matches!(mad.method(), Method::Trap | Method::Send)
+    !is_answer(mad) && !matches!(mad.method(), Method::Trap | Method::Send) && !is_receipt(mad)
+}
+
+/// True for what the receiver of a transfer says to its sender: it has the method of the question.
+fn is_receipt(mad: &Mad) -> bool {
+    let rmpp = (mad.class() == Class::SubnAdm).then(|| mad.rmpp()).flatten();
+    rmpp.is_some_and(|rmpp| rmpp.kind != RmppKind::Data)
 }
 
 /// Bits of a transaction id that belong to the requester.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use selvedge_types::PortNum;
+use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{MadPort, PortError};
 
 use crate::ibsim::{DEFAULT_BASE, IbsimPort};
@@ -22,6 +22,7 @@ pub enum Role {
 ///
 /// - ``: the first active port of the first HCA;
 /// - `mlx5_0`, `mlx5_0/1`: an HCA, a port of it;
+/// - `0x0002c90300001234`: the port of an HCA that has this GUID;
 /// - `ibsim`, `ibsim:base`, `ibsim:base/node`: a node of a simulator whose sockets are named after `base`.
 ///
 /// ```
@@ -39,6 +40,8 @@ pub enum PortSpec {
         /// Its number, `None` for the first active one.
         port: Option<PortNum>,
     },
+    /// The port of an HCA that has a GUID, through libibumad.
+    UmadGuid(Guid),
     /// A port of a simulated fabric, through the ibsim protocol.
     Ibsim {
         /// Base name of the server.
@@ -50,7 +53,9 @@ pub enum PortSpec {
 
 /// SLV-PORT-0107: a text that names no port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("SLV-PORT-0107: '{text}' names no port: {problem}; want CA, CA/PORT, ibsim:NAME or ibsim:NAME/NODE")]
+#[error(
+    "SLV-PORT-0107: '{text}' names no port: {problem}; want CA, CA/PORT, a port GUID as 0x0002c90300001234, ibsim:NAME or ibsim:NAME/NODE"
+)]
 pub struct PortSpecError {
     /// What was found.
     pub text: String,
@@ -86,6 +91,10 @@ impl FromStr for PortSpec {
                 node: String::new(),
             });
         }
+        if text.starts_with("0x") {
+            let guid = text.parse().map_err(|_| error("no GUID after 0x"))?;
+            return Ok(Self::UmadGuid(guid));
+        }
         let Some((ca, port)) = text.split_once('/') else {
             return Ok(Self::Umad {
                 ca: text.to_owned(),
@@ -108,6 +117,7 @@ impl fmt::Display for PortSpec {
         match self {
             Self::Umad { ca, port: None } => f.write_str(ca),
             Self::Umad { ca, port: Some(port) } => write!(f, "{ca}/{port}"),
+            Self::UmadGuid(guid) => write!(f, "{guid}"),
             Self::Ibsim { base, node } if node.is_empty() => write!(f, "ibsim:{base}"),
             Self::Ibsim { base, node } => write!(f, "ibsim:{base}/{node}"),
         }
@@ -118,6 +128,7 @@ impl fmt::Display for PortSpec {
 pub fn open(spec: &PortSpec, role: Role) -> Result<Box<dyn MadPort>, PortError> {
     Ok(match spec {
         PortSpec::Umad { ca, port } => Box::new(UmadPort::open(ca, *port, role)?),
+        PortSpec::UmadGuid(guid) => Box::new(UmadPort::open_guid(*guid, role)?),
         // A simulator hands traps to SMs only, so both roles are the same here.
         PortSpec::Ibsim { base, node } => Box::new(IbsimPort::open(base, node)?),
     })
@@ -136,6 +147,8 @@ mod tests {
         check("", Some(""));
         check("mlx5_0", Some("mlx5_0"));
         check("mlx5_0/1", Some("mlx5_0/1"));
+        check("0x0002c90300001234", Some("0x0002c90300001234"));
+        check("0xports", None);
         check("mlx5_0/x", None);
         check("mlx5_0/255", None);
         check("/1", None);

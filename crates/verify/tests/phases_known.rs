@@ -174,11 +174,11 @@ fn away_from_a_cycle() {
     let writes = bench.towards(&updown(0)(&bench.fabric, &bench.lids));
     let steps = vec![at_once(dropped(&writes)), after_wait(writes.clone())];
     let refusal = bench.prove(steps).unwrap_err();
-    assert!(refusal.is_inherited() && refusal.findings.len() == 1, "{refusal}");
+    assert!(refusal.is_inherited(0) && refusal.findings.len() == 1, "{refusal}");
     // Half of it leaves a cycle after the wait too.
     let few = writes[..1].to_vec();
     let refusal = bench.prove(vec![at_once(dropped(&few)), after_wait(few)]).unwrap_err();
-    assert!(!refusal.is_inherited(), "{refusal}");
+    assert!(!refusal.is_inherited(0), "{refusal}");
     assert_eq!(refusal.findings.iter().map(|f| f.step).collect::<Vec<_>>(), [0, 2]);
 }
 
@@ -294,8 +294,7 @@ fn detours_upward_pass_and_opposing_ones_do_not() {
         .unwrap();
     assert_eq!(upward.figures.steps[0].live_dropped, Sources::default());
     assert_eq!(upward.figures.steps[1].live_dropped, Sources::default());
-    // From leaf 1 over spine 4, leaf 2 and spine 5 to leaf 0.
-    assert_eq!(upward.figures.switches_max, 5);
+    assert_eq!(upward.figures.lifetimes_max, 0, "nothing to wait for");
     // The spine first: its packets come back.
     let both = || before.iter().chain(&turn).copied().collect();
     for steps in [

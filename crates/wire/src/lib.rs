@@ -5,6 +5,7 @@
 //! fixed-size array and cannot fail. No byte order outside this crate.
 //!
 //! Two levels: [`Mad`] is the view over bytes (forwarding, dumping), the attribute structs are meaning (decisions).
+//! Records of subnet administration are tables of fields over bytes: see [`sa`].
 //! [`Payload`] is any one of them, for code that treats all alike. Nothing allocates but printing.
 //!
 //! Reserved bits are read as nothing and sent as 0; reserved codes are refused. So `parse(emit(x)) == x` for every
@@ -31,6 +32,7 @@ mod payload;
 mod port;
 mod print;
 mod route;
+pub mod sa;
 
 pub use attribute::*;
 pub use error::DecodeError;

@@ -121,10 +121,22 @@ pub enum Method {
     Report,
     /// Acknowledges a trap (0x07).
     TrapRepress,
+    /// Asks for a table of records (0x12).
+    GetTable,
+    /// Asks for records with a question of several segments (0x14).
+    GetMulti,
+    /// Removes (0x15).
+    Delete,
     /// Answer to Get and Set (0x81).
     GetResp,
     /// Answer to Report (0x86).
     ReportResp,
+    /// Answer to GetTable (0x92).
+    GetTableResp,
+    /// Answer to GetMulti (0x94).
+    GetMultiResp,
+    /// Answer to Delete (0x95).
+    DeleteResp,
     /// Any other.
     Other(u8),
 }
@@ -141,8 +153,14 @@ impl Method {
             0x05 => Self::Trap,
             0x06 => Self::Report,
             0x07 => Self::TrapRepress,
+            0x12 => Self::GetTable,
+            0x14 => Self::GetMulti,
+            0x15 => Self::Delete,
             0x81 => Self::GetResp,
             0x86 => Self::ReportResp,
+            0x92 => Self::GetTableResp,
+            0x94 => Self::GetMultiResp,
+            0x95 => Self::DeleteResp,
             other => Self::Other(other),
         }
     }
@@ -158,8 +176,14 @@ impl Method {
             Self::Trap => 0x05,
             Self::Report => 0x06,
             Self::TrapRepress => 0x07,
+            Self::GetTable => 0x12,
+            Self::GetMulti => 0x14,
+            Self::Delete => 0x15,
             Self::GetResp => 0x81,
             Self::ReportResp => 0x86,
+            Self::GetTableResp => 0x92,
+            Self::GetMultiResp => 0x94,
+            Self::DeleteResp => 0x95,
             Self::Other(code) => code,
         }
     }

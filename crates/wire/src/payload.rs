@@ -7,6 +7,7 @@ use crate::attribute::{
     NodeDescription, NodeInfo, Notice, PKeyTable, PortCounters, PortCountersExtended, PortInfo, SlToVl, SmInfo,
     SwitchInfo, VlArbitration,
 };
+use crate::sa::Record;
 use crate::{Class, DecodeError, Mad};
 
 /// The attribute a datagram carries, for code that handles all of them alike: printing, decoding, recording.
@@ -43,6 +44,8 @@ pub enum Payload {
     PortCounters(PortCounters),
     /// PerfMgt: PortCountersExtended.
     PortCountersExtended(PortCountersExtended),
+    /// SubnAdm: any record, the first of several.
+    Record(Record),
 }
 
 impl Payload {
@@ -51,7 +54,8 @@ impl Payload {
         match mad.class() {
             Class::SubnLid | Class::SubnDirected => Self::of_smp(mad),
             Class::PerfMgt => Self::of_gmp(mad),
-            Class::SubnAdm | Class::Other(_) => None,
+            Class::SubnAdm => Record::of(mad).map(|record| Ok(Self::Record(record))),
+            Class::Other(_) => None,
         }
     }
 
@@ -102,6 +106,7 @@ impl Payload {
             Self::ClassPortInfo(attribute) => mad.write_gmp(attribute),
             Self::PortCounters(attribute) => mad.write_gmp(attribute),
             Self::PortCountersExtended(attribute) => mad.write_gmp(attribute),
+            Self::Record(record) => *mad.sa_data_mut() = *record.data(),
         }
     }
 }
@@ -124,6 +129,7 @@ impl fmt::Display for Payload {
             Self::ClassPortInfo(attribute) => attribute.fmt(f),
             Self::PortCounters(attribute) => attribute.fmt(f),
             Self::PortCountersExtended(attribute) => attribute.fmt(f),
+            Self::Record(record) => record.fmt(f),
         }
     }
 }

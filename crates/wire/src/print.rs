@@ -7,6 +7,7 @@ use core::fmt;
 use selvedge_types::Lid;
 
 use crate::attribute::{AttributeId, Hex};
+use crate::sa::Layout;
 use crate::{Class, Mad, Method, Payload, Status};
 
 impl fmt::Display for Mad {
@@ -35,6 +36,9 @@ impl fmt::Display for Mad {
         }
         if self.class().is_smp() && self.m_key() != 0 {
             f.write_str(" mkey=set")?;
+        }
+        if self.class() == Class::SubnAdm {
+            fmt_administration(f, self)?;
         }
         fmt_payload(f, self)
     }
@@ -74,8 +78,14 @@ fn fmt_method(f: &mut fmt::Formatter<'_>, method: Method) -> fmt::Result {
         Method::Trap => f.write_str("Trap"),
         Method::Report => f.write_str("Report"),
         Method::TrapRepress => f.write_str("TrapRepress"),
+        Method::GetTable => f.write_str("GetTable"),
+        Method::GetMulti => f.write_str("GetMulti"),
+        Method::Delete => f.write_str("Delete"),
         Method::GetResp => f.write_str("GetResp"),
         Method::ReportResp => f.write_str("ReportResp"),
+        Method::GetTableResp => f.write_str("GetTableResp"),
+        Method::GetMultiResp => f.write_str("GetMultiResp"),
+        Method::DeleteResp => f.write_str("DeleteResp"),
         Method::Other(code) => write!(f, "Method{code:#04x}"),
     }
 }
@@ -91,6 +101,23 @@ fn fmt_route(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
     Ok(())
 }
 
+/// Subnet administration's own header, as far as there is something in it.
+fn fmt_administration(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
+    if let Some(rmpp) = mad.rmpp() {
+        write!(f, " rmpp=({rmpp})")?;
+    }
+    if mad.sm_key() != 0 {
+        f.write_str(" smkey=set")?;
+    }
+    if mad.attribute_offset() != 0 {
+        write!(f, " offset={}", mad.attribute_offset())?;
+    }
+    if mad.component_mask() != 0 {
+        write!(f, " mask={:#x}", mad.component_mask())?;
+    }
+    Ok(())
+}
+
 /// What the datagram carries.
 ///
 /// SMPs that ask carry nothing but in SMInfo: infiniband-diags leave the last answer in them (see `tests/golden`).
@@ -101,8 +128,9 @@ fn fmt_payload(f: &mut fmt::Formatter<'_>, mad: &Mad) -> fmt::Result {
     let data: &[u8] = match mad.class() {
         Class::SubnLid | Class::SubnDirected => mad.smp_data(),
         Class::PerfMgt => mad.gmp_data(),
+        Class::SubnAdm => mad.sa_data(),
         // From the end of the common header on.
-        Class::SubnAdm | Class::Other(_) => &mad.as_bytes()[24..],
+        Class::Other(_) => &mad.as_bytes()[24..],
     };
     let used = data.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     if used == 0 && mad.method() == Method::Get {
@@ -146,24 +174,7 @@ fn attribute_name(class: Class, id: AttributeId) -> Option<&'static str> {
             0x001D => "PortCountersExtended",
             _ => return None,
         },
-        (Class::SubnAdm, code) => match code {
-            0x0011 => "NodeRecord",
-            0x0012 => "PortInfoRecord",
-            0x0013 => "SLtoVLMappingTableRecord",
-            0x0014 => "SwitchInfoRecord",
-            0x0015 => "LinearForwardingTableRecord",
-            0x0017 => "MulticastForwardingTableRecord",
-            0x0018 => "SMInfoRecord",
-            0x0020 => "LinkRecord",
-            0x0030 => "GUIDInfoRecord",
-            0x0031 => "ServiceRecord",
-            0x0033 => "P_KeyTableRecord",
-            0x0035 => "PathRecord",
-            0x0036 => "VLArbitrationTableRecord",
-            0x0038 => "MCMemberRecord",
-            0x00F3 => "InformInfoRecord",
-            _ => return None,
-        },
+        (Class::SubnAdm, _) => return Layout::of(id).map(|layout| layout.name),
         (Class::Other(_), _) => return None,
     })
 }

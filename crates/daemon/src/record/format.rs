@@ -6,7 +6,7 @@ use std::sync::Arc;
 use selvedge_config::{Settings, parse, print_settings};
 use selvedge_plan::{Generation, Policy};
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Input, Mode, PersistentState};
+use selvedge_sm::{Asked, Command, Input, Mode, PersistentState};
 use selvedge_store::{PlanState, parse_guid2lid, parse_plan_state, print_guid2lid, print_plan_state};
 use selvedge_types::{Guid, PortNum};
 use selvedge_wire::{Datagram, LocalPort};
@@ -46,6 +46,8 @@ pub enum RecordedInput {
     Persisted(u64),
     /// [`Command::Sweep`].
     Sweep,
+    /// [`Command::Rebalance`].
+    Rebalance(Asked),
     /// [`Command::SetPolicy`].
     SetPolicy(Arc<Policy>),
     /// [`Command::Stop`].
@@ -73,6 +75,8 @@ impl std::fmt::Display for RecordedInput {
             Self::Computed(generation) => write!(f, "computed plan {}", generation.0),
             Self::Persisted(id) => write!(f, "stored {id}"),
             Self::Sweep => f.write_str("command sweep"),
+            Self::Rebalance(Asked { at_once: false }) => f.write_str("command rebalance"),
+            Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
             Self::SetPolicy(_) => f.write_str("command set policy"),
             Self::Stop => f.write_str("command stop"),
         }
@@ -171,6 +175,7 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             put_text(out, &print_settings(&settings));
         }
         Input::Command(Command::Stop) => begin(8),
+        Input::Command(Command::Rebalance(asked)) => begin(9 + u8::from(asked.at_once)),
     }
 }
 
@@ -200,6 +205,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
             None => None,
         },
         8 => Some(RecordedInput::Stop),
+        9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),
         other => return Err(format!("an input of kind {other} is unknown")),
     };
     let input = input.ok_or_else(cut)?;

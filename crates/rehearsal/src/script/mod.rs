@@ -18,7 +18,7 @@
 //! follows, indented. A command that fails says `FAILED` there and makes [`Transcript::failures`] non-empty; the rest
 //! is not run.
 //!
-//! Commands ([`GRAMMAR`] lists them with their words): `fabric`, `sm`, `start`, `kill`, `stop`, `sweep`, `policy`,
+//! Commands ([`GRAMMAR`] lists them with their words): `fabric`, `sm`, `start`, `kill`, `stop`, `sweep`, `rebalance`, `policy`,
 //! `run`, `fault`, `plan-cost`, `judge`, `mark`, `tool`, `show`, `expect`.
 
 mod expect;
@@ -40,8 +40,9 @@ pub type FabricLoader<'a> = dyn Fn(&str) -> Result<Fabric, String> + 'a;
 /// The commands, for people.
 pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [linear-cap=N] | \
     sm NAME at PORT [mode=manage|dry-run|watch] [priority=N] [lmc=N] [m_key=N] [protect=N] [lease=S] \
-    [engines=A+B] [sweep=SPAN|off] [poll=SPAN] [misses=N] [window=N] [timeout=SPAN] [retries=N] [known=GUID:LID] | \
-    start NAME | kill NAME | stop NAME | sweep NAME | policy NAME key=value… | \
+    [engines=A+B] [sweep=SPAN|off] [poll=SPAN] [misses=N] [window=N] [timeout=SPAN] [retries=N] [known=GUID:LID] \
+    [rebalance=never|later|at-once] [blocks=N] [quiet=SPAN] [pause=SPAN] | \
+    start NAME | kill NAME | stop NAME | sweep NAME | rebalance NAME [at-once] | policy NAME key=value… | \
     run SPAN | run until idle|up NAME|role NAME ROLE|stage NAME STAGE|event NAME CODE [max SPAN] | \
     fault FAULT | plan-cost SPAN|default | judge refuse-all|default | mark | \
     tool PORT sminfo NODE | tool PORT set PORT key=value… | \

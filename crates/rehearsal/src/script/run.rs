@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use selvedge_emulator::{EmulatorError, Fault};
 use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
-use selvedge_plan::{EngineName, Policy, Tables};
+use selvedge_plan::{EngineName, Policy, RebalanceWhen, Tables};
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, DefaultJudge, Judge, Mode, StageName};
+use selvedge_sm::{Asked, Command, Config, DefaultJudge, Judge, Mode, StageName};
 use selvedge_types::{Guid, Idx, Lid, LidRange, Lmc, PortNum};
 use selvedge_wire::LocalPort;
 
@@ -69,6 +69,8 @@ impl<'a> Runner<'a> {
             ["kill", name] => Ok(self.on(name, Rehearsal::kill)?),
             ["stop", name] => Ok(self.on(name, |w, id| w.command(id, Command::Stop))?),
             ["sweep", name] => Ok(self.on(name, |w, id| w.command(id, Command::Sweep))?),
+            ["rebalance", name] => self.rebalance(name, false),
+            ["rebalance", name, "at-once"] => self.rebalance(name, true),
             ["policy", name, ref options @ ..] => self.policy(name, options),
             ["run", "until", ref what @ ..] => self.run_until(what),
             ["run", time] => Ok(self.world_mut()?.run_for(span(time)?)?),
@@ -172,6 +174,11 @@ impl<'a> Runner<'a> {
         let id = self.world_mut()?.add_manager(name, port, config, judge);
         self.managers.insert(name.to_owned(), (id, policy));
         Ok(())
+    }
+
+    fn rebalance(&mut self, name: &str, at_once: bool) -> Result<(), ScriptError> {
+        let asked = Command::Rebalance(Asked { at_once });
+        Ok(self.on(name, |w, id| w.command(id, asked))?)
     }
 
     fn policy(&mut self, name: &str, options: &[&str]) -> Result<(), ScriptError> {
@@ -298,6 +305,11 @@ fn set_config(config: &mut Config, key: &str, value: &str) -> Result<bool, Scrip
     Ok(true)
 }
 
+fn seconds(value: &str) -> Result<u32, ScriptError> {
+    let span = span(value)?;
+    u32::try_from(span.as_secs()).map_err(|_| syntax(value, "a time span of seconds, as 300s"))
+}
+
 /// Sets one wish of the operator; false if there is none of this name.
 fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, ScriptError> {
     match key {
@@ -306,6 +318,15 @@ fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, Scrip
         "protect" => policy.m_key_protect = number(value)?,
         "lease" => policy.m_key_lease_s = number(value)?,
         "engines" => policy.engines = value.split('+').map(|name| EngineName(name.to_owned())).collect(),
+        "lid_layout" => policy.lid_layout = value.parse().map_err(|want| syntax(value, want))?,
+        "rebalance" => {
+            let all = [RebalanceWhen::Never, RebalanceWhen::Later, RebalanceWhen::AtOnce];
+            let when = all.into_iter().find(|when| when.name() == value);
+            policy.rebalance = when.ok_or_else(|| syntax(value, "never, later or at-once"))?;
+        }
+        "blocks" => policy.rebalance_blocks = number(value)?,
+        "quiet" => policy.rebalance_quiet_s = seconds(value)?,
+        "pause" => policy.rebalance_pause_s = seconds(value)?,
         "reassign" => policy.reassign_lids = value == "yes",
         "known" => {
             let (guid, lid) = value.split_once(':').ok_or_else(|| syntax(value, "GUID:LID"))?;

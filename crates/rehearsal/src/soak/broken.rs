@@ -1,13 +1,13 @@
 //! Managers with one defect each: what the checkers must find. A checker that finds none of them checks nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_plan::Policy;
+use selvedge_plan::{NO_PATH, Policy};
 use selvedge_sim::Time;
-use selvedge_sm::{Command, DefaultJudge, Input, JobResult, Judge, Output};
+use selvedge_sm::{Command, DefaultJudge, Input, JobResult, Judge, Output, PersistentState, Sm, StageName};
 use selvedge_types::{Lid, PortState, TransactionId};
 use selvedge_verify::{JudgeOptions, Kind as FindingKind};
 use selvedge_wire::{AttributeId, Datagram, Method, PortInfo, SmInfo, SmState};
@@ -59,11 +59,27 @@ pub enum Broken {
     OldResult,
     /// Each switch's table is emptied before it is written.
     BlankFirst,
+    /// When a change is done, blocks are sent once more as they were before its last step, and then as they are to be.
+    Stutter,
+    /// The same where the step had moved entries.
+    Relapse,
+    /// It does not wait for packets under way.
+    SkipWaits,
+    /// It forgets at once what it has changed: no packet is under way.
+    ForgetPast,
+    /// A standby takes every answer of the master for silence.
+    Usurp,
+    /// When it starts, it sends again what it sent before it was killed.
+    Replay,
+    /// It asks for its state to be stored whenever it asks the fabric anything.
+    Hoard,
+    /// Blocks are not read back: what was written is believed.
+    BelieveWrites,
 }
 
 impl Broken {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 29] = [
         Self::DropTable,
         Self::ExchangeTables,
         Self::EditEntry,
@@ -85,7 +101,41 @@ impl Broken {
         Self::NeverWake,
         Self::OldResult,
         Self::BlankFirst,
+        Self::Stutter,
+        Self::Relapse,
+        Self::SkipWaits,
+        Self::ForgetPast,
+        Self::Usurp,
+        Self::Replay,
+        Self::Hoard,
+        Self::BelieveWrites,
     ];
+
+    /// Codes of what the checkers must find.
+    #[must_use]
+    pub const fn found_by(self) -> &'static [&'static str] {
+        match self {
+            Self::DropTable => &["0105"],
+            Self::TablesLast => &["0105"],
+            Self::ReverseTables => &["0105"],
+            Self::ExchangeTables | Self::EditEntry | Self::BlankFirst | Self::Renumber | Self::SameLid => &["0111"],
+            Self::AcceptCycles => &["0107"],
+            Self::StoreNothing => &["0115"],
+            Self::Reassign => &["0110"],
+            Self::Silent | Self::FalseRole | Self::NeverYield | Self::Usurp => &["0103"],
+            Self::IgnoreTraps | Self::NeverRepress => &["0116"],
+            Self::Flood => &["0112"],
+            Self::NeverActivate | Self::DeafToPolicy => &["0114"],
+            Self::NeverWake => &["0003"],
+            Self::OldResult => &["0101", "0102", "0111"],
+            Self::Stutter => &["0108"],
+            Self::Relapse => &["0118"],
+            Self::SkipWaits | Self::ForgetPast => &["0117"],
+            Self::Replay => &["0104"],
+            Self::Hoard => &["0106"],
+            Self::BelieveWrites => &["0113"],
+        }
+    }
 
     /// Its judge.
     pub(super) fn judge(self) -> Arc<dyn Judge> {
@@ -109,6 +159,9 @@ impl Broken {
             last_table: None,
             old: None,
             sent: BTreeSet::new(),
+            written: BTreeMap::new(),
+            former: Vec::new(),
+            state: None,
         })
     }
 }
@@ -128,7 +181,16 @@ struct Defect {
     last_table: Option<Datagram>,
     old: Option<Box<JobResult>>,
     sent: BTreeSet<TransactionId>,
+    /// Each block as it was sent last, and before that.
+    written: BTreeMap<Place, [Option<Datagram>; 2]>,
+    /// What was sent in this life, or the one before.
+    former: Vec<Output>,
+    /// What was stored last.
+    state: Option<(u64, PersistentState)>,
 }
+
+/// Route and block.
+type Place = (Vec<u8>, u32);
 
 impl Tamper for Defect {
     fn input(&mut self, _now: Time, input: Input) -> Option<Input> {
@@ -157,6 +219,7 @@ impl Tamper for Defect {
                 self.old = Some(result.clone());
                 Some(Input::Computed { generation, result })
             }
+            (Broken::Usurp, Input::Received(d)) if is(&d, Method::GetResp, AttributeId::SM_INFO) => None,
             (_, input) => Some(input),
         }
     }
@@ -165,24 +228,98 @@ impl Tamper for Defect {
         match output {
             Output::Send { datagram, timeout } => self.send(datagram, timeout, out, back),
             Output::Persist { id, .. } if self.broken == Broken::StoreNothing => back.push(Input::Persisted { id }),
+            Output::Persist { id, state } => {
+                self.state = Some((id, state.clone()));
+                out.push(Output::Persist { id, state });
+            }
+            Output::Compute(mut job) if self.broken == Broken::ForgetPast => {
+                job.under_way = None;
+                Arc::make_mut(&mut job.installed).under_way = None;
+                out.push(Output::Compute(job));
+            }
+            Output::SetIsSm(true) if self.broken == Broken::Replay => {
+                out.push(Output::SetIsSm(true));
+                out.append(&mut self.former);
+            }
             // What waits goes out at the end of a change.
             Output::Event(event) => {
                 if event.code() == "SLV-SM-0007" || event.code() == "SLV-SM-0008" {
                     out.extend(self.held.drain(..).rev());
+                    self.go_back(out);
                 }
                 out.push(Output::Event(event));
             }
             other => out.push(other),
         }
     }
+
+    fn hurry(&mut self, sm: &Sm, now: Time) -> Duration {
+        let waits =
+            self.broken == Broken::SkipWaits && sm.stage_name() == StageName::Applying && sm.open_requests() == 0;
+        let until = sm.next_wake().filter(|_| waits);
+        until.map_or(Duration::ZERO, |until| until.since(now))
+    }
 }
 
 impl Defect {
+    /// Blocks as they were before their last Set, and then as they are to be.
+    fn go_back(&mut self, out: &mut Vec<Output>) {
+        if !matches!(self.broken, Broken::Stutter | Broken::Relapse) {
+            return;
+        }
+        for [now, before] in std::mem::take(&mut self.written).into_values() {
+            let (Some(now), Some(before)) = (now, before) else {
+                continue;
+            };
+            let entries = now.mad.smp_data().iter().zip(before.mad.smp_data());
+            let drops = entries
+                .filter(|(now, before)| now != before)
+                .any(|(_, before)| *before == NO_PATH);
+            if drops == (self.broken == Broken::Stutter) {
+                for (copy, mut datagram) in (1..).zip([before, now]) {
+                    let number = datagram.mad.transaction().0 | copy << 40;
+                    datagram.mad.set_transaction(TransactionId(number));
+                    out.push(Output::Send {
+                        datagram,
+                        timeout: Duration::from_millis(1),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Answers a question for a block with what was written last, if that is known.
+    fn believed(&self, asked: &Datagram) -> Option<Input> {
+        let [written, _] = self.written.get(&place(asked)?)?;
+        let mut answer = *asked;
+        answer.mad.set_smp_data(written.as_ref()?.mad.smp_data());
+        Some(acknowledged(answer))
+    }
+
     fn send(&mut self, mut datagram: Datagram, timeout: Duration, out: &mut Vec<Output>, back: &mut Vec<Input>) {
         let is_table = is(&datagram, Method::Set, AttributeId::LINEAR_FORWARDING);
         let is_port = is(&datagram, Method::Set, AttributeId::PORT_INFO);
         let is_answer = is(&datagram, Method::GetResp, AttributeId::SM_INFO);
+        if is_table && let Some(place) = place(&datagram) {
+            let [now, before] = self.written.entry(place).or_default();
+            if now
+                .as_ref()
+                .is_none_or(|now| now.mad.smp_data() != datagram.mad.smp_data())
+            {
+                *before = now.replace(datagram);
+            }
+        }
         match self.broken {
+            Broken::BelieveWrites if is(&datagram, Method::Get, AttributeId::LINEAR_FORWARDING) => {
+                if let Some(answer) = self.believed(&datagram) {
+                    return back.push(answer);
+                }
+            }
+            Broken::Replay if is_table => self.former.push(Output::Send { datagram, timeout }),
+            Broken::Hoard => {
+                let stored = self.state.clone();
+                out.extend(stored.map(|(id, state)| Output::Persist { id, state }));
+            }
             Broken::DropTable if is_table => return back.push(acknowledged(datagram)),
             Broken::TablesLast | Broken::ReverseTables if is_table => {
                 self.held.push(Output::Send { datagram, timeout });
@@ -251,6 +388,12 @@ impl Defect {
         datagram.mad.write(&info);
         false
     }
+}
+
+/// Where a block goes.
+fn place(datagram: &Datagram) -> Option<Place> {
+    let route = datagram.mad.route().ok()?;
+    Some((route.ports().to_vec(), datagram.mad.modifier()))
 }
 
 fn is(datagram: &Datagram, method: Method, attribute: AttributeId) -> bool {

@@ -39,6 +39,10 @@ const WEIGHTS: [(Kind, u64); 23] = [
     (Kind::Sweep, 3),
 ];
 
+/// Of so many seeds one has most of its events in stages that are brought about: what is brief is met as often as what
+/// lasts, and each kind as often as any other.
+const AMID_EVERY: u64 = 4;
+
 impl Schedule {
     /// What a seed stands for.
     #[must_use]
@@ -56,7 +60,10 @@ impl Schedule {
             0 => WEIGHTS.to_vec(),
             _ => subset(&mut rng),
         };
-        let happenings = (0..count).map(|_| happening(&mut rng, &kinds)).collect();
+        let mut happenings: Vec<Happening> = (0..count).map(|_| happening(&mut rng, &kinds)).collect();
+        if seed % AMID_EVERY == 0 {
+            amid(&mut root.child("amid").rng(), &mut happenings);
+        }
         Self {
             seed,
             family,
@@ -115,6 +122,16 @@ fn happening(rng: &mut Rng, kinds: &[(Kind, u64)]) -> Happening {
         pick: u32::try_from(rng.below(1 << 16)).unwrap_or(0),
         other: u32::try_from(rng.below(1 << 16)).unwrap_or(0),
         span: scale(rng, 50, 2_000_000),
+    }
+}
+
+/// Two thirds of what happens comes in the middle of something, of any kind and in any stage.
+fn amid(rng: &mut Rng, happenings: &mut [Happening]) {
+    for happening in happenings {
+        if rng.below(3) > 0 {
+            happening.kind = Kind::ALL[pick(rng, Kind::ALL.len())];
+            happening.when = When::Amid(STAGES[pick(rng, STAGES.len())], scale(rng, 1, 64));
+        }
     }
 }
 

@@ -130,6 +130,17 @@ pub enum When {
     After(Duration),
     /// So long after some manager is next in the middle of this; after half a second at the latest.
     During(StageName, Duration),
+    /// So long after the manager that matters most is next in the middle of this, which is brought about if need be.
+    Amid(StageName, Duration),
+}
+
+impl When {
+    /// The time that passes before, after whatever is waited for.
+    pub const fn span_mut(&mut self) -> &mut Duration {
+        match self {
+            Self::After(span) | Self::During(_, span) | Self::Amid(_, span) => span,
+        }
+    }
 }
 
 /// Something that happens.
@@ -179,6 +190,7 @@ impl fmt::Display for Happening {
         match self.when {
             When::After(span) => write!(f, "after {}us", span.as_micros())?,
             When::During(stage, span) => write!(f, "during {} {}us", stage_word(stage), span.as_micros())?,
+            When::Amid(stage, span) => write!(f, "amid {} {}us", stage_word(stage), span.as_micros())?,
         }
         let (kind, pick, other) = (self.kind, self.pick, self.other);
         write!(f, " {kind} {pick} {other} {}us", self.span.as_micros())
@@ -195,9 +207,10 @@ impl FromStr for Happening {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (when, rest) = match words[..] {
             ["after", span, ref rest @ ..] => (When::After(micros(span)?), rest),
-            ["during", stage, span, ref rest @ ..] => {
+            [word @ ("during" | "amid"), stage, span, ref rest @ ..] => {
                 let stage = STAGES.into_iter().find(|&s| stage_word(s) == stage).ok_or(FORM)?;
-                (When::During(stage, micros(span)?), rest)
+                let when = if word == "amid" { When::Amid } else { When::During };
+                (when(stage, micros(span)?), rest)
             }
             _ => return Err(FORM),
         };

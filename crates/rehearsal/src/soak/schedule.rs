@@ -248,7 +248,7 @@ impl Schedule {
         let s = &mut self.setup;
         let small = |to: &mut u8| value.parse().map(|n| *to = n).map_err(|_| WANT);
         match key {
-            "after" | "during" => {
+            "after" | "during" | "amid" => {
                 self.happenings.push(line.parse()?);
                 Ok(())
             }

@@ -2,7 +2,6 @@
 
 use selvedge_fabric::Fabric;
 
-use super::event::When;
 use super::schedule::Schedule;
 use super::{Failure, Nobody};
 use crate::FabricLoader;
@@ -133,9 +132,7 @@ impl Shrinker<'_> {
         });
         for at in 0..self.best.happenings.len() {
             self.attempt(|schedule| {
-                let happening = &mut schedule.happenings[at];
-                let (When::After(span) | When::During(_, span)) = &mut happening.when;
-                *span = std::time::Duration::ZERO;
+                *schedule.happenings[at].when.span_mut() = std::time::Duration::ZERO;
             });
         }
     }

@@ -1,10 +1,22 @@
 //! Which channels between switches wait for which: a graph with a use count on every edge, and its circles.
 //!
 //! A channel is a port of a switch, numbered switch × stride + port; an edge is a channel and the port by which packets
-//! leave the switch that it enters.
+//! leave the switch that it enters. An edge that no entry makes any more stays as a ghost while packets that took it may
+//! still wait in their switch.
+
+use selvedge_sim::Time;
 
 /// No dependency.
 const NONE: u32 = u32::MAX;
+
+/// A circle of channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Circle {
+    /// The channels, first to last.
+    pub channels: Vec<u32>,
+    /// When the oldest ghost in it became one, if it has any: then entries make no circle, and packets may.
+    pub ghost: Option<Time>,
+}
 
 /// Dependencies between channels.
 #[derive(Clone, Debug)]
@@ -14,6 +26,10 @@ pub(super) struct Channels {
     edges: Vec<u32>,
     /// How many of them make an edge.
     uses: Vec<u16>,
+    /// Since when an edge is a ghost, and until when.
+    ghosts: Vec<(Time, Time)>,
+    /// When the last ghost ends.
+    haunted: Time,
     /// Edges that came since the last look.
     new: Vec<u32>,
     /// When a channel was last visited, and from where.
@@ -27,14 +43,16 @@ impl Channels {
             stride,
             edges: Vec::new(),
             uses: vec![0; switches * stride * stride],
+            ghosts: vec![(Time::ZERO, Time::ZERO); switches * stride * stride],
+            haunted: Time::ZERO,
             new: Vec::new(),
             visited: vec![(0, NONE); switches * stride],
             visit: 0,
         }
     }
 
-    /// Says which edge packets make at a place; `None`: none.
-    pub fn set(&mut self, place: usize, edge: Option<u32>) {
+    /// Says which edge packets make at a place; `None`: none. The edge of before is a ghost for a span of time.
+    pub fn set(&mut self, place: usize, edge: Option<u32>, ghost: Option<(Time, Time)>) {
         if self.edges.len() <= place {
             self.edges.resize(place + 1, NONE);
         }
@@ -44,7 +62,12 @@ impl Channels {
             return;
         }
         if before != NONE {
-            self.uses[before as usize] -= 1;
+            let uses = &mut self.uses[before as usize];
+            *uses -= 1;
+            if let (0, Some(ghost)) = (*uses, ghost) {
+                self.ghosts[before as usize] = ghost;
+                self.haunted = self.haunted.max(ghost.1);
+            }
         }
         if now != NONE {
             let uses = &mut self.uses[now as usize];
@@ -55,29 +78,28 @@ impl Channels {
         }
     }
 
-    /// The channels of a circle that an edge closed which came since the last call.
-    pub fn close(&mut self, end: impl Fn(u32) -> Option<u8>) -> Option<Vec<u32>> {
+    /// A circle that an edge closed which came since the last call; of entries alone if there is one.
+    pub fn close(&mut self, now: Time, end: impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let mut new = std::mem::take(&mut self.new);
-        let mut found = None;
-        for &edge in &new {
-            if found.is_none() && self.uses[edge as usize] > 0 {
-                found = self.circle_through(edge, &end);
-            }
+        new.retain(|&edge| self.uses[edge as usize] > 0);
+        let mut found = new.iter().find_map(|&edge| self.circle_through(edge, None, &end));
+        if found.is_none() && self.haunted > now {
+            found = new.iter().find_map(|&edge| self.circle_through(edge, Some(now), &end));
         }
         new.clear();
         self.new = new;
         found
     }
 
-    /// The channels of any circle.
-    pub fn any_cycle(&mut self, end: impl Fn(u32) -> Option<u8>) -> Option<Vec<u32>> {
+    /// Any circle of entries.
+    pub fn any_cycle(&mut self, end: impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let edges = (0_u32..).zip(&self.uses).filter(|(_, uses)| **uses > 0);
         let edges: Vec<u32> = edges.map(|(edge, _)| edge).collect();
-        edges.into_iter().find_map(|edge| self.circle_through(edge, &end))
+        edges.into_iter().find_map(|edge| self.circle_through(edge, None, &end))
     }
 
-    /// Looks for a way from the end of an edge back to its beginning.
-    fn circle_through(&mut self, edge: u32, end: &impl Fn(u32) -> Option<u8>) -> Option<Vec<u32>> {
+    /// Looks for a way from the end of an edge back to its beginning; `haunted`: over the ghosts of that time, too.
+    fn circle_through(&mut self, edge: u32, haunted: Option<Time>, end: &impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let (from, out) = (edge / self.stride as u32, edge % self.stride as u32);
         let first = u32::from(end(from)?) * self.stride as u32 + out;
         self.visit += 1;
@@ -91,7 +113,8 @@ impl Channels {
             let row = channel as usize * self.stride;
             for port in 0..self.stride {
                 let next = usize::from(switch) * self.stride + port;
-                if self.uses[row + port] > 0 && self.visited[next].0 != self.visit {
+                let is_there = self.uses[row + port] > 0 || haunted.is_some_and(|now| self.ghosts[row + port].1 > now);
+                if is_there && self.visited[next].0 != self.visit {
                     self.visited[next] = (self.visit, channel);
                     todo.push(next as u32);
                 }
@@ -100,15 +123,22 @@ impl Channels {
         None
     }
 
-    fn way_back(&self, last: u32) -> Vec<u32> {
-        let mut way = vec![last];
+    fn way_back(&self, last: u32) -> Circle {
+        let mut channels = vec![last];
+        let mut ghost = None;
         let mut at = last;
         while self.visited[at as usize].1 != NONE {
-            at = self.visited[at as usize].1;
-            way.push(at);
+            let from = self.visited[at as usize].1;
+            let edge = from as usize * self.stride + at as usize % self.stride;
+            if self.uses[edge] == 0 {
+                let since = self.ghosts[edge].0;
+                ghost = Some(ghost.map_or(since, |oldest: Time| oldest.min(since)));
+            }
+            at = from;
+            channels.push(at);
         }
-        way.reverse();
-        way
+        channels.reverse();
+        Circle { channels, ghost }
     }
 }
 
@@ -116,23 +146,44 @@ impl Channels {
 mod tests {
     use super::*;
 
+    // Three switches in a ring, stride 2: port 1 of each leads to the next.
+    const END: fn(u32) -> Option<u8> = |channel| Some(((channel / 2 + 1) % 3) as u8);
+
+    const fn edge(switch: u32) -> Option<u32> {
+        Some((switch * 2 + 1) * 2 + 1)
+    }
+
     #[test]
     fn circles_are_found_and_forgotten() {
-        // Three switches in a ring, stride 2: port 1 of each leads to the next.
-        let end = |channel: u32| Some(((channel / 2 + 1) % 3) as u8);
-        let edge = |switch: u32| (switch * 2 + 1) * 2 + 1;
         let mut channels = Channels::new(3, 2);
-        channels.set(0, Some(edge(0)));
-        channels.set(1, Some(edge(1)));
-        assert_eq!(channels.close(end), None);
-        channels.set(2, Some(edge(2)));
-        channels.set(3, Some(edge(2)));
-        let circle = channels.close(end).unwrap();
-        assert_eq!(circle.len(), 3, "{circle:?}");
-        assert_eq!(channels.close(end), None, "told once");
-        channels.set(2, None);
-        assert!(channels.any_cycle(end).is_some(), "another LID makes it as well");
-        channels.set(3, None);
-        assert_eq!(channels.any_cycle(end), None);
+        channels.set(0, edge(0), None);
+        channels.set(1, edge(1), None);
+        assert_eq!(channels.close(Time::ZERO, END), None);
+        channels.set(2, edge(2), None);
+        channels.set(3, edge(2), None);
+        let circle = channels.close(Time::ZERO, END).unwrap();
+        assert_eq!((circle.channels.len(), circle.ghost), (3, None), "{circle:?}");
+        assert_eq!(channels.close(Time::ZERO, END), None, "told once");
+        channels.set(2, None, None);
+        assert!(channels.any_cycle(END).is_some(), "another LID makes it as well");
+        channels.set(3, None, None);
+        assert_eq!(channels.any_cycle(END), None);
+    }
+
+    #[test]
+    fn ghosts_close_circles_while_they_last() {
+        let check = |now: u64, want: Option<Option<Time>>| {
+            let mut channels = Channels::new(3, 2);
+            channels.set(0, edge(0), None);
+            channels.set(1, edge(1), None);
+            assert_eq!(channels.close(Time(5), END), None);
+            channels.set(1, None, Some((Time(10), Time(20))));
+            channels.set(2, edge(2), None);
+            let circle = channels.close(Time(now), END);
+            assert_eq!(circle.map(|circle| circle.ghost), want, "at {now}");
+            assert_eq!(channels.any_cycle(END), None);
+        };
+        check(15, Some(Some(Time(10))));
+        check(20, None);
     }
 }

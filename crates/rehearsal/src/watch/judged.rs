@@ -1,26 +1,38 @@
 //! What judges have passed, noted beside them, so that every Set can be compared with it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_plan::{ChangeSet, Installed, Op, Plan};
 use selvedge_sim::Par;
 use selvedge_sm::{Accepted, Inventory, Judge};
 use selvedge_types::{Lid, PKey, PortNum};
-use selvedge_verify::Refusal;
+use selvedge_verify::standing::{Entry, LinkChange, Standing};
+use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, PKeyTable, PortInfo, SwitchInfo};
 
 use crate::digest::Digest;
 
-/// Digests of all Sets that were passed.
+/// Change sets that count. What was passed long ago is not judged for the fabric as it is; a few back, because jobs may
+/// overtake what is being applied.
+const CHANGE_SETS: usize = 4;
+
+/// Digests of the Sets of the last change sets that were passed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Passed(Arc<Mutex<BTreeSet<u64>>>);
+pub(crate) struct Passed(Arc<Mutex<VecDeque<BTreeSet<u64>>>>);
 
 impl Passed {
-    /// True if this Set was passed.
+    /// True if this Set was passed of late.
     pub fn contains(&self, mad: &Mad) -> bool {
         let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        digest_of(mad).is_some_and(|digest| passed.contains(&digest))
+        digest_of(mad).is_some_and(|digest| passed.iter().any(|set| set.contains(&digest)))
+    }
+
+    fn note(&self, inventory: &Inventory, accepted: &Accepted) {
+        let ops = accepted.changes.value().phases.iter().flat_map(|phase| &phase.ops);
+        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        passed.truncate(CHANGE_SETS - 1);
+        passed.push_front(ops.filter_map(|op| digest_of_op(inventory, op)).collect());
     }
 }
 
@@ -41,10 +53,38 @@ impl Judge for Clerk {
         par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
         let accepted = self.judge.judge(inventory, installed, plan, changes, par)?;
-        let ops = accepted.changes.value().phases.iter().flat_map(|phase| &phase.ops);
-        let mut passed = self.passed.0.lock().unwrap_or_else(PoisonError::into_inner);
-        passed.extend(ops.filter_map(|op| digest_of_op(inventory, op)));
+        self.passed.note(inventory, &accepted);
         Ok(accepted)
+    }
+
+    fn judge_repair(
+        &self,
+        standing: &mut Option<Standing>,
+        inventory: &Inventory,
+        installed: &Installed,
+        plan: &Plan,
+        changes: &(dyn Fn() -> ChangeSet + Sync),
+        par: Par,
+    ) -> Result<Accepted, Box<Refusal>> {
+        let judge = &self.judge;
+        let accepted = judge.judge_repair(standing, inventory, installed, plan, changes, par)?;
+        self.passed.note(inventory, &accepted);
+        Ok(accepted)
+    }
+
+    fn judge_entries(
+        &self,
+        standing: &mut Standing,
+        inventory: &Inventory,
+        links: &[LinkChange],
+        changes: ChangeSet,
+        under_way: &[Entry],
+        before: &Verdict,
+    ) -> Option<Accepted> {
+        let judge = &self.judge;
+        let accepted = judge.judge_entries(standing, inventory, links, changes, under_way, before)?;
+        self.passed.note(inventory, &accepted);
+        Some(accepted)
     }
 }
 

@@ -7,8 +7,10 @@ mod channels;
 mod judged;
 mod late;
 mod lids;
+mod outside;
 mod routes;
 mod rule;
+mod touched;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +31,8 @@ use crate::subnet::{Subnets, ports_of};
 
 pub(crate) use judged::{Clerk, Passed};
 use lids::LidBook;
+use outside::Counting;
+pub use outside::{Findings, Found};
 use routes::{Delta, Routes};
 pub use rule::{Checker, Exemptions, Rule};
 
@@ -40,6 +44,8 @@ struct Sent {
     place: u64,
     /// Of its data.
     content: u64,
+    /// How many were sent before it.
+    serial: u64,
 }
 
 /// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
@@ -72,8 +78,10 @@ pub(crate) struct Watcher {
     traps: BTreeMap<(ClientId, TransactionId), (ManagerId, Time)>,
     changes: Vec<Change>,
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
-    /// The last Set of each manager to each place.
-    latest: BTreeMap<(ClientId, u64), TransactionId>,
+    /// How many were sent in all.
+    serial: u64,
+    /// The newest Set of each manager to each place that was taken.
+    taken: BTreeMap<(ClientId, u64), u64>,
     wires: BTreeMap<ClientId, OnTheWire>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
@@ -82,14 +90,13 @@ pub(crate) struct Watcher {
     stored: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
-    /// When a link of each switch last went ACTIVE.
-    activated: BTreeMap<NodeIdx, Time>,
+    /// Whose Set was last taken, and when that was first another one's than before.
+    master: Option<ManagerId>,
+    master_changed: Option<Time>,
     /// What is trained and has power.
     shape: u64,
     /// When that last changed.
     disturbed: Option<Time>,
-    /// When something was last gained: a link came up, an operator changed the policy, a manager started.
-    gained: Option<Time>,
     /// When a block was last acknowledged and not taken.
     lied: Option<Time>,
     /// Whether two nodes show one GUID, and when that was last so.
@@ -99,6 +106,10 @@ pub(crate) struct Watcher {
     corrupting: bool,
     corrupted: Option<Time>,
     exemptions: Exemptions,
+    /// Where managers are programs: what was found.
+    counting: Option<Box<Counting>>,
+    /// When it was last looked.
+    now: Time,
     /// Sets that were looked at.
     pub sets: u64,
     /// Looks.
@@ -118,22 +129,25 @@ impl Watcher {
             traps: BTreeMap::new(),
             changes: Vec::new(),
             sent: BTreeMap::new(),
-            latest: BTreeMap::new(),
+            serial: 0,
+            taken: BTreeMap::new(),
             wires: BTreeMap::new(),
             lies: BTreeMap::new(),
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
             last_set: BTreeMap::new(),
-            activated: BTreeMap::new(),
+            master: None,
+            master_changed: None,
             shape: shape(chassis),
             disturbed: None,
-            gained: None,
             lied: None,
             clones: false,
             cloned: None,
             corrupting: false,
             corrupted: None,
             exemptions: Exemptions::new(),
+            counting: None,
+            now: Time::ZERO,
             sets: 0,
             looks: 0,
         }
@@ -150,8 +164,8 @@ impl Watcher {
     }
 
     /// An operator or a start changes what is wanted.
-    pub const fn wanted_changed(&mut self, now: Time) {
-        self.gained = Some(now);
+    pub fn wanted_changed(&mut self) {
+        self.interrupted.clear();
     }
 
     /// A manager is told that its state is stored.
@@ -177,7 +191,8 @@ impl Watcher {
     pub fn excuse(&mut self, emulator: &mut Emulator) {
         self.changes.clear();
         emulator.take_changes(&mut self.changes);
-        let _ = self.routes.mend(emulator.chassis());
+        let now = emulator.now();
+        let _ = self.routes.mend(now, emulator.chassis());
         self.lids.read(emulator.chassis());
     }
 
@@ -189,6 +204,7 @@ impl Watcher {
         managers: &[Manager],
         subnets: &Subnets,
     ) -> Result<(), Violation> {
+        self.now = now;
         self.read_back_in_time(now, emulator, managers, subnets)?;
         self.traps_in_time(now, managers)?;
         self.changes.clear();
@@ -202,8 +218,10 @@ impl Watcher {
         if changes.contains(&Change::Happened) {
             self.happened(now, chassis);
         }
-        let delta = self.routes.mend(chassis);
-        self.activated.extend(delta.activated.iter().map(|&node| (node, now)));
+        let delta = self.routes.mend(now, chassis);
+        if self.counting.is_some() {
+            self.clock_circles(now);
+        }
         let mut result = Ok(());
         for change in &changes {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
@@ -216,7 +234,6 @@ impl Watcher {
         let shape = shape(chassis);
         if std::mem::replace(&mut self.shape, shape) != shape {
             self.disturbed = Some(now);
-            self.gained = Some(now);
             // What a fault does to a route hides what Sets do.
             self.interrupted.clear();
         }
@@ -254,20 +271,32 @@ impl Watcher {
         let sent = by.and_then(|client| self.sent.get(&(client, transaction))).copied();
         if let Some(sent) = sent {
             self.last_set.insert(sent.manager, now);
+            if self
+                .master
+                .replace(sent.manager)
+                .is_some_and(|before| before != sent.manager)
+            {
+                self.master_changed = Some(now);
+            }
         }
         let late = match (by, sent) {
-            (Some(client), Some(sent)) => self.latest.get(&(client, sent.place)) != Some(&transaction),
+            (Some(client), Some(sent)) => {
+                let newest = self.taken.entry((client, sent.place)).or_default();
+                *newest = sent.serial.max(*newest);
+                *newest > sent.serial
+            }
             _ => false,
         };
         self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
         let excuse = match late {
             true => Some(Rule::LateSet),
+            false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
             false => self.excuse_of(now, sent.map(|s| s.manager), life),
         };
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
-        self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
-        self.routes_stay(chassis, node, manager, delta, excuse)
+        let renumbered = self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
+        self.routes_stay(chassis, (node, renumbered), manager, delta, excuse)
     }
 
     /// True if a rule excuses what another checker found.
@@ -328,7 +357,7 @@ impl Watcher {
     fn routes_stay(
         &mut self,
         chassis: &Chassis,
-        node: NodeIdx,
+        (node, renumbered): (NodeIdx, bool),
         by: Option<&Manager>,
         delta: &Delta,
         excuse: Option<Rule>,
@@ -343,12 +372,21 @@ impl Watcher {
             );
             self.judge(Checker::Loops, excuse, || Violation::Loop { lid, switch })?;
         }
-        if let Some(cycle) = &delta.cycle {
+        if let Some((cycle, ghost)) = &delta.cycle {
             let nodes: Vec<NodeIdx> = cycle.iter().map(|&port| chassis.wire(port).node()).collect();
             let excuse = excuse.or_else(|| self.circle_excuse(chassis, &nodes, by));
             let channels = ways(chassis, cycle);
-            self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?;
+            match *ghost {
+                None => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
+                Some(since) => {
+                    let excuse = excuse.or_else(|| self.ghost_excuse(since, by));
+                    // A LID that is another port's now makes other dependencies than before.
+                    let excuse = excuse.or(renumbered.then_some(Rule::OtherLids));
+                    self.judge(Checker::Ghosts, excuse, || Violation::Undrained { channels })?;
+                }
+            }
         }
+        self.untouched_stay(chassis, by, delta, excuse)?;
         for &(lid, switches) in &delta.lost {
             if !self.matters(chassis, lid, switches) {
                 continue;
@@ -357,39 +395,61 @@ impl Watcher {
                 *self.exemptions.entry((Checker::Routes, rule)).or_default() += 1;
                 continue;
             }
+            if by.is_some_and(|manager| manager.life.is_some()) {
+                // What was as planned is found by `untouched_stay`.
+                *self
+                    .exemptions
+                    .entry((Checker::Routes, Rule::AnotherRoute))
+                    .or_default() += 1;
+                continue;
+            }
             for way in self.routes.ways_before(lid, switches) {
                 self.interrupted
                     .entry((lid, way[0].0))
                     .or_insert(Interrupted { way, by: node });
             }
         }
-        Ok(())
+        self.back_as_it_was(chassis, delta)
     }
 
     /// Why a circle that a Set closed is not held against the manager that sent it.
     fn circle_excuse(&self, chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
+        if self.counting.is_some() {
+            return self.circle_excuse_outside(self.now);
+        }
         let life = by.and_then(|manager| manager.life.as_ref());
         let accepted = life.and_then(|life| life.accepted.as_ref());
         let is_seen =
             |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
-        if !nodes.iter().all(is_seen) {
-            return Some(Rule::Unseen);
-        }
-        let since = life.and_then(|life| life.looked_at).unwrap_or(Time::ZERO);
-        let is_new = |&node: &NodeIdx| self.activated.get(&node).is_some_and(|at| *at >= since);
-        nodes.iter().any(is_new).then_some(Rule::OldEntries)
+        (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
-    /// A Set may take away a route that is to be another one. It may not take away one that then comes back as it was.
-    fn back_as_it_was(&mut self, chassis: &Chassis) -> Result<(), Violation> {
-        for ((lid, from), interrupted) in std::mem::take(&mut self.interrupted) {
-            let Some(now) = self.routes.way(lid, from) else {
-                continue;
-            };
-            let excuse = (now != interrupted.way).then_some(Rule::AnotherRoute);
-            let from = self.routes.switch(from.into()).unwrap_or(interrupted.by);
-            let (from, at) = (name(chassis, from), name(chassis, interrupted.by));
-            self.judge(Checker::Routes, excuse, || Violation::RouteLost { lid, from, at })?;
+    /// A manager cannot know what its predecessor did a moment before.
+    fn ghost_excuse(&self, since: Time, by: Option<&Manager>) -> Option<Rule> {
+        let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
+        let is_older = self.counting.is_none() && started.is_none_or(|started| since <= started);
+        // Who was master before may have died at any time since.
+        let by_other = self.master_changed.is_some_and(|changed| since <= changed);
+        (is_older || by_other).then_some(Rule::Predecessor)
+    }
+
+    /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that then
+    /// comes back as it was.
+    fn back_as_it_was(&mut self, chassis: &Chassis, delta: &Delta) -> Result<(), Violation> {
+        if self.interrupted.is_empty() {
+            return Ok(());
+        }
+        for &(lid, switches) in &delta.gained {
+            for from in (0..64_u8).filter(|from| switches & 1 << from != 0) {
+                let Some(interrupted) = self.interrupted.remove(&(lid, from)) else {
+                    continue;
+                };
+                let is_same = self.routes.way(lid, from).is_some_and(|now| now == interrupted.way);
+                let excuse = (!is_same).then_some(Rule::AnotherRoute);
+                let from = self.routes.switch(from.into()).unwrap_or(interrupted.by);
+                let (from, at) = (name(chassis, from), name(chassis, interrupted.by));
+                self.judge(Checker::Routes, excuse, || Violation::RouteLost { lid, from, at })?;
+            }
         }
         Ok(())
     }
@@ -414,7 +474,7 @@ impl Watcher {
                 *self.exemptions.entry((checker, rule)).or_default() += 1;
                 Ok(())
             }
-            None => Err(violation()),
+            None => self.raise(checker, violation()),
         }
     }
 
@@ -424,12 +484,16 @@ impl Watcher {
         (node, attribute): (NodeIdx, AttributeId),
         (id, manager): (Option<ManagerId>, Option<&Manager>),
         excuse: Option<Rule>,
-    ) -> Result<(), Violation> {
+    ) -> Result<bool, Violation> {
         if attribute != AttributeId::PORT_INFO {
-            return Ok(());
+            return Ok(false);
         }
         let (held, moved) = self.lids.take(chassis, node);
-        if let (Some(manager), Some((port, range))) = (manager, held) {
+        if let (Some(id), Some((port, range)), true) = (id, held, self.counting.is_some()) {
+            // What it has set it is to keep: it has a file for that.
+            self.unique_outside(chassis, (port, range), excuse)?;
+            self.stored.insert((id, chassis.port_guid(port), range));
+        } else if let (Some(manager), Some((port, range))) = (manager, held) {
             let stored = manager.stored.lids.get(&chassis.port_guid(port));
             if stored != Some(&range) {
                 let (manager, lid) = (manager.name.clone(), range.base);
@@ -437,16 +501,17 @@ impl Watcher {
                 self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
             }
         }
-        let Some(moved) = moved else { return Ok(()) };
+        let Some(moved) = moved else { return Ok(held.is_some()) };
         let knew = id.is_some_and(|id| self.stored.contains(&(id, moved.guid(), moved.before())));
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
-        self.judge(Checker::Lids, excuse, || moved.violation(chassis))
+        self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
+        Ok(true)
     }
 
     /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.
-    pub fn at_rest(&mut self, chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Result<(), Violation> {
-        let _ = self.routes.mend(chassis);
-        self.back_as_it_was(chassis)?;
+    pub fn at_rest(&mut self, now: Time, chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Result<(), Violation> {
+        let _ = self.routes.mend(now, chassis);
+        self.interrupted.clear();
         if let Some(cycle) = self.routes.any_cycle(chassis) {
             return Err(Violation::Cycle {
                 channels: ways(chassis, &cycle),

@@ -5,13 +5,15 @@
 //! judge of `selvedge-verify` on purpose.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx, TableKind};
 use selvedge_fabric::NodeIdx;
 use selvedge_plan::NO_PATH;
+use selvedge_sim::Time;
 use selvedge_types::{Lid, PhysState, PortState};
 
-use super::channels::Channels;
+use super::channels::{Channels, Circle};
 
 /// What lies behind a port of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,14 +38,26 @@ pub(super) const SWITCHES_MAX: usize = 64;
 pub(super) struct Delta {
     /// LIDs to which packets go in circles now and did not before, each with the switches of the circle.
     pub loops: Vec<(Lid, Vec<NodeIdx>)>,
-    /// Ports of a circle of channels that a new dependency closed.
-    pub cycle: Option<Vec<PortIdx>>,
-    /// Switches with a link to another that went ACTIVE.
-    pub activated: Vec<NodeIdx>,
+    /// Ports of a circle of channels that a new dependency closed, and when the oldest ghost in it became one.
+    pub cycle: Option<(Vec<PortIdx>, Option<Time>)>,
     /// LIDs that some switches reached before and do not now.
     pub lost: Vec<(Lid, Switches)>,
-    /// Entries of complete routes that lead elsewhere than before; the routes are complete still.
-    pub moved: Vec<(Lid, NodeIdx)>,
+    /// LIDs that some switches reach now and did not before.
+    pub gained: Vec<(Lid, Switches)>,
+    /// Entries that are others than before, and packets arrived by them.
+    pub changed: Vec<Changed>,
+}
+
+/// An entry that is another one than before, and packets arrived by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Changed {
+    pub lid: Lid,
+    /// The switch, by position.
+    pub at: u8,
+    /// The port by which packets left.
+    pub was: u8,
+    /// Switches from which they arrived.
+    pub from: Switches,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,6 +95,10 @@ pub(super) struct Routes {
     /// The same before the last change of the LID.
     before: Vec<(u8, Far)>,
     channels: Channels,
+    /// Since when what no entry makes any more is a ghost.
+    ghosts_since: Option<Time>,
+    /// How long packets may wait in each switch, at least.
+    lifetimes: Vec<Duration>,
     scratch: Vec<u8>,
     stale: BTreeSet<u16>,
 }
@@ -110,6 +128,8 @@ impl Routes {
             ways: Vec::new(),
             before: Vec::new(),
             channels: Channels::new(switches.len(), stride),
+            ghosts_since: None,
+            lifetimes: Vec::new(),
             scratch: Vec::new(),
             stale: BTreeSet::new(),
             switches,
@@ -117,7 +137,7 @@ impl Routes {
     }
 
     /// Takes in what changed since the last call.
-    pub fn mend(&mut self, chassis: &Chassis) -> Delta {
+    pub fn mend(&mut self, now: Time, chassis: &Chassis) -> Delta {
         self.stale.clear();
         let (mut links, mut lids) = (false, false);
         let mut delta = Delta::default();
@@ -138,12 +158,17 @@ impl Routes {
             }
         }
         if links {
-            delta.activated = self.read_links(chassis);
+            self.read_links(chassis);
         }
         if links || lids {
             self.read_holders(chassis);
         }
-        self.follow_stale(chassis, &mut delta);
+        // Where a link goes down, what waited for it is thrown away.
+        self.ghosts_since = (!links).then_some(now);
+        let lifetimes = self.switches.iter().map(|&node| lifetime(chassis, node));
+        self.lifetimes.clear();
+        self.lifetimes.extend(lifetimes);
+        self.follow_stale(now, chassis, &mut delta);
         delta
     }
 
@@ -192,7 +217,6 @@ impl Routes {
     }
 
     /// LIDs to which packets go in circles.
-    #[allow(dead_code)]
     pub fn circles(&self) -> impl Iterator<Item = Lid> + '_ {
         let circles = (0_u16..).zip(&self.circles).filter(|(_, circle)| **circle);
         circles.map(|(lid, _)| Lid(lid))
@@ -202,12 +226,23 @@ impl Routes {
     pub fn any_cycle(&mut self, chassis: &Chassis) -> Option<Vec<PortIdx>> {
         let far = &self.far;
         let cycle = self.channels.any_cycle(|channel| end(far, channel))?;
-        Some(cycle.iter().filter_map(|&c| self.port_of(chassis, c)).collect())
+        Some(self.ports_of(chassis, &cycle))
+    }
+
+    fn ports_of(&self, chassis: &Chassis, circle: &Circle) -> Vec<PortIdx> {
+        let ports = circle.channels.iter().filter_map(|&c| self.port_of(chassis, c));
+        ports.collect()
     }
 
     fn port_of(&self, chassis: &Chassis, channel: u32) -> Option<PortIdx> {
         let (switch, port) = (channel as usize / self.stride, channel as usize % self.stride);
         chassis.port_at(*self.switches.get(switch)?, u8::try_from(port).ok()?)
+    }
+
+    /// The port by which a switch sends packets to a LID.
+    pub fn entry(&self, at: u8, lid: Lid) -> u8 {
+        let row = self.rows.get(usize::from(at));
+        row.and_then(|row| row.get(lid.index())).copied().unwrap_or(NO_PATH)
     }
 
     /// The switch at a position.
@@ -240,16 +275,12 @@ impl Routes {
         }
     }
 
-    /// Switches with a link that is ACTIVE now and was not.
-    fn read_links(&mut self, chassis: &Chassis) -> Vec<NodeIdx> {
-        let mut activated = Vec::new();
+    /// Reads which links are ACTIVE; what leads over one that changed is looked at again.
+    fn read_links(&mut self, chassis: &Chassis) {
         for at in 0..self.far.len() {
             let now = self.look(chassis, at);
             if std::mem::replace(&mut self.far[at], now) == now {
                 continue;
-            }
-            if now != Far::Dead {
-                activated.push(self.switches[at / self.stride]);
             }
             let port = u8::try_from(at % self.stride).unwrap_or(0);
             let row = self.rows[at / self.stride].iter();
@@ -267,7 +298,6 @@ impl Routes {
             let of_switch = (0..).zip(&self.of_switch).filter(|(_, of_switch)| **of_switch);
             self.stale.extend(of_switch.map(|(lid, _)| lid));
         }
-        activated
     }
 
     fn read_row(&mut self, chassis: &Chassis, at: usize) {
@@ -338,15 +368,15 @@ impl Routes {
         self.of_somebody.get(lid.index()).copied().unwrap_or(false)
     }
 
-    fn follow_stale(&mut self, chassis: &Chassis, delta: &mut Delta) {
+    fn follow_stale(&mut self, now: Time, chassis: &Chassis, delta: &mut Delta) {
         let stale = std::mem::take(&mut self.stale);
         for &lid in stale.iter().filter(|lid| **lid > 0) {
             self.follow(chassis, lid, delta);
         }
         self.stale = stale;
         let far = &self.far;
-        let cycle = self.channels.close(|channel| end(far, channel));
-        delta.cycle = cycle.map(|channels| channels.iter().filter_map(|&c| self.port_of(chassis, c)).collect());
+        let cycle = self.channels.close(now, |channel| end(far, channel));
+        delta.cycle = cycle.map(|circle| (self.ports_of(chassis, &circle), circle.ghost));
     }
 
     /// Follows packets to one LID from everywhere.
@@ -402,11 +432,16 @@ impl Routes {
         if before & !now != 0 {
             delta.lost.push((Lid(lid), before & !now));
         }
+        if now & !before != 0 {
+            delta.gained.push((Lid(lid), now & !before));
+        }
         if let (Some(at), false) = (circle, self.circles[index]) {
             delta.loops.push((Lid(lid), self.circle(lid, at)));
         }
         self.circles[index] = circle.is_some();
-        self.note_ways(lid, before & now, delta);
+        let own = (0..count).filter(|&at| holder(&self.switches[at]));
+        let own = own.fold(0, |bits, at| bits | 1 << at);
+        self.note_ways(lid, before & !own, delta);
         self.depend(lid, passed);
     }
 
@@ -454,6 +489,8 @@ impl Routes {
     /// Which channels packets to one LID hold while they wait for which.
     fn depend(&mut self, lid: u16, passed: Switches) {
         let count = self.switches.len();
+        // Packets to nobody are thrown away where they are.
+        let since = self.ghosts_since.filter(|_| passed != 0);
         for at in 0..count {
             let port = |at: usize| self.rows[at].get(usize::from(lid)).copied().unwrap_or(NO_PATH);
             let dependency = match self.next(at, lid) {
@@ -465,11 +502,16 @@ impl Routes {
                 }
                 _ => None,
             };
-            self.channels.set(usize::from(lid) * count + at, dependency);
+            let place = usize::from(lid) * count + at;
+            let ghost = match self.before[place].1 {
+                Far::Switch(holder, _) => since.map(|since| (since, since + self.lifetimes[usize::from(holder)])),
+                Far::Dead | Far::Host(_) => None,
+            };
+            self.channels.set(place, dependency, ghost);
         }
     }
 
-    /// Notes where packets go, and which complete routes take another way than before and are complete still.
+    /// Notes where packets go, and which entries changed by which they arrived.
     fn note_ways(&mut self, lid: u16, complete: Switches, delta: &mut Delta) {
         let count = self.switches.len();
         let base = usize::from(lid) * count;
@@ -482,8 +524,13 @@ impl Routes {
             let now = (port, self.next(at, lid));
             let before = std::mem::replace(&mut self.ways[base + at], now);
             self.before[base + at] = before;
-            if before.1 != now.1 && complete & 1 << at != 0 {
-                delta.moved.push((Lid(lid), self.switches[at]));
+            if before.0 != now.0 && complete & 1 << at != 0 {
+                delta.changed.push(Changed {
+                    lid: Lid(lid),
+                    at: u8::try_from(at).unwrap_or(u8::MAX),
+                    was: before.0,
+                    from: complete,
+                });
             }
         }
     }
@@ -495,6 +542,15 @@ fn end(far: &[Far], channel: u32) -> Option<u8> {
         Some(&Far::Switch(switch, _)) => Some(switch),
         Some(Far::Dead | Far::Host(_)) | None => None,
     }
+}
+
+/// How long packets may wait in a switch. The judge counts on the longest of all, once for each switch that they pass.
+fn lifetime(chassis: &Chassis, switch: NodeIdx) -> Duration {
+    // Source: IBA vol 1 §18.2.5.4, SwitchInfo.LifeTimeValue: 4.096 µs × 2^value; 20 and above: for ever.
+    const UNIT_NS: u64 = 4_096;
+    const FINITE_MAX: u8 = 19;
+    let value = chassis.switch(switch).map_or(0, |switch| switch.settings().lifetime);
+    Duration::from_nanos(UNIT_NS << value.min(FINITE_MAX))
 }
 
 const UNSEEN: u8 = 0;

@@ -15,7 +15,7 @@ pub enum Rule {
     SeveralMasters,
     /// Links or nodes changed after the manager had looked: its Sets were right for what it saw.
     Overtaken,
-    /// A switch acknowledged a block that it did not take, and nobody could know yet.
+    /// A switch acknowledged a block that it did not take, and no light sweep could have found out yet.
     LyingAgent,
     /// Two nodes show one GUID: the fabric cannot say which of them is meant.
     ClonedGuid,
@@ -27,12 +27,12 @@ pub enum Rule {
     AnotherRoute,
     /// A switch that the manager cannot see forwards by old entries: its agent hangs, or two show its GUID.
     Unseen,
-    /// A link went ACTIVE over entries of old tables, which led elsewhere before its cable was moved.
-    OldEntries,
     /// Nobody who can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
     /// Neither what the manager stored nor the fabric told it which LID the port once had.
     NeverKnown,
+    /// Packets were under way by what another manager, or an earlier life of this one, had set a moment before.
+    Predecessor,
 }
 
 impl Rule {
@@ -50,9 +50,9 @@ impl Rule {
             Self::LidConflict => "LID conflict",
             Self::AnotherRoute => "another route",
             Self::Unseen => "unseen switch",
-            Self::OldEntries => "activated over old entries",
             Self::LidOfNobody => "LID of nobody",
             Self::NeverKnown => "LID never known",
+            Self::Predecessor => "predecessor's packets",
         }
     }
 }
@@ -70,6 +70,8 @@ pub enum Checker {
     Loops,
     /// No circle of channels that wait for each other.
     Cycles,
+    /// No circle of channels with packets that an entry sent on which has changed since.
+    Ghosts,
     /// No Set takes a route away.
     Routes,
     /// No Set moves a route that nothing touched.
@@ -99,6 +101,7 @@ impl Checker {
         match self {
             Self::Loops => "no loop",
             Self::Cycles => "no cycle",
+            Self::Ghosts => "drained first",
             Self::Routes => "no route lost",
             Self::Untouched => "untouched routes stay",
             Self::Lids => "LIDs stay",

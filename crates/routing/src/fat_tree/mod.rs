@@ -18,6 +18,7 @@ mod fill;
 mod keep;
 mod lane;
 mod levels;
+mod lid_order;
 mod mend;
 mod net;
 mod pieces;

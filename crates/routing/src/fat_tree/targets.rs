@@ -1,6 +1,6 @@
 //! Who can be a destination, and the number that decides which way it is reached.
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_types::{Idx, PortNum};
 
 use super::net::{Host, Net};
@@ -84,6 +84,23 @@ impl Targets {
             .get(first + port.port.index())
             .copied()
             .filter(|_| first + port.port.index() < end)
+    }
+
+    /// Every end port with what stands there.
+    pub fn iter(&self) -> impl Iterator<Item = (PortRef, Target)> + '_ {
+        let end = |node: usize| self.first.get(node + 1).map_or(self.target.len(), |&end| end as usize);
+        let of_node = self
+            .first
+            .iter()
+            .enumerate()
+            .map(move |(node, &first)| (node, first as usize, end(node)));
+        of_node.flat_map(move |(node, first, end)| {
+            let targets = self.target.get(first..end).unwrap_or_default().iter().zip(0..=u8::MAX);
+            targets.filter_map(move |(&target, port)| {
+                let (node, port) = (NodeIdx(u32::try_from(node).ok()?), PortNum::new(port)?);
+                Some((PortRef { node, port }, target))
+            })
+        })
     }
 
     fn put_leaf(&mut self, at: PortRef, leaf: u32, number: u32, egress: u8) {

@@ -12,16 +12,19 @@ mod order;
 mod show;
 mod split;
 mod track;
+mod wake;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Phase, Plan, ServiceLevels, SlToVl, Tables, changes};
+use selvedge_plan::{
+    BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Phase, Plan, ServiceLevels, SlToVl, Tables, changes,
+};
 use selvedge_sim::Par;
 use selvedge_types::{Lid, PortState};
 use selvedge_verify::phases::{
-    self, Links, Past, PhaseOptions, PhaseStep, Proposal, StandingTurns, Write, drain_bound_ns, lifetimes,
+    self, Links, Past, PhaseOptions, PhaseStep, Proposal, StandingTurns, Word, Write, drain_bound_ns, lifetimes,
 };
 use selvedge_verify::{Severity, Subject};
 
@@ -30,7 +33,7 @@ pub use show::{StepSummary, in_words, summary};
 use lanes::Lanes;
 use net::Net;
 use split::Split;
-use windows::{Ground, Mode, Task};
+use windows::{Ground, Mode, Taken, Task};
 
 /// How to propose.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +101,25 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     if !phases::is_live(fabric) {
         return base;
     }
-    let in_force = installed.tables(fabric.switches().len(), plan.tables.top());
+    match wake::drop_first(fabric, installed, plan, &base, options) {
+        Some((held, dropped)) => {
+            let mut set = way_to(fabric, &held, plan, changes(fabric, &held, plan), options);
+            set.phases.insert(0, dropped);
+            set
+        }
+        None => way_to(fabric, installed, plan, base, options),
+    }
+}
+
+/// The same where nothing that the plan does not want leads to a link which is to be activated.
+fn way_to(
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    base: ChangeSet,
+    options: &WayOptions<'_>,
+) -> ChangeSet {
+    let in_force = phases::in_force(installed, plan);
     let past = Past::new(installed, &in_force);
     let way = Way::new((fabric, &in_force, past), plan, &base, options);
     let by_lid = way.by_lid(&base);
@@ -162,7 +183,7 @@ impl<'a> Way<'a> {
         self.options.lanes_in_force.unwrap_or(plans)
     }
 
-    /// Entries to change, by LID; those of LIDs that nobody has concern nobody.
+    /// Entries to change, by LID; LIDs that nobody has any more are among them, as packets for them may be under way.
     fn by_lid(&self, base: &ChangeSet) -> BTreeMap<Lid, Vec<Write>> {
         let mut by_lid: BTreeMap<Lid, Vec<Write>> = BTreeMap::new();
         for op in base.phases.iter().flat_map(|phase| &phase.ops) {
@@ -174,29 +195,29 @@ impl<'a> Way<'a> {
             for (place, (&egress, _)) in data.iter().zip(held).enumerate().filter(|(_, (new, old))| new != old) {
                 // Blocks go up to LID 0xBFFF.
                 let lid = Lid((usize::from(*block) * BLOCK_LIDS + place) as u16);
-                if self.plan.lids.owner(lid).is_some() {
-                    by_lid.entry(lid).or_default().push(Write { switch, lid, egress });
-                }
+                by_lid.entry(lid).or_default().push(Write { switch, lid, egress });
             }
         }
         by_lid
     }
 
+    /// The way; if none can be found to be safe, it is what is best for the judge to look at.
     fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
-        let tables = self.in_force;
+        let is_proved = |steps: &Vec<Step>| self.word(steps) == Word::Safe;
         let early = self.split(by_lid);
-        let is_proved = |steps: &Vec<Step>| self.is_proved(steps);
-        let by_rank = || {
-            let lids = by_lid.iter().map(|(lid, writes)| (*lid, &writes[..]));
-            split::by_rank(&self.net, tables, lids).map(in_turn)
-        };
-        let candidates = [early, by_rank()];
-        if let Some(steps) = candidates.iter().flatten().find(|steps| is_proved(steps)) {
+        if let Some(steps) = early.as_ref().filter(|steps| is_proved(steps)) {
             return Some(steps.clone());
         }
-        if self.past.is_some() {
+        let lids = by_lid.iter().map(|(lid, writes)| (*lid, &writes[..]));
+        let ranked = split::by_rank(&self.net, self.in_force, lids).map(in_turn);
+        // In one step both are the same.
+        let is_new = |steps: &&Vec<Step>| early.as_ref().is_none_or(|early| early.len() + steps.len() > 2);
+        if let Some(steps) = ranked.as_ref().filter(is_new).filter(|steps| is_proved(steps)) {
+            return Some(steps.clone());
+        }
+        if self.past.is_some() && by_lid.len() > SMALL_MAX {
             // With no packet of before under way it may be as easy.
-            let mut waiting = candidates.into_iter().flatten().map(|mut steps| {
+            let mut waiting = [early, ranked].into_iter().flatten().map(|mut steps| {
                 wait_first(&mut steps);
                 steps
             });
@@ -204,27 +225,31 @@ impl<'a> Way<'a> {
                 return Some(steps);
             }
         }
+        let found = self.by_windows(by_lid);
+        if let Some(steps) = found.as_ref().filter(|steps| self.word(steps) != Word::Unsafe) {
+            return Some(steps.clone());
+        }
+        // The last resort: always safe if both tables are, on the same lanes.
+        self.drop_all(by_lid).or(found)
+    }
+
+    /// The way that drops fewest entries, then the one that waits least often.
+    fn by_windows(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
         let (levels, map) = self.lanes();
-        let lanes = Lanes::new([levels, &self.plan.service_levels], [map, &self.plan.sl_to_vl]);
-        let Some(lanes) = lanes else {
-            return self.drop_all(by_lid);
-        };
+        let lanes = Lanes::new([levels, &self.plan.service_levels], [map, &self.plan.sl_to_vl])?;
+        let past = self.past.as_ref().map(Taken::new);
         let all = [(false, true), (false, false), (true, true), (true, false)];
         let modes = if by_lid.len() > SMALL_MAX { &all[..2] } else { &all };
         let found = self.options.par.map(modes.len(), |number| {
             let (halves, by_rank) = modes[number];
-            self.windows(by_lid, &lanes, Mode { halves, by_rank })
+            self.windows(by_lid, (&lanes, past.as_ref()), Mode { halves, by_rank })
         });
         let cost = |steps: &Vec<Step>| {
             let dropped = steps.iter().filter(|step| step.what == What::Drop);
             let waits = steps.iter().filter(|step| step.waits).count();
             (dropped.map(|step| step.writes.len()).sum::<usize>(), waits, steps.len())
         };
-        let mut steps = found.into_iter().flatten().min_by_key(cost)?;
-        if self.past.is_some() && !self.is_proved(&steps) {
-            wait_first(&mut steps);
-        }
-        Some(steps)
+        found.into_iter().flatten().min_by_key(cost)
     }
 
     fn split(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
@@ -238,13 +263,19 @@ impl<'a> Way<'a> {
         Some(in_turn(steps))
     }
 
-    fn windows(&self, by_lid: &BTreeMap<Lid, Vec<Write>>, lanes: &Lanes<'_>, mode: Mode) -> Option<Vec<Step>> {
+    fn windows(
+        &self,
+        by_lid: &BTreeMap<Lid, Vec<Write>>,
+        (lanes, past): (&Lanes<'_>, Option<&Taken>),
+        mode: Mode,
+    ) -> Option<Vec<Step>> {
         let ground = Ground {
             fabric: self.fabric,
             lids: &self.plan.lids,
             net: &self.net,
             lanes,
             strict: self.options.switch_pairs == Severity::Error,
+            past,
             mode,
         };
         let task = |(&lid, writes): (&Lid, &Vec<Write>)| Task::new(&self.net, self.in_force, lid, writes);
@@ -252,21 +283,28 @@ impl<'a> Way<'a> {
         windows::steps(&ground, self.in_force.clone(), tasks, self.drain_ns(1).is_some())
     }
 
-    /// Always safe if both tables are, on the same lanes.
+    /// Everything that changes is dropped, and written after a wait.
     fn drop_all(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
         self.drain_ns(1)?;
-        let new: Vec<Write> = by_lid.values().flatten().copied().collect();
-        let mut old = new.clone();
-        old.iter_mut().for_each(|write| write.egress = selvedge_plan::NO_PATH);
+        let all = || by_lid.values().flatten().copied();
+        let leads = |write: &Write| self.in_force.get(write.switch, write.lid) != NO_PATH;
+        let drop = |write: Write| Write {
+            egress: NO_PATH,
+            ..write
+        };
+        let old: Vec<Write> = all().filter(leads).map(drop).collect();
+        let new: Vec<Write> = all().filter(|write| write.egress != NO_PATH).collect();
         let step = |what, waits, writes| Step { what, waits, writes };
-        Some(vec![step(What::Drop, false, old), step(What::Fill, true, new)])
+        let steps = [step(What::Drop, false, old), step(What::Fill, true, new)];
+        Some(steps.into_iter().filter(|step| !step.writes.is_empty()).collect())
     }
 
     fn drain_ns(&self, switches: u32) -> Option<u64> {
         drain_bound_ns(self.lifetimes.iter().copied(), switches)
     }
 
-    fn is_proved(&self, steps: &[Step]) -> bool {
+    /// What the judge will say.
+    fn word(&self, steps: &[Step]) -> Word {
         let proposal = self.proposal(steps);
         let options = self.phase_options();
         let standing = self
@@ -275,14 +313,14 @@ impl<'a> Way<'a> {
             .filter(|standing| self.past.is_none() || standing.lingers());
         if let Some(standing) = standing
             && !steps.iter().any(|step| step.waits)
+            && phases::prove_quickly(self.subject(self.in_force), standing, &proposal, &options).is_some()
         {
-            let is_proved = phases::prove_quickly(self.subject(self.in_force), standing, &proposal, &options).is_some();
-            if is_proved || self.past.is_none() {
-                return is_proved;
-            }
+            return Word::Safe;
         }
+        let standing = standing.filter(|_| self.past.is_none());
+        let taken = self.past.as_ref().map_or(0, |past| past.steps.len());
         let proposal = self.with_past(proposal);
-        phases::prove(self.subject(self.before()), None, &proposal, &options).is_ok()
+        phases::word(self.subject(self.before()), standing, (&proposal, taken), &options)
     }
 
     fn phase_options(&self) -> PhaseOptions {
@@ -316,16 +354,22 @@ impl<'a> Way<'a> {
         proposal
     }
 
-    /// How long to wait: packets may pass so many switches.
-    fn wait_ns(&self, steps: &[Step]) -> u64 {
+    /// How long to wait before each step, in nanoseconds. Time that has passed since the last change counts.
+    fn waits_ns(&self, steps: &[Step]) -> Vec<u64> {
         if !steps.iter().any(|step| step.waits) {
-            return 0;
+            return vec![0; steps.len()];
         }
         let proposal = self.with_past(self.proposal(steps));
-        let options = self.phase_options();
-        let standing = self.options.standing.filter(|_| self.past.is_none());
-        let longest = phases::switches_max(self.subject(self.before()), standing, &proposal, &options);
-        self.drain_ns(longest.unwrap_or(self.net.switches as u32)).unwrap_or(0)
+        let needed = phases::lifetimes_to_wait(self.subject(self.before()), &proposal, &self.phase_options());
+        let needed = needed.unwrap_or_else(|| vec![self.net.switches as u32; proposal.steps.len()]);
+        let (taken, age_ns) = (self.past.as_ref()).map_or((0, 0), |past| (past.steps.len(), past.age_ns));
+        let mut age_ns = Some(age_ns);
+        let wait = |(step, lifetimes): (&Step, &u32)| {
+            let age_ns = age_ns.take().unwrap_or(0);
+            let wait_ns = if step.waits { self.drain_ns(*lifetimes) } else { None };
+            wait_ns.unwrap_or(0).saturating_sub(age_ns)
+        };
+        steps.iter().zip(&needed[taken..]).map(wait).collect()
     }
 
     /// The change set with its tables in these steps: settings first, then activation of links between switches, so
@@ -373,41 +417,18 @@ impl<'a> Way<'a> {
             phases.push(phase(TABLES, 0, blocks));
             return;
         }
-        let wait_ns = self.wait_ns(steps);
+        let waits_ns = self.waits_ns(steps);
         let mut tables = self.in_force.clone();
-        self.add_strays(&blocks, &mut tables);
         let mut written = BTreeSet::new();
-        for (number, step) in steps.iter().enumerate() {
+        for (step, wait_ns) in steps.iter().zip(waits_ns) {
             let mut ops = self.blocks(&mut tables, &step.writes, &mut written);
             self.sort_by_use(&step.writes, &mut ops);
-            let mut wait = if step.waits { wait_ns } else { 0 };
-            if number == 0 {
-                // Time that has passed since the last change counts.
-                wait = wait.saturating_sub(self.past.as_ref().map_or(0, |past| past.age_ns));
-            }
-            phases.push(phase(step.what.label(step.waits), wait, ops));
+            phases.push(phase(step.what.label(step.waits), wait_ns, ops));
         }
-        // Blocks in which only entries of LIDs change that nobody has, or that were not known.
+        // Blocks that were not known.
         blocks.retain(|op| matches!(op, Op::Lft { node, block, .. } if !written.contains(&(*node, *block))));
         if let Some(phase) = phases.last_mut() {
             phase.ops.extend(blocks);
-        }
-    }
-
-    /// Entries of LIDs that nobody has are written with the others of their block.
-    fn add_strays(&self, blocks: &[Op], tables: &mut Tables) {
-        for op in blocks {
-            let Op::Lft { node, block, data } = op else { continue };
-            let Some(switch) = self.fabric.switch_index(*node) else {
-                continue;
-            };
-            let first = usize::from(*block) * BLOCK_LIDS;
-            let row = tables.block_mut(switch, usize::from(*block));
-            for (lid, (entry, new)) in (first..).zip(row.iter_mut().zip(data)) {
-                if self.plan.lids.owner(Lid(lid as u16)).is_none() {
-                    *entry = *new;
-                }
-            }
         }
     }
 

@@ -3,6 +3,7 @@
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{NO_PATH, Tables};
 use selvedge_types::{Idx, Lid};
+use selvedge_verify::phases::Write;
 
 use super::lanes::Lanes;
 use super::net::{NONE, Net, Senders};
@@ -90,6 +91,25 @@ impl<'a> Track<'a> {
             }
         }
         true
+    }
+
+    /// Takes a LID with packets that are under way since these tables were in force and these steps were taken; false if
+    /// all that makes a cycle.
+    pub fn replay(
+        &mut self,
+        tables: &Tables,
+        (lid, senders): (Lid, Senders),
+        taken: &[Vec<Write>],
+        order: &mut Order,
+    ) -> bool {
+        let net = self.net;
+        self.load_until(tables, lid, senders, |from, to| order.insert(net, from, to).is_ok())
+            && taken.iter().all(|step| {
+                let is_taken = |write: &Write| self.write(order, write.switch.0, write.egress).is_ok();
+                let all = step.iter().all(is_taken);
+                self.settle();
+                all
+            })
     }
 
     /// Writes an entry in the step at hand, if the dependencies it adds are taken; else nothing changes.

@@ -6,11 +6,12 @@
 //! the new ones add no dependency that the new tables do not have.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, NO_PATH, Tables};
 use selvedge_types::Lid;
-use selvedge_verify::phases::Write;
+use selvedge_verify::phases::{Past, Write};
 
 use super::lanes::Lanes;
 use super::net::{NONE, Net, Senders};
@@ -22,7 +23,7 @@ use super::{Step, What};
 /// Rows of the graph that searches of one window may look at: less than a second. Then the rest is dropped first.
 const WINDOW_BUDGET: u64 = 5_000_000;
 /// Waits after which what is left is dropped: each is seconds long, and operators wait for the end.
-const WAITS_MAX: usize = 6;
+const WAITS_MAX: usize = 4;
 /// A window that moves less than this share of what is left is not worth another wait: the next drops.
 const SHARE_MIN: usize = 8;
 
@@ -39,8 +40,37 @@ pub struct Ground<'a> {
     pub lanes: &'a Lanes<'a>,
     /// Traffic from switch to switch counts.
     pub strict: bool,
+    /// What packets may be under way by when the first window begins.
+    pub past: Option<&'a Taken>,
     /// What is tried.
     pub mode: Mode,
+}
+
+/// Steps that were taken a moment ago.
+#[derive(Debug)]
+pub struct Taken {
+    /// The tables before.
+    tables: Tables,
+    /// Writes of each LID by step.
+    by_lid: BTreeMap<Lid, Vec<Vec<Write>>>,
+}
+
+impl Taken {
+    /// By LID.
+    pub fn new(past: &Past) -> Self {
+        let mut by_lid: BTreeMap<Lid, Vec<Vec<Write>>> = BTreeMap::new();
+        for (number, step) in past.steps.iter().enumerate() {
+            for write in &step.writes {
+                let steps = by_lid.entry(write.lid).or_default();
+                steps.resize(number.max(steps.len().saturating_sub(1)) + 1, Vec::new());
+                steps[number].push(*write);
+            }
+        }
+        Self {
+            tables: past.tables.clone(),
+            by_lid,
+        }
+    }
 }
 
 /// Choices that suit one change better than another.
@@ -84,18 +114,34 @@ impl Task {
     fn writes(&self) -> impl Iterator<Item = Write> + '_ {
         self.writes.iter().map(|(_, write)| *write)
     }
+
+    /// True if nothing of it is left but entries to be taken away.
+    fn only_ends(&self) -> bool {
+        self.writes().all(|write| write.egress == NO_PATH)
+    }
+
+    /// Entries that lead to other switches now: what is lost while they are dropped.
+    fn live(&self, net: &Net, tables: &Tables) -> usize {
+        let leads = |write: &Write| net.way(write.switch.0, tables.get(write.switch, self.lid)) != NONE;
+        self.writes().filter(leads).count()
+    }
 }
 
 /// Steps with waits that move all tasks; `None` if that needs a wait and none helps.
 pub fn steps(ground: &Ground<'_>, mut tables: Tables, mut left: Vec<Task>, may_wait: bool) -> Option<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
-    for waits in 0.. {
+    // Pairs without a way come first.
+    left.sort_by_key(|task| (task.live(ground.net, &tables) == task.writes.len(), task.lid));
+    for waits in 0..=WAITS_MAX {
         let mut window: Vec<Vec<Write>> = Vec::new();
         let before = entries(&left);
-        fill(ground, &mut tables, &mut left, &mut window);
-        let was_filled = entries(&left) < before;
-        if let Some(order) = at_rest(ground, &tables) {
-            move_on(ground, order, &mut tables, &mut left, &mut window);
+        let was_filled = fill(&mut tables, &mut left, &mut window);
+        let lids: Vec<Lid> = left.iter().map(|task| task.lid).collect();
+        let past = ground.past.filter(|_| waits == 0);
+        let order = at_rest(ground, &tables, &lids, past);
+        end(&mut tables, &mut left, &mut window);
+        if let Some(order) = order {
+            move_on(ground, (order, past), &mut tables, &mut left, &mut window);
         }
         let after = entries(&left);
         for (number, writes) in window.into_iter().enumerate() {
@@ -112,21 +158,18 @@ pub fn steps(ground: &Ground<'_>, mut tables: Tables, mut left: Vec<Task>, may_w
         if !may_wait {
             return None;
         }
-        if waits > WAITS_MAX {
-            // Everything was dropped, so all of it has been written: not reached.
-            return None;
-        }
         let is_slow = (before - after) * SHARE_MIN < before;
         if is_slow || waits + 1 >= WAITS_MAX {
             let all = waits + 1 >= WAITS_MAX;
             let writes = drop_first(ground, &mut tables, &mut left, all);
-            steps.push(Step {
-                what: What::Drop,
-                waits: waits > 0 && before == after,
-                writes,
-            });
+            if !writes.is_empty() {
+                // What is taken away is in nobody's way, so it need not wait.
+                let (what, waits) = (What::Drop, false);
+                steps.push(Step { what, waits, writes });
+            }
         }
     }
+    // Everything was dropped, so all of it has been written: not reached.
     None
 }
 
@@ -134,20 +177,39 @@ fn entries(tasks: &[Task]) -> usize {
     tasks.iter().map(|task| task.writes.len()).sum()
 }
 
-/// Dropped entries get their new values, in the first step after the wait.
-fn fill(ground: &Ground<'_>, tables: &mut Tables, left: &mut Vec<Task>, window: &mut Vec<Vec<Write>>) {
-    debug_assert_eq!(tables.switches(), ground.net.switches, "one net, one set of tables");
+/// Dropped entries get their new values, in the first step after the wait; true if there are any.
+fn fill(tables: &mut Tables, left: &mut Vec<Task>, window: &mut Vec<Vec<Write>>) -> bool {
+    take(tables, left, window, |task| task.dropped)
+}
+
+/// What is only to be taken away goes at once: LIDs that nobody has any more, say.
+fn end(tables: &mut Tables, left: &mut Vec<Task>, window: &mut Vec<Vec<Write>>) {
+    take(tables, left, window, Task::only_ends);
+}
+
+fn take(
+    tables: &mut Tables,
+    left: &mut Vec<Task>,
+    window: &mut Vec<Vec<Write>>,
+    which: impl Fn(&Task) -> bool,
+) -> bool {
     let mut first = Vec::new();
     left.retain(|task| {
-        if task.dropped {
+        let is_taken = which(task);
+        if is_taken {
             apply(tables, task.writes());
             first.extend(task.writes());
         }
-        !task.dropped
+        !is_taken
     });
-    if !first.is_empty() {
-        window.push(first);
+    let any = !first.is_empty();
+    if any {
+        if window.is_empty() {
+            window.push(Vec::new());
+        }
+        window[0].extend(first);
     }
+    any
 }
 
 fn apply(tables: &mut Tables, writes: impl IntoIterator<Item = Write>) {
@@ -156,20 +218,32 @@ fn apply(tables: &mut Tables, writes: impl IntoIterator<Item = Write>) {
     }
 }
 
-/// The dependencies of tables at rest; `None` if they have a cycle.
-fn at_rest(ground: &Ground<'_>, tables: &Tables) -> Option<Order> {
+/// The dependencies of tables at rest, with those of LIDs that nobody has any more, and what is under way; `None` if they
+/// have a cycle.
+fn at_rest(ground: &Ground<'_>, tables: &Tables, lids: &[Lid], past: Option<&Taken>) -> Option<Order> {
     let mut order = Order::new(ground.net, ground.lanes.used, WINDOW_BUDGET);
     let mut track = Track::new(ground.net, ground.lanes);
-    for (lid, _) in ground.lids.by_lid() {
+    let gone = lids.iter().copied().filter(|lid| ground.lids.owner(*lid).is_none());
+    for lid in ground.lids.by_lid().map(|(lid, _)| lid).chain(gone) {
         track.load(tables, lid, ground.senders(lid), |from, to| order.put(from, to));
     }
-    order.sort().then_some(order)
+    if !order.sort() {
+        return None;
+    }
+    for (&lid, taken) in past.iter().flat_map(|past| &past.by_lid) {
+        let before = past.map_or(tables, |past| &past.tables);
+        if !track.replay(before, (lid, ground.senders(lid)), taken, &mut order) {
+            return None;
+        }
+    }
+    order.keep();
+    Some(order)
 }
 
 /// Moves the LIDs that can be moved now.
 fn move_on(
     ground: &Ground<'_>,
-    mut order: Order,
+    (mut order, past): (Order, Option<&Taken>),
     tables: &mut Tables,
     left: &mut Vec<Task>,
     window: &mut Vec<Vec<Write>>,
@@ -180,7 +254,13 @@ fn move_on(
         if order.budget == 0 {
             return true;
         }
-        track.load(tables, task.lid, ground.senders(task.lid), |_, _| ());
+        let senders = ground.senders(task.lid);
+        match past.and_then(|past| Some((past, past.by_lid.get(&task.lid)?))) {
+            // All of it is known already, so it fits.
+            Some((past, taken)) if track.replay(&past.tables, (task.lid, senders), taken, &mut order) => {}
+            Some(_) => return true,
+            None => track.load(tables, task.lid, senders, |_, _| ()),
+        }
         let (steps, later) = try_task(&mut track, &mut order, &task.writes, ground.mode.by_rank);
         if !later.is_empty() && !ground.mode.halves {
             order.undo(0);
@@ -253,6 +333,11 @@ fn drop_first(ground: &Ground<'_>, tables: &mut Tables, left: &mut [Task], all: 
         }
     }
     apply(tables, dropped.iter().copied());
+    for task in left {
+        // They have become what they are to be.
+        let is_done = |write: &Write| write.egress == NO_PATH && tables.get(write.switch, task.lid) == NO_PATH;
+        task.writes.retain(|(_, write)| !is_done(write));
+    }
     dropped
 }
 
@@ -260,13 +345,13 @@ fn drop_first(ground: &Ground<'_>, tables: &mut Tables, left: &mut [Task], all: 
 fn choose(ground: &Ground<'_>, tables: &Tables, left: &mut [Task]) -> bool {
     let mut goal = tables.clone();
     left.iter().for_each(|task| apply(&mut goal, task.writes()));
-    let Some(mut order) = at_rest(ground, &goal) else {
+    let Some(mut order) = at_rest(ground, &goal, &[], None) else {
         return false;
     };
     let mut track = Track::new(ground.net, ground.lanes);
     // LIDs with many entries to change would lose most.
     let mut sorted: Vec<&mut Task> = left.iter_mut().collect();
-    sorted.sort_by_key(|task| (Reverse(task.writes.len()), task.lid));
+    sorted.sort_by_key(|task| (Reverse(task.live(ground.net, tables)), task.lid));
     let mut any = false;
     for task in sorted {
         let senders = ground.senders(task.lid);

@@ -4,7 +4,8 @@
 //! Integers are in host byte order unless said otherwise: both ends always run on one machine.
 
 use selvedge_types::{Lid, PKey};
-use selvedge_wire::{Address, MAD_LEN, Mad, SMP_DATA_LEN, SmpData};
+use selvedge_wire::sa::RmppFlags;
+use selvedge_wire::{Address, Class, MAD_LEN, Mad, SMP_DATA_LEN, SmpData};
 
 /// First word of every control message.
 pub const MAGIC: u32 = 0xDEAD_BEEF;
@@ -414,9 +415,24 @@ pub(super) fn emit(bytes: &mut [u8; PACKET_LEN], (to, from): (End, End), status:
     bytes[12..16].copy_from_slice(&from.qp.to_be_bytes());
     bytes[16..20].copy_from_slice(&status.to_be_bytes());
     bytes[20..24].fill(0);
-    bytes[24..MAD_AT].copy_from_slice(&(MAD_LEN as u64).to_be_bytes());
+    bytes[24..MAD_AT].copy_from_slice(&(used(mad) as u64).to_be_bytes());
     bytes[MAD_AT..].copy_from_slice(mad.as_bytes());
 }
+
+/// Bytes of a MAD that count. Where the kernel would put a transfer together, its reader is told its length; the shim
+/// tells this one, and infiniband-diags count records by it.
+fn used(mad: &Mad) -> usize {
+    let whole = RmppFlags::FIRST.with(RmppFlags::LAST);
+    match mad.rmpp() {
+        Some(rmpp) if mad.class() == Class::SubnAdm && rmpp.begins_data() && rmpp.flags.contains(whole) => {
+            MAD_LEN.min(RMPP_END + rmpp.length as usize)
+        }
+        _ => MAD_LEN,
+    }
+}
+
+/// Where RMPP's part of a header ends and what it counts as payload begins.
+const RMPP_END: usize = 36;
 
 /// Changes the transaction id of a written packet.
 pub(super) fn set_transaction(bytes: &mut [u8; PACKET_LEN], transaction: u64) {

@@ -445,7 +445,9 @@ impl IbsimServer {
         if self.places[slot.index()].client.as_ref()?.at != delivery.at {
             return None;
         }
-        if self.outstanding.take(transaction).is_none() {
+        // A transfer is many answers to one request; who waits for it knows which of them are new.
+        let in_parts = delivery.mad.class() == Class::SubnAdm && delivery.mad.rmpp().is_some();
+        if self.outstanding.take(transaction).is_none() && !in_parts {
             self.counters.late += 1;
             return None;
         }

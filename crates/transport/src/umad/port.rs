@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::io;
 use std::time::Duration;
 
-use selvedge_types::{Lid, PortNum, Sl, TransactionId};
+use selvedge_types::{Guid, Lid, PortNum, Sl, TransactionId};
 use selvedge_wire::{Address, Arrival, Class, Datagram, LocalPort, Mad, MadPort, PortError};
 
 use super::library::{CaInfo, CaPort, Envelope, Umad};
@@ -44,6 +44,17 @@ impl UmadPort {
     pub fn open(ca: &str, port: Option<PortNum>, role: Role) -> Result<Self, PortError> {
         let library = Umad::load()?;
         let (ca, port) = choose(&library.list(), ca, port)?;
+        Self::open_at(library, ca, &port, role)
+    }
+
+    /// Opens the port whose GUID is `guid`, as OpenSM's `-g` does.
+    pub fn open_guid(guid: Guid, role: Role) -> Result<Self, PortError> {
+        let library = Umad::load()?;
+        let (ca, port) = choose_guid(&library.list(), guid)?;
+        Self::open_at(library, ca, &port, role)
+    }
+
+    fn open_at(library: &'static Umad, ca: CaInfo, port: &CaPort, role: Role) -> Result<Self, PortError> {
         let fd = library.open(&ca.name, port.number)?;
         debug_assert!(library.header_len() <= 64);
         // From here on, dropping it cleans up.
@@ -199,6 +210,25 @@ fn choose(cas: &[CaInfo], ca: &str, port: Option<PortNum>) -> Result<(CaInfo, Ca
     };
     let port = port.ok_or_else(|| failed("no such InfiniBand port".to_owned()))?;
     Ok((found.clone(), port.clone()))
+}
+
+fn choose_guid(cas: &[CaInfo], guid: Guid) -> Result<(CaInfo, CaPort), PortError> {
+    let ports = || cas.iter().flat_map(|ca| ca.ports.iter().map(move |port| (ca, port)));
+    let found = ports().find(|(_, port)| port.guid == guid);
+    let (ca, port) = found.ok_or_else(|| {
+        let known: Vec<String> = ports()
+            .map(|(ca, port)| format!("{} ({}/{})", port.guid, ca.name, port.number))
+            .collect();
+        PortError::Open {
+            port: guid.to_string(),
+            cause: match known.is_empty() {
+                true => "this machine has no HCA".to_owned(),
+                false => format!("no such port; there are {}", known.join(", ")),
+            },
+            advice: ADVICE_LIST,
+        }
+    })?;
+    Ok((ca.clone(), port.clone()))
 }
 
 fn arrival(envelope: &Envelope) -> Arrival {

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
-    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Write, drain_bound_ns, prove, prove_quickly,
-    switches_max,
+    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Wake, Write, drain_bound_ns, lifetimes_to_wait,
+    prove, prove_quickly, takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
@@ -25,8 +25,8 @@ pub enum Passage {
     Quick(QuickProof),
     /// Proved step by step.
     Proved(Box<TransitionProof>),
-    /// The tables in force can deadlock or make packets go round by themselves; from the first wait on nothing is
-    /// wrong.
+    /// The tables in force, or steps that have just been taken, can deadlock or make packets go round by themselves;
+    /// entries are only taken away until packets have drained, and from then on nothing is wrong.
     Inherited(Box<TransitionRefusal>),
     /// Not proved.
     Refused(Box<TransitionRefusal>),
@@ -63,23 +63,28 @@ pub fn passage(
     if !is_live(fabric) {
         return Passage::Still;
     }
-    let (switches, top) = (fabric.switches().len(), plan.tables.top());
-    let tables = installed.tables(switches, top);
+    let held = in_force(installed, plan);
+    let wake = Wake::of_changes(fabric, changes);
+    let tables = wake.in_force(&held);
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
     let mut proposal = Proposal {
         service_levels: Some(&plan.service_levels),
         sl_to_vl: Some(&plan.sl_to_vl),
-        ..Proposal::of_changes(fabric, &tables, changes)
+        steps: match wake.is_empty() {
+            true => Proposal::of_changes(fabric, &held, changes).steps,
+            false => wake.steps(fabric, &held, changes),
+        },
     };
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
         return Passage::Still;
     }
-    let standing = options.turns.as_deref();
+    // What is kept knows nothing of entries that wake.
+    let standing = options.turns.as_deref().filter(|_| wake.is_empty());
     let lifetimes = lifetimes(fabric, changes);
     let phase_options = phase_options(changes, options);
     let Some(past) = Past::new(installed, &tables) else {
         let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
-        return of_proposal(subject, standing, &proposal, &lifetimes, &phase_options);
+        return of_proposal(subject, standing, (&proposal, 0), &lifetimes, &phase_options);
     };
     // Dependencies that are kept with those that linger know of the past.
     let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
@@ -90,7 +95,17 @@ pub fn passage(
     }
     past.put_before(&mut proposal);
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
-    of_proposal(subject, None, &proposal, &lifetimes, &phase_options)
+    of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options)
+}
+
+/// The tables in force as far as a plan writes them: whole blocks, as entries above its highest LID may be left in the
+/// last.
+#[must_use]
+pub fn in_force(installed: &Installed, plan: &Plan) -> Tables {
+    let last = plan.tables.blocks() * BLOCK_LIDS - 1;
+    // Blocks go up to LID 0xBFFF, which is the last of its block.
+    let top = u16::try_from(last).map_or(Lid::UNICAST_MAX, Lid);
+    installed.tables(plan.tables.switches(), top)
 }
 
 /// Changes before this one whose packets may still be under way: steps that have been taken.
@@ -196,11 +211,11 @@ fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
     }
 }
 
-/// Proves steps whose waits are held against the drain bound of these lifetimes.
+/// Proves steps whose waits are held against the drain bound of these lifetimes. So many have been taken already.
 fn of_proposal(
     subject: Subject<'_>,
     standing: Option<&StandingTurns>,
-    proposal: &Proposal<'_>,
+    (proposal, taken): (&Proposal<'_>, usize),
     lifetimes: &[u8],
     options: &PhaseOptions,
 ) -> Passage {
@@ -208,39 +223,49 @@ fn of_proposal(
     if let Some(proof) = quick {
         return Passage::Quick(proof);
     }
+    let (counted, short) = long_enough(subject, proposal, lifetimes, options);
     let options = PhaseOptions {
-        drain_ns: drain_ns((subject, standing), proposal, lifetimes, options),
+        // Waits that are shorter than they must be have been taken out.
+        drain_ns: Some(1),
         ..options.clone()
     };
-    match prove(subject, standing, proposal, &options) {
-        Ok(proof) => Passage::Proved(Box::new(proof)),
-        Err(refusal) if refusal.is_inherited() => Passage::Inherited(refusal),
+    match prove(subject, standing, &counted, &options) {
+        Ok(mut proof) => {
+            proof.figures.waits_short = short;
+            Passage::Proved(Box::new(proof))
+        }
+        Err(refusal) if refusal.is_inherited(taken) && takes_away_only(subject, (&counted, taken), &options) => {
+            Passage::Inherited(refusal)
+        }
         Err(refusal) => Passage::Refused(refusal),
     }
 }
 
-/// The drain bound of a proposal: by the longest way between waits that are long enough themselves.
-fn drain_ns(
-    (subject, standing): (Subject<'_>, Option<&StandingTurns>),
-    proposal: &Proposal<'_>,
+/// A proposal without the waits that are shorter than its packets matter, and their steps.
+fn long_enough<'a>(
+    subject: Subject<'a>,
+    proposal: &Proposal<'a>,
     lifetimes: &[u8],
     options: &PhaseOptions,
-) -> Option<u64> {
-    let mut counted = proposal.clone();
+) -> (Proposal<'a>, Vec<u32>) {
+    let (mut counted, mut short) = (proposal.clone(), Vec::new());
     loop {
-        if counted.steps.iter().all(|step| step.wait_before_ns == 0) {
-            // No wait is long enough.
-            return None;
-        }
-        let switches = switches_max(subject, standing, &counted, options)?;
-        let bound = drain_bound_ns(lifetimes.iter().copied(), switches)?;
-        let is_short = |step: &&mut PhaseStep| (1..bound).contains(&step.wait_before_ns);
-        let short: Vec<&mut PhaseStep> = counted.steps.iter_mut().filter(is_short).collect();
-        if short.is_empty() {
-            return Some(bound);
-        }
-        // Packets may still be under way after a short wait: they may go further.
-        short.into_iter().for_each(|step| step.wait_before_ns = 0);
+        // Each step of a proposal that makes sense has one; `prove` says what is wrong with another.
+        let needed = lifetimes_to_wait(subject, &counted, options).unwrap_or_default();
+        let is_short = |(step, lifetimes_needed): &(&PhaseStep, &u32)| {
+            let bound = drain_bound_ns(lifetimes.iter().copied(), **lifetimes_needed);
+            step.wait_before_ns > 0 && bound.is_none_or(|bound| step.wait_before_ns < bound)
+        };
+        let steps = counted.steps.iter().zip(&needed).enumerate();
+        let waits = steps.filter(|(_, step)| is_short(step));
+        // Without the shortest the others may have to last longer, or be long enough: a step behind it may take away
+        // what went round.
+        let Some((at, _)) = waits.min_by_key(|(_, (step, _))| step.wait_before_ns) else {
+            short.sort_unstable();
+            return (counted, short);
+        };
+        counted.steps[at].wait_before_ns = 0;
+        short.push(at as u32 + 1);
     }
 }
 

@@ -8,8 +8,8 @@
 //!
 //! A GetResp is not a drain. Packets that were under way when an entry was replaced still hold the channels it sent
 //! them to; they meet each later switch's entry of the moment. Their dependencies, here called ghosts, end only with a
-//! wait of the *drain bound* ([`drain_bound_ns`]): the time after which every packet that was under way has arrived or
-//! been discarded.
+//! wait of the *drain bound* ([`drain_bound_ns`]): the time after which every packet that was under way has arrived, been
+//! discarded, or come to where packets of the entries in force are as well.
 //!
 //! So the *mixed graph* of a step has, for each LID that changes, a dependency a → b wherever a packet may have entered
 //! channel a by an entry in force now or since the last wait, and met the entry of b since. With the dependencies of
@@ -40,6 +40,7 @@ mod report;
 mod standing;
 mod trial;
 mod turns;
+mod wake;
 mod way;
 mod witness;
 
@@ -51,13 +52,15 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
-pub use change::{Passage, Past, is_live, lifetimes, links_of, passage};
+pub use change::{Passage, Past, in_force, is_live, lifetimes, links_of, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
     TransitionRefusal,
 };
 pub use standing::StandingTurns;
+pub use wake::Wake;
+pub use way::lifetimes_after;
 
 use crate::finding::{Place, Severity, Traffic};
 use crate::subject::Subject;
@@ -149,7 +152,7 @@ impl Proposal<'_> {
 /// How to prove.
 #[derive(Clone, Debug)]
 pub struct PhaseOptions {
-    /// After how many nanoseconds every packet that was under way is gone; see [`drain_bound_ns`]. `None`: there is no
+    /// After how many nanoseconds packets that were under way no longer matter; see [`drain_bound_ns`]. `None`: there is no
     /// such time, no wait helps. Default: none.
     pub drain_ns: Option<u64>,
     /// Which links carry packets. Default: those that are ACTIVE.
@@ -296,28 +299,78 @@ pub fn needs_wait<'a>(
     Ok(numbers(&waits))
 }
 
-/// Most switches that a packet to any LID that changes may pass, with all declared waits: what [`drain_bound_ns`] asks
-/// for. Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not
-/// say what it writes.
+/// How long packets of before each declared wait matter, in lifetimes: what [`drain_bound_ns`] asks for. After so many
+/// they make no dependency but those that the entries in force make, or they have arrived. By step, 0 without a wait.
+/// Traffic from switch to switch is left out unless the options make its cycles errors. `None` if a step does not say
+/// what it writes.
 #[must_use]
-pub fn switches_max<'a>(
+pub fn lifetimes_to_wait<'a>(
     in_force: Subject<'a>,
-    standing: Option<&StandingTurns>,
     proposal: &Proposal<'a>,
     options: &PhaseOptions,
-) -> Option<u32> {
-    let trial = Trial::new(in_force, standing, proposal, options).ok()?;
+) -> Option<Vec<u32>> {
+    let trial = Trial::bare(in_force, None, proposal, options).ok()?;
     let waits: Vec<bool> = std::iter::once(false)
         .chain(proposal.steps.iter().map(|step| step.wait_before_ns > 0))
         .collect();
-    Some(way::longest(&trial, &waits, strict(options)))
+    let mut needed = way::lifetimes(&trial, &waits, strict(options));
+    // The start has no wait.
+    needed.remove(0);
+    Some(needed)
 }
 
-/// How long a packet can be under way, in nanoseconds: at most the longest lifetime of any switch (IBA vol 1
-/// §18.2.5.4: a packet that has been in a switch for LifeTimeValue is discarded) in each of the `switches` it may pass.
-/// `None` if a switch keeps packets for ever.
+/// What there is to say of a proposal in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Nothing is wrong.
+    Safe,
+    /// What was in force, or was a moment ago, can deadlock or go round by itself; the proposal only takes entries away
+    /// until packets have drained, and from then on nothing is wrong.
+    LeadsOut,
+    /// It adds to the danger.
+    Unsafe,
+}
+
+/// What [`prove`] would say, without figures and witnesses. The first `taken` steps are the past: they have been done.
+#[must_use]
+pub fn word<'a>(
+    in_force: Subject<'a>,
+    standing: Option<&StandingTurns>,
+    (proposal, taken): (&Proposal<'a>, usize),
+    options: &PhaseOptions,
+) -> Word {
+    let Ok(trial) = Trial::new(in_force, standing, proposal, options) else {
+        return Word::Unsafe;
+    };
+    let (waits, _) = declared(proposal, options);
+    let bad = trial.audit(&waits, strict(options));
+    if bad.is_empty() {
+        Word::Safe
+    } else if bad.iter().all(|bad| bad.step as usize <= taken) && only_takes(&trial.net, (proposal, taken), &waits) {
+        Word::LeadsOut
+    } else {
+        Word::Unsafe
+    }
+}
+
+/// True if the steps after those that are `taken`, up to the first wait, add no way from switch to switch.
+fn takes_away_only(subject: Subject<'_>, proposal: (&Proposal<'_>, usize), options: &PhaseOptions) -> bool {
+    let (waits, _) = declared(proposal.0, options);
+    only_takes(&Net::new(subject.fabric, options.links), proposal, &waits)
+}
+
+fn only_takes(net: &Net, (proposal, taken): (&Proposal<'_>, usize), waits: &[bool]) -> bool {
+    let leads = |write: &Write| matches!(net.way(write.switch.to_usize(), write.egress), net::Way::Channel(_));
+    let steps = (taken + 1..).zip(&proposal.steps[taken..]);
+    let mut before_wait = steps.take_while(|(number, _)| !waits[*number]);
+    !before_wait.any(|(_, step)| step.writes.iter().any(leads))
+}
+
+/// How long packets can be in so many switches, one after the other, in nanoseconds: at most the longest lifetime of any
+/// switch in each (IBA vol 1 §18.2.5.4: a packet that has been in a switch for LifeTimeValue is discarded). `None` if a
+/// switch keeps packets for ever.
 ///
-/// `switches` is what [`TransitionFigures::switches_max`] says of a proposal; any bound on the length of ways will do.
+/// `switches` is what [`TransitionFigures::lifetimes_max`] says of a proposal; any bound on the length of ways will do.
 /// `lifetimes` are the values in force, 4.096 µs × 2^value; 20 and more: infinite. The head-of-queue limit discards
 /// only the packet at the head, and so bounds nothing without knowing how many are queued.
 #[must_use]
@@ -429,7 +482,10 @@ fn figures(
         waits: numbers(waits),
         waits_spare: spare(trial, waits, options),
         waits_short,
-        switches_max: way::longest(trial, waits, strict(options)),
+        lifetimes_max: way::lifetimes(trial, waits, strict(options))
+            .into_iter()
+            .max()
+            .unwrap_or(0),
         lost: costs.lost,
         steps,
     }

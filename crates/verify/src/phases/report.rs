@@ -170,8 +170,10 @@ pub struct TransitionFigures {
     pub waits_spare: Vec<u32>,
     /// Steps before which a wait is declared that is shorter than the drain bound: it counts as none.
     pub waits_short: Vec<u32>,
-    /// Most switches that a packet under way may pass, to any LID that changes: what the drain bound counts.
-    pub switches_max: u32,
+    /// Lifetimes that the longest of the declared waits must last, as packets may be in so many switches one after the
+    /// other before only dependencies are left that the entries then in force make: what the drain bound counts. 0
+    /// without a wait.
+    pub lifetimes_max: u32,
     /// Pairs that had a way before the transition and have none after it.
     pub lost: Sources,
     /// Every step.
@@ -196,17 +198,17 @@ pub struct TransitionRefusal {
 }
 
 impl TransitionRefusal {
-    /// True if all it says is that the tables in force have cycles of their own: from the first wait on nothing is
-    /// wrong, and before it no smaller traffic than already has a cycle. Whoever takes over from tables that can
-    /// deadlock may accept that; what the steps before the first wait (without one: all) add to those cycles is not
-    /// said.
+    /// True if all it says is that the tables in force, or the first `taken` steps, which have been done already, have
+    /// cycles of their own: from the first wait on nothing is wrong, and before it no smaller traffic than already has
+    /// a cycle. Whoever takes over from tables that can deadlock may accept that; what the steps before the first wait
+    /// (without one: all) add to those cycles is not said.
     #[must_use]
-    pub fn is_inherited(&self) -> bool {
+    pub fn is_inherited(&self, taken: usize) -> bool {
         let mut errors = self
             .findings
             .iter()
             .filter(|finding| finding.severity == Severity::Error);
-        errors.all(|finding| finding.step == 0)
+        errors.all(|finding| finding.step as usize <= taken)
     }
 }
 

@@ -174,12 +174,16 @@ impl StandingTurns {
         let rules = LaneRules::of(subject);
         let mut left = self.sets.clone();
         // Memory that is not touched costs nothing.
-        let mut gone: [Vec<Vec<u32>>; 3] = core::array::from_fn(|_| vec![Vec::new(); LANES * LANES]);
+        let mut gone: [Vec<Vec<u32>>; 3] = Default::default();
         let tables = (subject.fabric, subject.lids, subject.tables);
         follow_all(&self.net, tables, &rules, lids, |made| {
             let traffic = made.traffic as usize;
             let (pair, bit) = self.layout.bit(made.turn);
-            let gone = &mut gone[traffic][pair];
+            let gone = &mut gone[traffic];
+            if gone.len() <= pair {
+                gone.resize_with(pair + 1, Vec::new);
+            }
+            let gone = &mut gone[pair];
             if gone.is_empty() {
                 *gone = vec![0; self.layout.words() * 64];
             }

@@ -73,6 +73,26 @@ impl<'a> Trial<'a> {
         proposal: &Proposal<'a>,
         options: &PhaseOptions,
     ) -> Result<Self, Vec<PhaseFinding>> {
+        let mut trial = Self::bare(subject, standing, proposal, options)?;
+        let standing = standing.filter(|standing| standing.net.is_cabled_like(&trial.net));
+        trial.base = match standing {
+            // Whatever is less to follow.
+            Some(standing) if trial.plans.len() <= trial.others.len() => {
+                let changed: Vec<Lid> = trial.plans.iter().map(|plan| plan.lid).collect();
+                standing.without(subject, &changed)
+            }
+            _ => at_rest(subject, (&trial.net, &trial.layout), &trial.others, options.par),
+        };
+        Ok(trial)
+    }
+
+    /// The same without the turns of LIDs that do not change.
+    pub fn bare(
+        subject: Subject<'a>,
+        standing: Option<&StandingTurns>,
+        proposal: &Proposal<'a>,
+        options: &PhaseOptions,
+    ) -> Result<Self, Vec<PhaseFinding>> {
         let net = Net::new(subject.fabric, options.links);
         let layout = Layout::new(&net);
         let rules = rules(subject, proposal);
@@ -84,12 +104,6 @@ impl<'a> Trial<'a> {
         });
         let all = subject.lids.by_lid().map(|(lid, _)| lid);
         let others: Vec<Lid> = all.filter(|lid| !by_lid.contains_key(lid)).collect();
-        let changed: Vec<Lid> = by_lid.keys().copied().collect();
-        let base = match standing {
-            // Whatever is less to follow.
-            Some(standing) if changed.len() <= others.len() => standing.without(subject, &changed),
-            _ => at_rest(subject, (&net, &layout), &others, options.par),
-        };
         let plan = |(lid, writes)| LidPlan {
             lid,
             owner: net.owner(subject.fabric, subject.lids, lid),
@@ -101,7 +115,7 @@ impl<'a> Trial<'a> {
             layout,
             rules,
             others,
-            base,
+            base: ByTraffic::default(),
             steps: proposal.steps.len() as u32 + 1,
             par: options.par,
             net,

@@ -101,8 +101,9 @@ impl TurnSet {
     }
 
     fn pair(&mut self, pair: usize, words: usize) -> &mut Vec<u64> {
-        if self.pairs.is_empty() {
-            self.pairs = vec![Vec::new(); LANES * LANES];
+        // No longer than need be: most sets have one pair, and there are many sets.
+        if self.pairs.len() <= pair {
+            self.pairs.resize_with(pair + 1, Vec::new);
         }
         let bits = &mut self.pairs[pair];
         if bits.is_empty() {
@@ -154,10 +155,10 @@ impl<'a> TurnGraph<'a> {
         let (lane, channel) = (vertex / self.channels, vertex % self.channels);
         let rows = self.layout.rows[channel] as usize..self.layout.rows[channel + 1] as usize;
         for to_lane in 0..self.lanes {
-            let bits = &self.set.pairs[lane * LANES + to_lane];
-            if bits.is_empty() {
+            let bits = self.set.pairs.get(lane * LANES + to_lane);
+            let Some(bits) = bits.filter(|bits| !bits.is_empty()) else {
                 continue;
-            }
+            };
             for (word, first) in rows.clone().zip((self.layout.base[channel] as usize..).step_by(64)) {
                 let mut left = bits[word];
                 while left != 0 {

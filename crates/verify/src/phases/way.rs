@@ -1,32 +1,207 @@
-//! How far packets that are under way may still go.
+//! How long packets that are under way may still make dependencies that the entries in force do not make.
+//!
+//! During a wait no entry changes. So a packet that was on channel a and waited for b when the wait began leaves its
+//! switch within one lifetime, and from then on follows the entries in force. As soon as it is on a channel that packets
+//! of sources reach by these entries, its dependencies are among those that stand, whoever sent it. That is often the
+//! next channel: agents in all switches send to hosts. So the bound counts lifetimes until then, not until packets
+//! arrive.
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::Lids;
+use selvedge_types::Lid;
 
 use super::drift::{Drift, Made};
-use super::net::Net;
-use super::trial::Trial;
+use super::net::{Links, Net, Owner, Way};
+use super::trial::{LidPlan, Trial};
 use crate::finding::Traffic;
 
-/// Most switches that a packet of traffic up to `upto` to any LID that changes may pass, from one wait to the next.
-pub fn longest(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> u32 {
+/// By step: lifetimes after which, in the wait before it, packets of traffic up to `upto` make no dependency but those
+/// that the entries then in force make; 0 without a wait.
+pub fn lifetimes(trial: &Trial<'_>, waits: &[bool], upto: Traffic) -> Vec<u32> {
+    let mut needed: Vec<u32> = waits.iter().map(|wait| u32::from(*wait)).collect();
+    if !waits.contains(&true) {
+        return needed;
+    }
+    // Where lanes change from hop to hop, or with the plan, channels alone do not say which dependencies stand.
+    let is_plain = trial.rules.maps.len() == 1 && trial.rules.maps[0].exceptions.is_empty();
     let mut drift = Drift::new(&trial.net, trial.subject.tables, &trial.rules);
     let mut ways = Ways::new(&trial.net);
-    let mut most = 0;
+    let mut rest = Rest::new(&trial.net);
     for plan in &trial.plans {
         drift.follow(plan.lid, plan.owner, &plan.writes, waits);
         drift.made.retain(|made| made.traffic <= upto);
-        // Turns of one window end together.
+        // Windows of one service level after those of the other.
+        drift.made.sort_by_key(|made| made.until);
+        rest.load(|switch| trial.subject.tables.get(SwitchIdx(switch), plan.lid));
+        let mut written = 0;
+        // Turns of one window end together; after the last there is no wait.
         for window in drift.made.chunk_by(|a, b| a.until == b.until) {
-            most = most.max(ways.longest(window));
+            let until = window[0].until;
+            if until >= trial.steps {
+                break;
+            }
+            written += rest.settle(&plan.writes[written..], until);
+            let lifetimes = match is_plain {
+                true => rest.of_window(window, plan, upto),
+                false => ways.longest(window),
+            };
+            let most = &mut needed[until as usize];
+            *most = lifetimes.max(*most);
         }
     }
-    // Without a turn a packet passes the two ends of a channel at most.
-    if trial.plans.is_empty() {
-        0
-    } else {
-        most.max(trial.net.switches.min(2) as u32)
+    needed
+}
+
+/// Lifetimes after which packets to LIDs whose entries changed a moment ago make no dependency but those of the entries
+/// in force, wherever they are. Work: LIDs of switches once through all switches.
+#[must_use]
+pub fn lifetimes_after(
+    fabric: &Fabric,
+    lids: &Lids,
+    entry: impl Fn(SwitchIdx, Lid) -> u8,
+    changed: impl IntoIterator<Item = Lid>,
+) -> u32 {
+    // What is not ACTIVE yet may become so meanwhile.
+    let [active, trained] = [Links::Active, Links::Trained].map(|links| Net::new(fabric, links));
+    let mut rest = Rest::new(&active);
+    let mut most = 0;
+    for lid in changed {
+        let owner = active.owner(fabric, lids, lid);
+        if !matches!(owner, Owner::Switch(_)) {
+            // Agents of all switches send: on the second channel at the latest packets are where others are as well.
+            most = most.max(2);
+            continue;
+        }
+        rest.load(|switch| entry(SwitchIdx(switch), lid));
+        rest.net = &active;
+        rest.mark(owner, Traffic::Agents);
+        rest.net = &trained;
+        for switch in 0..active.switches {
+            if let Some(channel) = rest.next(switch) {
+                most = most.max(2 + rest.behind(channel));
+            }
+        }
+    }
+    most
+}
+
+/// Entries of one LID at rest.
+struct Rest<'a> {
+    net: &'a Net,
+    column: Vec<u8>,
+    round: u32,
+    /// By channel: the round in which packets of sources reach it.
+    marked: Vec<u32>,
+    /// By channel: the round, and how many dependencies off the standing ones packets on it still make.
+    known: Vec<(u32, u32)>,
+    path: Vec<u32>,
+}
+
+impl<'a> Rest<'a> {
+    fn new(net: &'a Net) -> Self {
+        Self {
+            net,
+            column: vec![0; net.switches],
+            round: 0,
+            marked: vec![0; net.channels.len()],
+            known: vec![(0, 0); net.channels.len()],
+            path: Vec::new(),
+        }
+    }
+
+    fn load(&mut self, entry: impl Fn(u32) -> u8) {
+        for (switch, place) in (0..).zip(&mut self.column) {
+            *place = entry(switch);
+        }
+    }
+
+    /// Takes the writes before a step; says how many these are.
+    fn settle(&mut self, writes: &[(u32, u32, u8)], until: u32) -> usize {
+        let count = writes.iter().take_while(|write| write.0 < until).count();
+        for &(_, switch, entry) in &writes[..count] {
+            self.column[switch as usize] = entry;
+        }
+        count
+    }
+
+    fn next(&self, switch: usize) -> Option<u32> {
+        match self.net.way(switch, self.column[switch]) {
+            Way::Channel(channel) => Some(channel),
+            Way::Host(_) | Way::Own | Way::Dead => None,
+        }
+    }
+
+    fn after(&self, channel: u32) -> Option<u32> {
+        self.next(self.net.channels[channel as usize].dst as usize)
+    }
+
+    /// Channels that packets of sources reach.
+    fn mark(&mut self, owner: Owner, upto: Traffic) {
+        self.round += 1;
+        let agents = upto == Traffic::Switches || !matches!(owner, Owner::Switch(_));
+        for switch in 0..self.net.switches {
+            let here = matches!(owner, Owner::Host(_, leaf) if leaf as usize == switch);
+            let sends = match owner {
+                Owner::Switch(own) if own as usize == switch => false,
+                _ => agents || self.net.hosts_of(switch).len() > usize::from(here),
+            };
+            let mut open = if sends { self.next(switch) } else { None };
+            while let Some(channel) = open {
+                let mark = &mut self.marked[channel as usize];
+                if *mark == self.round {
+                    break;
+                }
+                *mark = self.round;
+                open = self.after(channel);
+            }
+        }
+    }
+
+    fn of_window(&mut self, window: &[Made], plan: &LidPlan, upto: Traffic) -> u32 {
+        self.mark(plan.owner, upto);
+        let mut most = 0;
+        for made in window {
+            let (from, to) = (made.turn.from, made.turn.to);
+            let stands = self.marked[from as usize] == self.round && self.after(from) == Some(to);
+            if !stands {
+                most = most.max(1 + self.behind(to));
+            }
+        }
+        most
+    }
+
+    /// How many dependencies off the standing ones packets on a channel make from there on.
+    fn behind(&mut self, channel: u32) -> u32 {
+        let mut at = channel;
+        self.path.clear();
+        let mut count = loop {
+            if self.marked[at as usize] == self.round {
+                break 0;
+            }
+            let (round, count) = self.known[at as usize];
+            if round == self.round {
+                break count;
+            }
+            let Some(next) = self.after(at) else {
+                self.known[at as usize] = (self.round, 0);
+                break 0;
+            };
+            if self.path.len() > self.net.switches {
+                // It goes round: the judge of plans says so.
+                return self.net.switches as u32;
+            }
+            self.path.push(at);
+            at = next;
+        };
+        for &channel in self.path.iter().rev() {
+            count += 1;
+            self.known[channel as usize] = (self.round, count);
+        }
+        count
     }
 }
 
-/// Arrays of one window, used again for the next.
+/// Arrays of one window, used again for the next: the longest way, whatever stands.
 struct Ways<'a> {
     net: &'a Net,
     /// Channels in turns.

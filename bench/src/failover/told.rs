@@ -1,0 +1,63 @@
+//! What our manager says of a fault in its log, beside what passes on the wire: what planning and judging took, and
+//! whether it waited for packets under way. OpenSM says none of it.
+
+/// What was said since a fault.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Told {
+    /// What planning took, in microseconds; `None`: nothing was repaired in place, or it is not known.
+    pub compute_us: Option<f64>,
+    /// The same of judging.
+    pub verify_us: Option<f64>,
+    /// How often the manager waited until packets under way were gone.
+    pub drain_waits: u64,
+}
+
+impl Told {
+    /// Reads lines of a log: SLV-SM-0023 says what a repair took, SLV-SM-0030 that there is a wait. Of several repairs
+    /// the sum.
+    #[must_use]
+    pub fn read(log: &str) -> Self {
+        let mut told = Self::default();
+        for line in log.lines() {
+            if line.contains("SLV-SM-0023") {
+                add(&mut told.compute_us, number_after(line, "planned in "));
+                add(&mut told.verify_us, number_after(line, " us, judged in "));
+            }
+            told.drain_waits += u64::from(line.contains("SLV-SM-0030"));
+        }
+        told
+    }
+}
+
+fn add(sum: &mut Option<f64>, more: Option<f64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0.0) + more);
+    }
+}
+
+fn number_after(line: &str, words: &str) -> Option<f64> {
+    let (_, after) = line.split_once(words)?;
+    after.split(' ').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_are_added_up_and_waits_counted() {
+        let check = |log: &str, compute_us: Option<f64>, verify_us: Option<f64>, drain_waits: u64| {
+            let want = Told {
+                compute_us,
+                verify_us,
+                drain_waits,
+            };
+            assert_eq!(Told::read(log), want, "{log}");
+        };
+        let repair = "INFO SLV-SM-0023 links lost 1, back 0: 7 LFT blocks change, planned in 40 us, judged in 12 us";
+        check("", None, None, 0);
+        check(repair, Some(40.0), Some(12.0), 0);
+        check(&format!("{repair}\n{repair}"), Some(80.0), Some(24.0), 0);
+        check("x SLV-SM-0030 waiting 5 s\nx SLV-SM-0007 up", None, None, 1);
+    }
+}

@@ -1,0 +1,75 @@
+//! Spreading load anew.
+
+use serde::{Deserialize, Serialize};
+
+use crate::Body;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RebalanceRequest {
+    /// Only say what would change.
+    pub dry_run: bool,
+    /// In one change, with whatever waits that takes, instead of steps within the budget.
+    pub at_once: bool,
+}
+
+/// What spreading load anew changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rebalance {
+    /// The engine of the tables in force and of the new ones.
+    pub engine: String,
+    /// True if tables made afresh would be better: the busiest link less busy, or links clearly evener.
+    pub needed: bool,
+    /// True if it begins now; false if nothing is to be done, or only that was asked for.
+    pub started: bool,
+    /// True if all of it is one change.
+    pub at_once: bool,
+    /// Forwarding entries that change.
+    pub entries: u64,
+    /// LFT blocks that hold them: one SMP each, or more if a block is written in several steps.
+    pub blocks: u64,
+    /// Ordered pairs of hosts whose packets take another way.
+    pub pairs_moved: u64,
+    /// LFT blocks that a step may write.
+    pub blocks_per_step: u64,
+    /// Steps at least; each is a plan of its own, judged.
+    pub steps: u64,
+    /// Host pairs on links now.
+    pub load_before: LinkLoad,
+    /// Host pairs on links afterwards.
+    pub load_after: LinkLoad,
+}
+
+impl Body for Rebalance {
+    const SCHEMA: &'static str = "selvedge.rebalance";
+}
+
+/// Host pairs per directed link between switches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkLoad {
+    /// The busiest.
+    pub max: u64,
+    /// Mean.
+    pub mean: f64,
+    /// Standard deviation.
+    pub sd: f64,
+}
+
+/// What a manager does about load that is spread unevenly.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RebalanceStatus {
+    /// The policy: `never`, `later` or `at-once`.
+    pub policy: String,
+    /// `even` (nothing is to be done), `waiting`, `planning` or `applying`.
+    pub state: String,
+    /// When it looks or takes the next step, as time since the process started; none: when other work is done, or
+    /// never.
+    pub due_ms: Option<u64>,
+    /// Steps taken, if it is under way.
+    pub steps: u64,
+    /// LFT blocks that later steps have to write.
+    pub blocks_left: u64,
+    /// Host pairs on the busiest link when it began, after the last step, and in the end.
+    pub load_max: Option<[u64; 3]>,
+}

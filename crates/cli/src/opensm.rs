@@ -1,0 +1,163 @@
+//! OpenSM's place: its configuration file and its short flags on `selvedge run`.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use selvedge_api as api;
+use selvedge_config::{Finding, OpenSmConf, Settings, Treatment, read_opensm_conf};
+use selvedge_types::Guid;
+
+use crate::config::values;
+use crate::exit::{CliError, Exit};
+use crate::out::{Format, Grid, Out, count};
+
+/// What an OpenSM is started with.
+#[derive(Args, Clone, Debug, Default)]
+pub struct OpenSmArgs {
+    /// Read OpenSM's configuration file instead of a TOML file
+    #[arg(short = 'F', long, value_name = "FILE", conflicts_with = "config")]
+    pub opensm_conf: Option<PathBuf>,
+    /// Start although FILE asks for what Selvedge cannot do; each such option is named
+    #[arg(long, requires = "opensm_conf")]
+    skip_refused: bool,
+    /// Say what the configuration means, each option of FILE explained, and end
+    #[arg(long, conflicts_with = "background")]
+    pub check_config: bool,
+    /// Manage the fabric of the local port with this GUID
+    #[arg(short = 'g', long, value_name = "GUID", conflicts_with_all = ["port", "fabric"])]
+    pub guid: Option<Guid>,
+    /// Keep the LIDs of this file, as OpenSM's /var/cache/opensm/guid2lid; LIDs that ports hold come first
+    #[arg(long, value_name = "FILE")]
+    pub guid2lid: Option<PathBuf>,
+    /// Go on in the background
+    #[arg(short = 'B', long, conflicts_with = "once")]
+    pub background: bool,
+}
+
+impl OpenSmArgs {
+    /// What the file says; `None` without a file.
+    pub fn read(&self) -> Result<Option<OpenSmConf>, CliError> {
+        Ok(self.opensm_conf.as_deref().map(read_opensm_conf).transpose()?)
+    }
+
+    /// Refuses a file that asks for what cannot be done, and names what nobody will notice otherwise.
+    pub fn admit(&self, conf: &OpenSmConf) -> Result<(), CliError> {
+        let file = self.opensm_conf.clone().unwrap_or_default();
+        for finding in conf.unknown() {
+            let Finding { line, name, why, .. } = finding;
+            eprintln!("selvedge: warning: {}, line {line}: '{name}': {why}", file.display());
+        }
+        let refused: Vec<String> = conf.refused().map(|f| format!("{} {}", f.name, f.value)).collect();
+        match refused.is_empty() {
+            true => Ok(()),
+            false if self.skip_refused => {
+                eprintln!(
+                    "selvedge: warning: {}: goes on without what it cannot do: {}",
+                    file.display(),
+                    refused.join(", ")
+                );
+                Ok(())
+            }
+            false => Err(CliError::OpenSmRefused {
+                path: file,
+                options: refused.join(", "),
+            }),
+        }
+    }
+
+    /// `--check-config`: what each line of the file becomes, or what the settings are without such a file.
+    pub fn check(&self, settings: &Settings, conf: Option<&OpenSmConf>, format: Format) -> Result<Exit, CliError> {
+        let mut out = Out::new(format);
+        let Some(conf) = conf else {
+            match format.json {
+                true => out.document(api::Settings {
+                    settings: values(settings),
+                })?,
+                false => out.write(&selvedge_config::print_settings(settings))?,
+            }
+            out.flush()?;
+            return Ok(Exit::Good);
+        };
+        let exit = match conf.refused().next() {
+            None => Exit::Good,
+            Some(_) => Exit::NotGood,
+        };
+        let (shown, plain): (Vec<&Finding>, Vec<&Finding>) = conf
+            .findings
+            .iter()
+            .partition(|f| f.treatment != Treatment::Default || !f.why.is_empty());
+        if format.json {
+            out.document(api::OpenSmCheck {
+                file: self
+                    .opensm_conf
+                    .as_ref()
+                    .map_or(String::new(), |path| path.display().to_string()),
+                ok: exit == Exit::Good,
+                options: shown.into_iter().map(line).collect(),
+                defaults: plain.len() as u64,
+                settings: values(settings),
+            })?;
+        } else {
+            out.grid(&grid(&shown))?;
+            if !format.csv {
+                let defaults = count(plain.len() as u64, "line");
+                out.line(format!("\n{defaults} with OpenSM's default, which holds here too"))?;
+                let refused = conf.refused().count() as u64;
+                let verdict = match refused {
+                    0 => out.good("can take its place"),
+                    _ => out.bad(&format!("{} that cannot be done", count(refused, "option"))),
+                };
+                out.line(verdict)?;
+            }
+        }
+        out.flush()?;
+        Ok(exit)
+    }
+}
+
+fn line(finding: &Finding) -> api::OpenSmLine {
+    api::OpenSmLine {
+        line: finding.line as u64,
+        option: finding.name.clone(),
+        value: finding.value.clone(),
+        treatment: finding.treatment.name().to_owned(),
+        key: finding.key.map(str::to_owned),
+        why: finding.why.clone(),
+    }
+}
+
+fn grid(findings: &[&Finding]) -> Grid {
+    let mut grid = Grid::new(&["line", "option", "value", "becomes", "here", "why"]);
+    for finding in findings {
+        grid.row([
+            finding.line.to_string(),
+            finding.name.clone(),
+            finding.value.clone(),
+            finding.treatment.name().to_owned(),
+            finding.key.unwrap_or_default().to_owned(),
+            finding.why.clone(),
+        ]);
+    }
+    grid
+}
+
+/// Starts this program once more with the same words but `-B`, in a process group of its own and without a terminal.
+pub fn into_background() -> Result<Exit, CliError> {
+    use std::os::unix::process::CommandExt as _;
+    let failed = |cause| CliError::Background { cause };
+    let program = std::env::current_exe().map_err(failed)?;
+    let words = std::env::args_os()
+        .skip(1)
+        .filter(|word| word != "-B" && word != "--background");
+    let child = Command::new(program)
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(failed)?;
+    eprintln!("selvedge: goes on in the background as process {}", child.id());
+    Ok(Exit::Good)
+}

@@ -1,0 +1,91 @@
+//! `selvedge rebalance`: has a running manager spread load anew, or says what that would change.
+
+use clap::Args;
+use selvedge_api::{Rebalance, RebalanceRequest};
+
+use crate::exit::{CliError, Exit};
+use crate::out::{Format, Grid, Out, count, thousands};
+use crate::status::SocketArgs;
+
+/// Have a running manager spread load anew after links were lost or came back, in steps of a bounded size.
+#[derive(Args, Debug)]
+pub struct RebalanceArgs {
+    /// Only say what would change
+    #[arg(long)]
+    dry_run: bool,
+    /// In one change, with whatever waits that takes, instead of steps of rebalance_blocks
+    #[arg(long)]
+    at_once: bool,
+    #[command(flatten)]
+    socket: SocketArgs,
+    #[command(flatten)]
+    format: Format,
+}
+
+impl RebalanceArgs {
+    /// The format of errors.
+    pub const fn json(&self) -> bool {
+        self.format.json
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &RebalanceArgs) -> Result<Exit, CliError> {
+    let request = RebalanceRequest {
+        dry_run: args.dry_run,
+        at_once: args.at_once,
+    };
+    let answer = args.socket.client().rebalance(request)?;
+    let mut out = Out::new(args.format);
+    if args.format.json {
+        out.document(answer)?;
+    } else {
+        out.grid(&grid(&answer))?;
+        if !args.format.csv {
+            out.line(format!("\n{}", verdict(&answer)))?;
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Good)
+}
+
+fn grid(answer: &Rebalance) -> Grid {
+    let mut grid = Grid::new(&["what", "now", "afterwards"]);
+    let (before, after) = (&answer.load_before, &answer.load_after);
+    let real = |number: f64| format!("{number:.1}");
+    grid.row([
+        "host pairs on the busiest link".to_owned(),
+        thousands(before.max),
+        thousands(after.max),
+    ]);
+    grid.row(["mean of all links".to_owned(), real(before.mean), real(after.mean)]);
+    grid.row(["standard deviation".to_owned(), real(before.sd), real(after.sd)]);
+    grid
+}
+
+fn verdict(answer: &Rebalance) -> String {
+    if !answer.needed {
+        return format!(
+            "{} would make no better tables afresh: nothing is to be done",
+            answer.engine
+        );
+    }
+    let what = format!(
+        "{} entries in {} change, {} host pairs take another way",
+        thousands(answer.entries),
+        count(answer.blocks, "LFT block"),
+        thousands(answer.pairs_moved)
+    );
+    let how = match answer.at_once {
+        true => "in one change".to_owned(),
+        false => format!(
+            "in {} at least, of {} at most",
+            count(answer.steps, "step"),
+            count(answer.blocks_per_step, "block")
+        ),
+    };
+    match answer.started {
+        true => format!("{what}, {how}: begun; 'selvedge status' shows how far it is"),
+        false => format!("{what}, {how}: nothing was changed"),
+    }
+}

@@ -1,0 +1,98 @@
+//! `selvedge run` in OpenSM's place: its file, its flags.
+#![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+mod support;
+
+use support::Lab;
+
+const RING: &str = "ring:switches=3,hosts=1";
+
+#[test]
+fn each_option_is_explained() {
+    let lab = Lab::new("opensm-check");
+    let file = lab.path("opensm.conf");
+    std::fs::write(&file, "sm_priority 3\nlmc 0\nqos TRUE # for MPI\nvirt_enabled 2\n").unwrap();
+    let check = ["run", "-F", &file, "--check-config"];
+    lab.run(&check)
+        .exits(1)
+        .says("honoured")
+        .says("manager.priority")
+        .says("refused")
+        .says("1 option that cannot be done");
+    let found = lab.run(&[&check[..], &["--json"]].concat()).exits(1).json();
+    assert_eq!(
+        (&found["schema"], &found["ok"], &found["defaults"]),
+        (&"selvedge.opensm_check".into(), &false.into(), &1.into())
+    );
+    assert_eq!(found["settings"]["manager.priority"], 3);
+    let treatments: Vec<&str> = found["options"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|option| option["treatment"].as_str().unwrap())
+        .collect();
+    assert_eq!(treatments, ["honoured", "refused", "unknown"]);
+}
+
+#[test]
+fn what_cannot_be_done_stops_the_start_unless_told_otherwise() {
+    let lab = Lab::new("opensm-refused");
+    let file = lab.path("opensm.conf");
+    std::fs::write(&file, "qos TRUE\nsm_priority 5\n").unwrap();
+    let run = ["run", "-F", &file, "--fabric", RING, "-o"];
+    let refused = lab.run(&run).exits(2);
+    assert!(
+        refused.err.contains("SLV-CLI-0030") && refused.err.contains("qos TRUE"),
+        "{}",
+        refused.err
+    );
+    lab.run(&[&run[..], &["--skip-refused"]].concat()).exits(0).says("good");
+    std::fs::write(&file, "routing_engine updn\nsm_priority 5\n").unwrap();
+    lab.run(&[&run[..], &["-R", "minhop,updn", "-p", "7"]].concat())
+        .exits(0)
+        .says("good");
+    std::fs::write(&file, "lmc 9\n").unwrap();
+    let wrong = lab.run(&run).exits(2);
+    assert!(wrong.err.contains("line 1: lmc = 9; want 0 to 7"), "{}", wrong.err);
+}
+
+#[test]
+fn lids_of_its_cache_are_kept() {
+    let lab = Lab::new("opensm-guid2lid");
+    let first = lab.path("first");
+    lab.run(&["run", "--fabric", RING, "-o", "--lids-out", &first]).exits(0);
+    let shifted: String = std::fs::read_to_string(&first)
+        .unwrap()
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let lid = u16::from_str_radix(words[1].trim_start_matches("0x"), 16).unwrap() + 0x100;
+            format!("{} {lid:#06x} {lid:#06x}\n\n", words[0])
+        })
+        .collect();
+    let cache = lab.path("guid2lid");
+    std::fs::write(&cache, &shifted).unwrap();
+    let second = lab.path("second");
+    lab.run(&[
+        "run",
+        "--fabric",
+        RING,
+        "-o",
+        "--guid2lid",
+        &cache,
+        "--lids-out",
+        &second,
+    ])
+    .exits(0);
+    let lids = |text: &str| {
+        let mut lids: Vec<String> = text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" "))
+            .collect();
+        lids.sort();
+        lids
+    };
+    assert_eq!(lids(&std::fs::read_to_string(&second).unwrap()), lids(&shifted));
+}

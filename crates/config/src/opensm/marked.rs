@@ -1,0 +1,79 @@
+//! Options of NVIDIA's closed fork (MLNXSM, the manager inside UFM), which files of its users hold.
+
+/// Beginnings of names, and what to say of them.
+const FORK: &[(&str, &str)] = &[
+    (
+        "virt_",
+        "NVIDIA's fork only: virtual ports are not managed; SR-IOV needs that fork so far",
+    ),
+    (
+        "ar_",
+        "NVIDIA's fork only: adaptive routing is set by vendor-specific MADs, which Selvedge does not send",
+    ),
+    (
+        "armgr_",
+        "NVIDIA's fork only: adaptive routing is set by vendor-specific MADs, which Selvedge does not send",
+    ),
+    (
+        "shield_mode",
+        "NVIDIA's fork only: fast link fault recovery in the switch is set by vendor-specific MADs",
+    ),
+    (
+        "pfrn_",
+        "NVIDIA's fork only: fault routing notifications are set by vendor-specific MADs",
+    ),
+    (
+        "hm_",
+        "NVIDIA's fork only: the nearest here is the quarantine of flapping links (routing.flap_downs)",
+    ),
+    (
+        "rch_",
+        "NVIDIA's fork only: routing chains; list several engines in routing_engine instead",
+    ),
+    ("pgrp_policy_file", "NVIDIA's fork only: port groups of routing chains"),
+    ("topo_policy_file", "NVIDIA's fork only: topologies of routing chains"),
+    (
+        "topo_config_",
+        "NVIDIA's fork only: compare with a planned fabric by 'selvedge topology diff'",
+    ),
+    (
+        "m_key_per_port",
+        "NVIDIA's fork only: one M_Key holds for the whole subnet",
+    ),
+    (
+        "master_sm_lid",
+        "NVIDIA's fork only: a LID for the master that moves with it; the master keeps its port's own",
+    ),
+    ("sa_enhanced_trust_model", "NVIDIA's fork only"),
+    (
+        "enable_sm_port_failover",
+        "NVIDIA's fork only: run a standby at the second port instead",
+    ),
+    (
+        "key_mgr_",
+        "NVIDIA's fork only: keys of classes beside the M_Key are not managed",
+    ),
+    (
+        "vs_key",
+        "NVIDIA's fork only: keys of classes beside the M_Key are not managed",
+    ),
+    (
+        "n2n_",
+        "NVIDIA's fork only: keys of classes beside the M_Key are not managed",
+    ),
+    (
+        "aggregation_manager",
+        "NVIDIA's fork only: aggregation nodes are left in peace",
+    ),
+    ("sharp_", "NVIDIA's fork only: aggregation nodes are left in peace"),
+    (
+        "mepi_",
+        "NVIDIA's fork only: vendor-specific port information is neither read nor set",
+    ),
+];
+
+/// What to say of an option of the fork; `None` if it is not one.
+pub(super) fn fork_option(name: &str) -> Option<&'static str> {
+    let (_, what) = FORK.iter().find(|(beginning, _)| name.starts_with(beginning))?;
+    Some(what)
+}

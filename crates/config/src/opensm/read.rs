@@ -1,0 +1,242 @@
+//! From the text of an `opensm.conf` to settings and findings.
+
+use std::path::{Path, PathBuf};
+
+use selvedge_types::Guid;
+
+use super::option::Meaning;
+use super::value::same;
+use super::{Finding, OpenSmOption, Treatment, marked};
+use crate::guid_list::read_text;
+use crate::{ConfigError, Settings, closest};
+
+/// OpenSM's largest number of lanes, `max_op_vls 5`: its default.
+const OPENSM_LANES: u8 = 15;
+
+/// What an `opensm.conf` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenSmConf {
+    /// The settings it makes, on top of OpenSM's defaults where a fabric would notice the difference.
+    pub settings: Settings,
+    /// `guid`: the local port to manage the fabric from; none: the first that is up.
+    pub port_guid: Option<Guid>,
+    /// `dump_files_dir`: where dump files go.
+    pub dump_dir: Option<PathBuf>,
+    /// `root_guid_file`, of which the settings want the contents.
+    pub roots_file: Option<PathBuf>,
+    /// What became of each line, in the order of the file.
+    pub findings: Vec<Finding>,
+}
+
+impl Default for OpenSmConf {
+    /// OpenSM's defaults where a fabric would notice the difference: OperationalVLs as large as ports can.
+    fn default() -> Self {
+        let mut settings = Settings::default();
+        settings.policy.lanes = OPENSM_LANES;
+        Self {
+            settings,
+            port_guid: None,
+            dump_dir: None,
+            roots_file: None,
+            findings: Vec::new(),
+        }
+    }
+}
+
+impl OpenSmConf {
+    /// The lines that a manager cannot do.
+    pub fn refused(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| f.treatment == Treatment::Refused)
+    }
+
+    /// The lines that nobody knows.
+    pub fn unknown(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|f| f.treatment == Treatment::Unknown)
+    }
+}
+
+/// Reads a file; the files that it names (`root_guid_file`) are read too.
+pub fn read_opensm_conf(path: &Path) -> Result<OpenSmConf, ConfigError> {
+    let mut conf = parse_opensm_conf(&read_text(path)?, path)?;
+    if let Some(roots) = &conf.roots_file {
+        conf.settings.policy.roots = crate::read_guids(roots)?;
+    }
+    Ok(conf)
+}
+
+/// Reads a text; `path` is only for messages. Of an option that stands twice the last holds, as in OpenSM.
+pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigError> {
+    let mut conf = OpenSmConf::default();
+    for (at, line) in text.lines().enumerate() {
+        let line_number = at + 1;
+        let Some((name, value)) = split(line) else { continue };
+        let finding = conf.take(line_number, name, value).map_err(|want| ConfigError::Value {
+            path: path.to_owned(),
+            line: line_number,
+            key: name.to_owned(),
+            want,
+            found: value.chars().take(60).collect(),
+        })?;
+        conf.findings.push(finding);
+    }
+    Ok(conf)
+}
+
+/// Name and value of a line: what stands after `#` is a comment, one pair of quotes around the value goes.
+fn split(line: &str) -> Option<(&str, &str)> {
+    let line = line.split('#').next().unwrap_or_default().trim();
+    let (name, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
+    let value = value.trim();
+    let quoted = |quote| {
+        value
+            .strip_prefix(quote)
+            .and_then(|rest: &str| rest.strip_suffix(quote))
+    };
+    (!name.is_empty()).then(|| (name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value)))
+}
+
+impl OpenSmConf {
+    fn take(&mut self, line: usize, name: &str, value: &str) -> Result<Finding, &'static str> {
+        let found = |treatment, key, why: &str| Finding {
+            line,
+            name: name.to_owned(),
+            value: value.to_owned(),
+            treatment,
+            key,
+            why: why.to_owned(),
+        };
+        let Some(option) = OpenSmOption::ALL.iter().find(|option| option.name == name) else {
+            return Ok(found(Treatment::Unknown, None, &advice(name)));
+        };
+        // Empty values leave OpenSM's defaults in place.
+        if value.is_empty() {
+            return Ok(found(Treatment::Default, None, "no value: OpenSM leaves its default"));
+        }
+        // A setting takes even OpenSM's default, which may differ from ours.
+        if let Meaning::Same(_, take) | Meaning::Near(_, take, _) = option.meaning {
+            take(self, value)?;
+        }
+        if !option.default.is_empty() && same(value, option.default) {
+            return Ok(found(Treatment::Default, option.treatment().1, ""));
+        }
+        let (treatment, key, why) = option.treatment();
+        Ok(found(treatment, key, why))
+    }
+}
+
+fn advice(name: &str) -> String {
+    if let Some(fork) = marked::fork_option(name) {
+        return fork.to_owned();
+    }
+    match closest(name, OpenSmOption::ALL.iter().map(|option| option.name)) {
+        Some(meant) => format!("OpenSM has no such option and ignores it; did you mean '{meant}'?"),
+        None => "OpenSM 3.3.23 has no such option and ignores it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conf(text: &str) -> OpenSmConf {
+        parse_opensm_conf(text, Path::new("opensm.conf")).unwrap()
+    }
+
+    #[test]
+    fn each_line_gets_a_treatment() {
+        let check = |line: &str, want: Treatment, key: Option<&str>| {
+            let conf = conf(line);
+            let [finding] = &conf.findings[..] else {
+                panic!("{line}: {:?}", conf.findings)
+            };
+            assert_eq!((finding.treatment, finding.key), (want, key), "{line}: {}", finding.why);
+        };
+        check("sm_priority 13", Treatment::Honoured, Some("manager.priority"));
+        check("sm_priority 0", Treatment::Default, Some("manager.priority"));
+        check("lmc\t2 # four LIDs", Treatment::Honoured, Some("routing.lmc"));
+        check("packet_life_time 0x12", Treatment::Default, Some("fabric.packet_life"));
+        check("max_wire_smps 64", Treatment::Mapped, Some("manager.window"));
+        check("single_thread TRUE", Treatment::Moot, None);
+        check("qos TRUE", Treatment::Refused, None);
+        check("qos FALSE", Treatment::Default, None);
+        check("sm_prioritty 3", Treatment::Unknown, None);
+        check("virt_enabled 2", Treatment::Unknown, None);
+        check("log_prefix", Treatment::Default, None);
+    }
+
+    #[test]
+    fn settings_arrive() {
+        let text = "guid 0x0002c90300001234\nm_key 0x10\nsm_key 0x2\nlmc 1\nsweep_interval 0\nmax_op_vls 3\n\
+                    routing_engine \"updn,minhop\"\nlog_file '/var/log/my opensm.log'\nsm_priority 3\nsm_priority 4\n\
+                    sminfo_polling_timeout 500\nnode_name_map_name /etc/names\nm_key_lease_period 60\n";
+        let conf = conf(text);
+        let (policy, manager) = (&conf.settings.policy, &conf.settings.manager);
+        assert_eq!(conf.port_guid, Some(Guid(0x0002_c903_0000_1234)));
+        assert_eq!((policy.m_key, policy.m_key_lease_s, manager.sm_key), (16, 60, 2));
+        assert_eq!((policy.lmc.get(), policy.lanes, manager.priority), (1, 4, 4));
+        assert_eq!(manager.sweep_interval, None);
+        assert_eq!(manager.poll_interval.as_millis(), 500);
+        let engines: Vec<&str> = policy.engines.iter().map(|e| e.0.as_str()).collect();
+        assert_eq!(engines, ["updn", "minhop"]);
+        assert_eq!(
+            conf.settings.daemon.log_file.as_deref(),
+            Some(Path::new("/var/log/my opensm.log"))
+        );
+    }
+
+    #[test]
+    fn mistakes_name_line_and_legal_values() {
+        let check = |text: &str, want: &str| {
+            let error = parse_opensm_conf(text, Path::new("o.conf")).unwrap_err();
+            assert_eq!(error.to_string(), want);
+        };
+        check("\nlmc 8\n", "SLV-CONFIG-0004: o.conf, line 2: lmc = 8; want 0 to 7");
+        check(
+            "reassign_lids yes\n",
+            "SLV-CONFIG-0004: o.conf, line 1: reassign_lids = yes; want TRUE or FALSE",
+        );
+        check(
+            "max_op_vls 6\n",
+            "SLV-CONFIG-0004: o.conf, line 1: max_op_vls = 6; want 1 to 5 (1, 2, 4, 8 or 15 lanes)",
+        );
+    }
+
+    #[test]
+    fn every_option_takes_its_own_default() {
+        for option in OpenSmOption::ALL {
+            let conf = conf(&format!("{} {}", option.name, option.default));
+            assert_eq!(conf.findings[0].treatment, Treatment::Default, "{}", option.name);
+        }
+        let text: String = OpenSmOption::ALL
+            .iter()
+            .map(|option| format!("{} {}\n", option.name, option.default))
+            .collect();
+        let mut all = conf(&text);
+        assert_eq!(all.findings.len(), OpenSmOption::ALL.len());
+        all.findings.clear();
+        // OpenSM's defaults that a fabric does not notice: how often and how long one asks.
+        let mut want = OpenSmConf::default();
+        let (got, ours) = (&mut all.settings, &mut want.settings);
+        ours.manager.poll_interval = got.manager.poll_interval;
+        ours.manager.poll_misses = got.manager.poll_misses;
+        ours.manager.window = got.manager.window;
+        ours.daemon.log_file = got.daemon.log_file.clone();
+        want.dump_dir = all.dump_dir.clone();
+        assert_eq!(all, want);
+    }
+
+    #[test]
+    fn options_are_listed_once() {
+        let mut names: Vec<&str> = OpenSmOption::ALL.iter().map(|option| option.name).collect();
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all);
+        for option in OpenSmOption::ALL {
+            if let Some(key) = option.treatment().1 {
+                let known = crate::Key::ALL.iter().any(|ours| ours.path() == key);
+                assert!(known || key.starts_with("--"), "{}: {key}", option.name);
+            }
+        }
+    }
+}

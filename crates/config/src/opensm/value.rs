@@ -1,0 +1,72 @@
+//! Values as OpenSM reads them.
+
+use std::time::Duration;
+
+/// A number: decimal, octal with 0, hexadecimal with 0x, as `strtoull` takes it.
+pub(super) fn number(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    match lower.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None if lower.len() > 1 && lower.starts_with('0') => u64::from_str_radix(&lower[1..], 8).ok(),
+        None => lower.parse().ok(),
+    }
+}
+
+/// A number from `min` to `max`.
+pub(super) fn within(text: &str, min: u64, max: u64) -> Option<u64> {
+    number(text).filter(|n| (min..=max).contains(n))
+}
+
+/// A number from 0 to `max`.
+pub(super) fn small(text: &str, max: u8) -> Option<u8> {
+    within(text, 0, u64::from(max)).and_then(|n| u8::try_from(n).ok())
+}
+
+/// `TRUE` is true, as OpenSM has it; anything else is false there, and here only `FALSE` is.
+pub(super) fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "TRUE" => Some(true),
+        "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
+/// A time that is not zero, in milliseconds.
+pub(super) fn millis(text: &str) -> Option<Duration> {
+    within(text, 1, 3_600_000).map(Duration::from_millis)
+}
+
+/// Whether two values mean the same to OpenSM: numbers by value, all else by letters.
+pub(super) fn same(one: &str, other: &str) -> bool {
+    one == other || matches!((number(one), number(other)), (Some(a), Some(b)) if a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_c_reads_them() {
+        let check = |text: &str, want: Option<u64>| assert_eq!(number(text), want, "{text}");
+        check("18", Some(18));
+        check("0x12", Some(18));
+        check("0X12", Some(18));
+        check("022", Some(18));
+        check("0", Some(0));
+        check("08", None);
+        check("-1", None);
+        check("", None);
+        check("0x", None);
+        check("18 ", None);
+    }
+
+    #[test]
+    fn defaults_are_recognised_however_written() {
+        let check = |one: &str, other: &str, want: bool| assert_eq!(same(one, other), want, "{one} {other}");
+        check("0x12", "18", true);
+        check("TRUE", "TRUE", true);
+        check("TRUE", "FALSE", false);
+        check("(null)", "(null)", true);
+        check("minhop", "(null)", false);
+    }
+}

@@ -1,0 +1,77 @@
+//! The administrator beside the manager: on the same thread, fed with the plans that are in force.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_sa::{Agents, Config, Input, Output, Sa, Sources};
+use selvedge_sim::Time;
+use selvedge_sm::{Inventory, Role, Sm};
+use selvedge_wire::{PortInfo, SwitchInfo};
+
+use crate::DaemonError;
+use crate::worker::{Note, Worker, indexer};
+
+/// What the manager has read of the agents.
+struct Read(Arc<Inventory>);
+
+impl Agents for Read {
+    fn port_info(&self, at: PortRef) -> Option<&PortInfo> {
+        self.0.port_info(at)
+    }
+
+    fn switch_info(&self, node: NodeIdx) -> Option<&SwitchInfo> {
+        self.0.agents.get(node)?.switch.as_ref()
+    }
+}
+
+/// The administrator, and the thread that makes plans ready for it.
+pub(crate) struct Administrator {
+    sa: Sa,
+    indexer: Worker<Sources>,
+    out: Vec<Output>,
+}
+
+impl Administrator {
+    pub(crate) fn new(notes: Sender<Note>) -> Result<Self, DaemonError> {
+        Ok(Self {
+            sa: Sa::new(Config::default()),
+            indexer: indexer(notes)?,
+            out: Vec::new(),
+        })
+    }
+
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        self.sa.next_wake()
+    }
+
+    /// What is to be sent; the list comes back by [`Self::give_back`].
+    pub(crate) fn handle(&mut self, now: Time, input: Input) -> Vec<Output> {
+        let mut out = std::mem::take(&mut self.out);
+        self.sa.handle(now, input, &mut out);
+        out
+    }
+
+    pub(crate) fn give_back(&mut self, out: Vec<Output>) {
+        self.out = out;
+    }
+
+    /// Has the plan that is in force now made ready; false if there is none, or this manager is not master.
+    pub(crate) fn commit(&self, sm: &Sm) -> bool {
+        let view = sm.view();
+        let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
+            (view.role, view.fabric, view.plan, view.inventory)
+        else {
+            return false;
+        };
+        let mut own = sm.own_sm_info();
+        own.sm_key = 0;
+        self.indexer.hand(Sources {
+            fabric,
+            plan,
+            manager: (inventory.local, own),
+            agents: Arc::new(Read(inventory)),
+        });
+        true
+    }
+}

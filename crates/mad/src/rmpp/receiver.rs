@@ -1,0 +1,139 @@
+//! The receiving side.
+
+use std::time::Duration;
+
+use selvedge_sim::Time;
+use selvedge_wire::Mad;
+use selvedge_wire::sa::{Rmpp, RmppFlags, RmppKind, RmppStatus, SA_DATA_LEN};
+
+/// Limits of a [`Receiver`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReceiverConfig {
+    /// Segments that a message may have.
+    pub segments_max: u32,
+    /// Segments that the sender may be ahead of the last acknowledgement; at least 1.
+    pub window: u32,
+    /// Time without a segment after which the message is given up.
+    pub timeout: Duration,
+}
+
+/// What became of a datagram.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// Nothing is to be said.
+    Nothing,
+    /// This is to be said: an acknowledgement.
+    Answer(Rmpp),
+    /// That is the end of the message: say this, and here are its data.
+    Done(Rmpp, Vec<u8>),
+    /// The message has failed: say this, if anything.
+    Failed(Option<Rmpp>),
+}
+
+/// A message on its way in. Only the next segment in order is taken: the sender repeats the others.
+#[derive(Debug)]
+pub struct Receiver {
+    config: ReceiverConfig,
+    data: Vec<u8>,
+    /// Last segment taken.
+    taken: u32,
+    /// Length of the data by the first segment, if it said so.
+    told: Option<usize>,
+    done: bool,
+    due: Time,
+}
+
+impl Receiver {
+    /// A message of which nothing has come yet.
+    #[must_use]
+    pub fn new(config: ReceiverConfig, now: Time) -> Self {
+        Self {
+            config,
+            data: Vec::new(),
+            taken: 0,
+            told: None,
+            done: false,
+            due: now + config.timeout,
+        }
+    }
+
+    /// Takes a datagram of the sender.
+    pub fn received(&mut self, now: Time, mad: &Mad) -> Taken {
+        let Some(rmpp) = mad.rmpp() else {
+            return Taken::Failed(Some(Rmpp::abort(RmppStatus::BAD_TYPE)));
+        };
+        if rmpp.version != 1 {
+            return Taken::Failed(Some(Rmpp::abort(RmppStatus::BAD_VERSION)));
+        }
+        match rmpp.kind {
+            RmppKind::Data => self.segment(now, &rmpp, mad),
+            // The sender's turn to acknowledge ends a two-way transfer; there is nothing to do.
+            RmppKind::Ack => Taken::Nothing,
+            RmppKind::Stop | RmppKind::Abort => Taken::Failed(None),
+            RmppKind::Other(_) => Taken::Failed(Some(Rmpp::abort(RmppStatus::BAD_TYPE))),
+        }
+    }
+
+    fn segment(&mut self, now: Time, rmpp: &Rmpp, mad: &Mad) -> Taken {
+        let failed = |status| Taken::Failed(Some(Rmpp::abort(status)));
+        if rmpp.segment == 0 || (rmpp.segment == 1) != rmpp.flags.contains(RmppFlags::FIRST) {
+            return failed(RmppStatus::BAD_FIRST);
+        }
+        self.due = now + self.config.timeout;
+        if self.done || rmpp.segment != self.taken + 1 {
+            // Again, too early or after a gap: say what is here.
+            return Taken::Answer(self.ack());
+        }
+        let last = rmpp.flags.contains(RmppFlags::LAST);
+        if rmpp.segment > self.config.segments_max {
+            return Taken::Failed(Some(Rmpp {
+                kind: RmppKind::Stop,
+                ..Rmpp::abort(RmppStatus::NO_RESOURCES)
+            }));
+        }
+        if rmpp.segment == 1 && rmpp.length > 0 {
+            let segments = (rmpp.length as usize).div_ceil(Rmpp::SEGMENT_PAYLOAD as usize).max(1);
+            let headers = segments * Rmpp::HEADER_IN_PAYLOAD as usize;
+            self.told = (rmpp.length as usize).checked_sub(headers);
+        }
+        let used = match (last, rmpp.segment) {
+            (false, _) => SA_DATA_LEN,
+            // The only segment's length is that of the whole.
+            (true, _) => match (rmpp.length as usize).checked_sub(Rmpp::HEADER_IN_PAYLOAD as usize) {
+                Some(used) if used <= SA_DATA_LEN => used,
+                _ => return failed(RmppStatus::BAD_LENGTH),
+            },
+        };
+        self.taken = rmpp.segment;
+        self.data.extend_from_slice(&mad.sa_data()[..used]);
+        if !last {
+            return if self.told.is_some_and(|told| self.data.len() >= told) {
+                failed(RmppStatus::BAD_LENGTH)
+            } else {
+                Taken::Answer(self.ack())
+            };
+        }
+        if self.told.is_some_and(|told| self.data.len() != told) {
+            return failed(RmppStatus::BAD_LENGTH);
+        }
+        self.done = true;
+        Taken::Done(self.ack(), std::mem::take(&mut self.data))
+    }
+
+    fn ack(&self) -> Rmpp {
+        let ahead = if self.done { 0 } else { self.config.window.max(1) };
+        Rmpp::ack(self.taken, self.taken.saturating_add(ahead))
+    }
+
+    /// When the message is given up if nothing comes.
+    #[must_use]
+    pub const fn next_wake(&self) -> Time {
+        self.due
+    }
+
+    /// True if it has been silent for too long.
+    #[must_use]
+    pub fn is_expired(&self, now: Time) -> bool {
+        self.due <= now
+    }
+}

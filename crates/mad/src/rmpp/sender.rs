@@ -1,0 +1,213 @@
+//! The sending side.
+
+use std::time::Duration;
+
+use selvedge_sim::Time;
+use selvedge_wire::Mad;
+use selvedge_wire::sa::{Rmpp, RmppFlags, RmppKind, RmppStatus, SA_DATA_LEN};
+
+/// Limits of a [`Sender`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderConfig {
+    /// Time after which segments that are not acknowledged are sent again.
+    pub timeout: Duration,
+    /// Repeats in a row before the transfer has failed.
+    pub retries: u8,
+    /// Segments in flight at most, whatever the receiver allows; at least 1.
+    pub window: u32,
+    /// The first segment is repeated by itself, as the others are. Without: only [`Sender::again`] repeats it, when the
+    /// client asks again; whoever never acknowledges hears nothing more, not even that it was given up.
+    pub repeat_first: bool,
+}
+
+/// How a transfer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It goes on.
+    Going,
+    /// Everything has arrived.
+    Done,
+    /// It has ended early; the other side may be told so.
+    Failed(RmppStatus),
+}
+
+/// A message on its way out.
+///
+/// Its data come in pieces: while [`Self::wants_more`], the owner calls [`Self::push`] or [`Self::finish`]; then
+/// [`Self::next`] hands out segments while the window is open.
+#[derive(Debug)]
+pub struct Sender {
+    config: SenderConfig,
+    /// Everything but RMPP and data.
+    template: Mad,
+    /// Data that are not acknowledged.
+    buffer: Vec<u8>,
+    finished: bool,
+    /// Last segment acknowledged.
+    acked: u32,
+    /// Last segment that may be sent.
+    window_last: u32,
+    /// Next segment to send.
+    next: u32,
+    /// Highest segment that was ever sent.
+    sent: u32,
+    due: Option<Time>,
+    retries_left: u8,
+}
+
+impl Sender {
+    /// A message whose datagrams have the header of `template`.
+    #[must_use]
+    pub fn new(config: SenderConfig, template: &Mad) -> Self {
+        Self {
+            config,
+            template: *template,
+            buffer: Vec::new(),
+            finished: false,
+            acked: 0,
+            // Source: IBA vol 1 §13.6.6.2: one segment, until the first acknowledgement tells the window.
+            window_last: 1,
+            next: 1,
+            sent: 0,
+            due: None,
+            retries_left: config.retries,
+        }
+    }
+
+    /// True if there are too few data to fill the window.
+    #[must_use]
+    pub fn wants_more(&self) -> bool {
+        // One byte more than the window holds tells that its last segment is not the message's last.
+        let room = (self.window_last - self.acked) as usize * SA_DATA_LEN;
+        !self.finished && self.buffer.len() <= room
+    }
+
+    /// Appends data.
+    pub fn push(&mut self, data: &[u8]) {
+        self.buffer.extend_from_slice(data);
+    }
+
+    /// There will be no more data.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    /// The next segment, while the window is open and there are data for it.
+    pub fn next(&mut self, now: Time) -> Option<Mad> {
+        if self.next > self.window_last {
+            return None;
+        }
+        let at = (self.next - self.acked - 1) as usize * SA_DATA_LEN;
+        let rest = self.buffer.get(at..)?;
+        let is_last = self.finished && rest.len() <= SA_DATA_LEN;
+        if !is_last && rest.len() <= SA_DATA_LEN {
+            return None;
+        }
+        if self.next > 1 && rest.is_empty() {
+            return None;
+        }
+        let data = &rest[..rest.len().min(SA_DATA_LEN)];
+        let first = self.next == 1;
+        let mut flags = RmppFlags(0);
+        let mut length = 0;
+        if is_last {
+            flags = flags.with(RmppFlags::LAST);
+            length = Rmpp::HEADER_IN_PAYLOAD + u32::try_from(data.len()).unwrap_or(0);
+        }
+        if first {
+            flags = flags.with(RmppFlags::FIRST);
+            length = self.total().unwrap_or(0);
+        }
+        let mut mad = self.template;
+        let place = mad.sa_data_mut();
+        place.fill(0);
+        place[..data.len()].copy_from_slice(data);
+        mad.set_rmpp(Some(Rmpp::data(self.next, flags, length)));
+        self.sent = self.sent.max(self.next);
+        self.next += 1;
+        self.due = Some(now + self.config.timeout);
+        Some(mad)
+    }
+
+    /// Length of the whole payload, as long as nothing is acknowledged and if all data are here.
+    fn total(&self) -> Option<u32> {
+        if !self.finished || self.acked > 0 {
+            return None;
+        }
+        let segments = self.buffer.len().div_ceil(SA_DATA_LEN).max(1);
+        u32::try_from(segments * Rmpp::HEADER_IN_PAYLOAD as usize + self.buffer.len()).ok()
+    }
+
+    /// Takes what the receiver says.
+    pub fn received(&mut self, rmpp: &Rmpp) -> Progress {
+        if rmpp.version != 1 {
+            return Progress::Failed(RmppStatus::BAD_VERSION);
+        }
+        match rmpp.kind {
+            RmppKind::Ack => self.acknowledged(rmpp.segment, rmpp.length),
+            // It has given up and wants to hear nothing more.
+            RmppKind::Stop | RmppKind::Abort => Progress::Failed(RmppStatus::OK),
+            RmppKind::Data | RmppKind::Other(_) => Progress::Failed(RmppStatus::BAD_TYPE),
+        }
+    }
+
+    fn acknowledged(&mut self, segment: u32, window_last: u32) -> Progress {
+        if segment > self.sent {
+            return Progress::Failed(RmppStatus::BAD_SEGMENT);
+        }
+        if window_last < segment {
+            return Progress::Failed(RmppStatus::BAD_WINDOW);
+        }
+        if segment < self.acked {
+            // An older one that was overtaken.
+            return Progress::Going;
+        }
+        if segment > self.acked {
+            let gone = (segment - self.acked) as usize * SA_DATA_LEN;
+            self.buffer.drain(..gone.min(self.buffer.len()));
+            self.acked = segment;
+            self.retries_left = self.config.retries;
+        }
+        if self.finished && self.buffer.is_empty() {
+            return Progress::Done;
+        }
+        let own = self.acked.saturating_add(self.config.window.max(1));
+        self.window_last = self.window_last.max(window_last.min(own));
+        self.next = self.next.max(self.acked + 1);
+        Progress::Going
+    }
+
+    /// The client asks again: as long as it has acknowledged nothing, it may have missed the first segment.
+    pub fn again(&mut self) {
+        if self.acked == 0 {
+            self.next = 1;
+        }
+    }
+
+    /// When [`Self::expired`] wants to be called.
+    #[must_use]
+    pub const fn next_wake(&self) -> Option<Time> {
+        self.due
+    }
+
+    /// The time is up: what is not acknowledged is sent again, or the transfer has failed.
+    pub fn expired(&mut self, now: Time) -> Progress {
+        if self.due.is_none_or(|due| due > now) {
+            return Progress::Going;
+        }
+        let silent = self.acked == 0 && !self.config.repeat_first;
+        if self.retries_left == 0 {
+            return Progress::Failed(if silent {
+                RmppStatus::OK
+            } else {
+                RmppStatus::TOO_MANY_RETRIES
+            });
+        }
+        self.retries_left -= 1;
+        if !silent {
+            self.next = self.acked + 1;
+        }
+        self.due = Some(now + self.config.timeout);
+        Progress::Going
+    }
+}

@@ -1,0 +1,173 @@
+//! Subscriptions: who wants to be told of what.
+
+use std::collections::BTreeMap;
+
+use selvedge_types::{Guid, Lid};
+use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
+use selvedge_wire::{Address, Gid};
+
+use crate::config::Config;
+use crate::query::{Cursor, Ground, Step};
+use crate::refusal::Refusal;
+use crate::report::Event;
+use crate::snapshot::{EndPort, Snapshot};
+
+/// Traps that speak of keys: only trusted requesters are told. Source: IBA vol 1 §14.2.5.1 (256-259).
+const SECURITY_TRAPS: std::ops::RangeInclusive<u64> = 256..=259;
+/// "All", of traps, types and LIDs.
+const ALL: u64 = 0xFFFF;
+
+/// One subscription.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    /// InformInfo as it was asked for, as a record of its own.
+    wanted: SaData,
+    /// GUID of the subscriber's port.
+    pub guid: Guid,
+    /// Where reports go.
+    pub to: Address,
+}
+
+impl Subscription {
+    /// True if it is about this event.
+    fn wants(&self, event: &Event) -> bool {
+        use records::inform_info as f;
+        let data = &self.wanted;
+        let is = |field: selvedge_wire::sa::Field, all: u64, value: u64| {
+            let wanted = field.get(data);
+            wanted == all || wanted == value
+        };
+        let gid = Gid(f::GID.wide(data));
+        let about = if gid == Gid::default() {
+            let (begin, end) = (f::LID_BEGIN.get(data), f::LID_END.get(data));
+            let lid = u64::from(event.issuer.0);
+            begin == ALL || begin == lid || begin <= lid && lid <= end
+        } else {
+            event.about == Some(gid)
+        };
+        about
+            && f::IS_GENERIC.get(data) == 1
+            && is(f::TYPE, ALL, u64::from(event.kind))
+            && is(f::TRAP_NUMBER, ALL, u64::from(event.number))
+            && is(f::PRODUCER, 0xFF_FFFF, u64::from(event.producer))
+    }
+}
+
+/// All subscriptions.
+#[derive(Debug, Default)]
+pub struct Subscriptions {
+    by_number: BTreeMap<u64, Subscription>,
+    last: u64,
+}
+
+impl Subscriptions {
+    /// Begins or ends a subscription. Returns what was asked, as it stands.
+    pub fn set(
+        &mut self,
+        config: &Config,
+        (requester, trusted): (&EndPort, bool),
+        from: Address,
+        data: &SaData,
+    ) -> Result<SaData, Refusal> {
+        use records::inform_info as f;
+        let mut wanted = [0; SA_DATA_LEN];
+        let end = records::INFORM_INFO.len;
+        wanted[..end].copy_from_slice(&data[..end]);
+        // Reports go to the queue pair that was told, or to the one that asks.
+        if f::QPN.get(&wanted) == 0 {
+            f::QPN.set(&mut wanted, u64::from(from.qp));
+        }
+        let subscribes = match f::SUBSCRIBE.get(data) {
+            0 => false,
+            1 => true,
+            _ => return Err(Refusal::Invalid),
+        };
+        let trap = f::TRAP_NUMBER.get(data);
+        if subscribes && !trusted && SECURITY_TRAPS.contains(&trap) {
+            return Err(Refusal::Denied);
+        }
+        // As it is kept, so that "end" finds what "begin" has made.
+        f::SUBSCRIBE.set(&mut wanted, 1);
+        let same = |s: &Subscription| s.guid == requester.guid && s.wanted == wanted;
+        let known = self.by_number.iter().find(|(_, s)| same(s)).map(|(number, _)| *number);
+        match (subscribes, known) {
+            (true, Some(_)) => {}
+            (true, None) => {
+                let own = self.by_number.values().filter(|s| s.guid == requester.guid).count();
+                if self.by_number.len() >= config.subscriptions || own >= config.subscriptions_per_client {
+                    return Err(Refusal::NoResources);
+                }
+                self.last += 1;
+                let qp = f::QPN.get(&wanted) as u32;
+                let subscription = Subscription {
+                    wanted,
+                    guid: requester.guid,
+                    to: Address { qp, ..from },
+                };
+                self.by_number.insert(self.last, subscription);
+            }
+            (false, Some(number)) => drop(self.by_number.remove(&number)),
+            // Source: OpenSM: ending what never began is no success.
+            (false, None) => return Err(Refusal::Invalid),
+        }
+        let mut answer = wanted;
+        f::SUBSCRIBE.set(&mut answer, u64::from(subscribes));
+        Ok(answer)
+    }
+
+    /// Who is told of an event, each once, at the LIDs that ports have now. Nobody is told of ports with which it
+    /// shares no partition.
+    pub fn told<'a>(&'a self, snapshot: &'a Snapshot, event: &'a Event) -> impl Iterator<Item = Address> + 'a {
+        let wanting = self.by_number.values().filter(|s| s.wants(event));
+        let told = wanting.filter_map(move |s| {
+            let place = snapshot.by_guid(s.guid)?;
+            let end = snapshot.end(place)?;
+            let about = event.about.and_then(|gid| snapshot.end(snapshot.by_gid(gid)?));
+            let may = about.is_none_or(|about| snapshot.shared_key(end, about, None).is_some());
+            may.then_some(Address {
+                lid: end.lids.base,
+                ..s.to
+            })
+        });
+        let mut all: Vec<Address> = told.collect();
+        all.sort_by_key(|to| (to.lid, to.qp));
+        all.dedup();
+        all.into_iter()
+    }
+
+    /// Ports that are gone want nothing.
+    pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) {
+        self.by_number.retain(|_, s| is_there(s.guid));
+    }
+
+    /// Nobody at this LID answers: what it wanted is forgotten.
+    pub fn forget(&mut self, snapshot: &Snapshot, lid: Lid) {
+        let guid = snapshot
+            .by_lid(lid)
+            .and_then(|place| snapshot.end(place))
+            .map(|end| end.guid);
+        self.by_number.retain(|_, s| Some(s.guid) != guid);
+    }
+}
+
+/// Subscriptions as rows.
+pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    use records::inform_info_record as f;
+    let all = &ground.registered.subscriptions.by_number;
+    let Some((&number, s)) = all.range(cursor.outer..).next() else {
+        return Step::End;
+    };
+    cursor.outer = number;
+    cursor.next_outer();
+    let gid = ground
+        .snapshot
+        .by_guid(s.guid)
+        .and_then(|place| ground.snapshot.end(place));
+    let Some(gid) = gid.map(|end| ground.snapshot.gid(end)) else {
+        return Step::Nothing;
+    };
+    f::SUBSCRIBER_GID.put(row, &gid.0);
+    f::ENUM.set(row, number & 0xFFFF);
+    row[24..24 + records::INFORM_INFO.len].copy_from_slice(&s.wanted[..records::INFORM_INFO.len]);
+    Step::Row
+}

@@ -1,0 +1,61 @@
+//! What goes in and out of an administrator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_wire::Datagram;
+
+use crate::snapshot::Snapshot;
+
+/// Everything an administrator reacts to.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A datagram of class 3.
+    Received(Datagram),
+    /// A trap that the manager was sent, for those who subscribed.
+    Trap(Datagram),
+    /// [`crate::Sa::next_wake`] has come.
+    Wake,
+    /// The manager is master: from now on questions are answered, with BUSY until a plan is in force.
+    Serve,
+    /// A plan is in force.
+    Committed(Arc<Snapshot>),
+    /// The manager is master no longer: nobody is answered.
+    Withdraw,
+}
+
+/// Everything an administrator wants done.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The datagram to send.
+    pub datagram: Datagram,
+    /// How long the layer below may wait for an answer; zero: there will be none that it should wait for.
+    pub timeout: Duration,
+}
+
+/// What happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams taken.
+    pub received: u64,
+    /// Requests answered with success.
+    pub answered: u64,
+    /// Requests refused by a status, BUSY left out.
+    pub refused: u64,
+    /// Of these: with an SM_Key that is not ours.
+    pub bad_key: u64,
+    /// Requests answered with BUSY: no plan yet, or the client asks too much.
+    pub busy: u64,
+    /// Datagrams dropped: not master, no request, a stray part of a transfer.
+    pub dropped: u64,
+    /// Records sent.
+    pub records: u64,
+    /// Segments of transfers sent, repeats included.
+    pub segments: u64,
+    /// Transfers that ended early: the client was silent, or said something wrong.
+    pub failed: u64,
+    /// Events reported to subscribers, repeats left out.
+    pub reports: u64,
+    /// Events that were not: too many waited, or the subscriber did not answer.
+    pub reports_lost: u64,
+}

@@ -1,0 +1,37 @@
+//! The subnet administrator: answers what hosts ask, from the last committed plan.
+//!
+//! [`Sa`] is a sans-I/O core. It answers from a [`Snapshot`], which nobody changes: while the manager sweeps, routes and
+//! applies, questions are answered from what was in force before, and none waits. Nothing here takes long either: a
+//! question whose answer is long is answered in pieces, a window of segments or a few thousand rows at a time, and what
+//! was asked meanwhile comes first.
+//!
+//! One engine answers for every record ([`query`](mod@query)): rows come from a table (of the snapshot, or of what
+//! clients have registered), the component mask is compared field by field as the record's layout says, and what is left
+//! goes out as one record or as an RMPP transfer. Only paths have rules of their own, because there is a row for every
+//! pair of LIDs.
+//!
+//! A request that is wrong is refused by its status, one that comes too early or too often with BUSY; nothing is dropped
+//! in silence but what is no request.
+
+mod client;
+mod config;
+mod core;
+mod inform;
+mod io;
+mod limit;
+mod member;
+mod path;
+pub mod query;
+mod rate;
+mod refusal;
+mod report;
+mod service;
+mod snapshot;
+mod tables;
+
+pub use self::core::Sa;
+pub use config::Config;
+pub use io::{Counters, Input, Output};
+pub use member::{Group, Groups};
+pub use rate::{Selector, StaticRate};
+pub use snapshot::{Agents, EndPort, Quality, Snapshot, Sources};

@@ -1,0 +1,485 @@
+//! Multicast groups and their members.
+//!
+//! Who belongs to which group is kept and told here. That switches copy packets to them is not: whoever builds trees
+//! and MulticastForwardingTables reads [`Groups::iter`], which is the seam for it.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_types::{Guid, Lid, PKey};
+use selvedge_wire::Gid;
+use selvedge_wire::sa::{Filter, SA_DATA_LEN, SaData, records};
+
+use crate::config::Config;
+use crate::path::wish;
+use crate::query::{Cursor, Ground, Step};
+use crate::rate::{self, Selector, StaticRate, Wish};
+use crate::refusal::Refusal;
+use crate::snapshot::{EndPort, Snapshot};
+
+/// Bits of JoinState. Source: IBA vol 1 §15.2.5.17.
+const FULL: u8 = 1;
+const SEND_ONLY_FULL: u8 = 8;
+/// First multicast LID. Source: IBA vol 1 §4.1.3.
+const FIRST: u16 = 0xC000;
+/// Last one: 0xFFFF is the permissive LID.
+const LAST: u16 = 0xFFFE;
+
+/// A member of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// GUID of its port.
+    pub guid: Guid,
+    /// As what: 1 full, 2 non-member, 4 send-only, 8 send-only full.
+    pub join_state: u8,
+}
+
+/// A multicast group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its GID.
+    pub mgid: Gid,
+    /// Its LID.
+    pub mlid: Lid,
+    /// Its partition.
+    pub pkey: PKey,
+    /// Largest payload, as its code.
+    pub mtu: u8,
+    /// Its static rate.
+    pub rate: StaticRate,
+    /// Its members, by GUID.
+    pub members: Vec<Member>,
+    /// What all members share, as a record without member.
+    record: SaData,
+}
+
+impl Group {
+    /// It lives as long as somebody receives. Source: IBA vol 1 §15.2.5.17 (a group ends with its last full member).
+    fn is_alive(&self) -> bool {
+        self.members.iter().any(|m| m.join_state & (FULL | SEND_ONLY_FULL) != 0)
+    }
+
+    /// Its record with a member.
+    fn with(&self, gid: Gid, join_state: u8) -> SaData {
+        use records::member as f;
+        let mut row = self.record;
+        f::PORT_GID.put(&mut row, &gid.0);
+        f::JOIN_STATE.set(&mut row, u64::from(join_state));
+        row
+    }
+}
+
+/// All multicast groups.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// By LID.
+    by_mlid: BTreeMap<u16, Group>,
+    by_mgid: BTreeMap<Gid, u16>,
+    /// Of group GIDs that are given out.
+    serial: u64,
+}
+
+/// What a join or leave came to.
+#[derive(Debug)]
+pub struct Changed {
+    /// What is answered.
+    pub record: SaData,
+    /// The group began or ended: the number of the trap that tells it, and its GID.
+    pub event: Option<(u16, Gid)>,
+}
+
+/// Traps: a group was created, was deleted. Source: IBA vol 1 §14.2.5.1.
+pub const CREATED: u16 = 66;
+/// See [`CREATED`].
+pub const DELETED: u16 = 67;
+
+impl Groups {
+    /// All groups, by LID.
+    pub fn iter(&self) -> impl Iterator<Item = &Group> {
+        self.by_mlid.values()
+    }
+
+    fn find(&self, mgid: Gid) -> Option<&Group> {
+        self.by_mlid.get(self.by_mgid.get(&mgid)?)
+    }
+
+    /// A port joins a group, which is created if it is the first.
+    pub fn join(
+        &mut self,
+        (config, snapshot): (&Config, &Snapshot),
+        (requester, trusted): (&EndPort, bool),
+        (mask, data): (u64, &SaData),
+    ) -> Result<Changed, Refusal> {
+        use records::member as f;
+        let (port, join_state) = member(snapshot, (requester, trusted), (mask, data))?;
+        let gid = snapshot.gid(port);
+        let mgid = match mask & f::MGID.mask() {
+            0 => Gid::default(),
+            _ => Gid(f::MGID.wide(data)),
+        };
+        let known = self.by_mgid.get(&mgid).copied();
+        let of_port = |group: &Group| group.members.iter().any(|m| m.guid == port.guid);
+        let own = self.iter().filter(|group| of_port(group)).count();
+        let is_new_member = known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(of_port));
+        if is_new_member && own >= config.groups_per_client {
+            return Err(Refusal::NoResources);
+        }
+        let (mlid, event) = match known {
+            Some(mlid) => (mlid, None),
+            None => {
+                if join_state & FULL == 0 {
+                    return Err(Refusal::Invalid);
+                }
+                let group = self.create((config, snapshot), port, mgid, (mask, data))?;
+                let (mlid, mgid) = (group.mlid.0, group.mgid);
+                self.by_mgid.insert(mgid, mlid);
+                self.by_mlid.insert(mlid, group);
+                (mlid, Some((CREATED, mgid)))
+            }
+        };
+        let group = self.by_mlid.get_mut(&mlid).ok_or(Refusal::None)?;
+        if event.is_none() {
+            suits(group, snapshot, port, (mask, data))?;
+        }
+        let held = match group.members.binary_search_by_key(&port.guid, |m| m.guid) {
+            Ok(at) => {
+                group.members[at].join_state |= join_state;
+                group.members[at].join_state
+            }
+            Err(at) => {
+                let guid = port.guid;
+                group.members.insert(at, Member { guid, join_state });
+                join_state
+            }
+        };
+        let record = group.with(gid, held);
+        Ok(Changed { record, event })
+    }
+
+    /// A group with the parameters of whoever joins first. Source: IBA vol 1 §15.2.5.17 (components needed to create).
+    fn create(
+        &mut self,
+        (config, snapshot): (&Config, &Snapshot),
+        port: &EndPort,
+        mgid: Gid,
+        (mask, data): (u64, &SaData),
+    ) -> Result<Group, Refusal> {
+        use records::member as f;
+        let needed = [f::QKEY, f::TRAFFIC_CLASS, f::PKEY, f::SL, f::FLOW_LABEL];
+        if needed.iter().any(|field| mask & field.mask() == 0) {
+            return Err(Refusal::Insufficient);
+        }
+        let pkey = PKey(f::PKEY.get(data) as u16);
+        if pkey.0 & 0x7FFF == 0 || !belongs(snapshot, port, pkey) {
+            return Err(Refusal::Invalid);
+        }
+        let own = Snapshot::quality_of(port);
+        let mtu = wish((f::MTU_SELECTOR, f::MTU), mask, data);
+        let mtu = rate::mtu(mtu, own.mtu).ok_or(Refusal::Invalid)?;
+        let rate = match wish((f::RATE_SELECTOR, f::RATE), mask, data) {
+            // A group may be slower than its members.
+            Some((Selector::Exactly, code)) => StaticRate::from_code(code).filter(|rate| *rate <= own.rate),
+            other => rate::rate(other, own.rate),
+        };
+        let rate = rate.ok_or(Refusal::Invalid)?;
+        let life = match wish((f::LIFE_SELECTOR, f::LIFE), mask, data) {
+            Some((Selector::Exactly, life)) => life,
+            _ => snapshot.life(),
+        };
+        let mlid = self.free_mlid(config, snapshot)?;
+        let mgid = self.checked_mgid(mgid, pkey)?;
+        let mut record = [0; SA_DATA_LEN];
+        for field in [f::QKEY, f::TRAFFIC_CLASS, f::SL, f::FLOW_LABEL] {
+            field.set(&mut record, field.get(data));
+        }
+        if mask & f::HOP_LIMIT.mask() != 0 {
+            f::HOP_LIMIT.set(&mut record, f::HOP_LIMIT.get(data));
+        }
+        // The scope stands in the GID as well.
+        f::SCOPE.set(&mut record, u64::from(mgid.0[1] & 0x0F));
+        f::MGID.put(&mut record, &mgid.0);
+        f::MLID.set(&mut record, u64::from(mlid.0));
+        // Groups have the full member's key. Source: OpenSM observed; IPoIB's GIDs hold it so.
+        f::PKEY.set(&mut record, u64::from(pkey.0 | 0x8000));
+        let exactly = u64::from(Selector::EXACTLY >> 6);
+        for (selector, field, value) in [
+            (f::MTU_SELECTOR, f::MTU, mtu),
+            (f::RATE_SELECTOR, f::RATE, rate.code()),
+            (f::LIFE_SELECTOR, f::LIFE, life),
+        ] {
+            selector.set(&mut record, exactly);
+            field.set(&mut record, u64::from(value));
+        }
+        Ok(Group {
+            mgid,
+            mlid,
+            pkey,
+            mtu,
+            rate,
+            members: Vec::new(),
+            record,
+        })
+    }
+
+    /// The lowest LID that is free and for which every switch has room.
+    fn free_mlid(&self, config: &Config, snapshot: &Snapshot) -> Result<Lid, Refusal> {
+        let fabric = snapshot.fabric();
+        let switches = (0..).map(SwitchIdx).take(fabric.switches().len());
+        let room = switches
+            .filter_map(|switch| fabric.switch(switch).switch)
+            .map(|s| s.mcast_cap)
+            .min();
+        let most = room.map_or(config.groups, |room| config.groups.min(usize::from(room)));
+        let mut candidates = (FIRST..=LAST).take(most);
+        let free = candidates.find(|mlid| !self.by_mlid.contains_key(mlid));
+        free.map(Lid).ok_or(Refusal::NoResources)
+    }
+
+    /// A group's GID: the one asked for, or a new one. Source: IBA vol 1 §4.1.1 (multicast GIDs).
+    fn checked_mgid(&mut self, mgid: Gid, pkey: PKey) -> Result<Gid, Refusal> {
+        if mgid == Gid::default() {
+            self.serial += 1;
+            // Transient, link-local, with the signature that OpenSM gives to GIDs of its own, 0xA01B.
+            let high = 0xFF12_A01B_u128 << 96 | u128::from(pkey.0 | 0x8000) << 80;
+            return Ok(Gid((high | u128::from(self.serial)).to_be_bytes()));
+        }
+        let flags = mgid.0[1] >> 4;
+        let scope = mgid.0[1] & 0x0F;
+        // Flags above "transient" and the scopes 0 and 15 are reserved.
+        if mgid.is_multicast() && flags <= 1 && scope != 0 && scope != 0xF {
+            Ok(mgid)
+        } else {
+            Err(Refusal::Invalid)
+        }
+    }
+
+    /// A port leaves a group, or gives up some of what it was in it.
+    pub fn leave(
+        &mut self,
+        snapshot: &Snapshot,
+        (requester, trusted): (&EndPort, bool),
+        (mask, data): (u64, &SaData),
+    ) -> Result<Changed, Refusal> {
+        use records::member as f;
+        if mask & f::MGID.mask() == 0 {
+            return Err(Refusal::Insufficient);
+        }
+        let (port, join_state) = member(snapshot, (requester, trusted), (mask, data))?;
+        let mgid = Gid(f::MGID.wide(data));
+        let mlid = *self.by_mgid.get(&mgid).ok_or(Refusal::Invalid)?;
+        let group = self.by_mlid.get_mut(&mlid).ok_or(Refusal::Invalid)?;
+        let at = group.members.binary_search_by_key(&port.guid, |m| m.guid);
+        let at = at.map_err(|_| Refusal::Invalid)?;
+        let held = group.members[at].join_state;
+        if held & join_state == 0 {
+            return Err(Refusal::Invalid);
+        }
+        let record = group.with(snapshot.gid(port), held & join_state);
+        group.members[at].join_state = held & !join_state;
+        if group.members[at].join_state == 0 {
+            group.members.remove(at);
+        }
+        let ended = !group.is_alive();
+        if ended {
+            self.remove(mlid);
+        }
+        let event = ended.then_some((DELETED, mgid));
+        Ok(Changed { record, event })
+    }
+
+    fn remove(&mut self, mlid: u16) {
+        if let Some(group) = self.by_mlid.remove(&mlid) {
+            self.by_mgid.remove(&group.mgid);
+        }
+    }
+
+    /// Ports that are gone are members no more. Returns the groups that have ended.
+    pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) -> Vec<Gid> {
+        let mut ended = Vec::new();
+        for (mlid, group) in &mut self.by_mlid {
+            group.members.retain(|m| is_there(m.guid));
+            if !group.is_alive() {
+                ended.push((*mlid, group.mgid));
+            }
+        }
+        let ended = ended.into_iter().map(|(mlid, mgid)| {
+            self.remove(mlid);
+            mgid
+        });
+        ended.collect()
+    }
+
+    /// The path of an end port to a group, as a PathRecord. Source: IBA vol 1 §15.2.5.16 (DGID of a group).
+    pub fn path(&self, snapshot: &Snapshot, from: &EndPort, mgid: Gid) -> Result<SaData, Refusal> {
+        use records::{member as m, path as f};
+        let group = self.find(mgid).ok_or(Refusal::None)?;
+        if !belongs(snapshot, from, group.pkey) {
+            return Err(Refusal::None);
+        }
+        let mut row = [0; SA_DATA_LEN];
+        f::DGID.put(&mut row, &mgid.0);
+        f::SGID.put(&mut row, &snapshot.gid(from).0);
+        f::SLID.set(&mut row, u64::from(from.lids.base.0));
+        for (to, of) in [
+            (f::DLID, m::MLID),
+            (f::PKEY, m::PKEY),
+            (f::SL, m::SL),
+            (f::TRAFFIC_CLASS, m::TRAFFIC_CLASS),
+            (f::FLOW_LABEL, m::FLOW_LABEL),
+            (f::HOP_LIMIT, m::HOP_LIMIT),
+            (f::MTU_SELECTOR, m::MTU_SELECTOR),
+            (f::MTU, m::MTU),
+            (f::RATE_SELECTOR, m::RATE_SELECTOR),
+            (f::RATE, m::RATE),
+            (f::LIFE_SELECTOR, m::LIFE_SELECTOR),
+            (f::LIFE, m::LIFE),
+        ] {
+            to.set(&mut row, of.get(&group.record));
+        }
+        Ok(row)
+    }
+}
+
+/// The port that joins or leaves, and as what.
+fn member<'a>(
+    snapshot: &'a Snapshot,
+    (requester, trusted): (&EndPort, bool),
+    (mask, data): (u64, &SaData),
+) -> Result<(&'a EndPort, u8), Refusal> {
+    use records::member as f;
+    let needed = f::PORT_GID.mask() | f::JOIN_STATE.mask();
+    if mask & needed != needed {
+        return Err(Refusal::Insufficient);
+    }
+    let join_state = f::JOIN_STATE.get(data) as u8;
+    if join_state == 0 {
+        return Err(Refusal::Invalid);
+    }
+    let place = snapshot
+        .by_gid(Gid(f::PORT_GID.wide(data)))
+        .ok_or(Refusal::InvalidGid)?;
+    let port = snapshot.end(place).ok_or(Refusal::InvalidGid)?;
+    // Nobody joins for another port.
+    if port.guid != requester.guid && !trusted {
+        return Err(Refusal::Denied);
+    }
+    Ok((port, join_state))
+}
+
+/// True if a port has a key of this partition, as full or limited member.
+fn belongs(snapshot: &Snapshot, port: &EndPort, pkey: PKey) -> bool {
+    let keys = snapshot.keys(port);
+    keys.iter().any(|key| key.0 & 0x7FFF == pkey.0 & 0x7FFF)
+}
+
+/// True if a group's value is what is asked for.
+fn is_wished(wish: Wish, value: u64, rank: impl Fn(u64) -> Option<u64>) -> bool {
+    let Some((selector, wanted)) = wish else { return true };
+    let (Some(have), Some(wanted)) = (rank(value), rank(u64::from(wanted))) else {
+        return selector == Selector::Best;
+    };
+    match selector {
+        Selector::Greater => have > wanted,
+        Selector::Less => have < wanted,
+        Selector::Exactly => have == wanted,
+        Selector::Best => true,
+    }
+}
+
+/// What the special fields of a question about groups ask for: selectors, and one of several join states.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wishes {
+    mtu: Wish,
+    rate: Wish,
+    life: Wish,
+    join_state: Option<u64>,
+}
+
+impl Wishes {
+    /// Those of a question.
+    pub fn of(mask: u64, data: &SaData) -> Self {
+        use records::member as f;
+        Self {
+            mtu: wish((f::MTU_SELECTOR, f::MTU), mask, data),
+            rate: wish((f::RATE_SELECTOR, f::RATE), mask, data),
+            life: wish((f::LIFE_SELECTOR, f::LIFE), mask, data),
+            join_state: (mask & f::JOIN_STATE.mask() != 0).then(|| f::JOIN_STATE.get(data)),
+        }
+    }
+
+    /// True if a row has what is asked for.
+    pub fn accepts(&self, row: &SaData) -> bool {
+        use records::member as f;
+        let by_speed = |code: u64| {
+            let rate = u8::try_from(code).ok().and_then(StaticRate::from_code)?;
+            Some(rate.steps_above(StaticRate::MIN))
+        };
+        is_wished(self.mtu, f::MTU.get(row), Some)
+            && is_wished(self.rate, f::RATE.get(row), by_speed)
+            && is_wished(self.life, f::LIFE.get(row), Some)
+            && self
+                .join_state
+                .is_none_or(|wanted| wanted == 0 || f::JOIN_STATE.get(row) & wanted != 0)
+    }
+}
+
+/// Whether a port may join a group that exists: it agrees with what is asked for, and the port can take part.
+fn suits(group: &Group, snapshot: &Snapshot, port: &EndPort, (mask, data): (u64, &SaData)) -> Result<(), Refusal> {
+    use records::member as f;
+    let fixed = [f::QKEY, f::MLID, f::TRAFFIC_CLASS, f::SL, f::FLOW_LABEL];
+    let compared = fixed.iter().fold(0, |all, field| all | mask & field.mask());
+    let agrees = Filter::new(&records::MEMBER, compared, data).accepts(&group.record);
+    let pkey = mask & f::PKEY.mask() == 0 || f::PKEY.get(data) & 0x7FFF == u64::from(group.pkey.0 & 0x7FFF);
+    let wishes = Wishes {
+        join_state: None,
+        ..Wishes::of(mask, data)
+    };
+    let own = Snapshot::quality_of(port);
+    let able = own.mtu >= group.mtu && own.rate >= group.rate && belongs(snapshot, port, group.pkey);
+    if agrees && pkey && able && wishes.accepts(&group.record) {
+        Ok(())
+    } else {
+        Err(Refusal::Invalid)
+    }
+}
+
+/// Groups as rows: each once, without members. What requesters that are not trusted see.
+pub fn group_rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let Some(group) = at(ground, cursor) else {
+        return Step::End;
+    };
+    cursor.next_outer();
+    *row = group.record;
+    Step::Row
+}
+
+/// Members as rows.
+pub fn member_rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let Some(group) = at(ground, cursor) else {
+        return Step::End;
+    };
+    let Some(member) = group.members.get(cursor.inner as usize) else {
+        cursor.next_outer();
+        return Step::Nothing;
+    };
+    cursor.inner += 1;
+    let place = ground.snapshot.by_guid(member.guid);
+    let Some(end) = place.and_then(|place| ground.snapshot.end(place)) else {
+        return Step::Nothing;
+    };
+    *row = group.with(ground.snapshot.gid(end), member.join_state);
+    Step::Row
+}
+
+/// The group at the cursor, or the next: outer is its LID.
+fn at<'a>(ground: &Ground<'a>, cursor: &mut Cursor) -> Option<&'a Group> {
+    let from = u16::try_from(cursor.outer).ok()?;
+    let (mlid, group) = ground.registered.groups.by_mlid.range(from..).next()?;
+    if *mlid != from {
+        *cursor = Cursor {
+            outer: u64::from(*mlid),
+            inner: 0,
+        };
+    }
+    Some(group)
+}

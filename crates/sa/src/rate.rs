@@ -1,0 +1,263 @@
+//! Static rates, and how a query selects among MTUs, rates and life times.
+
+use selvedge_types::{LinkSpeed, LinkWidth, Rate};
+
+/// Codes of static rates, slowest first. Source: IBA vol 1 §15.2.5.16 (PathRecord.Rate), as OpenSM orders them.
+const ASCENDING: [u8; 23] = [
+    2, 5, 3, 11, 6, 15, 19, 4, 7, 20, 12, 8, 9, 16, 13, 10, 14, 17, 18, 21, 22, 23, 24,
+];
+
+/// A static rate by its place among all, slowest first: so they compare as numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StaticRate(u8);
+
+impl StaticRate {
+    /// The slowest of all.
+    pub const MIN: Self = Self(0);
+    /// The fastest of all.
+    pub const MAX: Self = Self(ASCENDING.len() as u8 - 1);
+
+    /// What a link carries.
+    #[must_use]
+    pub const fn of(rate: Rate) -> Self {
+        use LinkWidth::{X1, X2, X4, X8, X12};
+        let code = match (rate.speed, rate.width) {
+            (LinkSpeed::Sdr, X1) => 2,
+            (LinkSpeed::Sdr, X2) | (LinkSpeed::Ddr, X1) => 5,
+            (LinkSpeed::Sdr, X4) | (LinkSpeed::Ddr, X2) | (LinkSpeed::Qdr | LinkSpeed::Fdr10, X1) => 3,
+            (LinkSpeed::Sdr, X8) | (LinkSpeed::Ddr, X4) | (LinkSpeed::Qdr | LinkSpeed::Fdr10, X2) => 6,
+            (LinkSpeed::Sdr, X12) => 4,
+            (LinkSpeed::Ddr, X8) | (LinkSpeed::Qdr | LinkSpeed::Fdr10, X4) => 7,
+            (LinkSpeed::Ddr, X12) => 8,
+            (LinkSpeed::Qdr | LinkSpeed::Fdr10, X8) => 9,
+            (LinkSpeed::Qdr | LinkSpeed::Fdr10, X12) => 10,
+            (LinkSpeed::Fdr, X1) => 11,
+            (LinkSpeed::Fdr, X2) => 19,
+            (LinkSpeed::Fdr, X4) => 12,
+            (LinkSpeed::Fdr, X8) => 13,
+            (LinkSpeed::Fdr, X12) => 14,
+            (LinkSpeed::Edr, X1) => 15,
+            (LinkSpeed::Edr, X2) | (LinkSpeed::Hdr, X1) => 20,
+            (LinkSpeed::Edr, X4) | (LinkSpeed::Hdr, X2) | (LinkSpeed::Ndr, X1) => 16,
+            (LinkSpeed::Edr, X8) | (LinkSpeed::Hdr, X4) | (LinkSpeed::Ndr, X2) => 17,
+            (LinkSpeed::Edr, X12) => 18,
+            (LinkSpeed::Hdr, X8) | (LinkSpeed::Ndr, X4) => 21,
+            (LinkSpeed::Hdr, X12) => 22,
+            (LinkSpeed::Ndr, X8) => 23,
+            (LinkSpeed::Ndr, X12) => 24,
+        };
+        match Self::from_code(code) {
+            Some(rate) => rate,
+            None => Self(0),
+        }
+    }
+
+    /// From the wire.
+    #[must_use]
+    pub const fn from_code(code: u8) -> Option<Self> {
+        let mut at = 0;
+        while at < ASCENDING.len() {
+            if ASCENDING[at] == code {
+                return Some(Self(at as u8));
+            }
+            at += 1;
+        }
+        None
+    }
+
+    /// To the wire.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        ASCENDING[self.0 as usize]
+    }
+
+    /// How many steps it is faster than another.
+    #[must_use]
+    pub const fn steps_above(self, other: Self) -> u64 {
+        self.0.saturating_sub(other.0) as u64
+    }
+
+    /// The next slower one.
+    #[must_use]
+    pub const fn slower(self) -> Option<Self> {
+        match self.0 {
+            0 => None,
+            place => Some(Self(place - 1)),
+        }
+    }
+}
+
+/// How a value of a query is meant. Source: IBA vol 1 §15.2.5.16 (MtuSelector, RateSelector, PacketLifeTimeSelector).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// Greater than it (0).
+    Greater,
+    /// Less than it (1).
+    Less,
+    /// Exactly it (2).
+    Exactly,
+    /// The largest there is; of life times the smallest (3).
+    Best,
+}
+
+impl Selector {
+    /// From two bits.
+    #[must_use]
+    pub const fn from_code(code: u64) -> Self {
+        match code & 3 {
+            0 => Self::Greater,
+            1 => Self::Less,
+            2 => Self::Exactly,
+            _ => Self::Best,
+        }
+    }
+
+    /// The code of "exactly", as it stands in answers, above a six-bit value.
+    pub const EXACTLY: u8 = 2 << 6;
+}
+
+/// A wish for an MTU, a rate or a life time: selector and code, if the query has both.
+pub type Wish = Option<(Selector, u8)>;
+
+/// The MTU to answer on a path that carries at most `have` (a code, 1–5); `None` if it does not suit.
+#[must_use]
+pub const fn mtu(wish: Wish, have: u8) -> Option<u8> {
+    match wish {
+        None | Some((Selector::Best, _)) => Some(have),
+        Some((Selector::Greater, wanted)) => {
+            if have > wanted {
+                Some(have)
+            } else {
+                None
+            }
+        }
+        // A smaller one than the path's is as good.
+        Some((Selector::Less, wanted)) => match wanted {
+            0 | 1 => None,
+            _ if have < wanted => Some(have),
+            _ => Some(wanted - 1),
+        },
+        Some((Selector::Exactly, wanted)) => {
+            if wanted > 0 && have >= wanted {
+                Some(wanted)
+            } else {
+                None
+            }
+        }
+    }
+}
+
+/// The rate to answer on a path whose slowest link has `have`; `None` if it does not suit.
+#[must_use]
+pub fn rate(wish: Wish, have: StaticRate) -> Option<StaticRate> {
+    let Some((selector, code)) = wish else {
+        return Some(have);
+    };
+    if selector == Selector::Best {
+        return Some(have);
+    }
+    let wanted = StaticRate::from_code(code)?;
+    match selector {
+        Selector::Greater => (have > wanted).then_some(have),
+        Selector::Less if have < wanted => Some(have),
+        Selector::Less => wanted.slower(),
+        // As OpenSM: a slower rate than the path's is no answer to "exactly".
+        Selector::Exactly => (have == wanted).then_some(have),
+        Selector::Best => Some(have),
+    }
+}
+
+/// The life time to answer on a path with `have`. It is a bound, so no other than the path's own is ever answered.
+#[must_use]
+pub const fn life(wish: Wish, have: u8) -> Option<u8> {
+    let suits = match wish {
+        None | Some((Selector::Best, _)) => true,
+        Some((Selector::Greater, wanted)) => have > wanted,
+        Some((Selector::Less, wanted)) => have < wanted,
+        Some((Selector::Exactly, wanted)) => have == wanted,
+    };
+    if suits { Some(have) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_links() {
+        let check = |width, speed, code| assert_eq!(StaticRate::of(Rate { width, speed }).code(), code);
+        check(LinkWidth::X4, LinkSpeed::Sdr, 3);
+        check(LinkWidth::X4, LinkSpeed::Qdr, 7);
+        check(LinkWidth::X4, LinkSpeed::Edr, 16);
+        check(LinkWidth::X4, LinkSpeed::Hdr, 17);
+        check(LinkWidth::X2, LinkSpeed::Ndr, 17);
+        check(LinkWidth::X4, LinkSpeed::Ndr, 21);
+    }
+
+    #[test]
+    fn rates_ascend_as_links_do() {
+        let mut all: Vec<Rate> = LinkSpeed::ALL
+            .into_iter()
+            .flat_map(|speed| LinkWidth::ALL.map(|width| Rate { width, speed }))
+            .collect();
+        // FDR10 shows as QDR.
+        all.retain(|rate| rate.speed != LinkSpeed::Fdr10);
+        all.sort_by_key(|rate| rate.mbit_per_s());
+        for pair in all.windows(2) {
+            let (a, b) = (StaticRate::of(pair[0]), StaticRate::of(pair[1]));
+            assert!(a <= b, "{} {}", pair[0], pair[1]);
+        }
+        assert_eq!(StaticRate::from_code(0), None);
+        assert_eq!(StaticRate::from_code(25), None);
+    }
+
+    #[test]
+    fn mtu_selectors() {
+        let check =
+            |selector, wanted, want| assert_eq!(mtu(Some((selector, wanted)), 4), want, "{selector:?} {wanted}");
+        check(Selector::Greater, 3, Some(4));
+        check(Selector::Greater, 4, None);
+        check(Selector::Less, 5, Some(4));
+        check(Selector::Less, 4, Some(3));
+        check(Selector::Less, 1, None);
+        check(Selector::Exactly, 4, Some(4));
+        check(Selector::Exactly, 2, Some(2));
+        check(Selector::Exactly, 5, None);
+        check(Selector::Best, 1, Some(4));
+        assert_eq!(mtu(None, 4), Some(4));
+    }
+
+    #[test]
+    fn rate_selectors() {
+        let have = StaticRate::from_code(16).unwrap();
+        let check = |selector, code, want: Option<u8>| {
+            assert_eq!(
+                rate(Some((selector, code)), have).map(StaticRate::code),
+                want,
+                "{selector:?} {code}"
+            );
+        };
+        check(Selector::Greater, 7, Some(16));
+        check(Selector::Greater, 16, None);
+        check(Selector::Less, 17, Some(16));
+        check(Selector::Less, 16, Some(9));
+        check(Selector::Less, 2, None);
+        check(Selector::Exactly, 16, Some(16));
+        check(Selector::Exactly, 7, None);
+        check(Selector::Best, 0, Some(16));
+        check(Selector::Exactly, 63, None);
+    }
+
+    #[test]
+    fn a_life_time_is_never_invented() {
+        let check =
+            |selector, wanted, want| assert_eq!(life(Some((selector, wanted)), 18), want, "{selector:?} {wanted}");
+        check(Selector::Greater, 17, Some(18));
+        check(Selector::Greater, 18, None);
+        check(Selector::Less, 19, Some(18));
+        check(Selector::Less, 18, None);
+        check(Selector::Exactly, 18, Some(18));
+        check(Selector::Exactly, 19, None);
+        check(Selector::Best, 0, Some(18));
+    }
+}

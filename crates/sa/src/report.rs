@@ -1,0 +1,160 @@
+//! Reports: events told to subscribers, each until it is answered.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use selvedge_sim::Time;
+use selvedge_types::{Lid, TransactionId};
+use selvedge_wire::sa::records;
+use selvedge_wire::{Address, Attribute, AttributeId, Class, Datagram, Gid, Mad, Method, Notice};
+
+use crate::config::Config;
+use crate::io::{Counters, Output};
+
+/// An event of which subscribers are told.
+#[derive(Clone, Copy, Debug)]
+pub struct Event {
+    /// Number of its trap.
+    pub number: u16,
+    /// How grave it is (Notice.Type).
+    pub kind: u8,
+    /// Kind of node that says so (Notice.ProducerType).
+    pub producer: u32,
+    /// Who says so.
+    pub issuer: Lid,
+    /// The port or group that it is about, if it is about one.
+    pub about: Option<Gid>,
+    /// Its Notice, as it is sent.
+    notice: [u8; 64],
+}
+
+impl Event {
+    /// A trap that a node sent to the manager; `None` if it is a vendor's.
+    pub fn of_trap(notice: &Notice) -> Option<Self> {
+        let number = notice.trap_number()?;
+        let bytes = notice.emit();
+        Some(Self {
+            number,
+            kind: bytes[0] & 0x7F,
+            producer: u32::from_be_bytes([0, bytes[1], bytes[2], bytes[3]]),
+            issuer: notice.issuer_lid,
+            about: None,
+            notice: bytes,
+        })
+    }
+
+    /// An event of the manager itself about a port or group: traps 64 to 67. Source: IBA vol 1 §14.2.5.1: details are
+    /// six reserved bytes and the GID.
+    pub fn of_gid(number: u16, issuer: Lid, gid: Gid) -> Self {
+        /// "Informational", and a class manager.
+        const KIND: u8 = 4;
+        const PRODUCER: u32 = 4;
+        let mut data = [0; selvedge_wire::sa::SA_DATA_LEN];
+        use records::notice as f;
+        f::IS_GENERIC.set(&mut data, 1);
+        f::TYPE.set(&mut data, u64::from(KIND));
+        f::PRODUCER.set(&mut data, u64::from(PRODUCER));
+        f::TRAP_NUMBER.set(&mut data, u64::from(number));
+        f::ISSUER_LID.set(&mut data, u64::from(issuer.0));
+        data[16..32].copy_from_slice(&gid.0);
+        Self {
+            number,
+            kind: KIND,
+            producer: PRODUCER,
+            issuer,
+            about: Some(gid),
+            notice: core::array::from_fn(|i| data[i]),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Waiting {
+    datagram: Datagram,
+    due: Time,
+    retries_left: u8,
+}
+
+/// Reports that wait for their answers, by transaction.
+#[derive(Debug, Default)]
+pub struct Reports {
+    waiting: BTreeMap<u64, Waiting>,
+    last: u32,
+}
+
+impl Reports {
+    /// Sends a report and waits for its answer.
+    pub fn send(
+        &mut self,
+        config: &Config,
+        now: Time,
+        (event, issuer_gid): (&Event, Gid),
+        to: Address,
+        counters: &mut Counters,
+    ) -> Option<Output> {
+        if self.waiting.len() >= config.reports {
+            counters.reports_lost += 1;
+            return None;
+        }
+        let mut mad = Mad::request(Class::SubnAdm, Method::Report, AttributeId::NOTICE, 0);
+        self.last = self.last.wrapping_add(1);
+        let transaction = u64::from(self.last);
+        mad.set_transaction(TransactionId(transaction));
+        let data = mad.sa_data_mut();
+        data[..64].copy_from_slice(&event.notice);
+        records::notice::ISSUER_GID.put(data, &issuer_gid.0);
+        let datagram = Datagram { address: to, mad };
+        let waiting = Waiting {
+            datagram,
+            due: now + config.timeout,
+            retries_left: config.retries,
+        };
+        self.waiting.insert(transaction, waiting);
+        counters.reports += 1;
+        Some(output(config, datagram))
+    }
+
+    /// Takes the answer of a subscriber; false if nobody waits for it.
+    pub fn answered(&mut self, datagram: &Datagram) -> bool {
+        // The layer below owns the upper half.
+        let transaction = datagram.mad.transaction().0 & 0xFFFF_FFFF;
+        let same = |w: &Waiting| w.datagram.address.lid == datagram.address.lid;
+        let known = self.waiting.get(&transaction).is_some_and(same);
+        known && self.waiting.remove(&transaction).is_some()
+    }
+
+    /// Time passes: repeats what is due; `gone` is told of subscribers that do not answer.
+    pub fn tick(&mut self, config: &Config, now: Time, out: &mut Vec<Output>, mut gone: impl FnMut(Lid)) {
+        self.waiting.retain(|_, waiting| {
+            if waiting.due > now {
+                return true;
+            }
+            if waiting.retries_left == 0 {
+                gone(waiting.datagram.address.lid);
+                return false;
+            }
+            waiting.retries_left -= 1;
+            waiting.due = now + config.timeout;
+            out.push(output(config, waiting.datagram));
+            true
+        });
+    }
+
+    /// When the next is due.
+    pub fn next_wake(&self) -> Option<Time> {
+        self.waiting.values().map(|waiting| waiting.due).min()
+    }
+
+    /// Nobody waits any more.
+    pub fn clear(&mut self) {
+        self.waiting.clear();
+    }
+}
+
+/// The layer below hands a request back when it has waited as long as we do: nobody minds.
+fn output(config: &Config, datagram: Datagram) -> Output {
+    Output {
+        datagram,
+        timeout: config.timeout.saturating_add(Duration::from_millis(100)),
+    }
+}

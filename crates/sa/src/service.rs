@@ -1,0 +1,194 @@
+//! Services that clients have registered, with leases.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+use selvedge_wire::Gid;
+use selvedge_wire::sa::{SaData, records};
+
+use crate::config::Config;
+use crate::query::{Cursor, Ground, Step};
+use crate::refusal::Refusal;
+use crate::snapshot::{EndPort, Snapshot};
+
+/// A lease without end. Source: IBA vol 1 §15.2.5.14.
+const FOR_EVER: u32 = u32::MAX;
+
+/// What identifies a service. Source: IBA vol 1 §15.2.5.14 (ServiceRecord's RID).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    id: u64,
+    gid: Gid,
+    pkey: u16,
+}
+
+impl Name {
+    fn of(data: &SaData) -> Self {
+        use records::service as f;
+        Self {
+            id: f::ID.get(data),
+            gid: Gid(f::GID.wide(data)),
+            pkey: f::PKEY.get(data) as u16,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Service {
+    record: SaData,
+    /// GUID of the port that offers it.
+    owner: Guid,
+    expires: Option<Time>,
+}
+
+/// All services.
+#[derive(Debug, Default)]
+pub struct Services {
+    by_number: BTreeMap<u64, Service>,
+    by_name: BTreeMap<Name, u64>,
+    expiries: BTreeSet<(Time, u64)>,
+    last: u64,
+    now: Time,
+}
+
+impl Services {
+    /// Registers a service, or renews it. Returns the record as it stands.
+    pub fn set(
+        &mut self,
+        config: &Config,
+        snapshot: &Snapshot,
+        (requester, trusted): (&EndPort, bool),
+        (mask, data): (u64, &SaData),
+    ) -> Result<SaData, Refusal> {
+        use records::service as f;
+        let needed = f::ID.mask() | f::GID.mask() | f::PKEY.mask();
+        if mask & needed != needed {
+            return Err(Refusal::Insufficient);
+        }
+        let name = Name::of(data);
+        let owner = snapshot.by_gid(name.gid).ok_or(Refusal::InvalidGid)?;
+        let owner = snapshot.end(owner).ok_or(Refusal::InvalidGid)?.guid;
+        // Nobody offers a service in another's name.
+        if owner != requester.guid && !trusted {
+            return Err(Refusal::Denied);
+        }
+        let known = self.by_name.get(&name).copied();
+        if let Some(old) = known.and_then(|number| self.by_number.get(&number)) {
+            allowed(&old.record, data, trusted)?;
+        } else {
+            let own = self.by_number.values().filter(|service| service.owner == owner).count();
+            if self.by_number.len() >= config.services || own >= config.services_per_client {
+                return Err(Refusal::NoResources);
+            }
+        }
+        let mut record = [0; selvedge_wire::sa::SA_DATA_LEN];
+        let end = records::SERVICE.len;
+        record[..end].copy_from_slice(&data[..end]);
+        if mask & f::LEASE.mask() == 0 {
+            f::LEASE.set(&mut record, u64::from(FOR_EVER));
+        }
+        if mask & f::KEY.mask() == 0 {
+            f::KEY.put(&mut record, &[0; 16]);
+        }
+        if let Some(number) = known {
+            self.remove(number);
+        }
+        self.last += 1;
+        let number = known.unwrap_or(self.last);
+        let lease = f::LEASE.get(&record) as u32;
+        let expires = (lease != FOR_EVER).then(|| self.now + Duration::from_secs(u64::from(lease)));
+        self.by_name.insert(name, number);
+        self.expiries.extend(expires.map(|at| (at, number)));
+        self.by_number.insert(number, Service { record, owner, expires });
+        Ok(record)
+    }
+
+    /// Takes a service away. Returns it as it stood.
+    pub fn delete(&mut self, requester: &EndPort, trusted: bool, mask: u64, data: &SaData) -> Result<SaData, Refusal> {
+        use records::service as f;
+        let needed = f::ID.mask() | f::GID.mask();
+        if mask & needed != needed {
+            return Err(Refusal::Insufficient);
+        }
+        let wanted = Name::of(data);
+        // Without a P_Key: of whatever partition, if there is one only.
+        let mut found = self.by_name.iter().filter(|(name, _)| {
+            let same_key = mask & f::PKEY.mask() == 0 || name.pkey == wanted.pkey;
+            name.id == wanted.id && name.gid == wanted.gid && same_key
+        });
+        let number = *found.next().ok_or(Refusal::None)?.1;
+        if found.next().is_some() {
+            return Err(Refusal::Invalid);
+        }
+        let service = self.by_number.get(&number).ok_or(Refusal::None)?;
+        if service.owner != requester.guid && !trusted {
+            return Err(Refusal::Denied);
+        }
+        let record = service.record;
+        allowed(&record, data, trusted)?;
+        self.remove(number);
+        Ok(record)
+    }
+
+    fn remove(&mut self, number: u64) {
+        if let Some(service) = self.by_number.remove(&number) {
+            self.by_name.remove(&Name::of(&service.record));
+            if let Some(at) = service.expires {
+                self.expiries.remove(&(at, number));
+            }
+        }
+    }
+
+    /// Time passes: services whose leases have run out are gone.
+    pub fn tick(&mut self, now: Time) {
+        self.now = now;
+        while let Some(&(at, number)) = self.expiries.first().filter(|(at, _)| *at <= now) {
+            self.expiries.remove(&(at, number));
+            self.remove(number);
+        }
+    }
+
+    /// When the next lease runs out.
+    pub fn next_expiry(&self) -> Option<Time> {
+        self.expiries.first().map(|(at, _)| *at)
+    }
+
+    /// Ports that are gone offer nothing.
+    pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) {
+        let gone = self.by_number.iter().filter(|(_, service)| !is_there(service.owner));
+        let gone: Vec<u64> = gone.map(|(number, _)| *number).collect();
+        gone.into_iter().for_each(|number| self.remove(number));
+    }
+}
+
+/// Only who knows a service's key may change it; a key of 0 is none. Source: IBA vol 1 §15.2.5.14.
+fn allowed(held: &SaData, shown: &SaData, trusted: bool) -> Result<(), Refusal> {
+    use records::service::KEY;
+    let key = KEY.wide(held);
+    if trusted || key == [0; 16] || key == KEY.wide(shown) {
+        Ok(())
+    } else {
+        Err(Refusal::Denied)
+    }
+}
+
+/// Services as rows.
+pub fn rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    use records::service as f;
+    let services = &ground.registered.services;
+    let Some((&number, service)) = services.by_number.range(cursor.outer..).next() else {
+        return Step::End;
+    };
+    cursor.outer = number;
+    cursor.next_outer();
+    *row = service.record;
+    if let Some(at) = service.expires {
+        f::LEASE.set(row, at.since(services.now).as_secs());
+    }
+    if !ground.trusted {
+        f::KEY.put(row, &[0; 16]);
+    }
+    Step::Row
+}

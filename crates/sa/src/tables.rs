@@ -1,0 +1,330 @@
+//! Tables of the snapshot: a row for each thing that a record describes.
+
+use selvedge_fabric::{Node, Port, PortRef, SwitchIdx};
+use selvedge_plan::BLOCK_LIDS;
+use selvedge_types::{Lid, NodeKind, PKey, PortNum, Sl, Vl};
+use selvedge_wire::sa::{Layout, SaData, records};
+use selvedge_wire::{
+    Attribute, Bits, GuidInfo, NodeDescription, NodeInfo, PKeyTable, PortInfo, SlToVl, SwitchInfo, VlCount,
+};
+
+use crate::query::{Advance, Cursor, Ground, Step};
+use crate::snapshot::EndPort;
+
+/// A table of the snapshot.
+pub struct Table {
+    /// Its record.
+    pub layout: &'static Layout,
+    /// Its rows.
+    pub advance: Advance,
+    /// Only trusted requesters see it. Source: IBA vol 1 §15.4.1.2 (table of access restrictions).
+    pub trusted_only: bool,
+}
+
+/// All of them. Each is by end port, in order of LIDs, and component 0 of each is the LID.
+pub static TABLES: [Table; 11] = [
+    table(&records::NODE, node),
+    table(&records::PORT_INFO, port_info),
+    table(&records::SL_TO_VL, sl_to_vl),
+    table(&records::SWITCH_INFO, switch_info),
+    table(&records::LINEAR_FORWARDING, linear_forwarding),
+    table(&records::MULTICAST_FORWARDING, nothing),
+    table(&records::SM_INFO, sm_info),
+    table(&records::LINK, link),
+    table(&records::GUID_INFO, guid_info),
+    Table {
+        trusted_only: true,
+        ..table(&records::PKEY_TABLE, pkey_table)
+    },
+    table(&records::VL_ARBITRATION, nothing),
+];
+
+const fn table(layout: &'static Layout, advance: Advance) -> Table {
+    Table {
+        layout,
+        advance,
+        trusted_only: false,
+    }
+}
+
+/// The end port at the cursor with its node and port; moves on if there is none.
+macro_rules! at_cursor {
+    ($ground:ident, $cursor:ident) => {{
+        let place = u32::try_from($cursor.outer).unwrap_or(u32::MAX);
+        let Some(end) = $ground.snapshot.end(place) else {
+            return Step::End;
+        };
+        let node = $ground.snapshot.fabric().node(end.at.node);
+        (end, node)
+    }};
+}
+
+/// The one row of the thing at the cursor.
+const fn only_row(cursor: &mut Cursor) -> Step {
+    cursor.next_outer();
+    Step::Row
+}
+
+/// Moves on to the next thing without a row.
+const fn none(cursor: &mut Cursor) -> Step {
+    cursor.next_outer();
+    Step::Nothing
+}
+
+/// What nobody has read or set yet.
+fn nothing(_: &Ground<'_>, _: &mut Cursor, _: &mut SaData) -> Step {
+    Step::End
+}
+
+/// Writes an attribute into a row, from byte `at` on.
+fn put(row: &mut SaData, at: usize, bytes: &[u8]) {
+    for (slot, byte) in row.iter_mut().skip(at).zip(bytes) {
+        *slot = *byte;
+    }
+}
+
+fn node_info(end: &EndPort, node: &Node) -> NodeInfo {
+    NodeInfo {
+        base_version: 1,
+        class_version: 1,
+        kind: node.kind,
+        port_count: node.port_count(),
+        system_guid: node.system_guid,
+        node_guid: node.guid,
+        port_guid: end.guid,
+        partition_cap: node.partition_cap,
+        device_id: node.device_id,
+        revision: node.revision,
+        local_port: end.at.port.get(),
+        vendor_id: node.vendor_id,
+    }
+}
+
+fn node(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, node) = at_cursor!(ground, cursor);
+    records::node::LID.set(row, u64::from(end.lids.base.0));
+    put(row, 4, &node_info(end, node).emit()[..40]);
+    records::node::DESCRIPTION.put(row, &NodeDescription::new(&node.description).raw);
+    only_row(cursor)
+}
+
+/// PortInfo as its agent last said, with what the plan has set since.
+fn port_info_now(at: PortRef, node: &Node, port: &Port, seen: &PortInfo) -> PortInfo {
+    let set = &port.settings;
+    let external = node.kind == NodeKind::Switch && at.port != PortNum::MANAGEMENT;
+    let mut info = PortInfo {
+        // Whoever shows the right key to the administrator need not know the agents' key.
+        m_key: 0,
+        neighbor_mtu: seen.neighbor_mtu.map(|_| set.mtu),
+        oper_vls: VlCount::from_code(set.oper_vls),
+        vl_high_limit: set.vl_high_limit,
+        hoq_life: Bits::saturating(set.hoq_life),
+        vl_stall_count: Bits::saturating(set.vl_stall_count),
+        local_phy_errors: Bits::saturating(set.local_phy_errors),
+        overrun_errors: Bits::saturating(set.overrun_errors),
+        state: seen.state.map(|_| port.link.state),
+        phys_state: seen.phys_state.map(|_| port.link.phys),
+        client_reregister: false,
+        ..*seen
+    };
+    if !external {
+        info = PortInfo {
+            gid_prefix: set.subnet_prefix,
+            lid: set.lids.base,
+            lmc: set.lids.lmc,
+            sm_lid: set.sm_lid,
+            sm_sl: set.sm_sl,
+            m_key_lease: set.m_key_lease_s,
+            m_key_protect: Bits::saturating(set.m_key_protect),
+            subnet_timeout: Bits::saturating(set.subnet_timeout),
+            ..info
+        };
+    }
+    info
+}
+
+fn port_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, node) = at_cursor!(ground, cursor);
+    let num = if end.is_switch {
+        u8::try_from(cursor.inner).ok().filter(|&num| num <= node.port_count())
+    } else {
+        (cursor.inner == 0).then(|| end.at.port.get())
+    };
+    let Some(num) = num.and_then(PortNum::new) else {
+        return none(cursor);
+    };
+    cursor.inner += 1;
+    let at = PortRef { port: num, ..end.at };
+    let (Some(port), Some(seen)) = (node.port(num), ground.snapshot.sources.agents.port_info(at)) else {
+        return Step::Nothing;
+    };
+    records::port_info::LID.set(row, u64::from(end.lids.base.0));
+    records::port_info::PORT.set(row, u64::from(num.get()));
+    put(row, 4, &port_info_now(at, node, port, seen).emit());
+    Step::Row
+}
+
+fn switch_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, node) = at_cursor!(ground, cursor);
+    let Some(seen) = ground
+        .snapshot
+        .sources
+        .agents
+        .switch_info(end.at.node)
+        .filter(|_| end.is_switch)
+    else {
+        return none(cursor);
+    };
+    let info = SwitchInfo {
+        linear_top: Lid(node.switch_settings.linear_top),
+        lifetime_value: Bits::saturating(node.switch_settings.lifetime),
+        port_state_change: false,
+        ..*seen
+    };
+    records::switch_info::LID.set(row, u64::from(end.lids.base.0));
+    put(row, 4, &info.emit()[..20]);
+    only_row(cursor)
+}
+
+/// One direction of every cable that is up, from where it leaves.
+fn link(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, node) = at_cursor!(ground, cursor);
+    let num = if end.is_switch {
+        u8::try_from(cursor.inner + 1)
+            .ok()
+            .filter(|&num| num <= node.port_count())
+    } else {
+        (cursor.inner == 0).then(|| end.at.port.get())
+    };
+    let Some(num) = num.and_then(PortNum::new) else {
+        return none(cursor);
+    };
+    cursor.inner += 1;
+    let (fabric, plan) = (ground.snapshot.fabric(), ground.snapshot.plan());
+    let at = PortRef { port: num, ..end.at };
+    let Some(peer) = fabric.peer(at).filter(|_| fabric.link_is_up(at)) else {
+        return Step::Nothing;
+    };
+    let behind = match fabric.node(peer.node).is_switch() {
+        true => PortRef {
+            port: PortNum::MANAGEMENT,
+            ..peer
+        },
+        false => peer,
+    };
+    let Some(lid) = plan.lids.base(behind) else {
+        return Step::Nothing;
+    };
+    records::link::FROM_LID.set(row, u64::from(end.lids.base.0));
+    records::link::FROM_PORT.set(row, u64::from(num.get()));
+    records::link::TO_PORT.set(row, u64::from(peer.port.get()));
+    records::link::TO_LID.set(row, u64::from(lid.0));
+    Step::Row
+}
+
+fn switch_at(ground: &Ground<'_>, end: &EndPort) -> Option<SwitchIdx> {
+    ground.snapshot.fabric().switch_index(end.at.node)
+}
+
+fn linear_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, _) = at_cursor!(ground, cursor);
+    let tables = &ground.snapshot.plan().tables;
+    let block = cursor.inner as usize;
+    let Some(switch) = switch_at(ground, end).filter(|_| block < tables.blocks()) else {
+        return none(cursor);
+    };
+    cursor.inner += 1;
+    records::linear_forwarding::LID.set(row, u64::from(end.lids.base.0));
+    records::linear_forwarding::BLOCK.set(row, block as u64);
+    let entries: &[u8; BLOCK_LIDS] = tables.block(switch, block);
+    records::linear_forwarding::TABLE.put(row, entries);
+    Step::Row
+}
+
+/// Lanes as the plan has them: of a host's port one row, of a switch one for each ingress and egress.
+fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, node) = at_cursor!(ground, cursor);
+    let plan = ground.snapshot.plan();
+    let ports = u32::from(node.port_count());
+    let (input, output, lanes) = match switch_at(ground, end) {
+        Some(switch) => {
+            // Ingress 0 (its own port) to the last, each with egress 1 to the last.
+            let (input, output) = (cursor.inner / ports.max(1), cursor.inner % ports.max(1) + 1);
+            let num = |n: u32| u8::try_from(n).ok().and_then(PortNum::new);
+            let (Some(input), Some(output)) = (num(input), num(output)) else {
+                return none(cursor);
+            };
+            if u32::from(input.get()) > ports || ports == 0 {
+                return none(cursor);
+            }
+            cursor.inner += 1;
+            if input == output {
+                return Step::Nothing;
+            }
+            (input.get(), output.get(), plan.sl_to_vl.table(switch, input, output))
+        }
+        None if cursor.inner > 0 => return none(cursor),
+        None => {
+            cursor.inner += 1;
+            (0, 0, &plan.sl_to_vl.default)
+        }
+    };
+    records::sl_to_vl::LID.set(row, u64::from(end.lids.base.0));
+    records::sl_to_vl::IN_PORT.set(row, u64::from(input));
+    records::sl_to_vl::OUT_PORT.set(row, u64::from(output));
+    let lanes: &[Vl; Sl::COUNT] = lanes;
+    records::sl_to_vl::TABLE.put(row, &SlToVl { vls: *lanes }.emit()[..8]);
+    Step::Row
+}
+
+fn sm_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, _) = at_cursor!(ground, cursor);
+    let (at, info) = &ground.snapshot.sources.manager;
+    if *at != end.at {
+        return none(cursor);
+    }
+    let mut info = *info;
+    info.sm_key = 0;
+    records::sm_info::LID.set(row, u64::from(end.lids.base.0));
+    put(row, 4, &info.emit()[..21]);
+    only_row(cursor)
+}
+
+fn guid_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, node) = at_cursor!(ground, cursor);
+    let entries = node
+        .port(end.at.port)
+        .map_or(0, |port| u32::from(port.capability.guids));
+    let blocks = entries.max(1).div_ceil(GuidInfo::PER_BLOCK as u32);
+    if cursor.inner >= blocks {
+        return none(cursor);
+    }
+    records::guid_info::LID.set(row, u64::from(end.lids.base.0));
+    records::guid_info::BLOCK.set(row, u64::from(cursor.inner));
+    // No alias is given out: the port's own GUID is all there is.
+    if cursor.inner == 0 {
+        records::guid_info::GUID0.set(row, end.guid.0);
+    }
+    cursor.inner += 1;
+    Step::Row
+}
+
+fn pkey_table(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, _) = at_cursor!(ground, cursor);
+    let keys = ground.snapshot.keys(end);
+    let block = cursor.inner as usize;
+    let held: &[PKey] = keys.chunks(PKeyTable::PER_BLOCK).nth(block).unwrap_or_default();
+    if held.is_empty() && block > 0 {
+        return none(cursor);
+    }
+    cursor.inner += 1;
+    let mut table = PKeyTable::default();
+    for (slot, key) in table.keys.iter_mut().zip(held) {
+        *slot = *key;
+    }
+    records::pkey_table::LID.set(row, u64::from(end.lids.base.0));
+    records::pkey_table::BLOCK.set(row, block as u64);
+    records::pkey_table::PORT.set(row, if end.is_switch { 0 } else { u64::from(end.at.port.get()) });
+    records::pkey_table::TABLE.put(row, &table.emit());
+    Step::Row
+}

@@ -1,0 +1,230 @@
+//! A field of a record: where its bits are, which component bit it has, and how it prints.
+
+/// Length of the data of a subnet administration MAD. Source: IBA vol 1 §15.2.1.
+pub const SA_DATA_LEN: usize = 200;
+/// Data of a subnet administration MAD, as long as it may be: one record, or several.
+pub type SaData = [u8; SA_DATA_LEN];
+
+/// How a field prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// A decimal number.
+    Number,
+    /// A hexadecimal number with all its digits.
+    Hex,
+    /// A GID.
+    Gid,
+    /// Text, up to its first NUL.
+    Text,
+    /// Bytes in hexadecimal, up to the last that is not 0.
+    Bytes,
+    /// A key: only that it is there.
+    Secret,
+}
+
+/// How a field of a query selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Matching {
+    /// A row has the same bits.
+    Equal,
+    /// The record's own rules say what it means (selectors, limits, wishes); the mask alone excludes no row.
+    Special,
+    /// It is no component: reserved, or no part of queries.
+    Never,
+}
+
+/// Bits of a record with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// Its name in the standard.
+    pub name: &'static str,
+    /// Offset of its first bit from the beginning of the record; bit 0 is the highest of byte 0.
+    pub at: u16,
+    /// How many bits it has: at most 64, or a multiple of 8 that begins with a byte.
+    pub bits: u16,
+    /// Number of its bit in the component mask, if it has one.
+    pub component: u8,
+    /// How it selects.
+    pub matching: Matching,
+    /// How it prints.
+    pub show: Show,
+}
+
+impl Field {
+    /// No component.
+    const NONE: u8 = 255;
+
+    /// A field that is component number `component` and selects by equality.
+    #[must_use]
+    pub const fn new(name: &'static str, component: u8, at: u16, bits: u16, show: Show) -> Self {
+        Self {
+            name,
+            at,
+            bits,
+            component,
+            matching: Matching::Equal,
+            show,
+        }
+    }
+
+    /// A field that is no component.
+    #[must_use]
+    pub const fn plain(name: &'static str, at: u16, bits: u16, show: Show) -> Self {
+        Self {
+            matching: Matching::Never,
+            ..Self::new(name, Self::NONE, at, bits, show)
+        }
+    }
+
+    /// The same, with rules of its own for selecting.
+    #[must_use]
+    pub const fn special(self) -> Self {
+        Self {
+            matching: Matching::Special,
+            ..self
+        }
+    }
+
+    /// The same, as much further on and with so many components before: an attribute inside a record.
+    #[must_use]
+    pub const fn moved(self, bits: u16) -> Self {
+        Self {
+            at: self.at + bits,
+            ..self
+        }
+    }
+
+    /// Its bit of a component mask; 0 if it is no component.
+    #[must_use]
+    pub const fn mask(self) -> u64 {
+        match self.component {
+            0..=63 => 1 << self.component,
+            _ => 0,
+        }
+    }
+
+    /// First byte, and the byte behind the last.
+    #[must_use]
+    pub const fn bytes(self) -> (usize, usize) {
+        (self.at as usize / 8, (self.at + self.bits).div_ceil(8) as usize)
+    }
+
+    /// Its value. A field of more than 64 bits (a GID, a text): the first 64.
+    #[must_use]
+    #[inline]
+    pub const fn get(self, data: &SaData) -> u64 {
+        let (mut at, mut end) = self.bytes();
+        if end > at + 8 {
+            end = at + 8;
+        }
+        let spare = (end * 8 - at * 8) as u32 - (self.at % 8) as u32;
+        let unused = if self.bits >= 64 { 0 } else { spare - self.bits as u32 };
+        let mut value = 0_u64;
+        while at < end {
+            value = value << 8 | data[at] as u64;
+            at += 1;
+        }
+        let value = value >> unused;
+        if self.bits >= 64 {
+            value
+        } else {
+            value & ((1 << self.bits) - 1)
+        }
+    }
+
+    /// Changes its value; bits that do not fit are not stored. A field of more than 64 bits: the first 64.
+    #[inline]
+    pub const fn set(self, data: &mut SaData, value: u64) {
+        let (first, mut end) = self.bytes();
+        if end > first + 8 {
+            end = first + 8;
+        }
+        let spare = (end * 8 - first * 8) as u32 - (self.at % 8) as u32;
+        let (unused, mask) = if self.bits >= 64 {
+            (0, u64::MAX)
+        } else {
+            (spare - self.bits as u32, (1 << self.bits) - 1)
+        };
+        let (mut value, mut mask) = ((value & mask) << unused, mask << unused);
+        while end > first {
+            end -= 1;
+            data[end] = data[end] & !(mask as u8) | value as u8;
+            (value, mask) = (value >> 8, mask >> 8);
+        }
+    }
+
+    /// Its bytes; a field that shares bytes with others: those bytes.
+    #[must_use]
+    #[inline]
+    pub fn slice(self, data: &SaData) -> &[u8] {
+        let (first, end) = self.bytes();
+        data.get(first..end).unwrap_or_default()
+    }
+
+    /// Its 16 bytes, of a GID or key.
+    #[must_use]
+    #[inline]
+    pub fn wide(self, data: &SaData) -> [u8; 16] {
+        let (first, _) = self.bytes();
+        core::array::from_fn(|i| data.get(first + i).copied().unwrap_or(0))
+    }
+
+    /// Writes bytes from its beginning on, as many as there are and fit.
+    #[inline]
+    pub fn put(self, data: &mut SaData, bytes: &[u8]) {
+        let (first, end) = self.bytes();
+        for (slot, byte) in data.get_mut(first..end).unwrap_or_default().iter_mut().zip(bytes) {
+            *slot = *byte;
+        }
+    }
+
+    /// Sets its bits in `mask`.
+    pub fn cover(self, mask: &mut SaData) {
+        let (first, end) = self.bytes();
+        if self.bits > 64 {
+            mask[first..end].fill(0xFF);
+        } else {
+            self.set(mask, u64::MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_at_odd_places() {
+        let check = |at: u16, bits: u16, value: u64| {
+            let field = Field::plain("test", at, bits, Show::Number);
+            for background in [0x00, 0xFF] {
+                let mut data = [background; SA_DATA_LEN];
+                field.set(&mut data, value);
+                assert_eq!(field.get(&data), value, "{bits} bits at {at}");
+                let others = data.iter().map(|b| b.count_ones()).sum::<u32>() - value.count_ones();
+                let want = if background == 0 {
+                    0
+                } else {
+                    8 * SA_DATA_LEN as u32 - u32::from(bits)
+                };
+                assert_eq!(others, want, "bits around {bits} bits at {at}");
+            }
+        };
+        check(0, 8, 0xA5);
+        check(5, 3, 0x5);
+        check(4, 20, 0xA_BCDE);
+        check(7, 1, 1);
+        check(8, 56, 0x00A5_A5A5_A5A5_A5A5);
+        check(64, 64, 0x8123_4567_89AB_CDEF);
+        check(1592, 8, 0xFE);
+        check(1536, 64, 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        let field = Field::plain("test", 4, 4, Show::Number);
+        let mut data = [0; SA_DATA_LEN];
+        field.set(&mut data, 0x1F);
+        assert_eq!(data[0], 0x0F);
+    }
+}
