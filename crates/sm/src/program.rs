@@ -293,7 +293,7 @@ impl Sm {
 
     /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
     /// no LIDs and no service levels.
-    pub(crate) fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
+    fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
         if generation > self.stored.generation {
             self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
             self.persist_id += 1;
