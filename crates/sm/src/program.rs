@@ -156,6 +156,7 @@ impl Sm {
             known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
+            clock: None,
             under_way: self.past.under_way(&inventory.fabric, self.now),
             resting: Arc::default(),
             rebalances: false,
@@ -201,12 +202,12 @@ impl Sm {
             self.view.changes = outcome.changes.value().count();
             let (lost, returned) = self.repaired_links();
             let blocks = outcome.changes.value().count().lft_blocks;
-            let took = result.took;
             out.push(Output::Event(Event::Repaired {
                 lost,
                 returned,
                 blocks,
-                took,
+                took: result.took.saturating_sub(result.judged),
+                judged: result.judged,
             }));
             self.store_generation(outcome.plan.generation, out);
             let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
