@@ -220,6 +220,11 @@ pub enum Event {
         /// It is left out for so many seconds since it last did.
         hold_s: u32,
     },
+    /// A switch is gone: none of its links is left.
+    SwitchLost {
+        /// The switch.
+        what: String,
+    },
     /// Lost or returned links are planned for, and the judge is content.
     Repaired {
         /// Links that were lost.
@@ -228,8 +233,10 @@ pub enum Event {
         returned: usize,
         /// LFT blocks that change.
         blocks: usize,
-        /// What planning and judging took; on a virtual clock, what they are said to cost.
+        /// What planning took; on a virtual clock, what both are said to cost.
         took: Duration,
+        /// What judging took; 0 on a virtual clock.
+        judged: Duration,
     },
     /// Ports keep fewer LIDs than they are to have, as others hold them, or did a moment ago.
     LidsLater {
@@ -321,6 +328,7 @@ impl Event {
             Self::LinkReturned { .. } => "SLV-SM-0021",
             Self::LinkLeftOut { .. } => "SLV-SM-0022",
             Self::Repaired { .. } => "SLV-SM-0023",
+            Self::SwitchLost { .. } => "SLV-SM-0024",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
@@ -364,6 +372,7 @@ impl Event {
             | Self::RebalanceInterrupted { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
+            | Self::SwitchLost { .. }
             | Self::LinkLeftOut { .. }
             | Self::PlanRefused { .. }
             | Self::Silent { .. }
@@ -404,11 +413,16 @@ impl Event {
                 returned,
                 blocks,
                 took,
+                judged,
             } => write!(
                 f,
-                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned and judged in {} us",
-                took.as_micros()
+                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned in {} us, judged in {} us",
+                took.as_micros(),
+                judged.as_micros()
             ),
+            Self::SwitchLost { what } => {
+                write!(f, "switch \"{what}\" is gone, with all that only it leads to: none of its links is up")
+            }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
             _ => self.fmt_other(f),
@@ -473,14 +487,16 @@ impl Event {
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
+            Self::LinkLost { .. }
+            | Self::LinkReturned { .. }
+            | Self::LinkLeftOut { .. }
+            | Self::SwitchLost { .. }
+            | Self::Repaired { .. } => Ok(()),
             Self::LidsLater { .. } | Self::ReadBackDiffers { .. } | Self::SwitchLies { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
-            Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
-                Ok(())
-            }
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,

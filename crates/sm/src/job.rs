@@ -178,6 +178,8 @@ pub struct Job {
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
     pub judge: Arc<dyn Judge>,
+    /// A clock, if whoever runs the job has one: to say what judging takes.
+    pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
     /// What is to be done.
@@ -197,6 +199,8 @@ pub struct JobResult {
     pub installed: Option<Installed>,
     /// What a repair took: its virtual cost unless somebody with a clock says otherwise.
     pub took: Duration,
+    /// How much of that a repair was judged for; 0 without a clock.
+    pub judged: Duration,
     /// What was prepared for the next repair.
     pub warm: Option<Box<Warm>>,
     /// What came of planning a step towards balance; the step is the outcome.
@@ -229,6 +233,7 @@ impl Job {
             resting: Arc::default(),
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
+            clock: None,
             rebalances: false,
             task,
         }
@@ -245,6 +250,14 @@ impl Job {
             Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
             Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
         }
+    }
+
+    /// Does something, and says how long it took.
+    pub(crate) fn timed<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
+        let now = || self.clock.map_or(Duration::ZERO, |clock| clock());
+        let began = now();
+        let made = work();
+        (made, now().saturating_sub(began))
     }
 
     /// True if it plans the whole fabric.
