@@ -282,7 +282,8 @@ impl Job {
         repair.is_prepared() && entries <= ENTRIES_MAX
     }
 
-    /// Makes a repair that is prepared for in place, if that does. If not, [`Self::run`] is to be called: it takes longer.
+    /// Makes a repair that is prepared for in place, if that does. If not, [`Self::run`] is to be called: it takes
+    /// longer.
     #[must_use]
     pub fn run_in_place(&mut self) -> Option<JobResult> {
         let took = self.virtual_cost();

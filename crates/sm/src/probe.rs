@@ -359,8 +359,8 @@ impl Probe {
         self.looked()
     }
 
-    /// A link is up that was not. Without a cable known there, before the hosts of a new switch, or if a switch was gone
-    /// (who knows what its tables hold), only a sweep helps.
+    /// A link is up that was not. Without a cable known there, before the hosts of a new switch, or if a switch was
+    /// gone (who knows what its tables hold), only a sweep helps.
     fn came_back(&mut self, at: PortRef, info: &PortInfo) {
         let is_right = |far: &PortRef| {
             let was_gone = [at.node, far.node].iter().any(|&node| self.inventory.is_gone(node));
