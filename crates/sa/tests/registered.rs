@@ -200,6 +200,8 @@ mod groups {
         assert_eq!(at(&mut bench, 2, Method::Set, &sender), Ok(4));
         let more = join(&bench, 2, 2);
         assert_eq!(at(&mut bench, 2, Method::Set, &more), Ok(6), "states add up");
+        let too_much = join(&bench, 2, 7);
+        assert_eq!(at(&mut bench, 2, Method::Delete, &too_much), Err(SaStatus::REQUEST_INVALID));
         assert_eq!(bench.sa.groups().iter().next().unwrap().members.len(), 3);
         assert_eq!(at(&mut bench, 0, Method::Delete, &first[..3]), Ok(1));
         assert_eq!(
@@ -328,8 +330,8 @@ mod groups {
         assert_eq!(at(&mut bench, 0, Method::Delete, &leave), Ok(1));
         let told = bench.ask(Method::Set, &records::MEMBER, &fields);
         assert_eq!(f::MLID.get(&told.rows[0]), 0xC000);
-        // A unicast GID, a reserved scope.
-        for bad in [bench.gid(1), Gid([0xFF; 16])] {
+        // A unicast GID, reserved flags, one that only the administrator gives out.
+        for bad in [bench.gid(1), Gid([0xFF; 16]), mgids[0]] {
             fields[0].1 = Value::Gid(bad);
             assert_eq!(
                 at(&mut bench, 0, Method::Set, &fields),
