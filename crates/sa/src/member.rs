@@ -280,8 +280,10 @@ impl Groups {
         if held & join_state != join_state {
             return Err(Refusal::Invalid);
         }
-        let record = group.with(snapshot.gid(port), join_state);
-        group.members[at].join_state = held & !join_state;
+        let rest = held & !join_state;
+        // Source: IBA vol 1 §15.2.5.17 (o15-0.1.14), as osmtest checks it: what is left of it.
+        let record = group.with(snapshot.gid(port), rest);
+        group.members[at].join_state = rest;
         if group.members[at].join_state == 0 {
             group.members.remove(at);
         }
