@@ -1,10 +1,10 @@
 //! Threads beside the core's: one computes, one stores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use selvedge_plan::Generation;
 use selvedge_sa::{Snapshot, Sources};
@@ -100,6 +100,7 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
 /// Runs a job. A defect in planning costs the plan, not the manager: what is in the switches stays.
 pub(crate) fn compute(job: &mut Job, par: Par) -> JobResult {
     let began = Instant::now();
+    job.clock = Some(since_first_asked);
     let run = AssertUnwindSafe(|| job.run(par));
     let result = catch_unwind(run).unwrap_or_else(|_| JobResult {
         events: vec![Event::NoPlan],
@@ -109,6 +110,12 @@ pub(crate) fn compute(job: &mut Job, par: Par) -> JobResult {
         took: began.elapsed(),
         ..result
     }
+}
+
+/// A clock that begins when it is first asked.
+fn since_first_asked() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
 }
 
 /// Starts the thread that indexes committed plans for the administrator. A newer one supersedes those that wait.

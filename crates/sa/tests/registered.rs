@@ -115,7 +115,12 @@ mod services {
             (f::PKEY, number(1_u8)),
         ];
         assert_eq!(set(&mut bench, &foreign), SaStatus::INVALID_GID);
-        assert_eq!(set(&mut bench, &foreign[..2]), SaStatus::INSUFFICIENT_COMPONENTS);
+        assert_eq!(set(&mut bench, &foreign[..1]), SaStatus::INSUFFICIENT_COMPONENTS);
+        bench.lid = bench.host(1);
+        let short = service(&bench, 9, 1, &[]);
+        assert_eq!(set(&mut bench, &short[..2]), Status::OK);
+        let told = bench.ask(Method::Get, &records::SERVICE, &[(f::ID, number(9_u8))]);
+        assert_eq!(f::PKEY.get(&told.rows[0]), 0xFFFF, "the default partition");
     }
 
     #[test]

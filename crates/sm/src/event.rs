@@ -40,6 +40,8 @@ pub enum SweepReason {
     Unanswered,
     /// Time for another look.
     Interval,
+    /// LIDs that ports wait for are free.
+    LidsFree,
 }
 
 impl fmt::Display for SweepReason {
@@ -54,6 +56,7 @@ impl fmt::Display for SweepReason {
             Self::Asked => f.write_str("a question by a manager that was not found"),
             Self::Unanswered => f.write_str("another manager that does not answer"),
             Self::Interval => f.write_str("the time since the last one"),
+            Self::LidsFree => f.write_str("LIDs that have become free"),
         }
     }
 }
@@ -217,6 +220,11 @@ pub enum Event {
         /// It is left out for so many seconds since it last did.
         hold_s: u32,
     },
+    /// A switch is gone: none of its links is left.
+    SwitchLost {
+        /// The switch.
+        what: String,
+    },
     /// Lost or returned links are planned for, and the judge is content.
     Repaired {
         /// Links that were lost.
@@ -225,8 +233,37 @@ pub enum Event {
         returned: usize,
         /// LFT blocks that change.
         blocks: usize,
-        /// What planning and judging took; on a virtual clock, what they are said to cost.
+        /// What planning took; on a virtual clock, what both are said to cost.
         took: Duration,
+        /// What judging took; 0 on a virtual clock.
+        judged: Duration,
+    },
+    /// Ports keep fewer LIDs than they are to have, as others hold them, or did a moment ago.
+    LidsLater {
+        /// How many ports.
+        ports: usize,
+    },
+    /// A switch does not hold a table block that it acknowledged: it is written again.
+    ReadBackDiffers {
+        /// The switch.
+        what: String,
+        /// The block.
+        block: u16,
+        /// Entries that differ.
+        entries: usize,
+        /// The LID of the first of them.
+        lid: usize,
+        /// The port that was written there.
+        wrote: u8,
+        /// The port that was read.
+        read: u8,
+    },
+    /// A switch goes on acknowledging tables that it does not take: its packets go elsewhere than planned.
+    SwitchLies {
+        /// The switch.
+        what: String,
+        /// Light sweeps in a row in which that was found.
+        times: u32,
     },
     /// A step towards balance is taken.
     RebalanceStep {
@@ -291,11 +328,15 @@ impl Event {
             Self::LinkReturned { .. } => "SLV-SM-0021",
             Self::LinkLeftOut { .. } => "SLV-SM-0022",
             Self::Repaired { .. } => "SLV-SM-0023",
+            Self::SwitchLost { .. } => "SLV-SM-0024",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
             Self::Way { .. } => "SLV-SM-0033",
             Self::ForeignState { .. } => "SLV-SM-0040",
+            Self::LidsLater { .. } => "SLV-SM-0041",
+            Self::ReadBackDiffers { .. } => "SLV-SM-0042",
+            Self::SwitchLies { .. } => "SLV-SM-0043",
             Self::RebalanceStep { .. } => "SLV-SM-0050",
             Self::Rebalanced { .. } => "SLV-SM-0051",
             Self::RebalanceHeld { .. } => "SLV-SM-0052",
@@ -325,16 +366,19 @@ impl Event {
             | Self::Draining { .. }
             | Self::WaitEnded { .. }
             | Self::Way { .. }
+            | Self::LidsLater { .. }
             | Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceInterrupted { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
+            | Self::SwitchLost { .. }
             | Self::LinkLeftOut { .. }
             | Self::PlanRefused { .. }
             | Self::Silent { .. }
             | Self::BadDatagram { .. }
             | Self::LidConflict { .. }
+            | Self::ReadBackDiffers { .. }
             | Self::RebalanceHeld { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::NoPlan
@@ -342,6 +386,7 @@ impl Event {
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
             | Self::DuplicateGuid { .. }
+            | Self::SwitchLies { .. }
             | Self::OutOfLids { .. }
             | Self::MKeyRefused { .. }
             | Self::LocalPortDown { .. } => Severity::Error,
@@ -368,11 +413,16 @@ impl Event {
                 returned,
                 blocks,
                 took,
+                judged,
             } => write!(
                 f,
-                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned and judged in {} us",
-                took.as_micros()
+                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned in {} us, judged in {} us",
+                took.as_micros(),
+                judged.as_micros()
             ),
+            Self::SwitchLost { what } => {
+                write!(f, "switch \"{what}\" is gone, with all that only it leads to: none of its links is up")
+            }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
             _ => self.fmt_other(f),
@@ -437,13 +487,16 @@ impl Event {
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
+            Self::LinkLost { .. }
+            | Self::LinkReturned { .. }
+            | Self::LinkLeftOut { .. }
+            | Self::SwitchLost { .. }
+            | Self::Repaired { .. } => Ok(()),
+            Self::LidsLater { .. } | Self::ReadBackDiffers { .. } | Self::SwitchLies { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
-            Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
-                Ok(())
-            }
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,
@@ -519,6 +572,36 @@ impl Event {
                 "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
             ),
             Self::Way { what } => write!(f, "the way to the plan: {what}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Event {
+    /// What is said of what agents hold.
+    fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LidsLater { ports } => write!(
+                f,
+                "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"
+            ),
+            Self::ReadBackDiffers {
+                what,
+                block,
+                entries,
+                lid,
+                wrote,
+                read,
+            } => write!(
+                f,
+                "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
+                 differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
+            ),
+            Self::SwitchLies { what, times } => write!(
+                f,
+                "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
+                 it may go astray; reset it or take it out; it gets them again at each light sweep"
+            ),
             _ => Ok(()),
         }
     }

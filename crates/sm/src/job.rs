@@ -1,6 +1,6 @@
 //! The long work: LIDs, tables, settings, then the judge. Runs off the core's thread; a pure function of its inputs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,6 +166,8 @@ pub struct Job {
     pub installed: Arc<Installed>,
     /// What packets may still be under way by, for a repair; a plan has it in `installed`.
     pub under_way: Option<Arc<UnderWay>>,
+    /// LIDs to which packets may be under way: nobody gets them.
+    pub(crate) resting: Arc<BTreeSet<Lid>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
@@ -176,6 +178,8 @@ pub struct Job {
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
     pub judge: Arc<dyn Judge>,
+    /// A clock, if whoever runs the job has one: to say what judging takes.
+    pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
     /// What is to be done.
@@ -195,6 +199,8 @@ pub struct JobResult {
     pub installed: Option<Installed>,
     /// What a repair took: its virtual cost unless somebody with a clock says otherwise.
     pub took: Duration,
+    /// How much of that a repair was judged for; 0 without a clock.
+    pub judged: Duration,
     /// What was prepared for the next repair.
     pub warm: Option<Box<Warm>>,
     /// What came of planning a step towards balance; the step is the outcome.
@@ -224,8 +230,10 @@ impl Job {
             known_lids: Arc::default(),
             known_lanes: Arc::default(),
             under_way: None,
+            resting: Arc::default(),
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
+            clock: None,
             rebalances: false,
             task,
         }
@@ -242,6 +250,14 @@ impl Job {
             Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
             Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
         }
+    }
+
+    /// Does something, and says how long it took.
+    pub(crate) fn timed<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
+        let now = || self.clock.map_or(Duration::ZERO, |clock| clock());
+        let began = now();
+        let made = work();
+        (made, now().saturating_sub(began))
     }
 
     /// True if it plans the whole fabric.
@@ -289,7 +305,7 @@ impl Job {
     fn plan(&self, par: Par) -> JobResult {
         let mut events = Vec::new();
         let fabric = &self.inventory.fabric;
-        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &mut events) {
+        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &self.resting, &mut events) {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
@@ -300,6 +316,8 @@ impl Job {
                 };
             }
         };
+        let ports = lid::short(fabric, &self.policy, &lids).count();
+        events.extend((ports > 0).then_some(Event::LidsLater { ports }));
         let previous = match self.balances_afresh() {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),

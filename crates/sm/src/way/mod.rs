@@ -12,6 +12,7 @@ mod order;
 mod show;
 mod split;
 mod track;
+mod wake;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +101,24 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     if !phases::is_live(fabric) {
         return base;
     }
+    match wake::drop_first(fabric, installed, plan, &base, options) {
+        Some((held, dropped)) => {
+            let mut set = way_to(fabric, &held, plan, changes(fabric, &held, plan), options);
+            set.phases.insert(0, dropped);
+            set
+        }
+        None => way_to(fabric, installed, plan, base, options),
+    }
+}
+
+/// The same where nothing that the plan does not want leads to a link which is to be activated.
+fn way_to(
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    base: ChangeSet,
+    options: &WayOptions<'_>,
+) -> ChangeSet {
     let in_force = phases::in_force(installed, plan);
     let past = Past::new(installed, &in_force);
     let way = Way::new((fabric, &in_force, past), plan, &base, options);
@@ -372,7 +391,8 @@ impl<'a> Way<'a> {
                 Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } => settings.push(op),
             }
         }
-        let mut phases = vec![phase(SETTINGS, 0, settings)];
+        let mut phases = vec![phase("clear tables that are not in force yet", 0, self.cleared(&blocks))];
+        phases.push(phase(SETTINGS, 0, settings));
         phases.push(phase("activate links between switches", 0, links));
         self.add_steps(steps, blocks, &mut phases);
         let activation = phase("activate", 0, hosts);
@@ -383,6 +403,21 @@ impl<'a> Way<'a> {
         phases.retain(|phase| !phase.ops.is_empty());
         merge_first(&mut phases);
         ChangeSet { generation, phases }
+    }
+
+    /// Tables of switches that look up no LID yet (LinearFDBTop 0, after a reboot, say): what they hold comes into force
+    /// with the settings, and nobody knows what it is.
+    fn cleared(&self, blocks: &[Op]) -> Vec<Op> {
+        let is_fresh = |node: NodeIdx| self.fabric.node(node).switch_settings.linear_top == 0;
+        let clear = |op: &Op| match *op {
+            Op::Lft { node, block, .. } if is_fresh(node) => Some(Op::Lft {
+                node,
+                block,
+                data: [NO_PATH; BLOCK_LIDS],
+            }),
+            _ => None,
+        };
+        blocks.iter().filter_map(clear).collect()
     }
 
     fn is_between_switches(&self, at: PortRef) -> bool {
@@ -495,15 +530,16 @@ fn in_turn(steps: Vec<Vec<Write>>) -> Vec<Step> {
 /// A first step of tables needs nothing of the settings, nor they of it.
 fn merge_first(phases: &mut Vec<Phase>) {
     let is_table = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
-    if let [settings, step, ..] = &mut phases[..]
-        && !is_table(settings)
+    let Some(at) = phases.iter().position(|phase| phase.label == SETTINGS) else {
+        return;
+    };
+    if let [settings, step, ..] = &mut phases[at..]
         && is_table(step)
-        && settings.label == SETTINGS
         && step.wait_before_ns == 0
     {
         settings.ops.append(&mut step.ops);
         settings.label = "configure ports, switches and tables";
-        phases.remove(1);
+        phases.remove(at + 1);
     }
 }
 

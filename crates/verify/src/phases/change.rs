@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
-    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Write, drain_bound_ns, lifetimes_to_wait,
+    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Wake, Write, drain_bound_ns, lifetimes_to_wait,
     prove, prove_quickly, takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
@@ -63,17 +63,23 @@ pub fn passage(
     if !is_live(fabric) {
         return Passage::Still;
     }
-    let tables = in_force(installed, plan);
+    let held = in_force(installed, plan);
+    let wake = Wake::of_changes(fabric, changes);
+    let tables = wake.in_force(&held);
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
     let mut proposal = Proposal {
         service_levels: Some(&plan.service_levels),
         sl_to_vl: Some(&plan.sl_to_vl),
-        ..Proposal::of_changes(fabric, &tables, changes)
+        steps: match wake.is_empty() {
+            true => Proposal::of_changes(fabric, &held, changes).steps,
+            false => wake.steps(fabric, &held, changes),
+        },
     };
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
         return Passage::Still;
     }
-    let standing = options.turns.as_deref();
+    // What is kept knows nothing of entries that wake.
+    let standing = options.turns.as_deref().filter(|_| wake.is_empty());
     let lifetimes = lifetimes(fabric, changes);
     let phase_options = phase_options(changes, options);
     let Some(past) = Past::new(installed, &tables) else {
