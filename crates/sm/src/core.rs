@@ -75,6 +75,8 @@ pub struct Sm {
     pub(crate) failover: Failover,
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
+    /// Traps to repress, when what they are reason to send is sent.
+    pub(crate) represses: Vec<Datagram>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
@@ -125,6 +127,7 @@ impl Sm {
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
+            represses: Vec::new(),
             balancing: Balancing::default(),
             requests: Vec::new(),
         }
@@ -179,6 +182,9 @@ impl Sm {
         }
         self.advance(now, out);
         self.pump(now, out);
+        for repress in std::mem::take(&mut self.represses) {
+            self.send_only(repress, out);
+        }
     }
 
     fn start(&mut self, out: &mut Vec<Output>) {
@@ -510,6 +516,7 @@ impl Sm {
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
         match self.stage {
+            Stage::Probing(_) => self.ask_ports(),
             Stage::LightSweep { .. } => self.ask_back(),
             Stage::Reading { .. } => self.ask_for_tables(),
             _ => {}

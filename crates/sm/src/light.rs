@@ -37,6 +37,11 @@ impl Sm {
             }
             (Some(inventory), Mode::Manage | Mode::DryRun) => Arc::clone(inventory),
         };
+        // Planned around already, and there is no hurry: now it is looked for, and forgotten.
+        if inventory.lacks_switches() {
+            self.sweep_due.get_or_insert(SweepReason::Again);
+            return;
+        }
         let m_key = self.config.policy.m_key;
         let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
         let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);

@@ -156,6 +156,7 @@ impl Sm {
             known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
+            clock: None,
             under_way: self.past.under_way(&inventory.fabric, self.now),
             resting: Arc::default(),
             rebalances: false,
@@ -201,12 +202,12 @@ impl Sm {
             self.view.changes = outcome.changes.value().count();
             let (lost, returned) = self.repaired_links();
             let blocks = outcome.changes.value().count().lft_blocks;
-            let took = result.took;
             out.push(Output::Event(Event::Repaired {
                 lost,
                 returned,
                 blocks,
-                took,
+                took: result.took.saturating_sub(result.judged),
+                judged: result.judged,
             }));
             self.store_generation(outcome.plan.generation, out);
             let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
@@ -434,19 +435,17 @@ impl Sm {
     }
 }
 
-/// True if a cable leads elsewhere than it did: Sets go by a list of ports, so some may have reached another switch than
-/// they were meant for, and what that one holds is not what was believed.
-fn is_recabled(before: &Fabric, now: &Fabric) -> bool {
-    let end = |fabric: &Fabric, at: PortRef| Some((fabric.node(at.node).guid, at.port));
-    now.links().any(|link| {
-        let [a, b] = [link.a, link.b].map(|at| end(now, at));
-        let led_to = |at: PortRef| {
-            let node = before.find(now.node(at.node).guid)?;
-            before.peer(PortRef { node, port: at.port }).and_then(|peer| end(before, peer))
-        };
-        let differs = |was: Option<_>, is| was.is_some() && was != is;
-        differs(led_to(link.a), b) || differs(led_to(link.b), a)
-    })
+/// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have
+/// been taken by other switches.
+fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
+    let named = |fabric: &Fabric, at: PortRef| (fabric.node(at.node).guid, at.port);
+    let leads_elsewhere = |at: PortRef, to: PortRef| {
+        let node = new.find(old.node(at.node).guid);
+        let peer = node.and_then(|node| new.peer(PortRef { node, port: at.port }));
+        peer.is_some_and(|peer| named(new, peer) != named(old, to))
+    };
+    old.links()
+        .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
 }
 
 /// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
