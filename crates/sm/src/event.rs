@@ -421,7 +421,10 @@ impl Event {
                 judged.as_micros()
             ),
             Self::SwitchLost { what } => {
-                write!(f, "switch \"{what}\" is gone, with all that only it leads to: none of its links is up")
+                write!(
+                    f,
+                    "switch \"{what}\" is gone, with all that only it leads to: none of its links is up"
+                )
             }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),

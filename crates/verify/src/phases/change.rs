@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
-    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Wake, Write, drain_bound_ns, lifetimes_to_wait,
-    prove, prove_quickly, takes_away_only,
+    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Wake, Write, drain_bound_ns,
+    lifetimes_to_wait, prove, prove_quickly, takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
