@@ -9,7 +9,8 @@ use selvedge_sim::Time;
 use selvedge_types::{Idx, Lid, PortNum};
 use selvedge_verify::phases::drain_bound_ns;
 
-/// Where switches keep packets for ever, they are taken to be gone after so long. It is an assumption: nothing bounds it.
+/// Where switches keep packets for ever, they are taken to be gone after so long. It is an assumption: nothing bounds
+/// it.
 const ASSUMED_GONE: Duration = Duration::from_secs(60);
 /// Whatever keeps a port from its LIDs, a plan does not follow at once.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -79,9 +80,16 @@ fn drain(fabric: &Fabric, installed: &Installed, lids: &BTreeSet<Lid>) -> Durati
     let switches = fabric.switches().len();
     let longest = match lids.len().saturating_mul(switches) > FOLLOWED_MAX {
         true => switches,
-        false => lids.iter().map(|&lid| longest_way(fabric, installed, lid)).max().unwrap_or(0),
+        false => lids
+            .iter()
+            .map(|&lid| longest_way(fabric, installed, lid))
+            .max()
+            .unwrap_or(0),
     };
-    let lifetimes = fabric.switches().iter().map(|&node| fabric.node(node).switch_settings.lifetime);
+    let lifetimes = fabric
+        .switches()
+        .iter()
+        .map(|&node| fabric.node(node).switch_settings.lifetime);
     let bound = drain_bound_ns(lifetimes, u32::try_from(longest).unwrap_or(u32::MAX));
     bound.map_or(ASSUMED_GONE, Duration::from_nanos)
 }
@@ -90,9 +98,14 @@ fn drain(fabric: &Fabric, installed: &Installed, lids: &BTreeSet<Lid>) -> Durati
 fn longest_way(fabric: &Fabric, installed: &Installed, lid: Lid) -> usize {
     let switches = fabric.switches();
     let next = |switch: SwitchIdx| -> Option<SwitchIdx> {
-        let port = installed.get(switch, lid).filter(|&port| port != NO_PATH).and_then(PortNum::new)?;
+        let port = installed
+            .get(switch, lid)
+            .filter(|&port| port != NO_PATH)
+            .and_then(PortNum::new)?;
         let node = switches[switch];
-        fabric.peer(PortRef { node, port }).and_then(|peer| fabric.switch_index(peer.node))
+        fabric
+            .peer(PortRef { node, port })
+            .and_then(|peer| fabric.switch_index(peer.node))
     };
     // Switches on the way from here; 0: not known yet.
     let mut length = vec![0_usize; switches.len()];

@@ -52,5 +52,7 @@ pub use rebalance::{
 pub use rebalancing::Asked;
 pub use repair::Repair;
 pub use selvedge_routing::Difference;
-pub use view::{BalanceView, Balancing, MadCounters, PortReason, PortReport, Progress, Role, StageName, View};
+pub use view::{
+    BalanceView, Balancing, MadCounters, PortReason, PortReport, Progress, ReadBackFigures, Role, StageName, View,
+};
 pub use warm::{Prepare, Spare, Warm};

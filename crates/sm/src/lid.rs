@@ -59,7 +59,9 @@ pub fn assign(
             .copied()
             .partition(|claim| known_range(claim.guid) == Some(claim.held.base));
         let in_order: Vec<Claim> = sure.into_iter().chain(other).collect();
-        in_order.iter().for_each(|claim| keep(fabric, &mut lids, *claim, events));
+        in_order
+            .iter()
+            .for_each(|claim| keep(fabric, &mut lids, *claim, events));
         in_order.iter().for_each(|claim| grow(&mut lids, &mut held, *claim));
     }
     let mut needy = Vec::new();
@@ -136,7 +138,11 @@ fn keep(fabric: &Fabric, lids: &mut Lids, claim: Claim, events: &mut Vec<Event>)
     if held.base == Lid::NONE || !held.base.0.is_multiple_of(claim.lmc.lids()) {
         return;
     }
-    let range = if held.lmc.get() < wanted.lmc.get() { held } else { wanted };
+    let range = if held.lmc.get() < wanted.lmc.get() {
+        held
+    } else {
+        wanted
+    };
     if let Err(LidConflict::Taken { lid, owner }) = lids.insert(claim.at, range) {
         let keeps = fabric.port(owner).map(|p| p.guid).unwrap_or_default();
         events.push(Event::LidConflict {
@@ -383,23 +389,29 @@ mod tests {
 
     /// Another LMC, plan by plan until nothing changes: bases and LMCs of the hosts after each plan. No plan gives a
     /// port a LID that another still holds.
-    fn relabel(held: &[u16], from: u8, to: u8, resting: &[u16], want: &[&[(u16, u8)]]) {
+    fn relabel(held: &[u16], from: u8, to: u8, resting: &[u16], plans: &[&[(u16, u8)]]) {
         let mut fabric = star_of(held, from);
         let policy = Policy {
             lmc: Lmc::new(to).unwrap(),
             ..Policy::default()
         };
         let resting: BTreeSet<Lid> = resting.iter().map(|&lid| Lid(lid)).collect();
-        for (step, want) in want.iter().enumerate() {
+        for (step, want) in plans.iter().enumerate() {
             let lids = assign(&fabric, &policy, &BTreeMap::new(), &resting, &mut Vec::new()).unwrap();
-            let is_last = step + 1 == want.len();
-            assert_eq!(is_short(&fabric, &policy, &lids), !is_last || !resting.is_empty(), "{held:?}");
-            let hosts: Vec<(PortRef, LidRange)> = lids.iter().filter(|(at, _)| at.port != PortNum::MANAGEMENT).collect();
+            let hosts: Vec<(PortRef, LidRange)> =
+                lids.iter().filter(|(at, _)| at.port != PortNum::MANAGEMENT).collect();
             let found: Vec<(u16, u8)> = hosts.iter().map(|(_, range)| (range.base.0, range.lmc.get())).collect();
             assert_eq!(&found, want, "held {held:?}, plan {step}");
+            let is_last = step + 1 == plans.len();
+            assert_eq!(
+                is_short(&fabric, &policy, &lids),
+                !is_last || !resting.is_empty(),
+                "{held:?}"
+            );
             for (at, range) in lids.iter() {
                 let mut others = fabric.end_ports().filter(|(other, _)| *other != at);
-                let overlap = others.find(|(_, port)| port.settings.lids.iter().any(|lid| range.iter().any(|l| l == lid)));
+                let overlap =
+                    others.find(|(_, port)| port.settings.lids.iter().any(|lid| range.iter().any(|l| l == lid)));
                 assert!(overlap.is_none(), "{held:?}: {range:?} is held by {overlap:?}");
             }
             for (at, lids) in hosts {
@@ -415,14 +427,26 @@ mod tests {
         // Host 2 stays at 2; it gets 3 when the host that has it has gone to 4.
         relabel(&[1, 2, 3], 0, 1, &[], &[&[(2, 0), (4, 1)], &[(2, 1), (4, 1)]]);
         // 3 is kept for it: nobody who needs new LIDs gets any of 2 and 3.
-        relabel(&[1, 4, 5, 0], 0, 1, &[], &[&[(4, 0), (2, 1), (6, 1)], &[(4, 1), (2, 1), (6, 1)]]);
+        relabel(
+            &[1, 4, 5, 0],
+            0,
+            1,
+            &[],
+            &[&[(4, 0), (2, 1), (6, 1)], &[(4, 1), (2, 1), (6, 1)]],
+        );
         // A switch keeps its LID, so the host must go.
         relabel(&[3, 2], 0, 1, &[], &[&[(4, 1)]]);
         // Fewer LIDs: everybody stays.
         relabel(&[1, 4, 8], 2, 0, &[], &[&[(4, 0), (8, 0)]]);
         relabel(&[1, 4, 8], 2, 1, &[], &[&[(4, 1), (8, 1)]]);
         // As many as there can be.
-        relabel(&[1, 0xBFFF, 0xBFFE], 0, 1, &[], &[&[(2, 1), (0xBFFE, 0)], &[(2, 1), (0xBFFE, 1)]]);
+        relabel(
+            &[1, 0xBFFF, 0xBFFE],
+            0,
+            1,
+            &[],
+            &[&[(2, 1), (0xBFFE, 0)], &[(2, 1), (0xBFFE, 1)]],
+        );
     }
 
     #[test]

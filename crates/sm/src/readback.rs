@@ -21,7 +21,7 @@ use crate::event::Event;
 use crate::io::Output;
 use crate::smp;
 use crate::stage::Token;
-use crate::view::Role;
+use crate::view::{ReadBackFigures, Role};
 
 /// Light sweeps in a row in which a switch held something else than it had acknowledged, until it is called a liar.
 const LIES: u32 = 3;
@@ -49,9 +49,9 @@ pub struct ReadBack {
     /// Switches that did not hold what they should in this light sweep, and those that did.
     found: (BTreeSet<Guid>, BTreeSet<Guid>),
     /// Blocks read back so far.
-    pub read: u64,
+    read: u64,
     /// Those of them that were not as they had been written.
-    pub differences: u64,
+    differences: u64,
 }
 
 impl ReadBack {
@@ -78,10 +78,14 @@ impl ReadBack {
         self.since = self.since.map(|_| now);
     }
 
-    /// Switches that go on holding what they should not.
-    pub fn liars(&self) -> impl Iterator<Item = Guid> + '_ {
+    /// What was found so far.
+    pub fn figures(&self) -> ReadBackFigures {
         let told = self.lies.iter().filter(|(_, times)| **times >= LIES);
-        told.map(|(guid, _)| *guid)
+        ReadBackFigures {
+            read: self.read,
+            differences: self.differences,
+            lying: told.map(|(guid, _)| *guid).collect(),
+        }
     }
 
     /// What was asked for and has not been answered stays to be read.
@@ -171,7 +175,9 @@ impl Sm {
 
     /// A block as its switch holds it; true if it is not as it was written.
     pub(crate) fn was_read_back(&mut self, number: usize, answer: Option<&Mad>, out: &mut Vec<Output>) -> bool {
-        let Some(inventory) = self.inventory.clone() else { return false };
+        let Some(inventory) = self.inventory.clone() else {
+            return false;
+        };
         let held = ok(answer).and_then(|mad| LinearForwardingTable::parse(mad.smp_data()).ok());
         let is_listed = number < self.read_back.done.len();
         let (Some(&(block, guid)), Some(held), true) = (self.read_back.blocks.get(number), held, is_listed) else {
@@ -233,4 +239,3 @@ fn difference(name: &str, block: u16, (wrote, read): (&[u8; BLOCK_LIDS], &[u8; B
         read: read[first],
     }
 }
-

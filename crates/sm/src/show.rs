@@ -24,6 +24,7 @@ impl Sm {
         };
         view.balance = self.balance_view();
         view.policy = Some(Arc::clone(&self.config.policy));
+        view.read_back = self.read_back.figures();
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;
         view.mads.dropped += counters.stray;

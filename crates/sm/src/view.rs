@@ -212,6 +212,17 @@ pub struct BalanceView {
     pub load_max: Option<(u64, u64, u64)>,
 }
 
+/// What reading tables back has found since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadBackFigures {
+    /// Blocks read back.
+    pub read: u64,
+    /// Those of them that were not as they had been acknowledged.
+    pub differences: u64,
+    /// Switches that go on holding something else than they acknowledge.
+    pub lying: Vec<Guid>,
+}
+
 /// What a manager shows of itself.
 #[derive(Clone, Debug, Default)]
 pub struct View {
@@ -253,6 +264,8 @@ pub struct View {
     pub failed: usize,
     /// Ports that are not ACTIVE, each with its reason, after the last apply.
     pub ports: Arc<Vec<PortReport>>,
+    /// What reading tables back has found.
+    pub read_back: ReadBackFigures,
     /// MADs so far.
     pub mads: MadCounters,
 }

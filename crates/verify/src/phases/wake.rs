@@ -1,9 +1,9 @@
 //! Links that go ACTIVE on the way: from then on they carry what old entries send there.
 //!
-//! An entry may lead to a port that is trained and not ACTIVE: its link was down, or its cable was moved, and nobody has
-//! written it since. It drops packets. The moment the link goes ACTIVE it is in force, in whatever direction it may lead
-//! now. So such entries count as none until a phase activates their link, and that phase is a step that writes all of
-//! them; the wait before it is that step's.
+//! An entry may lead to a port that is trained and not ACTIVE: its link was down, or its cable was moved, and nobody
+//! has written it since. It drops packets. The moment the link goes ACTIVE it is in force, in whatever direction it may
+//! lead now. So such entries count as none until a phase activates their link, and that phase is a step that writes all
+//! of them; the wait before it is that step's.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,10 @@ impl Wake {
         };
         let switches = fabric.switches().iter_enumerated();
         let ends = switches.flat_map(|(switch, &node)| {
-            let ports = fabric.node(node).external_ports().map(move |(port, _)| PortRef { node, port });
+            let ports = fabric
+                .node(node)
+                .external_ports()
+                .map(move |(port, _)| PortRef { node, port });
             ports.filter(sleeps).map(move |at| (switch, at.port.get()))
         });
         Self { asleep: ends.collect() }
@@ -46,7 +49,10 @@ impl Wake {
     pub fn of_changes(fabric: &Fabric, changes: &ChangeSet) -> Self {
         let of_all = Self::of(fabric);
         let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
-        match ops.flat_map(|op| woken(fabric, op)).any(|end| of_all.asleep.contains(&end)) {
+        match ops
+            .flat_map(|op| woken(fabric, op))
+            .any(|end| of_all.asleep.contains(&end))
+        {
             true => of_all,
             false => Self::default(),
         }
@@ -143,11 +149,19 @@ fn changed<'a>(
     ops: &'a [Op],
 ) -> Vec<Write> {
     let mut writes = Vec::new();
-    let met = |switch: SwitchIdx, entry: u8| if asleep.contains(&(switch, entry)) { NO_PATH } else { entry };
+    let met = |switch: SwitchIdx, entry: u8| {
+        if asleep.contains(&(switch, entry)) {
+            NO_PATH
+        } else {
+            entry
+        }
+    };
     let mut new = Vec::new();
     for op in ops {
         let Op::Lft { node, block, data } = op else { continue };
-        let Some(switch) = fabric.switch_index(*node) else { continue };
+        let Some(switch) = fabric.switch_index(*node) else {
+            continue;
+        };
         let place = (switch, usize::from(*block));
         let is_known = switch.to_usize() < tables.switches() && place.1 < tables.blocks();
         let known = is_known.then(|| tables.block(switch, place.1));
@@ -215,7 +229,11 @@ mod tests {
         for (switch, lid, egress) in [(0, 5, 2), (0, 6, 1), (1, 5, 2)] {
             tables.set(SwitchIdx(switch), Lid(lid), egress);
         }
-        let phase = |ops| Phase { label: "", wait_before_ns: 0, ops };
+        let phase = |ops| Phase {
+            label: "",
+            wait_before_ns: 0,
+            ops,
+        };
         let changes = ChangeSet {
             phases: phases.into_iter().map(phase).collect(),
             ..ChangeSet::default()
@@ -235,7 +253,10 @@ mod tests {
         let fabric = pair();
         check(vec![vec![activate(&fabric, 0)]], &[&[(0, 5, 2), (1, 5, 2)]]);
         // Either end will do, and both are no more.
-        check(vec![vec![activate(&fabric, 1)], vec![activate(&fabric, 0)]], &[&[(0, 5, 2), (1, 5, 2)]]);
+        check(
+            vec![vec![activate(&fabric, 1)], vec![activate(&fabric, 0)]],
+            &[&[(0, 5, 2), (1, 5, 2)]],
+        );
     }
 
     #[test]
@@ -250,12 +271,14 @@ mod tests {
         let fabric = pair();
         let new = lft(&fabric, 0, &[(5, 2), (6, 2)]);
         // LID 6 leaves the link that is ACTIVE; its new entry wakes with the other.
-        check(vec![vec![new.clone()], vec![activate(&fabric, 0)]], &[&[(0, 6, 255)], &[
-            (0, 5, 2),
-            (0, 6, 2),
-            (1, 5, 2),
-        ]]);
-        check(vec![vec![activate(&fabric, 0)], vec![new]], &[&[(0, 5, 2), (1, 5, 2)], &[(0, 6, 2)]]);
+        check(
+            vec![vec![new.clone()], vec![activate(&fabric, 0)]],
+            &[&[(0, 6, 255)], &[(0, 5, 2), (0, 6, 2), (1, 5, 2)]],
+        );
+        check(
+            vec![vec![activate(&fabric, 0)], vec![new]],
+            &[&[(0, 5, 2), (1, 5, 2)], &[(0, 6, 2)]],
+        );
     }
 
     #[test]
