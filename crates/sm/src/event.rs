@@ -1,5 +1,7 @@
 //! What an operator may want to know: each kind has a stable code.
 
+mod words;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -421,7 +423,10 @@ impl Event {
                 judged.as_micros()
             ),
             Self::SwitchLost { what } => {
-                write!(f, "switch \"{what}\" is gone, with all that only it leads to: none of its links is up")
+                write!(
+                    f,
+                    "switch \"{what}\" is gone, with all that only it leads to: none of its links is up"
+                )
             }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
@@ -442,12 +447,10 @@ impl Event {
                 engine,
                 sets,
                 lft_blocks,
-            } => {
-                write!(
-                    f,
-                    "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
-                )
-            }
+            } => write!(
+                f,
+                "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
+            ),
             Self::PlanRefused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
             Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
             Self::SubnetUp { sets } => write!(f, "SUBNET UP after {sets} Sets"),
@@ -455,30 +458,22 @@ impl Event {
             Self::SetFailed { what, why } => write!(f, "Set of {what} failed: {why}"),
             Self::Silent { what } => write!(f, "no answer from {what}"),
             Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
-            Self::DuplicateGuid { guid, what } => {
-                write!(
-                    f,
-                    "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
-                )
-            }
-            Self::LidConflict { lid, keeps, loses } => {
-                write!(
-                    f,
-                    "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
-                )
-            }
-            Self::OutOfLids { wanted } => {
-                write!(
-                    f,
-                    "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
-                )
-            }
-            Self::MKeyRefused { what } => {
-                write!(
-                    f,
-                    "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
-                )
-            }
+            Self::DuplicateGuid { guid, what } => write!(
+                f,
+                "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
+            ),
+            Self::LidConflict { lid, keeps, loses } => write!(
+                f,
+                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
+            ),
+            Self::OutOfLids { wanted } => write!(
+                f,
+                "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
+            ),
+            Self::MKeyRefused { what } => write!(
+                f,
+                "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
+            ),
             Self::Role {
                 role,
                 other: Some(other),
@@ -513,101 +508,4 @@ impl fmt::Display for Event {
         write!(f, "{} ", self.code())?;
         self.fmt_link(f)
     }
-}
-
-impl Event {
-    /// What is said of balance.
-    fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RebalanceStep {
-                step,
-                changed,
-                load: (before, after),
-                left,
-            } => write!(
-                f,
-                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another way; host pairs \
-                 on the busiest link {before} -> {after}; {left} blocks left",
-                changed.entries, changed.blocks, changed.pairs
-            ),
-            Self::Rebalanced { steps: 0, load } => {
-                write!(f, "nothing to rebalance: {load} host pairs on the busiest link")
-            }
-            Self::Rebalanced { steps, load } => {
-                write!(f, "rebalanced in {steps} steps: {load} host pairs on the busiest link")
-            }
-            Self::RebalanceHeld { why } => write!(
-                f,
-                "load could be spread better, but no step within the budget is safe under traffic: {why}; 'selvedge \
-                 rebalance --at-once' does it in one change"
-            ),
-            Self::RebalanceInterrupted { steps } => write!(
-                f,
-                "rebalancing is interrupted after {steps} steps: what happened comes first"
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Event {
-    /// What is said of the steps of a change.
-    fn of_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Draining { wait } => write!(
-                f,
-                "waiting {} until packets under way are gone, then phase {} of {}: {}",
-                seconds(wait.wait_ns),
-                wait.phase,
-                wait.phases,
-                wait.label
-            ),
-            Self::WaitEnded { wait } => write!(
-                f,
-                "a sweep is due: phase {} of {} is planned anew, with what is left of its wait",
-                wait.phase, wait.phases
-            ),
-            Self::StepsLeftOut { sets } => write!(
-                f,
-                "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
-            ),
-            Self::Way { what } => write!(f, "the way to the plan: {what}"),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Event {
-    /// What is said of what agents hold.
-    fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LidsLater { ports } => write!(
-                f,
-                "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"
-            ),
-            Self::ReadBackDiffers {
-                what,
-                block,
-                entries,
-                lid,
-                wrote,
-                read,
-            } => write!(
-                f,
-                "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
-                 differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
-            ),
-            Self::SwitchLies { what, times } => write!(
-                f,
-                "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
-                 it may go astray; reset it or take it out; it gets them again at each light sweep"
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Nanoseconds as seconds with two digits behind the point.
-fn seconds(ns: u64) -> String {
-    format!("{:.2} s", Duration::from_nanos(ns).as_secs_f64())
 }

@@ -136,6 +136,7 @@ impl Sm {
         let task = Task::Rebalance(Box::new(Rebalance {
             plan: Arc::clone(&plan),
             blocks,
+            busiest: self.busiest(),
             goal: self.balancing.goal.clone(),
         }));
         let installed = Arc::clone(&self.view.installed);
