@@ -18,7 +18,14 @@ fn check(manager: &str) {
     let _heavy = HeavyLock::acquire().unwrap();
     let lab = PeerLab::new().unwrap();
     let arguments = [
-        "soak", "--manager", manager, "--seeds", SEEDS, "--events", EVENTS, "--json",
+        "soak",
+        "--manager",
+        manager,
+        "--seeds",
+        SEEDS,
+        "--events",
+        EVENTS,
+        "--json",
     ];
     let ended = lab.start_selvedge(&arguments).unwrap().finish(LIMIT).unwrap();
     let said = ended.stdout;

@@ -348,6 +348,8 @@ impl Outside for Processes {
     fn start(&mut self, id: ManagerId, node: &str, config: &Config) -> Result<(), String> {
         let folder = self.folder_of(id)?;
         let file = self.configure(&folder, config)?;
+        // What an earlier life said would tell that this one listens to signals.
+        let _ = fs::remove_file(folder.join("log"));
         let child = self.command(&folder, &file, node)?.spawn();
         self.children.insert(id, child.map_err(|error| error.to_string())?);
         let started = Started {
