@@ -190,7 +190,8 @@ pub fn summary(rows: &[Row]) -> String {
         engines.dedup();
         let _ = writeln!(
             text,
-            "| `{spec}` | {carrier} | {kind} | {} | {} | {} | {} | {} | {}; {} | {} | {} | {} | {} | {}; {}; {}; {} | {} | {} |",
+            "| `{spec}` | {carrier} | {kind} | {} | {} | {} | {} | {} | {}; {} | {} | {} | {} | {} | {}; {}; {}; {} \
+             | {} | {} |",
             who.label(),
             engines.join(", "),
             of_group().count(),

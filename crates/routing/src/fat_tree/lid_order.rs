@@ -16,9 +16,9 @@
 //! plane should be neighbours, and those of all planes as well: put into G groups of planes the one costs B / G
 //! blocks and the other (P − 1) · G; their sum is least for G = √(B / (P − 1)). Within a group of planes LIDs are
 //! put into A groups of pods, which costs the mid G · A blocks and the top B / A: least for A = √(B / G). Within that
-//! they go by position above the mid, pod and plane. Upper switches come last in each group of planes: the way from top to
-//! top, which leads over one leaf for all, then stands in few blocks. In a tree of two levels a leaf is a pod, and
-//! the table is without its fifth line: G = √B.
+//! they go by position above the mid, pod and plane. Upper switches come last in each group of planes: the way from
+//! top to top, which leads over one leaf for all, then stands in few blocks. In a tree of two levels a leaf is a pod,
+//! and the table is without its fifth line: G = √B.
 
 use selvedge_fabric::PortRef;
 use selvedge_plan::BLOCK_LIDS;
