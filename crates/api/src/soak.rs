@@ -145,3 +145,64 @@ impl Soak {
         self.coverage.add(&other.coverage);
     }
 }
+
+/// Schedules carried out in real time with managers that are programs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SoakReal {
+    /// The manager's program.
+    pub manager: String,
+    /// This program: version and commit.
+    pub program: String,
+    /// Model of the processor.
+    pub machine: String,
+    /// How many seconds of the schedule pass in one.
+    pub speed: u32,
+    /// The runs, by seed.
+    pub runs: Vec<SoakRealRun>,
+}
+
+impl Body for SoakReal {
+    const SCHEMA: &'static str = "selvedge.soak-real";
+}
+
+/// A schedule in real time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SoakRealRun {
+    /// Its seed.
+    pub seed: u64,
+    /// The fabric.
+    pub fabric: String,
+    /// Why it could not be carried out to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Programs that ended by themselves and were started again: when and how.
+    pub crashes: Vec<String>,
+    /// Happenings that had an effect.
+    pub happenings: u64,
+    /// Sets that agents took.
+    pub sets: u64,
+    /// How long it was, in seconds of the schedule.
+    pub virtual_s: f64,
+    /// For how long packets to somebody went in circles.
+    pub looping_s: f64,
+    /// What was found and not excused.
+    pub findings: Vec<SoakRealFinding>,
+    /// What was found and excused.
+    pub exemptions: Vec<SoakExemption>,
+    /// Seconds until all was well after the faults had stopped: with cables unplugged and nodes off, and when all was
+    /// mended; none: not within the bound.
+    pub converged_s: Vec<Option<f64>>,
+    /// What was not well at the end of each bound.
+    pub trouble: Vec<String>,
+}
+
+/// What a checker found in a run that went on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SoakRealFinding {
+    /// The checker.
+    pub checker: String,
+    /// How often.
+    pub count: u64,
+    /// The first.
+    pub first: String,
+}

@@ -34,6 +34,7 @@ mod simulate_cost;
 mod simulate_job;
 mod simulate_settings;
 mod soak;
+mod soak_real;
 mod soak_report;
 mod status;
 mod tables;

@@ -1,5 +1,6 @@
 //! `selvedge soak`: simulated disasters by seed, on all processors.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -13,19 +14,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Args;
-use selvedge_api::{Document, Soak};
+use selvedge_api::{Document, Soak, SoakReal};
 use selvedge_fabric::Fabric;
 use selvedge_rehearsal::soak::{Failure, Nobody, Schedule, Totals};
 use selvedge_topology::Spec;
 
 use crate::exit::{CliError, Exit};
 use crate::out::{JsonArg, Out};
-use crate::{load, soak_report};
+use crate::soak_real::Program;
+use crate::{load, soak_real, soak_report};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few of a short run, more of a long one.
 const PARTS: (u64, u64) = (100, 1_000);
 /// A run of so many seeds is a long one.
 const LONG: u64 = 20_000;
+/// Failing schedules of one code that are kept and made small.
+const KEPT: usize = 3;
 /// Runs spent on making a failing schedule small.
 const SHRINK_RUNS: usize = 3_000;
 
@@ -43,9 +47,19 @@ pub struct SoakArgs {
     /// same program did before: stop it and start it again as you like
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write failing schedules, made small, and their logs into this folder
+    /// Write the first failing schedules of each code, made small, and their logs into this folder
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
+    /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find
+    #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["out", "keep"])]
+    manager: Option<Program>,
+    /// Seconds of a schedule that pass in one, in real time; intervals and time-outs of the managers are divided by it
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "manager")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=20))]
+    speed: u32,
+    /// In real time, carry out only the first so many events of each schedule
+    #[arg(long, value_name = "N", requires = "manager")]
+    events: Option<usize>,
     #[command(flatten)]
     format: JsonArg,
 }
@@ -76,6 +90,9 @@ impl SoakArgs {
 
 /// Runs the command.
 pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
+    if let Some(manager) = args.manager {
+        return real(args, manager);
+    }
     let (program, binary) = (program(), binary());
     for folder in [args.keep.as_deref(), args.out.as_deref().and_then(Path::parent)] {
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
@@ -112,6 +129,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
     bar.set_length(todo.iter().map(|part| part.end - part.start).sum());
     bar.set_message("seeds");
     let next = AtomicU64::new(0);
+    let kept = Mutex::new(BTreeMap::new());
     let results = Mutex::new((all, Ok(())));
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
@@ -119,7 +137,7 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
                 while let Some(part) =
                     todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
                 {
-                    let mut result = carry_out(part, args.keep.as_deref(), || bar.inc(1));
+                    let mut result = carry_out(part, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
                     result.program.clone_from(&program);
                     result.binary.clone_from(&binary);
                     let Ok(mut results) = results.lock() else { return };
@@ -146,6 +164,37 @@ fn sort(all: &mut Soak) {
         .sort_by(|a, b| (&a.checker, &a.rule).cmp(&(&b.checker, &b.rule)));
 }
 
+/// Runs that wait for programs most of the time.
+const REAL_JOBS: usize = 4;
+
+fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
+    let seeds: Vec<u64> = args.seeds.0.clone().collect();
+    let bar = crate::progress::bar();
+    bar.set_length(seeds.len() as u64);
+    bar.set_message("seeds");
+    let jobs = args.jobs.unwrap_or(REAL_JOBS);
+    let runs = soak_real::carry_out(&seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
+    bar.finish_and_clear();
+    let report = SoakReal {
+        manager: manager.name().to_owned(),
+        program: program(),
+        machine: machine(),
+        speed: args.speed,
+        runs: runs.iter().map(soak_report::real_run).collect(),
+    };
+    let mut out = Out::new(args.format.into());
+    let good = report
+        .runs
+        .iter()
+        .all(|run| run.error.is_none() && run.crashes.is_empty() && run.findings.is_empty() && run.trouble.is_empty());
+    match args.format.json {
+        true => out.document(report)?,
+        false => soak_report::show_real(&mut out, &report)?,
+    }
+    out.flush()?;
+    Ok(if good { Exit::Good } else { Exit::NotGood })
+}
+
 fn parts(seeds: &Range<u64>) -> Vec<Range<u64>> {
     let part = if seeds.end - seeds.start < LONG {
         PARTS.0
@@ -165,7 +214,10 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
     }
 }
 
-fn carry_out(seeds: &Range<u64>, keep: Option<&Path>, mut done: impl FnMut()) -> Soak {
+/// How many were kept of each code.
+type Kept = Mutex<BTreeMap<String, usize>>;
+
+fn carry_out(seeds: &Range<u64>, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
     let (began, cpu) = (Instant::now(), thread_cpu_ns());
     let mut totals = Totals::default();
     for seed in seeds.clone() {
@@ -182,9 +234,16 @@ fn carry_out(seeds: &Range<u64>, keep: Option<&Path>, mut done: impl FnMut()) ->
             Ok(Err(error)) => note(&mut totals, seed, error),
             Err(_) => note(&mut totals, seed, "the manager or a checker panicked".to_owned()),
         };
-        if let (true, Some(folder)) = (failed, keep) {
-            // What cannot be kept can be drawn again from its seed.
-            let _ = keep_failure(folder, &schedule, totals.failures.get(&seed));
+        if let (true, Some((folder, kept)), Some(failure)) = (failed, keep, totals.failures.get(&seed)) {
+            let count = kept.lock().map_or(KEPT, |mut kept| {
+                let count = kept.entry(failure.code().to_owned()).or_default();
+                *count += 1;
+                *count
+            });
+            if count <= KEPT {
+                // What cannot be kept can be drawn again from its seed.
+                let _ = keep_failure(folder, &schedule, failure);
+            }
         }
         done();
     }
@@ -207,8 +266,8 @@ fn note(totals: &mut Totals, seed: u64, what: String) -> bool {
 }
 
 /// The schedule as it was drawn, the small one, and what the managers said in it.
-fn keep_failure(folder: &Path, schedule: &Schedule, failure: Option<&Failure>) -> Result<(), CliError> {
-    let what = failure.map_or("", |f| f.what.as_str());
+fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result<(), CliError> {
+    let what = &failure.what;
     let file = |name: &str| folder.join(format!("seed-{}{name}.txt", schedule.seed));
     load::write(&file("-whole"), &format!("{schedule}# {}: {what}\n", program()))?;
     let small = catch_unwind(AssertUnwindSafe(|| schedule.shrink(&generated, SHRINK_RUNS)));
@@ -223,8 +282,8 @@ fn keep_failure(folder: &Path, schedule: &Schedule, failure: Option<&Failure>) -
     load::write(&file(""), &text)
 }
 
-/// What a result file says that the same program did before. A line that was cut off when the program was stopped counts
-/// as not done.
+/// What a result file says that the same program did before. A line that was cut off when the program was stopped
+/// counts as not done.
 fn earlier(path: &Path, binary: &str) -> Result<Vec<Soak>, CliError> {
     if !path.exists() {
         return Ok(Vec::new());

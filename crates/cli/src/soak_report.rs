@@ -1,12 +1,14 @@
 //! What `selvedge soak` prints and writes of a run.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use selvedge_api::{Soak, SoakCoverage, SoakExemption, SoakFailure};
+use selvedge_api::{Soak, SoakCoverage, SoakExemption, SoakFailure, SoakReal, SoakRealFinding, SoakRealRun};
 use selvedge_rehearsal::soak::{Family, Kind, STAGES, Totals, stage_word};
 
 use crate::exit::CliError;
 use crate::out::{Grid, Out, thousands};
+use crate::soak_real::Run;
 
 /// Sums as a document.
 pub fn document(totals: &Totals) -> Soak {
@@ -235,4 +237,131 @@ fn excused(all: &Soak) -> Grid {
         excused.row([e.checker.clone(), e.rule.clone(), thousands(e.count)]);
     }
     excused
+}
+
+/// A run in real time as it is reported.
+pub fn real_run(run: &Run) -> SoakRealRun {
+    let mut report = SoakRealRun {
+        seed: run.seed,
+        fabric: run.fabric.clone(),
+        ..SoakRealRun::default()
+    };
+    let outcome = match &run.outcome {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            report.error = Some(error.clone());
+            return report;
+        }
+    };
+    report.happenings = outcome.happenings.values().sum();
+    report.crashes.clone_from(&outcome.crashes);
+    report.sets = outcome.sets;
+    report.virtual_s = outcome.ended.0 as f64 / 1e9;
+    report.looping_s = outcome.looping.as_secs_f64();
+    report.findings = outcome
+        .findings
+        .iter()
+        .map(|(checker, found)| SoakRealFinding {
+            checker: checker.name().to_owned(),
+            count: found.count,
+            first: found.first.clone(),
+        })
+        .collect();
+    report.exemptions = outcome
+        .exemptions
+        .iter()
+        .map(|(&(checker, rule), &count)| SoakExemption {
+            checker: checker.name().to_owned(),
+            rule: rule.name().to_owned(),
+            count,
+        })
+        .collect();
+    for (when, result) in &outcome.converged {
+        report.converged_s.push(result.as_ref().ok().map(Duration::as_secs_f64));
+        report
+            .trouble
+            .extend(result.as_ref().err().map(|what| format!("{when}: {what}")));
+    }
+    report
+}
+
+/// Prints runs in real time.
+pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
+    out.line(format!("manager  {}", report.manager))?;
+    out.line(format!("program  {}", report.program))?;
+    out.line(format!("machine  {}", report.machine))?;
+    out.line(format!("time     real, {} s of a schedule in one", report.speed))?;
+    out.line("")?;
+    let mut runs = Grid::new(&[
+        "seed",
+        "fabric",
+        "events",
+        "time",
+        "sets",
+        "ended",
+        "loops for",
+        "well after",
+        "well mended",
+        "found",
+    ]);
+    for run in &report.runs {
+        let seconds = |place: usize| match run.converged_s.get(place) {
+            Some(Some(seconds)) => format!("{seconds:.1} s"),
+            Some(None) => "never".to_owned(),
+            None => "-".to_owned(),
+        };
+        let found: Vec<String> = run
+            .findings
+            .iter()
+            .map(|f| format!("{} {}", f.count, f.checker))
+            .collect();
+        runs.row([
+            run.seed.to_string(),
+            run.fabric.clone(),
+            run.happenings.to_string(),
+            format!("{:.0} s", run.virtual_s),
+            thousands(run.sets),
+            run.crashes.len().to_string(),
+            format!("{:.3} s", run.looping_s),
+            seconds(0),
+            seconds(1),
+            found.join(", "),
+        ]);
+    }
+    out.grid(&runs)?;
+    out.line("")?;
+    out.grid(&found_real(report))?;
+    out.line("")?;
+    for run in &report.runs {
+        let seed = run.seed;
+        for what in &run.crashes {
+            out.line(format!("seed {seed}: {} ended by itself {what}", report.manager))?;
+        }
+        for what in run.error.iter().chain(&run.trouble) {
+            out.line(format!("seed {seed}: {what}"))?;
+        }
+        for finding in &run.findings {
+            out.line(format!("seed {seed}: first of {}: {}", finding.count, finding.first))?;
+        }
+    }
+    Ok(())
+}
+
+/// What was found in all of them, and by which rules it was excused.
+fn found_real(report: &SoakReal) -> Grid {
+    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for run in &report.runs {
+        for f in &run.findings {
+            *sums.entry((&f.checker, "")).or_default() += f.count;
+        }
+        for e in &run.exemptions {
+            *sums.entry((&e.checker, &e.rule)).or_default() += e.count;
+        }
+    }
+    let mut table = Grid::new(&["checker", "excused by", "times"]);
+    for ((checker, rule), count) in sums {
+        let rule = if rule.is_empty() { "nothing" } else { rule };
+        table.row([checker.to_owned(), rule.to_owned(), thousands(count)]);
+    }
+    table
 }

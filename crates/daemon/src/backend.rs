@@ -29,7 +29,7 @@ impl Places {
 
 /// What the server asks while clients attach.
 pub(crate) struct Seats<'a> {
-    pub(crate) emulator: &'a RefCell<Emulator>,
+    pub(crate) emulator: &'a RefCell<&'a mut Emulator>,
     pub(crate) places: &'a RefCell<Places>,
 }
 

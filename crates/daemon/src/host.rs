@@ -9,11 +9,12 @@ use selvedge_api::{Error, ErrorKind, FaultRequest};
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, EmulatorError, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_sim::Seed;
-use selvedge_transport::ibsim::{IbsimServer, ServerEvent, ServerOptions, Waker};
+use selvedge_transport::ibsim::{ServerOptions, Waker};
 
 use crate::DaemonError;
-use crate::backend::{Places, default_seat, serve_point};
+use crate::backend::default_seat;
 use crate::clock::Clock;
+use crate::served::Served;
 
 /// How an emulated fabric is made.
 #[derive(Clone, Debug)]
@@ -116,10 +117,8 @@ pub(crate) struct Host {
     pub(crate) emulator: RefCell<Emulator>,
     clock: Clock,
     calls: Receiver<Call>,
-    server: Option<IbsimServer>,
-    places: RefCell<Places>,
+    server: Option<Served>,
     deliveries: Vec<Delivery>,
-    events: Vec<ServerEvent>,
     stopped: bool,
 }
 
@@ -133,18 +132,16 @@ impl Host {
         let server = options
             .serve
             .as_ref()
-            .map(|base| IbsimServer::bind(base, ServerOptions::default()))
+            .map(|base| Served::bind(base, ServerOptions::default()))
             .transpose()?;
-        let waker = server.as_ref().map(IbsimServer::waker).transpose()?.map(Arc::new);
+        let waker = server.as_ref().map(Served::waker).transpose()?.map(Arc::new);
         let (sender, calls) = channel();
         let host = Self {
             emulator: RefCell::new(Emulator::new(fabric, options.config, options.seed)),
             clock,
             calls,
             server,
-            places: RefCell::new(Places::default()),
             deliveries: Vec::new(),
-            events: Vec::new(),
             stopped: false,
         };
         let handle = HostHandle {
@@ -177,13 +174,14 @@ impl Host {
         self.serve(Duration::ZERO)?;
         let now = self.clock.now();
         self.emulator.get_mut().advance(now, &mut self.deliveries);
-        let places = self.places.get_mut();
         for delivery in self.deliveries.drain(..) {
-            match (places.of_client(delivery.client), &mut self.server) {
-                (Some(at), Some(server)) => {
-                    server.deliver(&serve_point(self.emulator.get_mut(), at, &delivery));
-                }
-                _ => own(&delivery),
+            let emulator = self.emulator.get_mut();
+            if !self
+                .server
+                .as_mut()
+                .is_some_and(|server| server.deliver(emulator, &delivery))
+            {
+                own(&delivery);
             }
         }
         Ok(())
@@ -223,30 +221,8 @@ impl Host {
     /// Takes what outside clients sent.
     fn serve(&mut self, wait: Duration) -> Result<(), DaemonError> {
         let Some(server) = &mut self.server else { return Ok(()) };
-        let backend = crate::backend::Seats {
-            emulator: &self.emulator,
-            places: &self.places,
-        };
-        server.poll(&backend, wait, &mut self.events)?;
-        let now = self.clock.now();
-        let emulator = self.emulator.get_mut();
-        let places = self.places.get_mut();
-        for event in self.events.drain(..) {
-            match event {
-                ServerEvent::Attached { .. } | ServerEvent::Detached { .. } => {}
-                ServerEvent::IsSm { at, is_sm, .. } => {
-                    if let Some(client) = places.client(at) {
-                        // A second manager at one port is refused; it finds out when it is not asked.
-                        let _ = emulator.set_is_sm(now, client, is_sm);
-                    }
-                }
-                ServerEvent::Datagram { at, datagram, .. } => {
-                    if let Some(client) = places.client(at) {
-                        emulator.send(now, client, &datagram);
-                    }
-                }
-            }
-        }
-        Ok(())
+        let clock = self.clock;
+        let sent = |emulator: &mut Emulator, client, datagram| emulator.send(clock.now(), client, &datagram);
+        server.poll(self.emulator.get_mut(), wait, || clock.now(), sent)
     }
 }

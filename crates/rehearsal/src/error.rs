@@ -48,4 +48,10 @@ pub enum RehearsalError {
         /// What.
         violation: Violation,
     },
+    /// SLV-REHEARSAL-0006: a manager that is a program of its own cannot be started, told or reached.
+    #[error("SLV-REHEARSAL-0006: {what}")]
+    Outside {
+        /// What happened.
+        what: String,
+    },
 }

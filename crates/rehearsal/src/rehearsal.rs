@@ -17,6 +17,7 @@ use selvedge_wire::{Datagram, Method};
 use crate::digest::Digest;
 use crate::invariant::Invariants;
 use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending};
+use crate::outside::Outsiders;
 use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
 
@@ -62,7 +63,9 @@ pub struct Rehearsal {
     digest: u64,
     pub(crate) invariants: Invariants,
     pub(crate) watcher: Option<Box<Watcher>>,
-    deliveries: Vec<Delivery>,
+    /// Managers that are programs, if they are.
+    pub(crate) outside: Option<Outsiders>,
+    pub(crate) deliveries: Vec<Delivery>,
     /// Steps since time last went on.
     steps_at_now: u32,
     tool_requests: u64,
@@ -92,6 +95,7 @@ impl Rehearsal {
             invariants: Invariants::new(&emulator),
             emulator,
             watcher: None,
+            outside: None,
             managers: Vec::new(),
             tools: BTreeMap::new(),
             plan_cost: None,
@@ -133,6 +137,9 @@ impl Rehearsal {
 
     /// Starts a manager that is not running, with what it stored in earlier lives.
     pub fn start(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        if self.outside.is_some() {
+            return self.start_outside(id);
+        }
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         if manager.life.is_some() {
             let name = manager.name.clone();
@@ -162,6 +169,10 @@ impl Rehearsal {
 
     /// Ends a manager as `kill -9` does: nothing remains but what it had stored, and the kernel clears IsSM.
     pub fn kill(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        if self.outside.is_some() {
+            self.kill_outside(id);
+            return Ok(());
+        }
         let life = self.managers.get_mut(id.0).and_then(|m| m.life.take());
         let life = life.ok_or_else(|| self.not_running(id))?;
         self.emulator.detach(self.now, life.client);
@@ -173,6 +184,9 @@ impl Rehearsal {
         if let Some(watcher) = &mut self.watcher {
             watcher.wanted_changed();
         }
+        if self.outside.is_some() {
+            return self.outside_call(id, |hands, _, _| hands.sweep(id));
+        }
         self.hand(id, Input::Command(command))
     }
 
@@ -180,6 +194,9 @@ impl Rehearsal {
     pub fn reload(&mut self, id: ManagerId, policy: Arc<Policy>) -> Result<(), RehearsalError> {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         manager.config.policy = Arc::clone(&policy);
+        if self.outside.is_some() {
+            return self.reload_outside(id);
+        }
         match manager.life {
             Some(_) => self.command(id, Command::SetPolicy(policy)),
             None => Ok(()),
@@ -188,9 +205,7 @@ impl Rehearsal {
 
     /// Lets something go wrong now.
     pub fn fault(&mut self, fault: &Fault) -> Result<(), RehearsalError> {
-        if let (Some(watcher), Fault::Corrupt(ratio, _)) = (&mut self.watcher, fault) {
-            watcher.set_corrupting(self.now, ratio.numerator > 0);
-        }
+        self.note_fault(fault);
         Ok(self.emulator.apply(self.now, fault)?)
     }
 
@@ -269,6 +284,9 @@ impl Rehearsal {
 
     /// Goes on to the next event, at most to `limit`; false if there was none up to then.
     pub fn step(&mut self, limit: Time) -> Result<bool, RehearsalError> {
+        if self.outside.is_some() {
+            return self.step_outside(limit);
+        }
         let due = self.lives().filter_map(|(_, life)| life.next_due()).min();
         let next = [due, self.emulator.next_event()].into_iter().flatten().min();
         let Some(next) = next.filter(|at| *at <= limit) else {

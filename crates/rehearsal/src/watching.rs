@@ -1,7 +1,12 @@
 //! Where the checkers of a rehearsal are called.
 
 use crate::invariant::is_content;
-use crate::watch::{Exemptions, Watcher};
+use std::time::Duration;
+
+use selvedge_chassis::PortIdx;
+use selvedge_emulator::Fault;
+
+use crate::watch::{Exemptions, Findings, Watcher};
 use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
@@ -18,6 +23,33 @@ impl Rehearsal {
             .as_ref()
             .map(|w| w.exemptions().clone())
             .unwrap_or_default()
+    }
+
+    /// A fault that rules go by is about to strike.
+    pub(crate) fn note_fault(&mut self, fault: &Fault) {
+        let Some(watcher) = &mut self.watcher else { return };
+        match fault {
+            Fault::Corrupt(ratio, _) => watcher.set_corrupting(self.now, ratio.numerator > 0),
+            Fault::Hang(_) => watcher.hides(self.now, true),
+            Fault::Unhang(_) => watcher.hides(self.now, false),
+            Fault::Loss(ratio, Some(_)) => watcher.hides(self.now, ratio.numerator > 0),
+            _ => {}
+        }
+    }
+
+    /// What checkers found while the run went on, and for how long packets went in circles; of programs only.
+    #[must_use]
+    pub fn findings(&self) -> (Findings, Duration) {
+        self.watcher.as_ref().map_or_else(Default::default, |w| w.findings())
+    }
+
+    /// What must hold around a port where nothing is left to do.
+    pub(crate) fn rest_around(&mut self, at: PortIdx) -> Result<(), Violation> {
+        let (chassis, subnets) = (self.emulator.chassis(), self.invariants.subnets());
+        match &mut self.watcher {
+            Some(watcher) => watcher.at_rest(self.now, chassis, subnets, at),
+            None => Ok(()),
+        }
     }
 
     /// Sets that agents took, and looks after events, while somebody watched.

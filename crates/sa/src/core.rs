@@ -360,7 +360,7 @@ impl Sa {
     fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
         let request = self.understood(datagram, mad);
         let exchange = Exchange::of(datagram);
-        if let Some(open) = self.open.get_mut(&exchange) {
+        if let Some(open) = self.open.get_mut(&exchange).filter(|open| open.request.mad == *mad) {
             // Asked again while the answer is on its way: its beginning may be lost.
             if let Answer::Long(sender) = &mut open.answer {
                 sender.again();
@@ -369,6 +369,8 @@ impl Sa {
             }
             return;
         }
+        // Another question under the same number: whoever asked before has gone.
+        self.open.remove(&exchange);
         if !self.limits.take(&self.config, self.now, request.from.lid, 1) {
             return self.refuse(&request, Refusal::Busy, out);
         }

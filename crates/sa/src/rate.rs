@@ -156,7 +156,15 @@ pub fn rate(wish: Wish, have: StaticRate) -> Option<StaticRate> {
     if selector == Selector::Best {
         return Some(have);
     }
-    let wanted = StaticRate::from_code(code)?;
+    let Some(wanted) = StaticRate::from_code(code) else {
+        // Codes below all rates and above all rates.
+        let suits = match selector {
+            Selector::Greater => code < 2,
+            Selector::Less => code > 2,
+            Selector::Exactly | Selector::Best => false,
+        };
+        return suits.then_some(have);
+    };
     match selector {
         Selector::Greater => (have > wanted).then_some(have),
         Selector::Less if have < wanted => Some(have),
@@ -246,6 +254,10 @@ mod tests {
         check(Selector::Exactly, 7, None);
         check(Selector::Best, 0, Some(16));
         check(Selector::Exactly, 63, None);
+        check(Selector::Greater, 0, Some(16));
+        check(Selector::Greater, 63, None);
+        check(Selector::Less, 63, Some(16));
+        check(Selector::Less, 0, None);
     }
 
     #[test]

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_sim::Time;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, PKey};
 use selvedge_wire::Gid;
-use selvedge_wire::sa::{SaData, records};
+use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
 
 use crate::config::Config;
 use crate::query::{Cursor, Ground, Step};
@@ -63,11 +63,23 @@ impl Services {
         (mask, data): (u64, &SaData),
     ) -> Result<SaData, Refusal> {
         use records::service as f;
-        let needed = f::ID.mask() | f::GID.mask() | f::PKEY.mask();
+        let needed = f::ID.mask() | f::GID.mask();
         if mask & needed != needed {
             return Err(Refusal::Insufficient);
         }
-        let name = Name::of(data);
+        let mut record = [0; SA_DATA_LEN];
+        let end = records::SERVICE.len;
+        record[..end].copy_from_slice(&data[..end]);
+        // What is left out: the default partition, no end, no key. Source: OpenSM (`osm_sa_service_record.c`).
+        for (field, default) in [(f::PKEY, u64::from(PKey::DEFAULT_FULL.0)), (f::LEASE, u64::from(FOR_EVER))] {
+            if mask & field.mask() == 0 {
+                field.set(&mut record, default);
+            }
+        }
+        if mask & f::KEY.mask() == 0 {
+            f::KEY.put(&mut record, &[0; 16]);
+        }
+        let name = Name::of(&record);
         let owner = snapshot.by_gid(name.gid).ok_or(Refusal::InvalidGid)?;
         let owner = snapshot.end(owner).ok_or(Refusal::InvalidGid)?.guid;
         // Nobody offers a service in another's name.
@@ -82,15 +94,6 @@ impl Services {
             if self.by_number.len() >= config.services || own >= config.services_per_client {
                 return Err(Refusal::NoResources);
             }
-        }
-        let mut record = [0; selvedge_wire::sa::SA_DATA_LEN];
-        let end = records::SERVICE.len;
-        record[..end].copy_from_slice(&data[..end]);
-        if mask & f::LEASE.mask() == 0 {
-            f::LEASE.set(&mut record, u64::from(FOR_EVER));
-        }
-        if mask & f::KEY.mask() == 0 {
-            f::KEY.put(&mut record, &[0; 16]);
         }
         if let Some(number) = known {
             self.remove(number);

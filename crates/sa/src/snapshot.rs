@@ -296,7 +296,7 @@ impl Snapshot {
         }
     }
 
-    /// What the path from an end port to a LID of another carries; `None` if there is none.
+    /// What the path from an end port to a LID of another, or to itself, carries; `None` if there is none.
     #[must_use]
     pub fn walk(&self, from: &EndPort, to: u32, dlid: Lid) -> Option<Quality> {
         self.walk_by(from, to, dlid, |_| ())
@@ -307,7 +307,12 @@ impl Snapshot {
         let target = self.end(to)?;
         let (mut mtu, mut rate) = (from.mtu.min(target.mtu), from.rate.min(target.rate));
         let done = |mtu, rate| Some(Quality { mtu, rate });
-        if target.at == from.at || from.beside == to {
+        if target.at == from.at {
+            // Port 0 of a switch has no link, but says what it carries.
+            let port = self.fabric().port(from.at)?;
+            return done(mtu, StaticRate::of(port.link.rate));
+        }
+        if from.beside == to {
             return done(mtu, rate);
         }
         let mut switch = from.switch;

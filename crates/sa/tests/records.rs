@@ -353,6 +353,12 @@ fn a_question_asked_again_gets_its_beginning_again() {
     };
     assert_eq!(segments(bench.send(&mad)), [1]);
     assert_eq!(segments(bench.send(&mad)), [1]);
+    // Another client has come to the same place and counts as the one before did.
+    let mut other = bench.question(Method::GetTable, &records::LINK, &[]);
+    other.set_transaction(mad.transaction());
+    let out = bench.send(&other);
+    assert_eq!(out[0].datagram.mad.attribute(), records::LINK.id);
+    assert_eq!(segments(bench.send(&mad)), [1]);
     let mut ack = mad;
     ack.set_rmpp(Some(Rmpp::ack(1, 3)));
     assert_eq!(segments(bench.send(&ack)), [2, 3]);

@@ -5,9 +5,10 @@ mod common;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use common::{peers, vectors};
+use common::{goldens, peers, vectors};
 use selvedge_wire::fuzz_body::decode_encode_print;
-use selvedge_wire::{DecodeError, MAD_LEN, Mad, Payload};
+use selvedge_wire::sa::records;
+use selvedge_wire::{Class, DecodeError, MAD_LEN, Mad, Method, Payload};
 
 #[test]
 fn only_256_bytes_are_a_mad() {
@@ -113,7 +114,9 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         (state >> 33) as usize % below
     };
     let mut seeds = Vec::new();
-    for (index, golden) in peers().into_iter().step_by(3).chain(vectors()).enumerate() {
+    let administration = goldens(include_str!("golden/administration.txt"));
+    let all = peers().into_iter().step_by(3).chain(vectors()).chain(administration);
+    for (index, golden) in all.enumerate() {
         let bytes = golden.mad.as_bytes().to_vec();
         let mut mutant = bytes.clone();
         for _ in 0..1 + random(8) {
@@ -124,6 +127,12 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
         }
         seeds.push((format!("golden-{index:03}.bin"), bytes));
         seeds.push((format!("mutant-{index:03}.bin"), mutant));
+    }
+    // Every record with something in every field, whether peers send it or not.
+    for layout in records::ALL {
+        let mut mad = Mad::request(Class::SubnAdm, Method::GetResp, layout.id, 0);
+        mad.sa_data_mut()[..layout.len].iter_mut().for_each(|byte| *byte = random(256) as u8);
+        seeds.push((format!("record-{:#06x}.bin", layout.id.code()), mad.as_bytes().to_vec()));
     }
     seeds
 }
@@ -165,7 +174,9 @@ fn the_corpus_has_every_attribute_and_trap() {
     let wanted = "ClassPortInfo GUIDInfo LinearForwardingTable MulticastForwardingTable NodeDescription NodeInfo \
                   Notice P_KeyTable PortCounters PortCountersExtended PortInfo SLtoVLMappingTable SMInfo SwitchInfo \
                   VLArbitrationTable";
-    assert_eq!(attributes.into_iter().collect::<Vec<_>>().join(" "), wanted);
+    let mut wanted: BTreeSet<String> = wanted.split(' ').map(str::to_owned).collect();
+    wanted.extend(records::ALL.map(|layout| layout.name.to_owned()));
+    assert_eq!(attributes, wanted);
     let known = [64, 65, 66, 67, 128, 129, 130, 131, 144, 145, 256, 257, 258, 259];
     assert_eq!(traps, BTreeSet::from(known));
 }

@@ -10,12 +10,12 @@ use selvedge_plan::Policy;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, DefaultJudge, Judge, Mode, Role, StageName};
 use selvedge_types::{Guid, Lmc, PortNum};
-use selvedge_wire::LocalPort;
+use selvedge_wire::{LocalPort, Method};
 
 use super::broken::Broken;
 use super::event::{Happening, Kind, When};
 use super::schedule::{Schedule, engines, other_settings};
-use crate::{ManagerId, Observed, Options, Rehearsal, RehearsalError, Violation};
+use crate::{ManagerId, Observed, Options, Outside, Rehearsal, RehearsalError, Violation};
 
 /// Who wants to see every step.
 pub trait Observer {
@@ -47,7 +47,9 @@ pub(super) struct World<'a> {
     schedule: &'a Schedule,
     fabric: &'a Fabric,
     links: Vec<Link>,
-    managers: Vec<ManagerId>,
+    pub managers: Vec<ManagerId>,
+    /// Of programs: how long it took until all was well, or what was not.
+    pub converged: Vec<(&'static str, Result<Duration, String>)>,
     running: Vec<bool>,
     policy: Arc<Policy>,
     /// What comes undone by itself, and when.
@@ -60,6 +62,21 @@ pub(super) struct World<'a> {
 }
 
 impl<'a> World<'a> {
+    /// With managers that are programs.
+    pub fn open(
+        schedule: &'a Schedule,
+        fabric: &'a Fabric,
+        hands: Box<dyn Outside>,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, RehearsalError> {
+        let mut world = Self::new(schedule, fabric, None, observer);
+        world.rehearsal.open(hands);
+        for at in seats(fabric) {
+            world.rehearsal.seat_outside(&at)?;
+        }
+        Ok(world)
+    }
+
     pub fn new(
         schedule: &'a Schedule,
         fabric: &'a Fabric,
@@ -97,6 +114,7 @@ impl<'a> World<'a> {
             links: fabric.links().collect(),
             running: vec![false; managers.len()],
             managers,
+            converged: Vec::new(),
             policy,
             undo: Vec::new(),
             coverage: BTreeMap::new(),
@@ -156,12 +174,23 @@ impl<'a> World<'a> {
 
     /// The stage of the manager that matters most, as a number.
     fn stage(&self) -> u8 {
+        if self.rehearsal.is_open() {
+            // What can be seen of a program.
+            return match self.rehearsal.outside_does() {
+                Some(Method::Set) => StageName::Applying as u8,
+                Some(_) => StageName::Discovering as u8,
+                None => StageName::Idle as u8,
+            };
+        }
         let views = || self.managers.iter().filter_map(|&id| self.rehearsal.life_of(id));
         let master = views().find(|sm| sm.role() == Role::Master).or_else(|| views().next());
         master.map_or(0, |sm| sm.stage_name() as u8)
     }
 
     fn is_in(&self, stage: StageName) -> bool {
+        if self.rehearsal.is_open() {
+            return self.stage() == stage as u8;
+        }
         let mut lives = self.managers.iter().filter_map(|&id| self.rehearsal.life_of(id));
         lives.any(|sm| sm.stage_name() == stage)
     }
@@ -235,12 +264,12 @@ impl<'a> World<'a> {
         (0..self.managers.len()).find(is_master).unwrap_or(0)
     }
 
-    fn run_for(&mut self, span: Duration) -> Result<(), RehearsalError> {
+    pub fn run_for(&mut self, span: Duration) -> Result<(), RehearsalError> {
         self.run_until(span, |_| false).map(|_| ())
     }
 
     /// Goes on until something holds; false if it did not within the span.
-    fn run_until(&mut self, span: Duration, holds: impl Fn(&Self) -> bool) -> Result<bool, RehearsalError> {
+    pub fn run_until(&mut self, span: Duration, holds: impl Fn(&Self) -> bool) -> Result<bool, RehearsalError> {
         let end = self.rehearsal.now() + span;
         loop {
             if holds(self) {
@@ -439,6 +468,9 @@ impl<'a> World<'a> {
     fn converge(&mut self, when: &'static str) -> Result<(), RehearsalError> {
         let sweep = self.schedule.setup.sweep();
         let bound = SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
+        if self.rehearsal.is_open() {
+            return self.converge_outside(when, bound);
+        }
         let began = self.rehearsal.now();
         // What just happened must be seen by somebody first.
         self.run_for(Duration::from_millis(100))?;
@@ -484,12 +516,15 @@ impl<'a> World<'a> {
             if let Some((at, conflict)) = observed.without_lid.first() {
                 return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
             }
-            let other_lmc = |port: &selvedge_fabric::Port| port.is_up() && port.settings.lids.lmc != self.policy.lmc;
+            // The other rail's port of a host may be on an island where no manager sits.
+            let other_lmc = |(at, port): &(_, &selvedge_fabric::Port)| {
+                observed.fabric.link_is_up(*at) && port.settings.lids.lmc != self.policy.lmc
+            };
             let mut hosts = observed
                 .fabric
                 .end_ports()
                 .filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
-            if let Some((at, _)) = hosts.find(|(_, port)| other_lmc(port)) {
+            if let Some((at, _)) = hosts.find(other_lmc) {
                 let (port, want) = (observed.fabric.port_name(at), self.policy.lmc.get());
                 return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
             }

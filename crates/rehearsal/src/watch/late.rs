@@ -10,14 +10,15 @@ use selvedge_sim::Time;
 use selvedge_sm::Role;
 use selvedge_wire::AttributeId;
 
-use super::{Checker, Lie, Rule, Sent, Watcher, name};
+use super::{Checker, Lie, Sent, Watcher, name};
 use crate::Violation;
 use crate::digest::Digest;
-use crate::manager::Manager;
+use crate::manager::{Manager, ManagerId};
 use crate::subnet::Subnets;
 
 /// A trap is repressed in the same breath.
 const TRAP_ANSWER: Duration = Duration::from_millis(10);
+const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 /// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 
@@ -75,7 +76,7 @@ impl Watcher {
             .zip(own)
             .is_some_and(|(at, own)| subnets.connected(at, own) && life.is_some_and(|l| l.sm.is_resting()));
         self.lies.remove(&(node, block));
-        if !reaches {
+        if !reaches && self.counting.is_none() {
             return Ok(());
         }
         let (manager, switch) = (
@@ -83,7 +84,7 @@ impl Watcher {
             name(chassis, node),
         );
         let seconds = now.since(lie.since).as_secs();
-        self.judge(Checker::ReadBack, Some(Rule::LyingAgent), || Violation::NotReadBack {
+        self.judge(Checker::ReadBack, None, || Violation::NotReadBack {
             manager,
             switch,
             block,
@@ -91,9 +92,27 @@ impl Watcher {
         })
     }
 
+    /// A program takes longer: its process may have to wait.
+    fn traps_outside(&mut self, now: Time, managers: &[Manager]) -> Result<(), Violation> {
+        let overdue = self.traps.iter().find(|(_, (_, at))| now > *at + TRAP_ANSWER_OUTSIDE);
+        let Some((&key, &(id, _))) = overdue else { return Ok(()) };
+        self.traps.remove(&key);
+        let manager = managers.get(id.0).map_or_else(String::new, |m| m.name.clone());
+        let millis = u64::try_from(TRAP_ANSWER_OUTSIDE.as_millis()).unwrap_or(0);
+        self.raise(Checker::Traps, Violation::TrapIgnored { manager, millis })
+    }
+
+    /// Forgets what somebody was told who is no more.
+    pub fn forgets_traps(&mut self, id: ManagerId) {
+        self.traps.retain(|_, (whose, _)| *whose != id);
+    }
+
     /// A master represses a trap at once; one that was killed or gave way meanwhile does not.
     pub(super) fn traps_in_time(&mut self, now: Time, managers: &[Manager]) -> Result<(), Violation> {
         let mut ignored = None;
+        if self.counting.is_some() {
+            return self.traps_outside(now, managers);
+        }
         self.traps.retain(|&(client, _), &mut (id, at)| {
             let manager = managers.get(id.0);
             let life = manager

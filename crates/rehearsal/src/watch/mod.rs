@@ -7,6 +7,7 @@ mod channels;
 mod judged;
 mod late;
 mod lids;
+mod outside;
 mod routes;
 mod rule;
 mod touched;
@@ -30,6 +31,8 @@ use crate::subnet::{Subnets, ports_of};
 
 pub(crate) use judged::{Clerk, Passed};
 use lids::LidBook;
+use outside::Counting;
+pub use outside::{Findings, Found};
 use routes::{Delta, Routes};
 pub use rule::{Checker, Exemptions, Rule};
 
@@ -90,8 +93,6 @@ pub(crate) struct Watcher {
     /// Whose Set was last taken, and when that was first another one's than before.
     master: Option<ManagerId>,
     master_changed: Option<Time>,
-    /// When a link of each switch last went ACTIVE.
-    activated: BTreeMap<NodeIdx, Time>,
     /// What is trained and has power.
     shape: u64,
     /// When that last changed.
@@ -105,6 +106,10 @@ pub(crate) struct Watcher {
     corrupting: bool,
     corrupted: Option<Time>,
     exemptions: Exemptions,
+    /// Where managers are programs: what was found.
+    counting: Option<Box<Counting>>,
+    /// When it was last looked.
+    now: Time,
     /// Sets that were looked at.
     pub sets: u64,
     /// Looks.
@@ -133,7 +138,6 @@ impl Watcher {
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,
-            activated: BTreeMap::new(),
             shape: shape(chassis),
             disturbed: None,
             lied: None,
@@ -142,6 +146,8 @@ impl Watcher {
             corrupting: false,
             corrupted: None,
             exemptions: Exemptions::new(),
+            counting: None,
+            now: Time::ZERO,
             sets: 0,
             looks: 0,
         }
@@ -198,6 +204,7 @@ impl Watcher {
         managers: &[Manager],
         subnets: &Subnets,
     ) -> Result<(), Violation> {
+        self.now = now;
         self.read_back_in_time(now, emulator, managers, subnets)?;
         self.traps_in_time(now, managers)?;
         self.changes.clear();
@@ -212,7 +219,9 @@ impl Watcher {
             self.happened(now, chassis);
         }
         let delta = self.routes.mend(now, chassis);
-        self.activated.extend(delta.activated.iter().map(|&node| (node, now)));
+        if self.counting.is_some() {
+            self.clock_circles(now);
+        }
         let mut result = Ok(());
         for change in &changes {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
@@ -282,11 +291,12 @@ impl Watcher {
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
         let excuse = match late {
             true => Some(Rule::LateSet),
+            false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
             false => self.excuse_of(now, sent.map(|s| s.manager), life),
         };
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
-        self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
-        self.routes_stay(chassis, node, manager, delta, excuse)
+        let renumbered = self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
+        self.routes_stay(chassis, (node, renumbered), manager, delta, excuse)
     }
 
     /// True if a rule excuses what another checker found.
@@ -347,7 +357,7 @@ impl Watcher {
     fn routes_stay(
         &mut self,
         chassis: &Chassis,
-        node: NodeIdx,
+        (node, renumbered): (NodeIdx, bool),
         by: Option<&Manager>,
         delta: &Delta,
         excuse: Option<Rule>,
@@ -370,6 +380,8 @@ impl Watcher {
                 None => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
                 Some(since) => {
                     let excuse = excuse.or_else(|| self.ghost_excuse(since, by));
+                    // A LID that is another port's now makes other dependencies than before.
+                    let excuse = excuse.or(renumbered.then_some(Rule::OtherLids));
                     self.judge(Checker::Ghosts, excuse, || Violation::Undrained { channels })?;
                 }
             }
@@ -402,29 +414,27 @@ impl Watcher {
 
     /// Why a circle that a Set closed is not held against the manager that sent it.
     fn circle_excuse(&self, chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
+        if self.counting.is_some() {
+            return self.circle_excuse_outside(self.now);
+        }
         let life = by.and_then(|manager| manager.life.as_ref());
         let accepted = life.and_then(|life| life.accepted.as_ref());
         let is_seen =
             |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
-        if !nodes.iter().all(is_seen) {
-            return Some(Rule::Unseen);
-        }
-        let since = life.and_then(|life| life.looked_at).unwrap_or(Time::ZERO);
-        let is_new = |&node: &NodeIdx| self.activated.get(&node).is_some_and(|at| *at >= since);
-        nodes.iter().any(is_new).then_some(Rule::OldEntries)
+        (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
     /// A manager cannot know what its predecessor did a moment before.
     fn ghost_excuse(&self, since: Time, by: Option<&Manager>) -> Option<Rule> {
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
-        let is_older = started.is_none_or(|started| since <= started);
+        let is_older = self.counting.is_none() && started.is_none_or(|started| since <= started);
         // Who was master before may have died at any time since.
         let by_other = self.master_changed.is_some_and(|changed| since <= changed);
         (is_older || by_other).then_some(Rule::Predecessor)
     }
 
-    /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that then
-    /// comes back as it was.
+    /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that
+    /// then comes back as it was.
     fn back_as_it_was(&mut self, chassis: &Chassis, delta: &Delta) -> Result<(), Violation> {
         if self.interrupted.is_empty() {
             return Ok(());
@@ -464,7 +474,7 @@ impl Watcher {
                 *self.exemptions.entry((checker, rule)).or_default() += 1;
                 Ok(())
             }
-            None => Err(violation()),
+            None => self.raise(checker, violation()),
         }
     }
 
@@ -474,12 +484,16 @@ impl Watcher {
         (node, attribute): (NodeIdx, AttributeId),
         (id, manager): (Option<ManagerId>, Option<&Manager>),
         excuse: Option<Rule>,
-    ) -> Result<(), Violation> {
+    ) -> Result<bool, Violation> {
         if attribute != AttributeId::PORT_INFO {
-            return Ok(());
+            return Ok(false);
         }
         let (held, moved) = self.lids.take(chassis, node);
-        if let (Some(manager), Some((port, range))) = (manager, held) {
+        if let (Some(id), Some((port, range)), true) = (id, held, self.counting.is_some()) {
+            // What it has set it is to keep: it has a file for that.
+            self.unique_outside(chassis, (port, range), excuse)?;
+            self.stored.insert((id, chassis.port_guid(port), range));
+        } else if let (Some(manager), Some((port, range))) = (manager, held) {
             let stored = manager.stored.lids.get(&chassis.port_guid(port));
             if stored != Some(&range) {
                 let (manager, lid) = (manager.name.clone(), range.base);
@@ -487,10 +501,11 @@ impl Watcher {
                 self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
             }
         }
-        let Some(moved) = moved else { return Ok(()) };
+        let Some(moved) = moved else { return Ok(held.is_some()) };
         let knew = id.is_some_and(|id| self.stored.contains(&(id, moved.guid(), moved.before())));
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
-        self.judge(Checker::Lids, excuse, || moved.violation(chassis))
+        self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
+        Ok(true)
     }
 
     /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.

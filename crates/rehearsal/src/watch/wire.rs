@@ -53,22 +53,44 @@ impl Watcher {
                     what: format!("{mad}"),
                 });
             }
-            let route = mad.route().unwrap_or(DirectedRoute::LOCAL);
-            let place = Digest::default()
-                .bytes(route.ports())
-                .number(mad.attribute().code().into());
-            let place = place.number(mad.modifier().into()).0;
-            let content = Digest::default().bytes(mad.smp_data()).0;
-            self.serial += 1;
-            let sent = Sent {
-                manager: id,
-                place,
-                content,
-                serial: self.serial,
-            };
-            self.sent.insert((client, mad.transaction()), sent);
+            self.note_set(id, client, datagram);
         }
         Ok(())
+    }
+
+    fn note_set(&mut self, id: ManagerId, client: ClientId, datagram: &Datagram) {
+        let mad = &datagram.mad;
+        let route = mad.route().unwrap_or(DirectedRoute::LOCAL);
+        let place = Digest::default()
+            .bytes(route.ports())
+            .number(mad.attribute().code().into());
+        let place = place.number(mad.modifier().into()).0;
+        let content = Digest::default().bytes(mad.smp_data()).0;
+        self.serial += 1;
+        let sent = Sent {
+            manager: id,
+            place,
+            content,
+            serial: self.serial,
+        };
+        self.sent.insert((client, mad.transaction()), sent);
+    }
+
+    /// A datagram leaves a manager that is a program: nobody knows its window, or what was judged.
+    pub fn sends_outside(&mut self, id: ManagerId, client: ClientId, datagram: &Datagram) {
+        let mad = &datagram.mad;
+        match mad.method() {
+            Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
+            Method::Set if mad.class().is_smp() => self.note_set(id, client, datagram),
+            _ => {}
+        }
+    }
+
+    /// Such a manager receives a datagram.
+    pub fn receives_outside(&mut self, now: Time, id: ManagerId, client: ClientId, datagram: &Datagram) {
+        if datagram.mad.method() == Method::Trap {
+            self.traps.insert((client, datagram.mad.transaction()), (id, now));
+        }
     }
 
     /// A manager begins a sweep: what it asked before it asks no more.

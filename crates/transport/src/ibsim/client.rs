@@ -301,7 +301,14 @@ fn ask(control: &UnixDatagram, message: &Control) -> io::Result<Control> {
     set.readable(control.as_raw_fd());
     loop {
         match control.recv(&mut bytes) {
-            Ok(length) => return Control::parse(&bytes[..length]).map_err(io::Error::other),
+            Ok(length) => {
+                let answer = Control::parse(&bytes[..length]).map_err(io::Error::other)?;
+                // What was asked by another port of this process, which has gone, may be answered under its name.
+                if answer.kind == message.kind || answer.kind == Kind::Error {
+                    return Ok(answer);
+                }
+                continue;
+            }
             Err(error) if is_full(&error) => {}
             Err(error) => return Err(error),
         }

@@ -241,7 +241,9 @@ impl Mad {
     pub fn rmpp(&self) -> Option<Rmpp> {
         let bytes = self.as_bytes();
         let flags = RmppFlags(bytes[field::RMPP_FLAGS] & 0x07);
-        flags.contains(RmppFlags::ACTIVE).then(|| Rmpp {
+        // Source: IBA vol 1 §13.6.2.1: type 0 is no RMPP. With the flag it is OpenSM's wish that its kernel do it.
+        let active = flags.contains(RmppFlags::ACTIVE) && bytes[field::RMPP_KIND] != 0;
+        active.then(|| Rmpp {
             version: bytes[field::RMPP_VERSION],
             kind: RmppKind::from_code(bytes[field::RMPP_KIND]),
             response_time: bytes[field::RMPP_FLAGS] >> 3,

@@ -1,5 +1,7 @@
 //! Reads the stored captures.
 
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
 use selvedge_wire::Mad;
 
 /// A MAD of a stored capture and the comment above it.

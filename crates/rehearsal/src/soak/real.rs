@@ -1,0 +1,116 @@
+//! A schedule against managers that are programs, in real time: the run goes on whatever is found.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use selvedge_fabric::Fabric;
+use selvedge_sim::Time;
+
+use super::event::Kind;
+use super::schedule::Schedule;
+use super::world::{Nobody, World};
+use crate::{Exemptions, Findings, Observed, Outside, RehearsalError};
+
+/// What became of a schedule in real time.
+#[derive(Clone, Debug, Default)]
+pub struct RealOutcome {
+    /// What checkers found and no rule excuses.
+    pub findings: Findings,
+    /// What was found and excused.
+    pub exemptions: Exemptions,
+    /// Sets that agents took.
+    pub sets: u64,
+    /// How often the checkers looked.
+    pub looks: u64,
+    /// For how long packets to somebody went in circles.
+    pub looping: Duration,
+    /// How long it took until all was well after faults had stopped, or what was not well in the end.
+    pub converged: Vec<(&'static str, Result<Duration, String>)>,
+    /// Happenings by kind.
+    pub happenings: BTreeMap<Kind, u64>,
+    /// Programs that ended by themselves, and were started again.
+    pub crashes: Vec<String>,
+    /// Time at the end.
+    pub ended: Time,
+}
+
+impl Schedule {
+    /// Carries it out on its fabric with managers that somebody else keeps.
+    pub fn run_outside(&self, fabric: &Fabric, hands: Box<dyn Outside>) -> Result<RealOutcome, RehearsalError> {
+        let mut nobody = Nobody;
+        let mut world = World::open(self, fabric, hands, &mut nobody)?;
+        let result = world.run();
+        world.end();
+        result?;
+        let crashes = world.rehearsal.crashes();
+        let (sets, looks) = world.rehearsal.watched();
+        let (findings, looping) = world.rehearsal.findings();
+        let mut happenings = BTreeMap::new();
+        for (&(kind, _), &count) in &world.coverage {
+            *happenings.entry(kind).or_default() += count;
+        }
+        Ok(RealOutcome {
+            findings,
+            exemptions: world.rehearsal.exemptions(),
+            sets,
+            looks,
+            looping,
+            converged: std::mem::take(&mut world.converged),
+            happenings,
+            crashes,
+            ended: world.rehearsal.now(),
+        })
+    }
+}
+
+impl World<'_> {
+    /// Waits until all is well, and notes how long that took, or what is not.
+    pub(super) fn converge_outside(&mut self, when: &'static str, bound: Duration) -> Result<(), RehearsalError> {
+        let began = self.rehearsal.now();
+        let mut trouble = None;
+        while self.rehearsal.now() < began + bound {
+            self.run_for(Duration::from_millis(500))?;
+            trouble = self.trouble_outside()?;
+            if trouble.is_none() {
+                break;
+            }
+        }
+        let took = self.rehearsal.now().since(began);
+        self.converged.push((when, trouble.map_or(Ok(took), Err)));
+        Ok(())
+    }
+
+    /// What is not as it should be around the managers, if anything.
+    fn trouble_outside(&mut self) -> Result<Option<String>, RehearsalError> {
+        for &id in &self.managers.clone() {
+            let Some(at) = self.rehearsal.outside_at(id) else {
+                continue;
+            };
+            let observed = Observed::around(self.rehearsal.emulator(), at);
+            if observed.fabric.nodes().is_empty() {
+                continue;
+            }
+            if let Some((at, conflict)) = observed.without_lid.first() {
+                return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
+            }
+            if let Some(idle) = observed.not_active().next() {
+                return Ok(Some(format!("{} is not ACTIVE", observed.fabric.port_name(idle))));
+            }
+            if let Some(error) = observed.judge().errors().next() {
+                return Ok(Some(error.to_string()));
+            }
+            if let Err(violation) = self.rehearsal.rest_around(at) {
+                return Ok(Some(violation.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// No manager outlives the run.
+    fn end(&mut self) {
+        for &id in &self.managers.clone() {
+            // One that does not run need not be killed.
+            let _ = self.rehearsal.kill(id);
+        }
+    }
+}
