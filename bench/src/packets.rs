@@ -332,7 +332,8 @@ pub fn summary(runs: &[Run]) -> String {
             .map_or_else(String::new, |most| format!(", ≤ {} MB", most / 1_000_000));
         let _ = writeln!(
             text,
-            "| {} | {own:.2} | {theirs:.3} | {} | ≥ {}{most}: {met} | {:.3} / {:.3} | {:.0} | {} / {} | {} | {} / {} / {} |",
+            "| {} | {own:.2} | {theirs:.3} | {} | ≥ {}{most}: {met} | {:.3} / {:.3} | {:.0} | {} / {} | {} | \
+             {} / {} / {} |",
             task.name,
             times.map_or_else(String::new, |times| format!("{times:.1}")),
             task.target / 1e6,

@@ -240,7 +240,8 @@ mod tests {
 
     #[test]
     fn combinations_have_files_of_their_own() {
-        let text = "seeds = [7]\n[common]\nfabric = \"ring:switches=4,hosts=1\"\nvls = 2\nlfts = \"a/{fabric}-{seed}-{vls}{x}\"\n";
+        let text = "seeds = [7]\n[common]\nfabric = \"ring:switches=4,hosts=1\"\nvls = 2\n\
+                    lfts = \"a/{fabric}-{seed}-{vls}{x}\"\n";
         let experiment = Experiment::parse(text, &schema()).unwrap();
         let debug = format!("{:?}", parsed(&experiment.runs().next().unwrap()).unwrap());
         assert!(debug.contains("a/ring_switches_4_hosts_1-7-2{x}"), "{debug}");

@@ -1,6 +1,7 @@
 //! Pictures of one simulation: load and drops over time, and the use of every switch port.
 
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use selvedge_dataplane::{LinkUse, Results};
@@ -69,20 +70,7 @@ pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<St
             let line = PathElement::new(points.collect::<Vec<_>>(), colour.stroke_width(2));
             chart.draw_series([line]).map_err(failed)?;
         }
-        for (number, change) in changes.iter().enumerate() {
-            let Some((time, what)) = change.trim().split_once(' ') else {
-                continue;
-            };
-            let at = crate::simulate::time_ns(time).unwrap_or(0) as f64 / 1e3;
-            let line = PathElement::new(vec![(at, 0.0), (at, top)], BLACK.stroke_width(1));
-            chart.draw_series([line]).map_err(failed)?;
-            if number < TEXTS_MAX {
-                let (x, y) = chart.backend_coord(&(at, top));
-                let style = (FONT, 11).into_text_style(&root);
-                let row = 14 * (number % 4) as i32;
-                root.draw_text(what, &style, (x + 3, y + 2 + row)).map_err(failed)?;
-            }
-        }
+        name_changes(&root, &mut chart, changes, top)?;
         let most = series.dropped.iter().copied().max().unwrap_or(0).max(1) as f64 * 1.1;
         let area = root.clone().shrink((0, HEAD + LOADS), (WIDTH, DROPS));
         let mut chart = ChartBuilder::on(&area)
@@ -100,13 +88,31 @@ pub fn timeline(title: &str, changes: &[String], results: &Results) -> Result<St
     Ok(text)
 }
 
-type Chart<'a, 'b, 'c> = plotters::chart::MeshStyle<
-    'a,
-    'b,
-    plotters::coord::types::RangedCoordf64,
-    plotters::coord::types::RangedCoordf64,
-    SVGBackend<'c>,
->;
+/// A line where each change happens, and what it is.
+fn name_changes(
+    root: &Area<'_>,
+    chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<RangedCoordf64, RangedCoordf64>>,
+    changes: &[String],
+    top: f64,
+) -> Result<(), CliError> {
+    for (number, change) in changes.iter().enumerate() {
+        let Some((time, what)) = change.trim().split_once(' ') else {
+            continue;
+        };
+        let at = crate::simulate::time_ns(time).unwrap_or(0) as f64 / 1e3;
+        let line = PathElement::new(vec![(at, 0.0), (at, top)], BLACK.stroke_width(1));
+        chart.draw_series([line]).map_err(failed)?;
+        if number < TEXTS_MAX {
+            let (x, y) = chart.backend_coord(&(at, top));
+            let style = (FONT, 11).into_text_style(root);
+            let row = 14 * (number % 4) as i32;
+            root.draw_text(what, &style, (x + 3, y + 2 + row)).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+type Chart<'a, 'b, 'c> = plotters::chart::MeshStyle<'a, 'b, RangedCoordf64, RangedCoordf64, SVGBackend<'c>>;
 
 fn mesh(style: &mut Chart<'_, '_, '_>, what: &str) -> Result<(), CliError> {
     style

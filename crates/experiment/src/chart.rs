@@ -186,14 +186,18 @@ fn legend_entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &st
     root.draw_text(name, &style, (x + 20, y + 1)).map_err(failed)
 }
 
-/// Upwards: from 0 (or below, where there is something) to a little more than the most, the same in all panels.
+/// Upwards: from 0 (or below, where there is something) to a little more than the most, the same in all panels. An
+/// interval that is far wider than what was found says only that there are too few seeds: it is cut off.
 fn value_range(drawing: &Drawing) -> (f64, f64) {
-    let points = drawing.panels.iter().flat_map(|(_, series)| series.values().flatten());
-    let (low, high) = points.fold((0.0_f64, 0.0_f64), |(low, high), point| {
+    let points = || drawing.panels.iter().flat_map(|(_, series)| series.values().flatten());
+    let most = points().map(|point| point.y.max).fold(0.0, f64::max);
+    let least = points().map(|point| point.y.min).fold(0.0, f64::min);
+    let (low, high) = points().fold((0.0_f64, 0.0_f64), |(low, high), point| {
         let half = point.y.half_interval.unwrap_or(0.0);
         (low.min(point.y.mean - half), high.max(point.y.mean + half))
     });
-    let low = if low > -1e-9 * high { 0.0 } else { low * 1.05 };
+    let high = high.min(most + 0.2 * (most - least));
+    let low = if least >= 0.0 { 0.0 } else { low.max(least * 1.2) * 1.05 };
     if high > low {
         (low, high * 1.05)
     } else {
@@ -235,8 +239,14 @@ fn panel(
     let width = (1.0 - 2.0 * GAP) / rooms;
     for (&i, points) in series {
         match picture.kind {
-            PictureKind::Bars => bars(&mut chart, points, (GAP + i as f64 * width, width), (low, colour(i)))?,
-            PictureKind::Lines => lines(&mut chart, points, if words > 0 { 0.5 } else { 0.0 }, colour(i))?,
+            PictureKind::Bars => {
+                let place = (GAP + i as f64 * width, width);
+                bars(&mut chart, points, place, (low, high), colour(i))?;
+            }
+            PictureKind::Lines => {
+                let shift = if words > 0 { 0.5 } else { 0.0 };
+                lines(&mut chart, points, shift, (low, high), colour(i))?;
+            }
         }
     }
     for (i, word) in drawing.axis.words.iter().enumerate() {
@@ -261,7 +271,13 @@ fn number_range<'a>(points: impl Iterator<Item = &'a Point>) -> (f64, f64) {
     }
 }
 
-fn lines(chart: &mut Chart<'_, '_>, points: &[Point], shift: f64, paint: RGBColor) -> Result<(), ExperimentError> {
+fn lines(
+    chart: &mut Chart<'_, '_>,
+    points: &[Point],
+    shift: f64,
+    range: (f64, f64),
+    paint: RGBColor,
+) -> Result<(), ExperimentError> {
     let at = |point: &Point| (point.x + shift, point.y.mean);
     let line = PathElement::new(points.iter().map(at).collect::<Vec<_>>(), paint.stroke_width(2));
     chart.draw_series([line]).map_err(failed)?;
@@ -270,18 +286,23 @@ fn lines(chart: &mut Chart<'_, '_>, points: &[Point], shift: f64, paint: RGBColo
     let marked = points.iter().filter(|point| point.is_marked);
     let crosses = marked.map(|point| Cross::new(at(point), CROSS + 3, BLACK.stroke_width(1)));
     chart.draw_series(crosses).map_err(failed)?;
-    intervals(chart, points.iter().map(|point| (point.x + shift, point.y)), paint)
+    let all = points.iter().map(|point| (point.x + shift, point.y));
+    intervals(chart, all, range, paint)
 }
 
 fn bars(
     chart: &mut Chart<'_, '_>,
     points: &[Point],
     (left, width): (f64, f64),
-    (low, paint): (f64, RGBColor),
+    range: (f64, f64),
+    paint: RGBColor,
 ) -> Result<(), ExperimentError> {
     let bar = |point: &Point| {
         let from = point.x + left;
-        let body = [(from + 0.06 * width, low.max(0.0)), (from + 0.94 * width, point.y.mean)];
+        let body = [
+            (from + 0.06 * width, range.0.max(0.0)),
+            (from + 0.94 * width, point.y.mean),
+        ];
         Rectangle::new(body, paint.filled())
     };
     chart.draw_series(points.iter().map(bar)).map_err(failed)?;
@@ -293,18 +314,19 @@ fn bars(
         EmptyElement::at((middle(point).0, point.y.mean)) + cross
     });
     chart.draw_series(crosses).map_err(failed)?;
-    intervals(chart, points.iter().map(middle), BLACK)
+    intervals(chart, points.iter().map(middle), range, BLACK)
 }
 
 fn intervals(
     chart: &mut Chart<'_, '_>,
     points: impl Iterator<Item = (f64, Figure)>,
+    (low, high): (f64, f64),
     paint: RGBColor,
 ) -> Result<(), ExperimentError> {
     let line = |(x, y): (f64, Figure)| {
         let half = y.half_interval?;
         Some(PathElement::new(
-            vec![(x, y.mean - half), (x, y.mean + half)],
+            vec![(x, (y.mean - half).max(low)), (x, (y.mean + half).min(high))],
             paint.stroke_width(1),
         ))
     };

@@ -210,7 +210,8 @@ impl Summary {
                 .iter()
                 .map(|(name, of)| (name.clone(), figure(of)))
                 .collect();
-            json!({ "settings": row.cell.json_with_labels(), "figures": figures, "refused": row.refused, "why": row.why })
+            let settings = row.cell.json_with_labels();
+            json!({ "settings": settings, "figures": figures, "refused": row.refused, "why": row.why })
         };
         json!({ "title": self.title, "rows": self.rows.iter().map(row).collect::<Vec<_>>() })
     }

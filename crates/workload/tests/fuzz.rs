@@ -1,6 +1,6 @@
 //! Random fabrics, faults and workloads: no packet is lost without a reason, credits never run over, nothing hangs,
-//! memory stays within what hardware has, and the same seed gives the same bytes. `SELVEDGE_FUZZ` says how many (default
-//! 100), `SELVEDGE_FUZZ_FIRST` from which seed on; with `--nocapture` the sums are printed.
+//! memory stays within what hardware has, and the same seed gives the same bytes. `SELVEDGE_FUZZ` says how many
+//! (default 100), `SELVEDGE_FUZZ_FIRST` from which seed on; with `--nocapture` the sums are printed.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use selvedge_dataplane::{
