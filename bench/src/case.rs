@@ -28,14 +28,21 @@ pub struct Case {
 impl Case {
     /// The fabric that `spec` generates; managers sit at its first host.
     pub fn new(spec: &str) -> Result<Self, BenchError> {
+        let Spec::Generated(recipe) = spec.parse()? else {
+            return Err(BenchError::NoCase {
+                spec: spec.to_owned(),
+                problem: "it is a file",
+            });
+        };
+        Self::of(spec, recipe.fabric()?)
+    }
+
+    /// A fabric under a name; managers sit at its first host that has a cable.
+    pub fn of(spec: &str, fabric: Fabric) -> Result<Self, BenchError> {
         let problem = |problem| BenchError::NoCase {
             spec: spec.to_owned(),
             problem,
         };
-        let Spec::Generated(recipe) = spec.parse()? else {
-            return Err(problem("it is a file"));
-        };
-        let fabric = recipe.fabric()?;
         let net = write(&fabric, Format::IbsimNet, &NodeNames::default());
         let cabled = |node: NodeIdx| fabric.node(node).end_ports().any(|(_, port)| port.peer.is_some());
         let mut hosts = fabric.nodes().indices().filter(|&node| !fabric.node(node).is_switch());

@@ -18,6 +18,7 @@ mod packets;
 mod report;
 mod routing;
 mod stats;
+mod tables;
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,8 @@ enum Command {
     Failover,
     /// Packets simulated per second of processor time, beside CAMINOS, which must be on the path.
     Packets,
+    /// Tables and service levels that OpenSM's nue makes of damaged fabrics, as files for `selvedge simulate`.
+    OpensmTables,
     /// How long our routing and judging take, one thread unless said; on a quiet machine only.
     RoutingSpeed,
 }
@@ -243,6 +246,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
         Some(Command::Model) => results.model = Some(model::measure(options.quick, options.repeats())?),
         Some(Command::Routing) => routings(options, folder.as_deref(), &mut results)?,
         Some(Command::Failover) => failovers(options, folder.as_deref(), &mut results)?,
+        Some(Command::OpensmTables) => return opensm_tables(options),
         Some(Command::Packets) => {
             let bar = progress(0);
             results.packets = packets::measure(options.quick, options.repeats(), &bar)?;
@@ -287,6 +291,18 @@ fn formula(options: &Options) -> Result<ExitCode, BenchError> {
         let minimum = Minimum::of(&Counts::of(&case.fabric));
         println!("{}\n{minimum}", case.spec);
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn opensm_tables(options: &Options) -> Result<ExitCode, BenchError> {
+    let given: Vec<&str> = options.fabric.iter().map(String::as_str).collect();
+    let fabrics = if given.is_empty() { &tables::FABRICS } else { &given[..] };
+    let folder = options.out.clone().unwrap_or_else(|| PathBuf::from(tables::FOLDER));
+    let bar = progress(0);
+    let refused = tables::write(fabrics, options.seeds.clone().take(tables::SEEDS), &folder, &bar)?;
+    bar.finish_and_clear();
+    refused.iter().for_each(|line| println!("{line}"));
+    println!("tables in {}", folder.display());
     Ok(ExitCode::SUCCESS)
 }
 

@@ -108,7 +108,19 @@ pub struct Run {
     /// Most memory, in bytes.
     pub peak_bytes: u64,
     /// Ours: events per packet, and nanoseconds of processor time per event.
-    pub events: Option<(f64, f64)>,
+    pub events: Option<Events>,
+}
+
+/// What events cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Events {
+    per_packet: f64,
+    /// Processor time of the whole process, routing included, over events.
+    ns: f64,
+    /// Of the simulation alone, in a second process with the same work.
+    ns_alone: f64,
+    /// The same events through the bare queue, in that process.
+    ns_in_queue: f64,
 }
 
 /// Measures every task `repeats` times, ours and CAMINOS in turn.
@@ -165,13 +177,17 @@ impl Task {
         command.args(["--buffer", &self.buffer.to_string(), "--seed", &(pair + 1).to_string()]);
         command.args(["--warmup", &nanoseconds(self.warmup_cycles)]);
         command.args(["--duration", &nanoseconds(self.cycles)]);
-        let (text, cpu_s) = timed(&command, "selvedge")?;
         let lacks = || failed("selvedge", "its JSON lacks a figure");
-        let document: Value = serde_json::from_str(&text).map_err(|error| failed("selvedge", &error.to_string()))?;
-        let results = document.get("results").unwrap_or(&document);
-        let number = |key: &str| results.get(key).or_else(|| document.get(key)).and_then(Value::as_f64);
-        let accepted = number("accepted_load").ok_or_else(lacks)?;
-        let events = number("events").ok_or_else(lacks)?;
+        let read = |text: &str| -> Result<Value, BenchError> {
+            serde_json::from_str(text).map_err(|error| failed("selvedge", &error.to_string()))
+        };
+        let number = |of: &Value, key: &str| of.get(key).and_then(Value::as_f64).ok_or_else(lacks);
+        let (text, cpu_s) = timed(&command, "selvedge")?;
+        let found = read(&text)?;
+        let accepted = number(&found, "accepted_load")?;
+        let events = number(&found, "events")?;
+        // Putting events through the bare queue takes time that is not to be in that of the process above.
+        let second = read(&timed(command.arg("--bare-queue"), "selvedge")?.0)?;
         Ok(Run {
             task: self.name,
             simulator: "selvedge",
@@ -179,8 +195,13 @@ impl Task {
             cpu_s,
             accepted,
             units_per_s: self.units(accepted) / cpu_s,
-            peak_bytes: number("peak_rss_bytes").ok_or_else(lacks)? as u64,
-            events: number("events_per_packet").map(|per_packet| (per_packet, cpu_s * 1e9 / events)),
+            peak_bytes: number(&found, "peak_rss_bytes")? as u64,
+            events: Some(Events {
+                per_packet: number(&found, "events_per_packet")?,
+                ns: cpu_s * 1e9 / events,
+                ns_alone: number(&second, "ns_per_event")?,
+                ns_in_queue: number(&second, "queue_ns_per_event")?,
+            }),
         })
     }
 
@@ -280,7 +301,8 @@ pub fn summary(runs: &[Run]) -> String {
         "\n## Packets simulated, beside CAMINOS\n\n64-byte units of payload that arrive per second of processor time \
          of the whole process, ours and CAMINOS in turn. CAMINOS works per phit and has no semantics of InfiniBand.\n\n\
          | work | ours, million units/s | CAMINOS | times | target | accepted, ours / CAMINOS | thousand packets/s | \
-         memory, ours / CAMINOS, MB | events a packet | ns an event |\n|---|---|---|---|---|---|---|---|---|---|\n",
+         memory, ours / CAMINOS, MB | events a packet | ns an event: process / simulation / bare queue |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for task in &TASKS {
         let of = |simulator: &'static str| {
@@ -295,8 +317,10 @@ pub fn summary(runs: &[Run]) -> String {
         let times = Spread::of(pairs.map(|(own, theirs)| own.units_per_s / theirs.units_per_s));
         let mean = |simulator| Spread::of(of(simulator).map(|run| run.accepted)).map_or(0.0, |spread| spread.mean);
         let memory = |simulator| of(simulator).map(|run| run.peak_bytes).max().unwrap_or(0);
-        let events =
-            |pick: fn(&(f64, f64)) -> f64| Spread::of(of("selvedge").filter_map(|run| run.events.as_ref().map(pick)));
+        let events = |pick: fn(&Events) -> f64| {
+            let spread = Spread::of(of("selvedge").filter_map(|run| run.events.as_ref().map(pick)));
+            spread.map_or_else(String::new, |spread| format!("{:.1}", spread.median))
+        };
         let fits = task.memory_target.is_none_or(|most| memory("selvedge") <= most);
         let met = if own.median * 1e6 >= task.target && fits {
             "met"
@@ -306,10 +330,9 @@ pub fn summary(runs: &[Run]) -> String {
         let most = task
             .memory_target
             .map_or_else(String::new, |most| format!(", ≤ {} MB", most / 1_000_000));
-        let shown = |spread: Option<Spread>| spread.map_or_else(String::new, |spread| format!("{:.1}", spread.median));
         let _ = writeln!(
             text,
-            "| {} | {own:.2} | {theirs:.3} | {} | ≥ {}{most}: {met} | {:.3} / {:.3} | {:.0} | {} / {} | {} | {} |",
+            "| {} | {own:.2} | {theirs:.3} | {} | ≥ {}{most}: {met} | {:.3} / {:.3} | {:.0} | {} / {} | {} | {} / {} / {} |",
             task.name,
             times.map_or_else(String::new, |times| format!("{times:.1}")),
             task.target / 1e6,
@@ -318,8 +341,10 @@ pub fn summary(runs: &[Run]) -> String {
             own.median * 1e3 / f64::from(task.mtu / UNIT_BYTES),
             memory("selvedge") / 1_000_000,
             memory(CAMINOS) / 1_000_000,
-            shown(events(|events| events.0)),
-            shown(events(|events| events.1)),
+            events(|events| events.per_packet),
+            events(|events| events.ns),
+            events(|events| events.ns_alone),
+            events(|events| events.ns_in_queue),
         );
     }
     text
@@ -328,10 +353,20 @@ pub fn summary(runs: &[Run]) -> String {
 /// One line per process.
 #[must_use]
 pub fn csv(runs: &[Run]) -> String {
-    let mut text =
-        String::from("work,pair,simulator,cpu_s,accepted_load,units_per_cpu_s,peak_bytes,events_per_packet\n");
+    let mut text = String::from(
+        "work,pair,simulator,cpu_s,accepted_load,units_per_cpu_s,peak_bytes,events_per_packet,ns_per_event,\
+         ns_per_event_simulation,ns_per_event_bare_queue\n",
+    );
     for run in runs {
-        let events = run.events.map_or_else(String::new, |events| format!("{:.3}", events.0));
+        let events = run.events.map_or_else(
+            || ",,,".to_owned(),
+            |of| {
+                format!(
+                    "{:.3},{:.1},{:.1},{:.1}",
+                    of.per_packet, of.ns, of.ns_alone, of.ns_in_queue
+                )
+            },
+        );
         let _ = writeln!(
             text,
             "\"{}\",{},{},{:.3},{:.5},{:.0},{},{events}",

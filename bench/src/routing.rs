@@ -4,7 +4,7 @@ mod field;
 mod levels;
 mod own;
 mod pairs;
-mod peer;
+pub mod peer;
 mod picture;
 pub mod speed;
 mod table;

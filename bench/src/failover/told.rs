@@ -21,7 +21,7 @@ impl Told {
         for line in log.lines() {
             if line.contains("SLV-SM-0023") {
                 add(&mut told.compute_us, number_after(line, "planned in "));
-                add(&mut told.verify_us, number_after(line, "judged in "));
+                add(&mut told.verify_us, number_after(line, " us, judged in "));
             }
             told.drain_waits += u64::from(line.contains("SLV-SM-0030"));
         }

@@ -49,12 +49,16 @@ pub struct Backup {
     pub hosts_lost: u64,
     /// Pairs of the other hosts that no cable joins any more, whatever the tables.
     pub pairs_cut: u64,
+    /// True if it parts other hosts: a single point of failure.
+    pub single_point: bool,
     /// Pairs of the other hosts that do not reach each other once the new tables are in force.
     pub pairs_lost: u64,
     /// Pairs of hosts whose packets stop until the new tables are in force.
     pub pairs_interrupted: u64,
     /// Forwarding entries that would change.
     pub entries: u64,
+    /// Switches that hold them.
+    pub switches: u64,
     /// Blocks that hold them: one SMP each.
     pub blocks: u64,
     /// Pairs on the busiest link afterwards.

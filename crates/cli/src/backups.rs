@@ -330,6 +330,7 @@ fn grid(faults: &[Backup], is_csv: bool) -> Grid {
             "pairs_lost",
             "pairs_interrupted",
             "entries",
+            "switches",
             "blocks",
             "max_load",
             "load_share",
@@ -345,6 +346,7 @@ fn grid(faults: &[Backup], is_csv: bool) -> Grid {
             "pairs lost",
             "interrupted",
             "entries",
+            "switches",
             "SMPs",
             "max load",
             "share",
@@ -362,6 +364,7 @@ fn grid(faults: &[Backup], is_csv: bool) -> Grid {
             number(fault.pairs_lost),
             number(fault.pairs_interrupted),
             number(fault.entries),
+            number(fault.switches),
             number(fault.blocks),
             number(fault.max_load),
             if is_csv {
@@ -383,7 +386,7 @@ fn grid(faults: &[Backup], is_csv: bool) -> Grid {
 /// What stands under the table.
 fn words(found: &Backups, top: usize) -> Vec<String> {
     let single = |kind: &str| {
-        let is = |fault: &&Backup| fault.kind == kind && fault.pairs_cut > 0;
+        let is = |fault: &&Backup| fault.kind == kind && fault.single_point;
         found.faults.iter().filter(is).count() as u64
     };
     let tried = found.faults.len() as u64;
@@ -405,6 +408,18 @@ fn words(found: &Backups, top: usize) -> Vec<String> {
             count(found.host_ports, "host port"),
         ),
     ];
+    let named_max = 5;
+    let parting: Vec<&str> = (found.faults.iter().filter(|fault| fault.single_point))
+        .map(|fault| fault.name.as_str())
+        .collect();
+    if !parting.is_empty() {
+        let more = match parting.len().saturating_sub(named_max) {
+            0 => String::new(),
+            more => format!(", and {} more", thousands(more as u64)),
+        };
+        let named = parting[..named_max.min(parting.len())].join(", ");
+        lines.push(format!("they are: {named}{more}"));
+    }
     if let Some(in_place) = &found.in_place {
         lines.push(format!(
             "fail in place: {} lost links before {} is below {} of the whole fabric's or hosts are cut off (median of \

@@ -182,13 +182,30 @@ fn parsed(run: &Run) -> Result<SimulateArgs, CliError> {
         match value {
             Value::Flag(false) => {}
             Value::Flag(true) => words.push(format!("--{name}")),
-            Value::Text(_) | Value::Whole(_) | Value::Real(_) => words.push(format!("--{name}={value}")),
+            Value::Text(text) => words.push(format!("--{name}={}", filled(text, run))),
+            Value::Whole(_) | Value::Real(_) => words.push(format!("--{name}={value}")),
             Value::Many(texts) => words.extend(texts.iter().map(|text| format!("--{name}={text}"))),
         }
     }
     let matches = simulate_command().no_binary_name(false).try_get_matches_from(words);
     let args = matches.and_then(|matches| SimulateArgs::from_arg_matches(&matches));
     args.map_err(|error| CliError::usage(&error))
+}
+
+/// A text with `{setting}` and `{seed}` filled in, so that every combination can have files of its own. What is odd in
+/// the name of a file becomes `_`.
+fn filled(text: &str, run: &Run) -> String {
+    let mut filled = text.replace("{seed}", &run.seed.to_string());
+    for (name, value) in &run.cell.settings {
+        let pattern = format!("{{{name}}}");
+        if filled.contains(&pattern) {
+            let kept = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            let value = value.to_string();
+            let plain: String = value.chars().map(|c| if kept(c) { c } else { '_' }).collect();
+            filled = filled.replace(&pattern, &plain);
+        }
+    }
+    filled
 }
 
 fn grid(summary: &Summary) -> Grid {
@@ -219,6 +236,14 @@ mod tests {
         assert!(schema.find("seed").is_err() && schema.find("json").is_err());
         let error = Experiment::parse("[common]\nqueue = \"fifi\"", &schema).unwrap_err();
         assert!(error.to_string().contains("did you mean 'fifo'?"), "{error}");
+    }
+
+    #[test]
+    fn combinations_have_files_of_their_own() {
+        let text = "seeds = [7]\n[common]\nfabric = \"ring:switches=4,hosts=1\"\nvls = 2\nlfts = \"a/{fabric}-{seed}-{vls}{x}\"\n";
+        let experiment = Experiment::parse(text, &schema()).unwrap();
+        let debug = format!("{:?}", parsed(&experiment.runs().next().unwrap()).unwrap());
+        assert!(debug.contains("a/ring_switches_4_hosts_1-7-2{x}"), "{debug}");
     }
 
     #[test]

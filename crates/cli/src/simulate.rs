@@ -71,9 +71,9 @@ pub struct SimulateArgs {
     /// Simulated time that is measured, as 100us
     #[arg(long, value_name = "TIME", default_value = "100us", value_parser = time_ns)]
     duration: u64,
-    /// Simulated time before that
-    #[arg(long, value_name = "TIME", default_value = "20us", value_parser = time_ns)]
-    warmup: u64,
+    /// Simulated time before that; default: 20us, and 0ns where something is done once and all of it counts
+    #[arg(long, value_name = "TIME", value_parser = time_ns)]
+    warmup: Option<u64>,
     /// Seed of everything drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -321,6 +321,12 @@ fn series_grid(series: &Series) -> Grid {
 }
 
 impl TrafficArgs {
+    /// True for collectives and traces.
+    fn is_done_once(&self) -> bool {
+        let has_end = |job: &String| Collective::is_named_by(job.split_whitespace().next().unwrap_or_default());
+        self.goal.is_some() || Collective::is_named_by(&self.traffic) || self.job.iter().any(has_end)
+    }
+
     fn check(&self) -> Result<(), CliError> {
         if self.load.is_finite() && self.load > 0.0 {
             return Ok(());
@@ -429,7 +435,10 @@ impl SimulateArgs {
 
     fn settings(&self) -> Result<Settings, CliError> {
         let settings = Settings {
-            warmup_ns: self.warmup,
+            warmup_ns: self.warmup.unwrap_or(match self.traffic.is_done_once() {
+                true => 0,
+                false => Settings::default().warmup_ns,
+            }),
             duration_ns: self.duration,
             ..self.transport.settings(self.hardware.settings()?)
         };
@@ -479,7 +488,9 @@ impl SimulateArgs {
                 figures.row([job.job.clone(), done]);
             }
             out.grid(&figures)?;
-            if !results.series.warmup_suffices && results.completed_ns.is_none() {
+            if self.traffic.is_done_once() && results.completed_ns.is_none() && results.deadlock.is_none() {
+                out.line("\nnot done by the end of the measured time: --duration")?;
+            } else if !results.series.warmup_suffices && results.completed_ns.is_none() {
                 out.line("\nthe load was not steady when measuring began: see steady_from_ns in --json")?;
             }
             if let Some(deadlock) = &results.deadlock {

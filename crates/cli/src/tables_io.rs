@@ -1,6 +1,6 @@
 //! LIDs and forwarding tables from files and into files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -105,7 +105,7 @@ pub fn known_lids(path: Option<&PathBuf>) -> Result<BTreeMap<Guid, LidRange>, Cl
 /// The LIDs a manager would give out: held ones, known ones, then the lowest free. What is odd goes to standard error.
 pub fn lids(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>) -> Result<Lids, CliError> {
     let mut events = Vec::new();
-    let lids = assign_lids(fabric, policy, known, &mut events)?;
+    let lids = assign_lids(fabric, policy, known, &BTreeSet::new(), &mut events)?;
     load::warn(events.iter());
     Ok(lids)
 }

@@ -182,3 +182,116 @@ fn collectives_and_traces_come_to_an_end() {
     std::fs::write(&goal, "num_ranks 2\nrank 0 {\nsend 1b to 7 tag 1\n}\n").unwrap();
     lab.run(&words).exits(2);
 }
+
+#[test]
+fn a_run_has_pictures_and_counters() {
+    let lab = Lab::new("simulate-pictures");
+    let [links, series, timeline, heatmap] =
+        ["links.csv", "series.csv", "timeline.svg", "heatmap.svg"].map(|name| lab.path(name));
+    let flap = "5us flap \"S-L1-0\"[5] down=2us up=3us times=2";
+    let words = [
+        ["--load", "0.9"],
+        ["--vls", "2"],
+        ["--sl", "flow"],
+        ["--vlarb-low", "0:33,1:99"],
+        ["--warmup", "0ns"],
+        ["--duration", "20us"],
+        ["--change", flap],
+        ["--links", &links],
+        ["--series", &series],
+        ["--timeline", &timeline],
+        ["--heatmap", &heatmap],
+    ];
+    let words: Vec<&str> = TREE
+        .into_iter()
+        .chain(words.iter().flatten().copied())
+        .chain(["--json"])
+        .collect();
+    let found = lab.run(&words).exits(0).json();
+    assert_eq!(
+        found["settings"]["vl_arb"]["low"],
+        serde_json::json!([[0, 33], [1, 99]])
+    );
+    let read = |path: &str| std::fs::read_to_string(path).unwrap();
+    let (links, series) = (read(&links), read(&series));
+    let mut lines = links.lines();
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let sum = |name: &str| -> u64 {
+        let place = header.iter().position(|column| *column == name).unwrap();
+        let value = |line: &str| line.split(',').nth(place).unwrap().parse::<u64>().unwrap();
+        links.lines().skip(1).map(value).sum()
+    };
+    assert_eq!(sum("link_downed"), 4, "two ends, two times");
+    let dropped = found["drops"]["link_down"].as_u64().unwrap();
+    assert!(dropped > 0, "{found}");
+    assert_eq!(sum("xmit_discards"), dropped);
+    // What was sent came in, was lost with its cable, or is on one.
+    let (sent, came) = (sum("xmit_packets"), sum("rcv_packets"));
+    let lost = found["drops"]["in_flight"].as_u64().unwrap();
+    assert!(came + lost <= sent && sent <= came + lost + 100, "{sent} {came} {lost}");
+    assert_eq!(lines.count(), 2 * (16 + 16), "both ends of every cable");
+    assert_eq!(series.lines().count(), 1 + 200);
+    let drops: u64 = series
+        .lines()
+        .skip(1)
+        .map(|line| line.rsplit(',').next().unwrap().parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(drops, dropped + lost);
+    let (timeline, heatmap) = (read(&timeline), read(&heatmap));
+    for word in ["offered load", "flap", "drops a step"] {
+        assert!(timeline.contains(word), "{word}");
+    }
+    assert!(heatmap.contains("S-L2-3") && heatmap.contains("no credits"));
+}
+
+#[test]
+fn tables_change_at_a_time() {
+    let lab = Lab::new("simulate-tables");
+    let [before, after] = ["before.lfts", "after.lfts"].map(|name| lab.path(name));
+    lab.run(&[
+        "route",
+        "--fabric",
+        "karytree:k=4,n=2",
+        "--engine",
+        "fat-tree",
+        "--lfts-out",
+        &before,
+    ])
+    .exits(0);
+    // The same tables without some of the LIDs, hosts among them.
+    let text = std::fs::read_to_string(&before).unwrap();
+    let stays = |line: &&str| {
+        let lid = line.split(' ').next().and_then(|word| word.strip_prefix("0x"));
+        lid.and_then(|lid| u16::from_str_radix(lid, 16).ok())
+            .is_none_or(|lid| !(12..=20).contains(&lid))
+    };
+    let fewer: Vec<&str> = text.lines().filter(stays).collect();
+    std::fs::write(&after, fewer.join("\n") + "\n").unwrap();
+    let change = format!("60us tables {after}");
+    let run = |more: &[&str]| {
+        let words = [
+            "--engine",
+            "file",
+            "--lfts",
+            &before,
+            "--traffic",
+            "shift:by=5",
+            "--load",
+            "0.9",
+            "--json",
+        ];
+        let words: Vec<&str> = TREE.into_iter().chain(words).chain(more.iter().copied()).collect();
+        lab.run(&words).exits(0).json()
+    };
+    let (whole, changed) = (run(&[]), run(&["--change", &change]));
+    assert_eq!(whole["drops"]["no_entry"], 0);
+    assert!(
+        changed["drops"]["no_entry"].as_u64().unwrap() > 1_000,
+        "{}",
+        changed["drops"]
+    );
+    // Nothing is dropped before the change, and something in every step after it.
+    let dropped = changed["series"]["dropped"].as_array().unwrap();
+    assert!(dropped[..99].iter().all(|drops| *drops == 0), "{dropped:?}");
+    assert!(dropped[101..].iter().all(|drops| *drops != 0), "{dropped:?}");
+}

@@ -402,6 +402,19 @@ impl Key {
             },
             show: |s| Some(Value::Int(s.manager.sweep_interval.map_or(0, |d| d.as_secs()))),
         },
+        Self {
+            section: "manager",
+            name: "read_back_sweeps",
+            want: "0 to 1000000 light sweeps (0: only what was just written)",
+            doc: "Light sweeps in which every forwarding table block is read back once, in equal shares. What was \
+                written since the last light sweep is read back in each in any case. Fewer find a switch that has \
+                lost an entry earlier, and cost more SMPs.",
+            set: |s, v| {
+                s.manager.read_back_sweeps = v.int_up_to(1_000_000)?.try_into().ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(s.manager.read_back_sweeps.into())),
+        },
         millis!(
             "poll_interval_ms",
             poll_interval,

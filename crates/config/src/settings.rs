@@ -33,6 +33,8 @@ pub struct ManagerOptions {
     pub retries: u8,
     /// Time between light sweeps; none: no sweeps by time.
     pub sweep_interval: Option<Duration>,
+    /// Light sweeps in which every table block is read back once; 0: only what was just written.
+    pub read_back_sweeps: u32,
     /// Time between a standby's polls of the master.
     pub poll_interval: Duration,
     /// Polls without an answer after which the master is gone.
@@ -49,6 +51,7 @@ impl Default for ManagerOptions {
             timeout: Duration::from_millis(200),
             retries: 3,
             sweep_interval: Some(Duration::from_secs(10)),
+            read_back_sweeps: 360,
             poll_interval: Duration::from_secs(1),
             poll_misses: 3,
         }

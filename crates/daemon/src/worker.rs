@@ -1,10 +1,10 @@
 //! Threads beside the core's: one computes, one stores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use selvedge_plan::Generation;
 use selvedge_sa::{Snapshot, Sources};
@@ -98,17 +98,35 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
 }
 
 /// Runs a job. A defect in planning costs the plan, not the manager: what is in the switches stays.
-pub(crate) fn compute(job: &mut Job, par: Par) -> JobResult {
+fn compute(job: &mut Job, par: Par) -> JobResult {
+    let run = |job: &mut Job| Some(job.run(par));
+    guarded(job, run).unwrap_or_default()
+}
+
+/// Makes a repair in place, if that does: else the job is to be run, and takes longer.
+pub(crate) fn compute_in_place(job: &mut Job) -> Option<JobResult> {
+    guarded(job, Job::run_in_place)
+}
+
+fn guarded(job: &mut Job, run: impl FnOnce(&mut Job) -> Option<JobResult>) -> Option<JobResult> {
     let began = Instant::now();
-    let run = AssertUnwindSafe(|| job.run(par));
-    let result = catch_unwind(run).unwrap_or_else(|_| JobResult {
-        events: vec![Event::NoPlan],
-        ..JobResult::default()
-    });
-    JobResult {
+    job.clock = Some(since_first_asked);
+    let result = catch_unwind(AssertUnwindSafe(|| run(job))).unwrap_or_else(|_| {
+        Some(JobResult {
+            events: vec![Event::NoPlan],
+            ..JobResult::default()
+        })
+    })?;
+    Some(JobResult {
         took: began.elapsed(),
         ..result
-    }
+    })
+}
+
+/// A clock that begins when it is first asked.
+fn since_first_asked() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
 }
 
 /// Starts the thread that indexes committed plans for the administrator. A newer one supersedes those that wait.

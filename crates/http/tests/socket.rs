@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge_api::{Events, Fabric, FaultRequest, Findings, Links, Nodes, Plan, Ports, Status};
+use selvedge_api::{
+    Events, Fabric, FaultRequest, Findings, Links, Nodes, Plan, Ports, RebalanceRequest, Stage, Status,
+};
 use selvedge_daemon::{Door, EmulationOptions, Options, Service, start};
 use selvedge_http::{Client, Front, HttpError, Socket};
 use selvedge_sm::Mode;
@@ -52,6 +54,15 @@ fn every_path_answers() {
     let later: Events = client.get(&format!("events?since={}", events.last)).unwrap();
     assert!(later.events.iter().all(|event| event.number > events.last));
     client.post("sweep").unwrap();
+    assert!(
+        !client
+            .rebalance(RebalanceRequest {
+                dry_run: true,
+                at_once: true
+            })
+            .unwrap()
+            .started
+    );
     let fault = |text: &str| client.fault(&FaultRequest { fault: text.to_owned() });
     assert_eq!(refusal_code(fault("cut nobody[1]")), "SLV-EMU-0004");
     assert_eq!(refusal_code(fault("explode")), "SLV-EMU-0008");
@@ -102,4 +113,70 @@ fn only_a_socket_is_replaced() {
         Err(HttpError::NoSocket { .. })
     ));
     std::fs::remove_file(&path).unwrap();
+}
+
+/// Asks until it holds, a minute at most.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "not after a minute: {what}");
+    }
+}
+
+#[test]
+fn load_is_spread_anew_on_request() {
+    let Spec::Generated(recipe) = "karytree:k=3,n=3".parse().unwrap() else {
+        unreachable!()
+    };
+    let door = Door::Emulated {
+        fabric: Arc::new(recipe.fabric().unwrap()),
+        options: EmulationOptions::default(),
+        name: "tree".to_owned(),
+    };
+    let running = start(Options::new(Mode::Manage, door)).unwrap();
+    let path = path("rebalance");
+    let front = Front::open(Some(Socket::bind(&path).unwrap()), Arc::new(running.manager.clone())).unwrap();
+    let client = Client::new(&path);
+    let asked = |dry_run| {
+        client.rebalance(RebalanceRequest {
+            dry_run,
+            at_once: false,
+        })
+    };
+    let has = |code: &str| {
+        let events: Events = client.get("events").unwrap();
+        events.events.iter().any(|event| event.code == code)
+    };
+    let rests = || {
+        let status: Status = client.get("status").unwrap();
+        status.up && status.stage == Stage::Idle
+    };
+    until("up", rests);
+    assert!(!asked(true).unwrap().needed, "made afresh a moment ago");
+    for (fault, code) in [("cut", "SLV-SM-0020"), ("restore", "SLV-SM-0021")] {
+        let fault = format!("{fault} \"S-L2-1\"[4]");
+        client.fault(&FaultRequest { fault }).unwrap();
+        until(code, || has(code));
+        until("repaired", rests);
+    }
+    let status: Status = client.get("status").unwrap();
+    let rebalance = status.rebalance.unwrap();
+    assert_eq!(
+        (rebalance.policy.as_str(), rebalance.state.as_str()),
+        ("later", "waiting")
+    );
+    assert!(rebalance.due_ms.is_some_and(|at| at > status.uptime_ms));
+    let before = asked(true).unwrap();
+    assert!(before.needed && !before.started);
+    assert_eq!((before.load_before.max, before.load_after.max), (27, 24));
+    assert!(before.pairs_moved > 0 && before.blocks <= before.blocks_per_step && before.steps == 1);
+    assert!(!has("SLV-SM-0050"), "nothing was done");
+    let begun = asked(false).unwrap();
+    assert!(begun.started);
+    assert_eq!(begun.entries, before.entries);
+    until("rebalanced", || has("SLV-SM-0051"));
+    assert!(!asked(true).unwrap().needed);
+    running.manager.stop();
+    running.join().unwrap();
+    drop(front);
 }

@@ -56,9 +56,19 @@ impl Chaos {
             .collect();
         let last = &hosts[hosts.len() - 1];
         // What flaps all the time is left out, though its link is up: here everything must come up again.
-        let mut policy = Policy {
+        // Every other time load is spread anew while faults go on.
+        let policy = Policy {
             flap_downs: 0,
             ..Policy::default()
+        };
+        let mut policy = match seed / SPECS.len() as u64 % 2 {
+            0 => policy,
+            _ => Policy {
+                rebalance_quiet_s: 1,
+                rebalance_pause_s: 1,
+                rebalance_blocks: 2,
+                ..policy
+            },
         };
         match seed / SPECS.len() as u64 % 4 {
             1 => policy.lmc = Lmc::new(1).unwrap(),

@@ -4,11 +4,11 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, PortRef};
-use selvedge_plan::{Installed, LidLayout, Plan, Policy, ServiceLevels, SlToVl};
+use selvedge_plan::{Installed, LidLayout, Op, Plan, Policy, ServiceLevels, SlToVl};
 use selvedge_sim::{Par, Seed};
 use selvedge_sm::{Agent, Damage, Inventory, Job, Outcome, Prepare, Repair, Task};
 use selvedge_topology::Spec;
@@ -20,8 +20,8 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let spec = arguments.next().unwrap_or_else(|| "sx6536".to_owned());
     let faults: usize = arguments.next().map_or(20, |n| n.parse().unwrap());
-    println!("| layout | kind | faults | blocks | least, LIDs in force | least, best LIDs |");
-    println!("|---|---|---|---|---|---|");
+    println!("| layout | kind | faults | blocks | at one switch | least, LIDs in force | least, best LIDs |");
+    println!("|---|---|---|---|---|---|---|");
     for (name, layout) in LidLayout::ALL {
         let fabric = match spec.parse().unwrap() {
             Spec::Generated(recipe) => recipe.fabric().unwrap(),
@@ -48,7 +48,7 @@ fn measure(name: &str, (inventory, installed, plan, verdict): &Up, policy: &Arc<
     let fabric = &inventory.fabric;
     for (kind, links) in [("leaf", true), ("mid", false)].map(|(kind, at_leaf)| (kind, between(fabric, at_leaf))) {
         let mut rng = Seed(1).child(kind).rng();
-        let mut figures: Vec<[u64; 3]> = Vec::new();
+        let mut figures: Vec<[u64; 4]> = Vec::new();
         for _ in 0..if links.is_empty() { 0 } else { faults } {
             let at = links[rng.below(links.len() as u64) as usize];
             let damage = Damage {
@@ -73,7 +73,7 @@ fn measure(name: &str, (inventory, installed, plan, verdict): &Up, policy: &Arc<
             let before = Subject::tables(fabric, &plan.lids, &plan.tables, &levels, &lanes);
             let least = least_change(before, &dead);
             let blocks = outcome.changes.value().count().lft_blocks;
-            figures.push([blocks as u64, least.by_layout, least.by_fabric]);
+            figures.push([blocks as u64, most_at_one(&outcome), least.by_layout, least.by_fabric]);
         }
         let row = |i: usize| {
             let mut of: Vec<u64> = figures.iter().map(|f| f[i]).collect();
@@ -84,13 +84,25 @@ fn measure(name: &str, (inventory, installed, plan, verdict): &Up, policy: &Arc<
             }
         };
         println!(
-            "| {name} | {kind} | {} | {} | {} | {} |",
+            "| {name} | {kind} | {} | {} | {} | {} | {} |",
             figures.len(),
             row(0),
             row(1),
-            row(2)
+            row(2),
+            row(3)
         );
     }
+}
+
+/// Blocks of the switch that has most of them.
+fn most_at_one(outcome: &Outcome) -> u64 {
+    let mut blocks: BTreeMap<_, u64> = BTreeMap::new();
+    for op in outcome.changes.value().phases.iter().flat_map(|phase| &phase.ops) {
+        if let Op::Lft { node, .. } = op {
+            *blocks.entry(*node).or_default() += 1;
+        }
+    }
+    blocks.into_values().max().unwrap_or(0)
 }
 
 /// Links between switches, those at a switch with hosts or the others.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
+use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings, SwitchIdx};
 use selvedge_mad::AgentId;
-use selvedge_plan::{BLOCK_LIDS, Installed, Op, Phase};
+use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH, Op, Phase};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
-use selvedge_verify::phases;
+use selvedge_verify::phases::{self, Wake};
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
 
 use crate::event::Event;
@@ -277,6 +277,7 @@ impl Apply {
         let switch = self.fabric.switch_index(*node);
         let before = switch.and_then(|switch| self.installed.block(switch, usize::from(*block)).copied());
         if self.is_live {
+            let before = switch.and_then(|switch| before.map(|before| self.as_met(switch, before, data)));
             self.taken.note((self.fabric.node(*node).guid, *block, *data), before);
         }
         let blocks = switch.and_then(|switch| self.installed.lfts.get_mut(switch));
@@ -292,9 +293,22 @@ impl Apply {
         };
         if self.is_live {
             let before = self.installed.block(switch, usize::from(block)).copied();
+            let before = before.map(|before| self.as_met(switch, before, &ports));
             self.taken.note((self.fabric.node(node).guid, block, ports), before);
         }
         self.installed.learn(switch, usize::from(block), ports);
+    }
+
+    /// A block as packets met it before it was written: entries that led to a link which is not ACTIVE yet sent none.
+    fn as_met(&self, switch: SwitchIdx, mut before: [u8; BLOCK_LIDS], now: &[u8; BLOCK_LIDS]) -> [u8; BLOCK_LIDS] {
+        let wake = Wake::of(&self.fabric);
+        if !wake.is_empty() {
+            let replaced = before.iter_mut().zip(now).filter(|(old, new)| old != new);
+            for (old, _) in replaced.filter(|(old, _)| wake.sleeps(switch, **old)) {
+                *old = NO_PATH;
+            }
+        }
+        before
     }
 
     fn check(&mut self, op: &Op, mad: &Mad) -> Result<(), String> {

@@ -40,6 +40,9 @@ pub struct Config {
     pub retries: u8,
     /// Time between light sweeps; `None`: no sweeps by time. Default 10 s, OpenSM's.
     pub sweep_interval: Option<Duration>,
+    /// Light sweeps in which every table block is read back once, so many of them in each as that takes; what was written
+    /// since the last light sweep is read in each in any case. 0: nothing else is. Default 360: an hour.
+    pub read_back_sweeps: u32,
     /// Time between a standby's polls of the master. Default 1 s.
     pub poll_interval: Duration,
     /// Polls without an answer after which the master is gone. Default 3.
@@ -61,6 +64,7 @@ impl Config {
             timeout: Duration::from_millis(200),
             retries: 3,
             sweep_interval: Some(Duration::from_secs(10)),
+            read_back_sweeps: 360,
             poll_interval: Duration::from_secs(1),
             poll_misses: 3,
         }

@@ -16,11 +16,13 @@ use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
 use crate::failover::Failover;
 use crate::flap::Flaps;
+use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
+use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
 use crate::report;
 use crate::smp::{self, Smp};
@@ -50,6 +52,10 @@ pub struct Sm {
     pub(crate) sweep_reason: SweepReason,
     /// What packets may still be under way by.
     pub(crate) past: Past,
+    /// LIDs that were others' a short while ago.
+    pub(crate) given_up: GivenUp,
+    /// What is to be read back.
+    pub(crate) read_back: ReadBack,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -69,6 +75,8 @@ pub struct Sm {
     pub(crate) failover: Failover,
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
+    /// Traps to repress, when what they are reason to send is sent.
+    pub(crate) represses: Vec<Datagram>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
@@ -106,6 +114,8 @@ impl Sm {
             sweep_due: None,
             sweep_reason: SweepReason::Start,
             past: Past::default(),
+            given_up: GivenUp::default(),
+            read_back: ReadBack::default(),
             now: Time::ZERO,
             superseded: 0,
             next_sweep: None,
@@ -117,6 +127,7 @@ impl Sm {
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
+            represses: Vec::new(),
             balancing: Balancing::default(),
             requests: Vec::new(),
         }
@@ -171,6 +182,9 @@ impl Sm {
         }
         self.advance(now, out);
         self.pump(now, out);
+        for repress in std::mem::take(&mut self.represses) {
+            self.send_only(repress, out);
+        }
     }
 
     fn start(&mut self, out: &mut Vec<Output>) {
@@ -271,6 +285,11 @@ impl Sm {
                 Some(false) => {}
                 None => *changed = true,
             },
+            (Token::ReadBack(number), Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let differs = self.was_read_back(number, answer, out);
+                self.stage = Stage::LightSweep { changed: so_far || differs };
+            }
             (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
             }
@@ -282,6 +301,7 @@ impl Sm {
                 | Token::Set(_)
                 | Token::OtherSm(_)
                 | Token::Light(_)
+                | Token::ReadBack(_)
                 | Token::Probe(_)
                 | Token::Behind(..)
                 | Token::Own
@@ -392,6 +412,11 @@ impl Sm {
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::LightSweep { changed } => {
+                if !changed && self.begin_reading_back() {
+                    self.stage = Stage::LightSweep { changed };
+                    return true;
+                }
+                self.end_reading_back();
                 self.unwatched.clear();
                 if changed {
                     self.sweep_due = Some(SweepReason::LightSweep);
@@ -423,7 +448,9 @@ impl Sm {
         } else {
             self.config.sweep_interval
         };
-        self.next_sweep = interval.map(|interval| now + interval);
+        let due = interval.map(|interval| now + interval);
+        let lids = self.given_up.due(now);
+        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).min();
     }
 
     /// True if our own link is down. Port 0 of a switch has none.
@@ -488,6 +515,12 @@ impl Sm {
 
     /// Keeps the exchange fed while applying: a change set has more Sets than should be queued at once.
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
+        match self.stage {
+            Stage::Probing(_) => self.ask_ports(),
+            Stage::LightSweep { .. } => self.ask_back(),
+            Stage::Reading { .. } => self.ask_for_tables(),
+            _ => {}
+        }
         let Stage::Applying(apply, _) = &mut self.stage else {
             return;
         };

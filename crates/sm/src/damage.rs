@@ -1,6 +1,6 @@
 //! What was seen to have changed, and the inventory with it: cables stay known, links go down, ways lead around them.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef};
@@ -23,6 +23,8 @@ pub struct Damage {
     pub returned: Vec<Returned>,
     /// Ends of links that are left out from now on.
     pub held: BTreeSet<PortRef>,
+    /// Switches to which no link is left.
+    pub gone: BTreeSet<NodeIdx>,
 }
 
 /// A link that came back: what its two ends hold now.
@@ -43,7 +45,34 @@ impl Damage {
         self.lost.iter().copied().chain(peers).collect()
     }
 
-    /// The inventory as it is now; `None` if some switch cannot be reached any more: then nobody knows what it does.
+    /// Takes switches for gone that cannot be reached any more: every link to them from where the manager is was seen
+    /// to be down. Whatever is behind them is lost with them, seen or not.
+    pub fn bury(&mut self, inventory: &Inventory) {
+        let fabric = &inventory.fabric;
+        let cut = self.ends(fabric);
+        let mut lost_of: BTreeMap<NodeIdx, usize> = BTreeMap::new();
+        cut.iter().for_each(|at| *lost_of.entry(at.node).or_default() += 1);
+        // A switch that has lost one link of several is reached by the others, unless they were seen to be lost too.
+        let may_be_gone = |(&node, &lost): (&NodeIdx, &usize)| {
+            let up = fabric.node(node).external_ports().filter(|(_, seen)| seen.is_up());
+            let to_switches = up.filter(|(_, seen)| seen.peer.is_some_and(|p| fabric.switch_index(p.node).is_some()));
+            fabric.switch_index(node).is_some() && (lost > 1 || to_switches.count() <= lost)
+        };
+        if !lost_of.iter().any(may_be_gone) {
+            return;
+        }
+        let ways = inventory.ways_around(&cut, &BTreeSet::new());
+        let is_lost = |node: &NodeIdx| ways.get(*node).copied().flatten().is_none() && !inventory.is_gone(*node);
+        for node in fabric.switches().iter().copied().filter(is_lost) {
+            self.gone.insert(node);
+            self.flagged.remove(&node);
+            let up = fabric.node(node).external_ports().filter(|(_, seen)| seen.is_up());
+            self.lost.extend(up.map(|(port, _)| PortRef { node, port }));
+        }
+    }
+
+    /// The inventory as it is now; `None` if some switch cannot be reached any more and is not gone: then nobody knows
+    /// what it does.
     pub fn apply_to(&self, before: &Inventory) -> Option<Inventory> {
         let mut after = before.clone();
         self.apply(&mut after)?;
@@ -112,7 +141,8 @@ impl Damage {
 impl Inventory {
     /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them.
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
-        let reached = |inventory: &Self| inventory.ways().iter().flatten().count();
+        let none = BTreeSet::new();
+        let reached = |inventory: &Self| inventory.ways_around(&none, &BTreeSet::new()).iter().flatten().count();
         if ends.is_empty() {
             return;
         }
@@ -134,6 +164,17 @@ impl Inventory {
                 agent.troubles.insert(at.port, PortReason::LeftOut);
             }
         }
+    }
+
+    /// True if a switch has no link that is up: it is gone, and only the next sweep forgets it.
+    pub fn is_gone(&self, node: NodeIdx) -> bool {
+        let is_switch = self.fabric.switch_index(node).is_some() && node != self.local.node;
+        is_switch && self.fabric.node(node).external_ports().all(|(_, seen)| !seen.is_up())
+    }
+
+    /// True if any switch is gone.
+    pub fn lacks_switches(&self) -> bool {
+        self.fabric.switches().iter().any(|&node| self.is_gone(node))
     }
 
     /// The port by which the way to every node enters the fabric, and the node there.
@@ -171,9 +212,14 @@ impl Inventory {
             // The way to a host is that to its switch, and one hop more.
             return Some(());
         }
-        let ways = self.ways();
+        let ways = self.ways_around(&BTreeSet::new(), &BTreeSet::new());
         for node in cut {
-            let way = ways.get(node).copied().flatten()?;
+            let Some(way) = ways.get(node).copied().flatten() else {
+                if self.is_gone(node) {
+                    continue;
+                }
+                return None;
+            };
             self.agents.get_mut(node)?.route = way;
             for (port, seen) in fabric.node(node).external_ports() {
                 let Some(peer) = seen.peer.filter(|peer| fabric.switch_index(peer.node).is_none()) else {
@@ -206,8 +252,14 @@ impl Inventory {
         false
     }
 
-    /// A shortest way to every switch over links that are up.
-    fn ways(&self) -> IdxVec<NodeIdx, Option<DirectedRoute>> {
+    /// A shortest way to every switch over links that are up, but for some ends of links, and through some switches.
+    pub fn ways_around(
+        &self,
+        cut: &BTreeSet<PortRef>,
+        avoided: &BTreeSet<NodeIdx>,
+    ) -> IdxVec<NodeIdx, Option<DirectedRoute>> {
+        let mut has_cut = IdxVec::filled(false, self.fabric.nodes().len());
+        cut.iter().for_each(|at| has_cut[at.node] = true);
         let mut ways = IdxVec::filled(None, self.fabric.nodes().len());
         let (port, first) = self.first_hop();
         ways[first] = match port {
@@ -216,9 +268,13 @@ impl Inventory {
         };
         let mut open = VecDeque::from([first]);
         while let Some(node) = open.pop_front() {
-            let Some(way) = ways[node] else { continue };
+            let Some(way) = ways[node].filter(|_| !avoided.contains(&node)) else {
+                continue;
+            };
             for (port, seen) in self.fabric.node(node).external_ports() {
-                let Some(peer) = seen.peer.filter(|_| self.fabric.link_is_up(PortRef { node, port })) else {
+                let at = PortRef { node, port };
+                let is_up = self.fabric.link_is_up(at) && !(has_cut[node] && cut.contains(&at));
+                let Some(peer) = seen.peer.filter(|_| is_up) else {
                     continue;
                 };
                 if self.fabric.switch_index(peer.node).is_some() && ways[peer.node].is_none() {

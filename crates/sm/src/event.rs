@@ -1,5 +1,7 @@
 //! What an operator may want to know: each kind has a stable code.
 
+mod words;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -40,6 +42,8 @@ pub enum SweepReason {
     Unanswered,
     /// Time for another look.
     Interval,
+    /// LIDs that ports wait for are free.
+    LidsFree,
 }
 
 impl fmt::Display for SweepReason {
@@ -54,6 +58,7 @@ impl fmt::Display for SweepReason {
             Self::Asked => f.write_str("a question by a manager that was not found"),
             Self::Unanswered => f.write_str("another manager that does not answer"),
             Self::Interval => f.write_str("the time since the last one"),
+            Self::LidsFree => f.write_str("LIDs that have become free"),
         }
     }
 }
@@ -217,6 +222,11 @@ pub enum Event {
         /// It is left out for so many seconds since it last did.
         hold_s: u32,
     },
+    /// A switch is gone: none of its links is left.
+    SwitchLost {
+        /// The switch.
+        what: String,
+    },
     /// Lost or returned links are planned for, and the judge is content.
     Repaired {
         /// Links that were lost.
@@ -225,8 +235,37 @@ pub enum Event {
         returned: usize,
         /// LFT blocks that change.
         blocks: usize,
-        /// What planning and judging took; on a virtual clock, what they are said to cost.
+        /// What planning took; on a virtual clock, what both are said to cost.
         took: Duration,
+        /// What judging took; 0 on a virtual clock.
+        judged: Duration,
+    },
+    /// Ports keep fewer LIDs than they are to have, as others hold them, or did a moment ago.
+    LidsLater {
+        /// How many ports.
+        ports: usize,
+    },
+    /// A switch does not hold a table block that it acknowledged: it is written again.
+    ReadBackDiffers {
+        /// The switch.
+        what: String,
+        /// The block.
+        block: u16,
+        /// Entries that differ.
+        entries: usize,
+        /// The LID of the first of them.
+        lid: usize,
+        /// The port that was written there.
+        wrote: u8,
+        /// The port that was read.
+        read: u8,
+    },
+    /// A switch goes on acknowledging tables that it does not take: its packets go elsewhere than planned.
+    SwitchLies {
+        /// The switch.
+        what: String,
+        /// Light sweeps in a row in which that was found.
+        times: u32,
     },
     /// A step towards balance is taken.
     RebalanceStep {
@@ -291,11 +330,15 @@ impl Event {
             Self::LinkReturned { .. } => "SLV-SM-0021",
             Self::LinkLeftOut { .. } => "SLV-SM-0022",
             Self::Repaired { .. } => "SLV-SM-0023",
+            Self::SwitchLost { .. } => "SLV-SM-0024",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
             Self::Way { .. } => "SLV-SM-0033",
             Self::ForeignState { .. } => "SLV-SM-0040",
+            Self::LidsLater { .. } => "SLV-SM-0041",
+            Self::ReadBackDiffers { .. } => "SLV-SM-0042",
+            Self::SwitchLies { .. } => "SLV-SM-0043",
             Self::RebalanceStep { .. } => "SLV-SM-0050",
             Self::Rebalanced { .. } => "SLV-SM-0051",
             Self::RebalanceHeld { .. } => "SLV-SM-0052",
@@ -325,16 +368,19 @@ impl Event {
             | Self::Draining { .. }
             | Self::WaitEnded { .. }
             | Self::Way { .. }
+            | Self::LidsLater { .. }
             | Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceInterrupted { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
+            | Self::SwitchLost { .. }
             | Self::LinkLeftOut { .. }
             | Self::PlanRefused { .. }
             | Self::Silent { .. }
             | Self::BadDatagram { .. }
             | Self::LidConflict { .. }
+            | Self::ReadBackDiffers { .. }
             | Self::RebalanceHeld { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::NoPlan
@@ -342,6 +388,7 @@ impl Event {
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
             | Self::DuplicateGuid { .. }
+            | Self::SwitchLies { .. }
             | Self::OutOfLids { .. }
             | Self::MKeyRefused { .. }
             | Self::LocalPortDown { .. } => Severity::Error,
@@ -368,11 +415,19 @@ impl Event {
                 returned,
                 blocks,
                 took,
+                judged,
             } => write!(
                 f,
-                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned and judged in {} us",
-                took.as_micros()
+                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned in {} us, judged in {} us",
+                took.as_micros(),
+                judged.as_micros()
             ),
+            Self::SwitchLost { what } => {
+                write!(
+                    f,
+                    "switch \"{what}\" is gone, with all that only it leads to: none of its links is up"
+                )
+            }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
             _ => self.fmt_other(f),
@@ -392,12 +447,10 @@ impl Event {
                 engine,
                 sets,
                 lft_blocks,
-            } => {
-                write!(
-                    f,
-                    "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
-                )
-            }
+            } => write!(
+                f,
+                "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
+            ),
             Self::PlanRefused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
             Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
             Self::SubnetUp { sets } => write!(f, "SUBNET UP after {sets} Sets"),
@@ -405,30 +458,22 @@ impl Event {
             Self::SetFailed { what, why } => write!(f, "Set of {what} failed: {why}"),
             Self::Silent { what } => write!(f, "no answer from {what}"),
             Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
-            Self::DuplicateGuid { guid, what } => {
-                write!(
-                    f,
-                    "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
-                )
-            }
-            Self::LidConflict { lid, keeps, loses } => {
-                write!(
-                    f,
-                    "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
-                )
-            }
-            Self::OutOfLids { wanted } => {
-                write!(
-                    f,
-                    "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
-                )
-            }
-            Self::MKeyRefused { what } => {
-                write!(
-                    f,
-                    "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
-                )
-            }
+            Self::DuplicateGuid { guid, what } => write!(
+                f,
+                "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
+            ),
+            Self::LidConflict { lid, keeps, loses } => write!(
+                f,
+                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
+            ),
+            Self::OutOfLids { wanted } => write!(
+                f,
+                "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
+            ),
+            Self::MKeyRefused { what } => write!(
+                f,
+                "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
+            ),
             Self::Role {
                 role,
                 other: Some(other),
@@ -437,13 +482,16 @@ impl Event {
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
+            Self::LinkLost { .. }
+            | Self::LinkReturned { .. }
+            | Self::LinkLeftOut { .. }
+            | Self::SwitchLost { .. }
+            | Self::Repaired { .. } => Ok(()),
+            Self::LidsLater { .. } | Self::ReadBackDiffers { .. } | Self::SwitchLies { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
-            Self::LinkLost { .. } | Self::LinkReturned { .. } | Self::LinkLeftOut { .. } | Self::Repaired { .. } => {
-                Ok(())
-            }
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,
@@ -460,71 +508,4 @@ impl fmt::Display for Event {
         write!(f, "{} ", self.code())?;
         self.fmt_link(f)
     }
-}
-
-impl Event {
-    /// What is said of balance.
-    fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RebalanceStep {
-                step,
-                changed,
-                load: (before, after),
-                left,
-            } => write!(
-                f,
-                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another way; host pairs \
-                 on the busiest link {before} -> {after}; {left} blocks left",
-                changed.entries, changed.blocks, changed.pairs
-            ),
-            Self::Rebalanced { steps: 0, load } => {
-                write!(f, "nothing to rebalance: {load} host pairs on the busiest link")
-            }
-            Self::Rebalanced { steps, load } => {
-                write!(f, "rebalanced in {steps} steps: {load} host pairs on the busiest link")
-            }
-            Self::RebalanceHeld { why } => write!(
-                f,
-                "load could be spread better, but no step within the budget is safe under traffic: {why}; 'selvedge \
-                 rebalance --at-once' does it in one change"
-            ),
-            Self::RebalanceInterrupted { steps } => write!(
-                f,
-                "rebalancing is interrupted after {steps} steps: what happened comes first"
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Event {
-    /// What is said of the steps of a change.
-    fn of_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Draining { wait } => write!(
-                f,
-                "waiting {} until packets under way are gone, then phase {} of {}: {}",
-                seconds(wait.wait_ns),
-                wait.phase,
-                wait.phases,
-                wait.label
-            ),
-            Self::WaitEnded { wait } => write!(
-                f,
-                "a sweep is due: phase {} of {} is planned anew, with what is left of its wait",
-                wait.phase, wait.phases
-            ),
-            Self::StepsLeftOut { sets } => write!(
-                f,
-                "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
-            ),
-            Self::Way { what } => write!(f, "the way to the plan: {what}"),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Nanoseconds as seconds with two digits behind the point.
-fn seconds(ns: u64) -> String {
-    format!("{:.2} s", Duration::from_nanos(ns).as_secs_f64())
 }

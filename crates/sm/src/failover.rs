@@ -111,11 +111,7 @@ impl Sm {
             return;
         }
         if let Stage::Probing(probe) = &mut self.stage {
-            let suspects = std::mem::take(&mut self.failover.suspects);
-            if probe.suspect(&suspects) {
-                self.exchange.clear();
-                self.ask_ports();
-            }
+            probe.suspect(&std::mem::take(&mut self.failover.suspects));
             return;
         }
         let is_free = match self.stage {
@@ -152,7 +148,6 @@ impl Sm {
         self.exchange.clear();
         self.next_sweep = None;
         self.stage = Stage::Probing(Box::new(probe));
-        self.ask_ports();
     }
 
     /// Links that were left out for long enough are looked at again.
@@ -188,13 +183,25 @@ impl Sm {
         }
     }
 
-    fn ask_ports(&mut self) {
-        let Stage::Probing(probe) = &self.stage else { return };
+    /// Keeps as many questions in flight as may be: what is asked next depends on the answers.
+    pub(crate) fn ask_ports(&mut self) {
+        let Stage::Probing(probe) = &mut self.stage else { return };
         let m_key = self.config.policy.m_key;
-        for at in probe.questions() {
-            let route = &probe.inventory.agents[at.node].route;
-            let get = smp::get(AttributeId::PORT_INFO, at.port.get().into(), route, m_key);
-            self.exchange.submit(AgentId(at.node.0), (Token::Probe(at), get));
+        while self.exchange.open() < self.config.window {
+            let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1)) else {
+                break;
+            };
+            let get = smp::get(AttributeId::PORT_INFO, at.port.get().into(), &route, m_key);
+            // What was sent by the usual way is lost, and must not take the agent's room.
+            let agent = if is_detour {
+                AgentId::UNKNOWN
+            } else {
+                AgentId(at.node.0)
+            };
+            self.exchange.submit(agent, (Token::Probe(at), get));
+        }
+        if probe.is_over() {
+            self.exchange.clear();
         }
     }
 
@@ -263,9 +270,18 @@ impl Sm {
             return;
         };
         self.exchange.clear();
-        for &at in &damage.lost {
+        damage.bury(&inventory);
+        let is_of_gone = |at: PortRef| {
+            let far = inventory.fabric.peer(at).map(|far| far.node);
+            damage.gone.contains(&at.node) || far.is_some_and(|far| damage.gone.contains(&far))
+        };
+        for &at in damage.lost.iter().filter(|&&at| !is_of_gone(at)) {
             let what = inventory.fabric.port_name(at);
             out.push(Output::Event(Event::LinkLost { what }));
+        }
+        for &node in &damage.gone {
+            let what = inventory.fabric.node(node).description.clone();
+            out.push(Output::Event(Event::SwitchLost { what }));
         }
         self.count_flaps(&mut damage, &inventory, out);
         for returned in &damage.returned {

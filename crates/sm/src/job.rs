@@ -1,6 +1,6 @@
 //! The long work: LIDs, tables, settings, then the judge. Runs off the core's thread; a pure function of its inputs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
@@ -166,6 +166,8 @@ pub struct Job {
     pub installed: Arc<Installed>,
     /// What packets may still be under way by, for a repair; a plan has it in `installed`.
     pub under_way: Option<Arc<UnderWay>>,
+    /// LIDs to which packets may be under way: nobody gets them.
+    pub(crate) resting: Arc<BTreeSet<Lid>>,
     /// What the operator wants.
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
@@ -176,6 +178,8 @@ pub struct Job {
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
     pub judge: Arc<dyn Judge>,
+    /// A clock, if whoever runs the job has one: to say what judging takes.
+    pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
     /// What is to be done.
@@ -195,6 +199,8 @@ pub struct JobResult {
     pub installed: Option<Installed>,
     /// What a repair took: its virtual cost unless somebody with a clock says otherwise.
     pub took: Duration,
+    /// How much of that a repair was judged for; 0 without a clock.
+    pub judged: Duration,
     /// What was prepared for the next repair.
     pub warm: Option<Box<Warm>>,
     /// What came of planning a step towards balance; the step is the outcome.
@@ -224,8 +230,10 @@ impl Job {
             known_lids: Arc::default(),
             known_lanes: Arc::default(),
             under_way: None,
+            resting: Arc::default(),
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
+            clock: None,
             rebalances: false,
             task,
         }
@@ -244,6 +252,14 @@ impl Job {
         }
     }
 
+    /// Does something, and says how long it took.
+    pub(crate) fn timed<T>(&self, work: impl FnOnce() -> T) -> (T, Duration) {
+        let now = || self.clock.map_or(Duration::ZERO, |clock| clock());
+        let began = now();
+        let made = work();
+        (made, now().saturating_sub(began))
+    }
+
     /// True if it plans the whole fabric.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
@@ -256,13 +272,30 @@ impl Job {
         matches!(self.task, Task::Rebalance(_))
     }
 
-    /// True if it is done in less than a millisecond: a repair of a fabric that is not too large, and prepared for.
+    /// True if [`Self::run_in_place`] takes a few milliseconds at most: a repair of a fabric that is not too large, and
+    /// prepared for.
     #[must_use]
     pub fn is_brief(&self) -> bool {
-        const ENTRIES_MAX: usize = 2_000_000;
+        const ENTRIES_MAX: usize = 8_000_000;
         let Task::Repair(repair) = &self.task else { return false };
         let entries = self.inventory.fabric.switches().len() * repair.plan.lids.len();
         repair.is_prepared() && entries <= ENTRIES_MAX
+    }
+
+    /// Makes a repair that is prepared for in place, if that does. If not, [`Self::run`] is to be called: it takes
+    /// longer.
+    #[must_use]
+    pub fn run_in_place(&mut self) -> Option<JobResult> {
+        let took = self.virtual_cost();
+        let mut task = std::mem::replace(&mut self.task, Task::Plan);
+        let result = match &mut task {
+            Task::Repair(repair) => repair.run_in_place(self),
+            _ => None,
+        };
+        if result.is_none() {
+            self.task = task;
+        }
+        result.map(|result| JobResult { took, ..result })
     }
 
     /// Does what is to be done.
@@ -289,7 +322,7 @@ impl Job {
     fn plan(&self, par: Par) -> JobResult {
         let mut events = Vec::new();
         let fabric = &self.inventory.fabric;
-        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &mut events) {
+        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &self.resting, &mut events) {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
@@ -300,6 +333,8 @@ impl Job {
                 };
             }
         };
+        let ports = lid::short(fabric, &self.policy, &lids).count();
+        events.extend((ports > 0).then_some(Event::LidsLater { ports }));
         let previous = match self.balances_afresh() {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),

@@ -1,6 +1,6 @@
 //! Gives every end port its LIDs and takes none away that is right.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{LidConflict, Lids, Policy};
@@ -20,58 +20,105 @@ pub struct OutOfLids {
 /// LIDs of every end port that needs some: a switch's port 0, and every port of another node with a trained link.
 ///
 /// In this order: what the port holds, what it is known to have had, the lowest free ones. A LID that two ports hold
-/// stays with the port it is known to belong to, else with the lower GUID.
+/// stays with the port it is known to belong to, else with the lower GUID. Another LMC moves a port only if its LIDs
+/// cannot begin where they do: they are not aligned, or a switch holds one of those to come.
+///
+/// Sets go out side by side, so no port gets a LID that another still holds, or that was given up so short a time ago
+/// that packets to it may be under way (`resting`). A port whose LIDs to come are of that kind keeps what it has until
+/// a later plan: see [`short`].
 pub fn assign(
     fabric: &Fabric,
     policy: &Policy,
     known: &BTreeMap<Guid, LidRange>,
+    resting: &BTreeSet<Lid>,
     events: &mut Vec<Event>,
 ) -> Result<Lids, OutOfLids> {
-    let ports: Vec<(PortRef, Guid, Lmc, LidRange)> = fabric
+    let ports: Vec<Claim> = fabric
         .end_ports()
         .filter(|(at, port)| at.port == PortNum::MANAGEMENT || port.is_up())
-        .map(|(at, port)| (at, port.guid, lmc_of(fabric, policy, at), port.settings.lids))
+        .map(|(at, port)| Claim {
+            at,
+            guid: port.guid,
+            lmc: lmc_of(fabric, policy, at),
+            held: port.settings.lids,
+        })
         .collect();
-    let wanted: usize = ports.iter().map(|(_, _, lmc, _)| usize::from(lmc.lids())).sum();
-    let mut lids = Lids::new();
     let known_range = |guid: Guid| {
         known
             .get(&guid)
             .or_else(|| policy.known_lids.get(&guid))
             .map(|r| r.base)
     };
+    let mut lids = Lids::new();
+    let mut held = Held::default();
     if !policy.reassign_lids {
+        held = Held::of(&ports, resting);
         // Ports whose LID is also the one they are known to have come first: a clash is then decided for them.
         let (sure, other): (Vec<_>, Vec<_>) = ports
             .iter()
             .copied()
-            .partition(|(_, guid, _, held)| known_range(*guid) == Some(held.base));
-        for (at, guid, lmc, held) in sure.into_iter().chain(other) {
-            keep(fabric, &mut lids, (at, guid), LidRange { base: held.base, lmc }, events);
-        }
+            .partition(|claim| known_range(claim.guid) == Some(claim.held.base));
+        let in_order: Vec<Claim> = sure.into_iter().chain(other).collect();
+        in_order.iter().for_each(|claim| keep(fabric, &mut lids, *claim, events));
+        in_order.iter().for_each(|claim| grow(&mut lids, &mut held, *claim));
     }
-    let leaving = Leaving::of(&ports, &lids, policy.reassign_lids);
     let mut needy = Vec::new();
-    for (at, guid, lmc, _) in ports {
-        if lids.range(at).is_some() {
+    for claim in &ports {
+        if lids.range(claim.at).is_some() {
             continue;
         }
-        let range = known_range(guid).map(|base| LidRange { base, lmc });
-        let range = range.filter(|range| leaving.is_free(*range, at));
-        if range.is_none_or(|range| lids.insert(at, range).is_err()) {
-            needy.push((at, lmc));
+        let known = known_range(claim.guid);
+        if known.is_none_or(|base| !come_back(&mut lids, &mut held, *claim, base)) {
+            needy.push((claim.at, claim.lmc));
         }
     }
     lid_layout::arrange(fabric, policy, (&lids, known), &mut needy);
     // A known LID of a port that is away just now is given to somebody else only if nothing else is left.
     let reserved: Vec<LidRange> = known.values().chain(policy.known_lids.values()).copied().collect();
-    let mut free = FreeLids::new(&reserved, leaving);
+    let mut free = FreeLids::new(&reserved, held);
     for (at, lmc) in needy {
-        let range = free.next(&lids, at, lmc).ok_or(OutOfLids { wanted })?;
-        // The range was found free, aligned and unicast.
-        let _: Result<(), LidConflict> = lids.insert(at, range);
+        // What it has is better than nothing, and others may leave room.
+        let has = || fabric.port(at).map(|port| port.settings.lids);
+        let range = free.next(&lids, at, lmc);
+        let range = range.or_else(|| has().filter(|_| !policy.reassign_lids));
+        if range.is_none_or(|range| lids.insert(at, range).is_err()) {
+            let wanted = ports.iter().map(|claim| usize::from(claim.lmc.lids())).sum();
+            return Err(OutOfLids { wanted });
+        }
     }
     Ok(lids)
+}
+
+/// Ports that have fewer LIDs than the policy wants: others hold them, or did a moment ago, and the next plan may give
+/// them to these.
+pub fn short(fabric: &Fabric, policy: &Policy, lids: &Lids) -> impl Iterator<Item = PortRef> {
+    let is_short = |(at, range): &(PortRef, LidRange)| range.lmc != lmc_of(fabric, policy, *at);
+    lids.iter().filter(is_short).map(|(at, _)| at)
+}
+
+/// True if there are any.
+pub fn is_short(fabric: &Fabric, policy: &Policy, lids: &Lids) -> bool {
+    short(fabric, policy, lids).next().is_some()
+}
+
+/// An end port, and what it is to have.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    at: PortRef,
+    guid: Guid,
+    lmc: Lmc,
+    held: LidRange,
+}
+
+impl Claim {
+    const fn from(self, base: Lid) -> LidRange {
+        LidRange { base, lmc: self.lmc }
+    }
+
+    /// What it shall have if it stays where it is.
+    const fn wanted(self) -> LidRange {
+        self.from(self.held.base)
+    }
 }
 
 /// LMC of a port: switches have one LID. Source: IBA vol 1 §14.2.5.6: LMC of a base switch port 0 is 0.
@@ -83,58 +130,123 @@ fn lmc_of(fabric: &Fabric, policy: &Policy, at: PortRef) -> Lmc {
     }
 }
 
-fn keep(fabric: &Fabric, lids: &mut Lids, (at, guid): (PortRef, Guid), held: LidRange, events: &mut Vec<Event>) {
-    if held.base == Lid::NONE {
+/// A port keeps its base LID, and as many LIDs as it has, but not more than it shall have.
+fn keep(fabric: &Fabric, lids: &mut Lids, claim: Claim, events: &mut Vec<Event>) {
+    let (held, wanted) = (claim.held, claim.wanted());
+    if held.base == Lid::NONE || !held.base.0.is_multiple_of(claim.lmc.lids()) {
         return;
     }
-    if let Err(LidConflict::Taken { lid, owner }) = lids.insert(at, held) {
+    let range = if held.lmc.get() < wanted.lmc.get() { held } else { wanted };
+    if let Err(LidConflict::Taken { lid, owner }) = lids.insert(claim.at, range) {
         let keeps = fabric.port(owner).map(|p| p.guid).unwrap_or_default();
         events.push(Event::LidConflict {
             lid,
             keeps,
-            loses: guid,
+            loses: claim.guid,
         });
     }
 }
 
-/// LIDs that ports hold and lose by this very plan. Sets go out side by side: whoever got such a LID at once could have
-/// it before its holder has given it up.
-#[derive(Debug, Default)]
-struct Leaving(BTreeMap<Lid, PortRef>);
-
-impl Leaving {
-    /// What no port keeps; nothing if all LIDs are new.
-    fn of(ports: &[(PortRef, Guid, Lmc, LidRange)], kept: &Lids, reassign: bool) -> Self {
-        let losers = ports.iter().filter(|(at, ..)| !reassign && kept.range(*at).is_none());
-        let held = losers.flat_map(|(at, _, _, held)| held.iter().map(|lid| (lid, *at)));
-        Self(held.filter(|(lid, _)| lid.is_unicast()).collect())
+/// A port that has fewer LIDs than it shall have gets the others, if nobody has them. If somebody keeps one of them, it
+/// must move; if they are only in use still, they are kept for it.
+fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
+    let wanted = claim.wanted();
+    if lids.range(claim.at).is_none_or(|range| range == wanted) {
+        return;
     }
-
-    /// True if nobody else than `at` still holds a LID of the range.
-    fn is_free(&self, range: LidRange, at: PortRef) -> bool {
-        self.0.is_empty()
-            || range
-                .iter()
-                .all(|lid| self.0.get(&lid).is_none_or(|holder| *holder == at))
+    let is_kept = |lid| lids.owner(lid).is_some_and(|owner| owner != claim.at);
+    if wanted.last().0 > Lid::UNICAST_MAX.0 || wanted.iter().any(is_kept) {
+        lids.remove(claim.at);
+    } else if held.is_free(wanted, claim.at) {
+        // Free, aligned and unicast.
+        let _: Result<(), LidConflict> = lids.insert(claim.at, wanted);
+    } else {
+        held.keep_for(wanted, claim.at);
     }
 }
 
-/// Hands out free ranges, lowest first; reserved ones, and those that are still held, last.
+/// Gives a port that holds nothing the LIDs that it once had, or as many of them as nobody holds; the others are kept
+/// for it. False if it cannot begin there.
+fn come_back(lids: &mut Lids, held: &mut Held, claim: Claim, base: Lid) -> bool {
+    let wanted = claim.from(base);
+    let is_kept = |lid| lids.owner(lid).is_some();
+    if !base.0.is_multiple_of(claim.lmc.lids()) || wanted.iter().any(is_kept) {
+        return false;
+    }
+    let lmcs = (0..=claim.lmc.get()).rev().filter_map(Lmc::new);
+    let ranges = lmcs.map(|lmc| LidRange { base, lmc });
+    let Some(range) = ranges.into_iter().find(|range| held.is_free(*range, claim.at)) else {
+        return false;
+    };
+    held.keep_for(wanted, claim.at);
+    lids.insert(claim.at, range).is_ok()
+}
+
+/// Who holds a LID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    /// This port, or it will.
+    Port(PortRef),
+    /// Several, or nobody any more but packets may be under way.
+    Nobody,
+}
+
+/// LIDs that are in use. Sets go out side by side: whoever got such a LID at once could have it before its holder has
+/// given it up.
+#[derive(Debug, Default)]
+struct Held(Vec<Option<Holder>>);
+
+impl Held {
+    fn of(ports: &[Claim], resting: &BTreeSet<Lid>) -> Self {
+        let mut held = Self(vec![None; Lid::UNICAST_MAX.index() + 1]);
+        for &lid in resting.iter().filter(|lid| lid.is_unicast()) {
+            held.0[lid.index()] = Some(Holder::Nobody);
+        }
+        for claim in ports {
+            for lid in claim.held.iter().filter(|lid| lid.is_unicast()) {
+                let holder = &mut held.0[lid.index()];
+                *holder = match *holder {
+                    None => Some(Holder::Port(claim.at)),
+                    Some(_) => Some(Holder::Nobody),
+                };
+            }
+        }
+        held
+    }
+
+    /// True if nobody else than `at` holds a LID of the range.
+    fn is_free(&self, range: LidRange, at: PortRef) -> bool {
+        let holder = |lid: Lid| self.0.get(lid.index()).copied().flatten();
+        let mut holders = range.iter().filter_map(holder);
+        holders.all(|holder| holder == Holder::Port(at))
+    }
+
+    /// Nobody else gets these LIDs.
+    fn keep_for(&mut self, range: LidRange, at: PortRef) {
+        for lid in range.iter() {
+            if let Some(holder) = self.0.get_mut(lid.index()) {
+                holder.get_or_insert(Holder::Port(at));
+            }
+        }
+    }
+}
+
+/// Hands out free ranges, lowest first; reserved ones last.
 struct FreeLids {
     reserved: Vec<bool>,
-    leaving: Leaving,
+    held: Held,
     next: [u32; 8],
 }
 
 impl FreeLids {
-    fn new(ranges: &[LidRange], leaving: Leaving) -> Self {
+    fn new(ranges: &[LidRange], held: Held) -> Self {
         let mut reserved = vec![false; Lid::UNICAST_MAX.index() + 1];
         for lid in ranges.iter().flat_map(|r| r.iter()).filter(|lid| lid.is_unicast()) {
             reserved[lid.index()] = true;
         }
         Self {
             reserved,
-            leaving,
+            held,
             next: [1; 8],
         }
     }
@@ -160,7 +272,7 @@ impl FreeLids {
                 lmc,
             };
             let usable = |lid: Lid| lids.owner(lid).is_none() && !(spare_reserved && self.reserved[lid.index()]);
-            if range.iter().all(usable) && (!spare_reserved || self.leaving.is_free(range, at)) {
+            if range.iter().all(usable) && self.held.is_free(range, at) {
                 return Some(range);
             }
             base += step;
@@ -171,13 +283,18 @@ impl FreeLids {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, Node, NodeIdx};
+    use selvedge_fabric::{FabricBuilder, Node, NodeIdx, PortSettings};
     use selvedge_types::{PhysState, PortState};
 
     use super::*;
 
     /// A switch with GUID 1 and hosts 2, 3, … that hold the given LIDs.
     fn star(held: &[u16]) -> Fabric {
+        star_of(held, 0)
+    }
+
+    /// The same with an LMC.
+    fn star_of(held: &[u16], lmc: u8) -> Fabric {
         let mut b = FabricBuilder::new();
         let port = |n: usize| PortNum::new(u8::try_from(n).unwrap()).unwrap();
         let mut switch = Node::new(NodeKind::Switch, Guid(1), 36, "s");
@@ -190,7 +307,10 @@ mod tests {
             p.guid = guid;
             p.link.phys = PhysState::LinkUp;
             p.link.state = PortState::Init;
-            p.settings.lids = LidRange::single(Lid(lid));
+            p.settings.lids = LidRange {
+                base: Lid(lid),
+                lmc: Lmc::new(lmc).unwrap(),
+            };
             let host = b.add(host);
             b.link((host, port(1)), (switch, port(i))).unwrap();
         }
@@ -208,7 +328,7 @@ mod tests {
             .map(|&(g, l)| (Guid(g), LidRange::single(Lid(l))))
             .collect();
         let mut events = Vec::new();
-        let lids = assign(&fabric, &policy, &known, &mut events).unwrap();
+        let lids = assign(&fabric, &policy, &known, &BTreeSet::new(), &mut events).unwrap();
         let found: Vec<u16> = (0..held.len())
             .map(|i| {
                 let port = PortNum::new(u8::from(i > 0)).unwrap();
@@ -261,6 +381,68 @@ mod tests {
         check(&[0, 10], 1, &[(1, 9)], &[9, 10]);
     }
 
+    /// Another LMC, plan by plan until nothing changes: bases and LMCs of the hosts after each plan. No plan gives a
+    /// port a LID that another still holds.
+    fn relabel(held: &[u16], from: u8, to: u8, resting: &[u16], want: &[&[(u16, u8)]]) {
+        let mut fabric = star_of(held, from);
+        let policy = Policy {
+            lmc: Lmc::new(to).unwrap(),
+            ..Policy::default()
+        };
+        let resting: BTreeSet<Lid> = resting.iter().map(|&lid| Lid(lid)).collect();
+        for (step, want) in want.iter().enumerate() {
+            let lids = assign(&fabric, &policy, &BTreeMap::new(), &resting, &mut Vec::new()).unwrap();
+            let is_last = step + 1 == want.len();
+            assert_eq!(is_short(&fabric, &policy, &lids), !is_last || !resting.is_empty(), "{held:?}");
+            let hosts: Vec<(PortRef, LidRange)> = lids.iter().filter(|(at, _)| at.port != PortNum::MANAGEMENT).collect();
+            let found: Vec<(u16, u8)> = hosts.iter().map(|(_, range)| (range.base.0, range.lmc.get())).collect();
+            assert_eq!(&found, want, "held {held:?}, plan {step}");
+            for (at, range) in lids.iter() {
+                let mut others = fabric.end_ports().filter(|(other, _)| *other != at);
+                let overlap = others.find(|(_, port)| port.settings.lids.iter().any(|lid| range.iter().any(|l| l == lid)));
+                assert!(overlap.is_none(), "{held:?}: {range:?} is held by {overlap:?}");
+            }
+            for (at, lids) in hosts {
+                let port = fabric.port(at).unwrap();
+                let (link, settings) = (port.link, PortSettings { lids, ..port.settings });
+                fabric.set_port(at, link, settings);
+            }
+        }
+    }
+
+    #[test]
+    fn another_lmc_gives_nobody_a_lid_that_is_held() {
+        // Host 2 stays at 2; it gets 3 when the host that has it has gone to 4.
+        relabel(&[1, 2, 3], 0, 1, &[], &[&[(2, 0), (4, 1)], &[(2, 1), (4, 1)]]);
+        // 3 is kept for it: nobody who needs new LIDs gets any of 2 and 3.
+        relabel(&[1, 4, 5, 0], 0, 1, &[], &[&[(4, 0), (2, 1), (6, 1)], &[(4, 1), (2, 1), (6, 1)]]);
+        // A switch keeps its LID, so the host must go.
+        relabel(&[3, 2], 0, 1, &[], &[&[(4, 1)]]);
+        // Fewer LIDs: everybody stays.
+        relabel(&[1, 4, 8], 2, 0, &[], &[&[(4, 0), (8, 0)]]);
+        relabel(&[1, 4, 8], 2, 1, &[], &[&[(4, 1), (8, 1)]]);
+        // As many as there can be.
+        relabel(&[1, 0xBFFF, 0xBFFE], 0, 1, &[], &[&[(2, 1), (0xBFFE, 0)], &[(2, 1), (0xBFFE, 1)]]);
+    }
+
+    #[test]
+    fn a_port_that_comes_back_begins_where_it_did() {
+        // 11 is held by host 3, which must go: until then host 2 has 10 alone.
+        check(&[1, 0, 11], 1, &[(2, 10)], &[1, 10, 2]);
+        // A switch keeps 11.
+        check(&[11, 0], 1, &[(2, 10)], &[11, 2]);
+    }
+
+    #[test]
+    fn what_was_given_up_a_moment_ago_is_given_to_nobody() {
+        relabel(&[1, 2], 0, 1, &[3], &[&[(2, 0)]]);
+        check(&[1, 0], 0, &[], &[1, 2]);
+        let fabric = star(&[1, 0]);
+        let resting = BTreeSet::from([Lid(2), Lid(3)]);
+        let lids = assign(&fabric, &Policy::default(), &BTreeMap::new(), &resting, &mut Vec::new()).unwrap();
+        assert_eq!(lids.top(), Lid(4));
+    }
+
     fn port0(node: u32) -> PortRef {
         PortRef {
             node: NodeIdx(node),
@@ -275,8 +457,8 @@ mod tests {
             lmc: Lmc::new(7).unwrap(),
             ..Policy::default()
         };
-        assert!(assign(&fabric, &policy, &BTreeMap::new(), &mut Vec::new()).is_ok());
-        let mut free = FreeLids::new(&[], Leaving::default());
+        assert!(assign(&fabric, &policy, &BTreeMap::new(), &BTreeSet::new(), &mut Vec::new()).is_ok());
+        let mut free = FreeLids::new(&[], Held::default());
         let (mut lids, lmc) = (Lids::new(), Lmc::new(7).unwrap());
         for node in 0..383 {
             let range = free.next(&lids, port0(node), lmc).unwrap();

@@ -35,6 +35,8 @@ pub fn arrange(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use selvedge_topology::Spec;
     use selvedge_types::{Lid, PhysState};
 
@@ -61,7 +63,7 @@ mod tests {
             lid_layout: layout,
             ..Policy::default()
         };
-        let lids = assign_lids(fabric, &policy, known, &mut Vec::new()).unwrap();
+        let lids = assign_lids(fabric, &policy, known, &BTreeSet::new(), &mut Vec::new()).unwrap();
         lids.iter().map(|(_, range)| range.base.0).collect()
     }
 

@@ -21,16 +21,27 @@ impl Sm {
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {
+                self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Interval);
                 return;
             }
             // What failed, or found no plan, is tried again.
             (Some(_), _) if self.view.failed > 0 || self.view.plan.is_none() => {
+                self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Again);
+                return;
+            }
+            (Some(_), _) if self.given_up.is_due(self.now) => {
+                self.sweep_due.get_or_insert(SweepReason::LidsFree);
                 return;
             }
             (Some(inventory), Mode::Manage | Mode::DryRun) => Arc::clone(inventory),
         };
+        // Planned around already, and there is no hurry: now it is looked for, and forgotten.
+        if inventory.lacks_switches() {
+            self.sweep_due.get_or_insert(SweepReason::Again);
+            return;
+        }
         let m_key = self.config.policy.m_key;
         let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
         let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
@@ -57,6 +68,7 @@ impl Sm {
             let knock = smp::get(AttributeId::NODE_INFO, 0, &route, m_key);
             self.exchange.submit(AgentId::UNKNOWN, (Token::Knock, knock));
         }
+        self.prepare_reading_back(&inventory.fabric);
         self.stage = Stage::LightSweep { changed: false };
     }
 }
@@ -80,6 +92,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::OtherSm(_)
         | Token::Table { .. }
         | Token::Set(_)
+        | Token::ReadBack(_)
         | Token::Poll
         | Token::Probe(_)
         | Token::Behind(..) => false,

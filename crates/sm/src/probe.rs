@@ -2,12 +2,16 @@
 //!
 //! Trap 128 names the switch, not the port. A link that went down is enough of an explanation, at either of its ends:
 //! the manager acts on it at once and looks at the other ports afterwards.
+//!
+//! A switch that died says nothing, and nobody waits for its agent: a lost link is reason to doubt the switch behind it
+//! unless that has just said something itself, and its other neighbours are asked for their ends of its links. Two to
+//! begin with: if one says that its link is up, there is nothing more to it. If all are down the switch is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef};
-use selvedge_types::{PKey, PhysState, PortNum, PortState};
+use selvedge_types::{IdxVec, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, PortInfo, SmpData};
 
 use crate::damage::{Damage, Returned};
@@ -56,6 +60,17 @@ pub struct Probe {
     explained: BTreeSet<NodeIdx>,
     /// Ports whose answer came.
     known: BTreeSet<PortRef>,
+    /// Ports that were asked and have not answered.
+    open: BTreeSet<PortRef>,
+    /// Ports to ask, those first that most likely explain something; made anew if `is_stale`.
+    todo: Vec<PortRef>,
+    is_stale: bool,
+    /// Switches that answered anything.
+    heard: BTreeSet<NodeIdx>,
+    /// Switches that may be gone, as they say nothing.
+    doubted: BTreeSet<NodeIdx>,
+    /// Ways around lost links and doubted switches, if somebody had to be asked that way.
+    ways: Option<IdxVec<NodeIdx, Option<DirectedRoute>>>,
     /// Ports whose agents did not answer.
     silent: usize,
     /// Links that came back, by the end that was asked first.
@@ -90,6 +105,12 @@ impl Probe {
             suspects: BTreeSet::new(),
             explained: BTreeSet::new(),
             known: BTreeSet::new(),
+            open: BTreeSet::new(),
+            todo: Vec::new(),
+            is_stale: true,
+            heard: BTreeSet::new(),
+            doubted: BTreeSet::new(),
+            ways: None,
             silent: 0,
             returns: BTreeMap::new(),
             unasked: Vec::new(),
@@ -98,18 +119,46 @@ impl Probe {
         }
     }
 
-    /// Takes suspects in; true if any of them is new.
-    pub fn suspect(&mut self, nodes: &BTreeSet<NodeIdx>) -> bool {
-        let before = self.suspects.len();
+    /// Takes suspects in.
+    pub fn suspect(&mut self, nodes: &BTreeSet<NodeIdx>) {
         self.suspects.extend(nodes);
         self.damage.flagged.extend(nodes);
-        self.suspects.len() > before
+        self.is_stale = true;
+    }
+
+    /// The next port to ask, the way to its agent, and whether that is another than usual; no agent is asked more than
+    /// `agent_window` at once.
+    pub fn next_question(&mut self, agent_window: usize) -> Option<(PortRef, DirectedRoute, bool)> {
+        loop {
+            if std::mem::take(&mut self.is_stale) {
+                self.todo = self.questions();
+            }
+            let has_room = |at: &PortRef| {
+                let all = PortRef {
+                    node: at.node,
+                    port: PortNum::MANAGEMENT,
+                }..;
+                self.open.range(all).take_while(|open| open.node == at.node).count() < agent_window
+            };
+            if let Some(place) = self.todo.iter().position(has_room) {
+                let at = self.todo.remove(place);
+                self.open.insert(at);
+                let way = self.way_to(at.node);
+                return Some((at, way, way != self.inventory.agents[at.node].route));
+            }
+            if !self.doubt_the_silent() {
+                return None;
+            }
+        }
     }
 
     /// Ports to ask, those first that most likely explain something.
-    pub fn questions(&self) -> Vec<PortRef> {
+    fn questions(&self) -> Vec<PortRef> {
         let fabric = &self.inventory.fabric;
         let mut ranked: BTreeMap<PortRef, u8> = BTreeMap::new();
+        for &node in &self.doubted {
+            ranked.extend(self.facing(node).into_iter().map(|at| (at, 0)));
+        }
         for &node in &self.suspects {
             if !self.is_check && self.explained.contains(&node) {
                 continue;
@@ -134,23 +183,151 @@ impl Probe {
         }
         let mut asked: Vec<(u8, PortRef)> = ranked
             .into_iter()
-            .filter(|(at, _)| !self.known.contains(at))
+            .filter(|(at, _)| !self.known.contains(at) && !self.open.contains(at))
             .map(|(at, rank)| (rank, at))
             .collect();
         asked.sort_unstable();
         asked.into_iter().map(|(_, at)| at).collect()
     }
 
+    /// Ports of its neighbours that lead to a doubted switch, as many as are to be asked now.
+    fn facing(&self, node: NodeIdx) -> Vec<PortRef> {
+        /// So many are asked before anything but one lost link speaks against it.
+        const FIRST: usize = 2;
+        let lost = self
+            .links_to_switches(node)
+            .filter(|&(at, peer)| self.is_lost(at, peer));
+        let lost = lost.count();
+        let others = self.links_to_switches(node).filter(|&(at, peer)| {
+            !self.is_lost(at, peer) && !self.doubted.contains(&peer.node) && !self.known.contains(&peer)
+        });
+        let (asked, fresh): (Vec<PortRef>, Vec<PortRef>) =
+            others.map(|(_, peer)| peer).partition(|peer| self.open.contains(peer));
+        let count = match (lost, self.vouched(node)) {
+            (_, true) => 0,
+            (0 | 1, false) => FIRST.saturating_sub(asked.len()),
+            _ => usize::MAX,
+        };
+        fresh.into_iter().take(count).collect()
+    }
+
+    /// Links of a switch to others that were up: both ends.
+    fn links_to_switches(&self, node: NodeIdx) -> impl Iterator<Item = (PortRef, PortRef)> + '_ {
+        let fabric = &self.inventory.fabric;
+        let up = fabric.node(node).external_ports().filter(|(_, seen)| seen.is_up());
+        let links = up.filter_map(move |(port, seen)| Some((PortRef { node, port }, seen.peer?)));
+        links.filter(|(_, peer)| fabric.switch_index(peer.node).is_some())
+    }
+
+    fn is_lost(&self, at: PortRef, peer: PortRef) -> bool {
+        self.damage.lost.contains(&at) || self.damage.lost.contains(&peer)
+    }
+
+    /// A neighbour of a doubted switch says that the link to it is up, or the switch says something itself.
+    fn vouched(&self, node: NodeIdx) -> bool {
+        let is_seen =
+            |(at, peer)| self.known.contains(&peer) && self.heard.contains(&peer.node) && !self.is_lost(at, peer);
+        self.is_alive(node) || self.links_to_switches(node).any(is_seen)
+    }
+
+    fn is_alive(&self, node: NodeIdx) -> bool {
+        self.heard.contains(&node) || !self.is_check && self.suspects.contains(&node)
+    }
+
+    /// True if every link of a doubted switch is lost, or leads to another one.
+    fn is_cut_off(&self, node: NodeIdx) -> bool {
+        let is_cut = |(at, peer): (PortRef, PortRef)| self.is_lost(at, peer) || self.doubted.contains(&peer.node);
+        self.doubted.contains(&node) && self.links_to_switches(node).all(is_cut)
+    }
+
+    /// True if nothing more can be learnt of a doubted switch for now: somebody vouches for it, or all its neighbours
+    /// have been asked.
+    fn is_resolved(&self, node: NodeIdx) -> bool {
+        let is_open = |(_, peer): (PortRef, PortRef)| self.open.contains(&peer) && !self.doubted.contains(&peer.node);
+        self.vouched(node) || !self.links_to_switches(node).any(is_open) && self.facing(node).is_empty()
+    }
+
+    fn doubt(&mut self, node: NodeIdx) {
+        if self.inventory.fabric.switch_index(node).is_some() && self.doubted.insert(node) {
+            self.ways = None;
+            self.is_stale = true;
+        }
+    }
+
+    /// Everybody has answered but for switches of which nothing was heard: true if they are doubted from now on.
+    fn doubt_the_silent(&mut self) -> bool {
+        let silent: BTreeSet<NodeIdx> = self.open.iter().map(|at| at.node).collect();
+        if self.heard.is_empty() || !silent.is_disjoint(&self.heard) {
+            return false;
+        }
+        let before = self.doubted.len();
+        silent.into_iter().for_each(|node| self.doubt(node));
+        self.doubted.len() > before
+    }
+
+    /// The way to an agent, around what is lost or doubted.
+    fn way_to(&mut self, node: NodeIdx) -> DirectedRoute {
+        let route = self.inventory.agents[node].route;
+        if !self.leads_through(node) {
+            return route;
+        }
+        let ways = match self.ways.take() {
+            Some(ways) => ways,
+            None => self
+                .inventory
+                .ways_around(&self.damage.ends(&self.inventory.fabric), &self.doubted),
+        };
+        let way = ways.get(node).copied().flatten().unwrap_or(route);
+        self.ways = Some(ways);
+        way
+    }
+
+    /// True if the usual way to an agent leads over a lost link or through a doubted switch.
+    fn leads_through(&self, node: NodeIdx) -> bool {
+        if self.doubted.is_empty() && self.damage.lost.is_empty() {
+            return false;
+        }
+        let fabric = &self.inventory.fabric;
+        let hops = self.inventory.hops(&self.inventory.agents[node].route);
+        hops.into_iter().any(|at| {
+            let is_through = fabric.peer(at).is_none_or(|peer| self.is_lost(at, peer));
+            is_through || at.node != node && self.doubted.contains(&at.node)
+        })
+    }
+
+    /// Something was lost: who was asked by that way is asked again by another.
+    fn ask_again(&mut self) {
+        self.ways = None;
+        self.is_stale = true;
+        let open: Vec<PortRef> = self.open.iter().copied().collect();
+        for at in open {
+            if !self.doubted.contains(&at.node) && self.leads_through(at.node) {
+                self.open.remove(&at);
+            }
+        }
+    }
+
     /// Takes the answer of a port; `None`: nobody answered.
     pub fn answered(&mut self, at: PortRef, info: Option<&PortInfo>) -> Looked {
-        self.known.insert(at);
-        let fabric = &self.inventory.fabric;
+        self.open.remove(&at);
+        if !self.known.insert(at) {
+            return self.looked();
+        }
+        let inventory = Arc::clone(&self.inventory);
+        let fabric = &inventory.fabric;
         let (Some(info), Some(port)) = (info, fabric.port(at)) else {
+            if self.is_cut_off(at.node) {
+                return self.looked();
+            }
             // An agent that is behind a lost link will be asked by another way.
             self.silent += 1;
+            self.is_stale = true;
             self.is_strange |= self.is_check;
             return self.looked();
         };
+        if self.heard.insert(at.node) && self.doubted.remove(&at.node) {
+            self.ways = None;
+        }
         let state = info.state.unwrap_or(PortState::Down);
         let is_up = info.phys_state == Some(PhysState::LinkUp) && state != PortState::Down;
         match (port.is_up(), is_up) {
@@ -165,6 +342,10 @@ impl Probe {
                 self.damage.flagged.extend([at.node].into_iter().chain(far));
                 // Our own link: whatever was sent by it is gone.
                 self.is_strange |= at == self.inventory.local || port.peer == Some(self.inventory.local);
+                far.filter(|&far| !self.is_alive(far))
+                    .into_iter()
+                    .for_each(|far| self.doubt(far));
+                self.ask_again();
             }
             // It came back, or went and came back before anybody looked.
             (false, true) if self.held.contains(&at) => {
@@ -178,14 +359,14 @@ impl Probe {
         self.looked()
     }
 
-    /// A link is up that was not. Without a cable known there, or before the hosts of a new switch, only a sweep helps.
+    /// A link is up that was not. Without a cable known there, before the hosts of a new switch, or if a switch was
+    /// gone (who knows what its tables hold), only a sweep helps.
     fn came_back(&mut self, at: PortRef, info: &PortInfo) {
-        let Some(far) = self
-            .inventory
-            .fabric
-            .peer(at)
-            .filter(|_| info.state != Some(PortState::Active))
-        else {
+        let is_right = |far: &PortRef| {
+            let was_gone = [at.node, far.node].iter().any(|&node| self.inventory.is_gone(node));
+            info.state != Some(PortState::Active) && !was_gone
+        };
+        let Some(far) = self.inventory.fabric.peer(at).filter(is_right) else {
             self.is_strange = true;
             return;
         };
@@ -286,15 +467,28 @@ impl Probe {
     }
 
     fn looked(&self) -> Looked {
+        let is_explained = || {
+            let explains = |node: &NodeIdx| self.explained.contains(node) || self.is_cut_off(*node);
+            self.suspects.iter().all(explains) && self.doubted.iter().all(|&node| self.is_resolved(node))
+        };
         if self.is_strange {
             Looked::Strange
         } else if self.returns.values().any(|back| back.open > 0) {
             Looked::Further
-        } else if !self.is_check && self.suspects.is_subset(&self.explained) {
+        } else if !self.is_check && is_explained() {
             Looked::Explained
         } else {
             Looked::Further
         }
+    }
+
+    /// True if nobody is left to answer but switches that are gone: there is nothing to wait for.
+    pub fn is_over(&self) -> bool {
+        if self.is_stale || self.returns.values().any(|back| back.open > 0) {
+            return false;
+        }
+        let left: BTreeSet<NodeIdx> = self.todo.iter().chain(&self.open).map(|at| at.node).collect();
+        left.into_iter().all(|node| self.is_cut_off(node))
     }
 
     /// Number of answers, and of those still expected.

@@ -23,7 +23,7 @@ use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{report, smp};
+use crate::{lid, report, smp};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -33,8 +33,8 @@ impl Sm {
     pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
         let fabric = &inventory.fabric;
         let mut installed = self.carried_tables(&inventory);
-        let mut total = 0;
-        for (switch, &node) in fabric.switches().iter_enumerated() {
+        let mut todo = Vec::new();
+        for switch in fabric.switches().indices() {
             let top = fabric.switch(switch).switch_settings.linear_top;
             if top == 0 {
                 // Fresh: it looks up no LID, so what its table holds does not matter; all of it will be written.
@@ -45,25 +45,37 @@ impl Sm {
                 .switch(switch)
                 .switch
                 .map_or(0, |s| s.linear_cap.saturating_sub(1));
-            for block in blocks_to_read(&installed, switch, top.min(cap)) {
-                let route = &inventory.agents[node].route;
-                let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-                let get = smp::get(
-                    AttributeId::LINEAR_FORWARDING,
-                    modifier,
-                    route,
-                    self.config.policy.m_key,
-                );
-                self.exchange
-                    .submit(AgentId(node.0), (Token::Table { switch, block }, get));
-                total += 1;
-            }
+            let blocks = blocks_to_read(&installed, switch, top.min(cap));
+            todo.extend(blocks.into_iter().map(|block| (switch, block)));
         }
+        // The next is taken from the end; consecutive ones go to different agents.
+        todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
         self.stage = Stage::Reading {
             inventory,
             installed,
-            total,
+            total: todo.len() as u64,
+            todo,
         };
+    }
+
+    /// Keeps so many questions open while tables are read: a switch may say that it has 768 blocks.
+    pub(crate) fn ask_for_tables(&mut self) {
+        let Stage::Reading { inventory, todo, .. } = &mut self.stage else {
+            return;
+        };
+        while self.exchange.open() < 4 * self.config.window {
+            let Some((switch, block)) = todo.pop() else { return };
+            let node = inventory.fabric.switches()[switch];
+            let modifier = u32::try_from(block).unwrap_or(u32::MAX);
+            let get = smp::get(
+                AttributeId::LINEAR_FORWARDING,
+                modifier,
+                &inventory.agents[node].route,
+                self.config.policy.m_key,
+            );
+            self.exchange
+                .submit(AgentId(node.0), (Token::Table { switch, block }, get));
+        }
     }
 
     /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
@@ -77,6 +89,9 @@ impl Sm {
         // Our own link was down: whoever took over meanwhile may even have our LID.
         let own = fabric.port(inventory.local);
         if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
+            return installed;
+        }
+        if is_recabled(old, fabric) {
             return installed;
         }
         for (switch, &node) in fabric.switches().iter_enumerated() {
@@ -125,6 +140,7 @@ impl Sm {
         job.known_lanes = Arc::new(self.stored.lanes.clone());
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
+        job.resting = Arc::new(self.given_up.resting(now));
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -140,7 +156,9 @@ impl Sm {
             known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
+            clock: None,
             under_way: self.past.under_way(&inventory.fabric, self.now),
+            resting: Arc::default(),
             rebalances: false,
             task,
         }
@@ -184,18 +202,19 @@ impl Sm {
             self.view.changes = outcome.changes.value().count();
             let (lost, returned) = self.repaired_links();
             let blocks = outcome.changes.value().count().lft_blocks;
-            let took = result.took;
             out.push(Output::Event(Event::Repaired {
                 lost,
                 returned,
                 blocks,
-                took,
+                took: result.took.saturating_sub(result.judged),
+                judged: result.judged,
             }));
             self.store_generation(outcome.plan.generation, out);
             let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
             if outcome.plan.generation > self.stored.generation {
                 return self.persist(inventory, Arc::new(held), outcome, out);
             }
+            self.read_back.begin_writing(self.now);
             let apply = Apply::new(outcome, Arc::clone(&inventory), held);
             self.stage = Stage::Applying(Box::new(apply), inventory);
             return;
@@ -275,7 +294,7 @@ impl Sm {
 
     /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
     /// no LIDs and no service levels.
-    pub(crate) fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
+    fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
         if generation > self.stored.generation {
             self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
             self.persist_id += 1;
@@ -302,6 +321,8 @@ impl Sm {
             return;
         };
         if self.persisted_id >= *id {
+            self.read_back.begin_writing(self.now);
+            self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }
@@ -327,6 +348,10 @@ impl Sm {
             installed: &installed,
         };
         self.past.add(taken, has_drained, now, after);
+        self.read_back.written(&fabric, outcome.changes.value());
+        self.given_up.settle(now);
+        let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
+        self.given_up.set_short(is_short, now);
         self.declined.extend(
             declined
                 .into_iter()
@@ -370,6 +395,8 @@ impl Sm {
             self.past
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
+        self.read_back.written(&apply.fabric, apply.outcome.changes.value());
+        self.given_up.settle(now);
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
         let failures = report::Failures {
@@ -406,6 +433,19 @@ impl Sm {
         self.inventory = Some(Arc::new(inventory));
         self.view.inventory.clone_from(&self.inventory);
     }
+}
+
+/// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have
+/// been taken by other switches.
+fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
+    let named = |fabric: &Fabric, at: PortRef| (fabric.node(at.node).guid, at.port);
+    let leads_elsewhere = |at: PortRef, to: PortRef| {
+        let node = new.find(old.node(at.node).guid);
+        let peer = node.and_then(|node| new.peer(PortRef { node, port: at.port }));
+        peer.is_some_and(|peer| named(new, peer) != named(old, to))
+    };
+    old.links()
+        .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
 }
 
 /// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened

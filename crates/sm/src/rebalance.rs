@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Plan, Policy, Tables};
+use selvedge_plan::{ChangeSet, Installed, NO_PATH, Op, Plan, Policy, Tables};
 use selvedge_routing::{Difference, Engine, Options, Rebalance as Spread, difference, goal_for, step_towards};
 use selvedge_sim::{Par, Seed};
+use selvedge_verify::phases::{Passage, passage};
 use selvedge_verify::{JudgeOptions, Load, Subject, verify};
 
 use crate::event::Event;
@@ -23,6 +24,8 @@ pub struct Rebalance {
     /// LFT blocks that it may write, without a wait and without dropping anything; `None`: everything at once, with
     /// whatever waits that takes.
     pub blocks: Option<usize>,
+    /// Host pairs on the busiest link: no step makes it more.
+    pub busiest: u64,
     /// Where to, if that is known.
     pub goal: Option<Arc<Goal>>,
 }
@@ -193,16 +196,13 @@ impl Rebalance {
             let Some(step) = step_towards(fabric, &self.plan.lids, (tables, &goal.tables), blocks, par) else {
                 continue;
             };
-            let plan = Plan {
-                generation: job.generation,
-                tables: step.tables,
-                ..Plan::clone(&self.plan)
-            };
-            match self.judged(job, plan, par) {
+            match self.taken(job, step.tables, par) {
                 Ok(outcome) => {
+                    let of = |from, to| difference(fabric, &self.plan.lids, from, to);
+                    let taken = &outcome.plan.tables;
                     let step = Step {
-                        changed: step.changed,
-                        left: step.left,
+                        changed: of(tables, taken),
+                        left: of(taken, &goal.tables),
                         load_max: outcome.verdict.figures.load.max,
                         goal: Arc::clone(goal),
                     };
@@ -220,10 +220,36 @@ impl Rebalance {
         }
     }
 
-    fn judged(&self, job: &Job, plan: Plan, par: Par) -> Result<Outcome, String> {
+    /// A plan with these tables; if its way has to wait, with what can change before the wait: what is left waits for a
+    /// later step.
+    fn taken(&self, job: &Job, tables: Tables, par: Par) -> Result<Outcome, String> {
+        let fabric = &job.inventory.fabric;
+        let outcome = self.judged(job, tables, par)?;
+        let changes = outcome.changes.value();
+        let waits = |changes: &ChangeSet| changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
+        if self.blocks.is_none() || !waits(changes) {
+            return Ok(outcome);
+        }
+        let why = why_it_waits(job, &outcome.plan, changes);
+        let Some(first) = before_the_wait(fabric, &self.plan.tables, changes) else {
+            return Err(why);
+        };
+        let outcome = self.judged(job, first, par)?;
+        let is_fuller = outcome.verdict.figures.load.max > self.busiest;
+        match waits(outcome.changes.value()) || is_fuller {
+            true => Err(why),
+            false => Ok(outcome),
+        }
+    }
+
+    fn judged(&self, job: &Job, tables: Tables, par: Par) -> Result<Outcome, String> {
         let inventory = &job.inventory;
-        let mut installed = selvedge_plan::Installed::clone(&job.installed);
-        installed.under_way.clone_from(&job.under_way);
+        let plan = Plan {
+            generation: job.generation,
+            tables,
+            ..Plan::clone(&self.plan)
+        };
+        let installed = installed(job);
         let change_set = || {
             let options = WayOptions {
                 par,
@@ -234,21 +260,50 @@ impl Rebalance {
         let accepted = (job.judge)
             .judge(inventory, &installed, &plan, &change_set, par)
             .map_err(|refusal| in_words(&refusal))?;
-        let waits = accepted
-            .changes
-            .value()
-            .phases
-            .iter()
-            .any(|phase| phase.wait_before_ns > 0);
-        if waits && self.blocks.is_some() {
-            return Err("its way would have to wait until packets are gone, or to drop some".to_owned());
-        }
         Ok(Outcome {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
         })
     }
+}
+
+/// What the switches hold, and what may be under way.
+fn installed(job: &Job) -> Installed {
+    Installed {
+        under_way: job.under_way.clone(),
+        ..Installed::clone(&job.installed)
+    }
+}
+
+/// The tables before the first wait; `None` if they are those in force, or entries have been dropped by then.
+fn before_the_wait(fabric: &Fabric, in_force: &Tables, changes: &ChangeSet) -> Option<Tables> {
+    let mut tables = in_force.clone();
+    for phase in changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0) {
+        for op in &phase.ops {
+            let Op::Lft { node, block, data } = op else { continue };
+            let held = tables.block_mut(fabric.switch_index(*node)?, usize::from(*block));
+            let is_dropped = |(old, new): (&u8, &u8)| *old != NO_PATH && *new == NO_PATH;
+            if held.iter().zip(data).any(is_dropped) {
+                return None;
+            }
+            *held = *data;
+        }
+    }
+    (tables != *in_force).then_some(tables)
+}
+
+/// What the judge says of the steps without their waits.
+fn why_it_waits(job: &Job, plan: &Plan, changes: &ChangeSet) -> String {
+    let (fabric, installed) = (&job.inventory.fabric, installed(job));
+    let mut hasty = changes.clone();
+    hasty.phases.iter_mut().for_each(|phase| phase.wait_before_ns = 0);
+    let found = match passage(fabric, &installed, plan, &hasty, None, &JudgeOptions::default()) {
+        Passage::Refused(refusal) | Passage::Inherited(refusal) => refusal.findings.first().map(ToString::to_string),
+        Passage::Still | Passage::Quick(_) | Passage::Proved(_) => None,
+    };
+    let without = found.map_or_else(String::new, |found| format!("; without that {found}"));
+    format!("it would have to wait until packets are gone, or to drop some{without}")
 }
 
 fn result(balance: Balance) -> JobResult {

@@ -136,6 +136,7 @@ impl Sm {
         let task = Task::Rebalance(Box::new(Rebalance {
             plan: Arc::clone(&plan),
             blocks,
+            busiest: self.busiest(),
             goal: self.balancing.goal.clone(),
         }));
         let installed = Arc::clone(&self.view.installed);
@@ -235,7 +236,6 @@ impl Sm {
         self.next_sweep = None;
         // What was prepared is for the tables of before.
         self.keep_warm(None);
-        self.store_generation(outcome.plan.generation, out);
         let installed = Arc::clone(&self.view.installed);
         if outcome.plan.generation > self.stored.generation {
             return self.persist(inventory, installed, outcome, out);
@@ -248,6 +248,11 @@ impl Sm {
     /// A plan is in force; if it was a step, the next is due after a pause, and the last of them is told.
     pub(crate) fn balance_applied(&mut self, now: Time, out: &mut Vec<Output>) {
         if !matches!(self.balancing.state, State::Applying) {
+            return;
+        }
+        if self.view.failed > 0 {
+            // A sweep sees to it.
+            self.balancing.state = State::Disturbed;
             return;
         }
         if self.balancing.shown.blocks_left == 0 {

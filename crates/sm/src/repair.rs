@@ -1,7 +1,9 @@
 //! Plans around lost links: the plan in force with as few entries changed as can be.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
@@ -39,24 +41,36 @@ impl Repair {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
+    /// Makes the repaired plan in place, if that can be done.
+    pub fn run_in_place(&mut self, job: &mut Job) -> Option<JobResult> {
+        let mut warm = self.warm.take().unwrap_or_default();
+        let is_lost = self.damage.returned.is_empty();
+        let result = is_lost.then(|| self.quickly(job, &mut warm)).flatten();
+        if result.is_none() {
+            // What was changed half-way is of no use.
+            (warm.spare, warm.mender) = (None, None);
+            self.warm = Some(warm);
+        }
+        result
+    }
+
     /// Makes the repaired plan; no outcome means that only a sweep can help.
     pub fn run(&mut self, job: &mut Job, par: Par) -> JobResult {
-        let mut warm = self.warm.take().unwrap_or_default();
-        if self.damage.returned.is_empty()
-            && let Some(result) = self.quickly(job, &mut warm)
-        {
+        if let Some(result) = self.run_in_place(job) {
             return result;
         }
-        // What was changed half-way is of no use.
-        (warm.spare, warm.mender) = (None, None);
+        let mut warm = self.warm.take().unwrap_or_default();
         let mut result = JobResult::default();
-        let Some(inventory) = self.damage.apply_to(&job.inventory).map(Arc::new) else {
+        let left = self.damage.apply_to(&job.inventory);
+        // What is gone must not be planned for; a sweep does not even see it.
+        let Some(inventory) = left.filter(|left| !left.lacks_switches()).map(Arc::new) else {
             return result;
         };
         let made = self.tables(&inventory, job, par);
         let made = made.and_then(|tables| self.judged(&inventory, job, tables, &mut warm, par));
         match made {
-            Ok(outcome) => {
+            Ok((outcome, judged)) => {
+                result.judged = judged;
                 result.events.push(accepted_event(&outcome));
                 job.inventory = Arc::clone(&inventory);
                 result.inventory = Some(inventory);
@@ -76,7 +90,7 @@ impl Repair {
         let Spare {
             mut plan,
             mut inventory,
-            installed,
+            mut installed,
         } = warm.spare.take()?;
         let (mender, standing) = (warm.mender.as_mut()?, warm.standing.as_mut()?);
         let ends = self.damage.ends(&inventory.fabric);
@@ -102,9 +116,16 @@ impl Repair {
             .under_way
             .as_ref()
             .map_or_else(Vec::new, |past| replaced(past, standing));
-        let accepted = job
-            .judge
-            .judge_entries(standing, &inventory, &lost, changes, &left, &self.verdict)?;
+        let judge = || {
+            job.judge
+                .judge_entries(standing, &inventory, &lost, changes, &left, &self.verdict)
+        };
+        let (accepted, judged) = job.timed(judge);
+        let accepted = accepted?;
+        // Whoever comes back may hold anything.
+        for switch in self.damage.gone.iter().filter_map(|&node| fabric.switch_index(node)) {
+            installed.lfts.get_mut(switch).into_iter().for_each(Vec::clear);
+        }
         let outcome = Outcome {
             plan: Arc::new(plan),
             changes: accepted.changes,
@@ -117,6 +138,7 @@ impl Repair {
             outcome: Some(Arc::new(outcome)),
             inventory: Some(inventory),
             installed: Some(installed),
+            judged,
             warm: Some(Box::new(std::mem::take(warm))),
             ..JobResult::default()
         })
@@ -136,9 +158,22 @@ impl Repair {
             let merge = |old: &mut u8| *old = if *old == 2 || rank == 2 { 2 } else { rank.min(*old) };
             blocks.entry(key).and_modify(merge).or_insert(rank);
         }
+        let mut left: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+        for &(_, switch) in blocks.keys() {
+            *left.entry(switch).or_default() += 1;
+        }
+        // An agent takes one Set after another: who has most of them before it begins first.
+        let order = blocks.iter().map(|(&(block, switch), &rank)| {
+            let waits = left
+                .get_mut(&switch)
+                .map_or(0, |left| std::mem::replace(left, left.saturating_sub(1)));
+            (rank, Reverse(waits), block, switch)
+        });
+        let mut order: Vec<(u8, Reverse<usize>, usize, SwitchIdx)> = order.collect();
+        order.sort_unstable();
         let of_rank = |rank: u8| {
-            let blocks = blocks.iter().filter(move |(_, of)| **of == rank);
-            blocks.map(|(&(block, switch), _)| Op::Lft {
+            let blocks = order.iter().filter(move |block| block.0 == rank);
+            blocks.map(|&(_, _, block, switch)| Op::Lft {
                 node: fabric.switches()[switch],
                 block: u16::try_from(block).unwrap_or(u16::MAX),
                 data: *plan.tables.block(switch, block),
@@ -199,7 +234,7 @@ impl Repair {
         tables: Tables,
         warm: &mut Warm,
         par: Par,
-    ) -> Result<Outcome, String> {
+    ) -> Result<(Outcome, Duration), String> {
         let mut plan = Plan {
             generation: job.generation,
             tables,
@@ -227,15 +262,19 @@ impl Repair {
             };
             way::propose(&inventory.fabric, &installed, &plan, &options)
         };
-        let accepted = job
-            .judge
-            .judge_repair(&mut warm.standing, inventory, &installed, &plan, &change_set, par)
-            .map_err(|refusal| crate::job::in_words(&refusal))?;
-        Ok(Outcome {
+        let judge = || {
+            let standing = &mut warm.standing;
+            job.judge
+                .judge_repair(standing, inventory, &installed, &plan, &change_set, par)
+        };
+        let (accepted, judged) = job.timed(judge);
+        let accepted = accepted.map_err(|refusal| crate::job::in_words(&refusal))?;
+        let outcome = Outcome {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
-        })
+        };
+        Ok((outcome, judged))
     }
 }
 

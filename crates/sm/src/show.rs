@@ -62,8 +62,8 @@ impl Sm {
                 done: discovery.answers,
                 total: discovery.answers + open,
             },
-            Stage::Reading { total, .. } => Progress {
-                done: total.saturating_sub(open),
+            Stage::Reading { total, todo, .. } => Progress {
+                done: total.saturating_sub(open + todo.len() as u64),
                 total: *total,
             },
             Stage::Applying(apply, _) => Progress {

@@ -29,6 +29,8 @@ pub enum Token {
         /// The block.
         block: usize,
     },
+    /// A forwarding table block in a light sweep: position in the list of what is read back.
+    ReadBack(usize),
     /// A Set.
     Set(SetId),
     /// SwitchInfo in a light sweep.
@@ -70,8 +72,10 @@ pub enum Stage {
         inventory: Arc<Inventory>,
         /// Tables as far as read.
         installed: Installed,
-        /// Blocks asked for.
+        /// Blocks to read.
         total: u64,
+        /// Those of them that are yet to be asked for, the next one last.
+        todo: Vec<(SwitchIdx, usize)>,
     },
     /// A job runs.
     Planning {

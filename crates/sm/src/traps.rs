@@ -1,4 +1,4 @@
-//! Traps: repressed at once, then acted on.
+//! Traps: acted on at once, and repressed.
 
 use selvedge_wire::{Attribute, Datagram, Method, Notice};
 
@@ -26,7 +26,8 @@ impl Sm {
         repress.mad.set_method(Method::TrapRepress);
         // The agent's own M_Key guards its traps as well. Source: IBA vol 1 §14.2.4.
         repress.mad.set_m_key(self.config.policy.m_key);
-        self.send_only(repress, out);
+        // After what the trap is reason to send: nobody waits for it.
+        self.represses.push(repress);
         let what = format!("from LID {}: {notice}", notice.issuer_lid);
         out.push(Output::Event(Event::Trap { what }));
         if let Some(number) = notice.trap_number().filter(|n| changes_fabric(*n)) {

@@ -72,10 +72,12 @@ impl Prepare {
         if warm.standing.is_none() {
             warm.standing = Standing::new(Subject::plan(&inventory.fabric, plan), par).ok();
         }
+        warm.standing.iter_mut().for_each(Standing::catch_up);
         if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() {
             let options = job.options(None).fat_tree;
             let tree = FatTree::detect(&inventory.fabric, &options, par).ok();
-            warm.mender = tree.map(TreeMender::new);
+            let mender = tree.map(TreeMender::new);
+            warm.mender = mender.map(|mender| mender.with_detours(&plan.lids, &plan.tables));
         }
         if warm.spare.is_none() && warm.standing.is_some() && warm.mender.is_some() {
             warm.spare = Some(Spare::new(inventory, &job.installed, plan));

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, LinkState, PortRef};
+use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef};
 use selvedge_plan::{ChangeSet, Installed, Op, Plan, Policy};
 use selvedge_sim::{Par, Seed};
 use selvedge_sm::{Agent, Damage, Inventory, Job, JobResult, Prepare, Repair, Task, Warm};
@@ -220,4 +220,103 @@ fn a_host_that_goes_takes_no_entry_along() {
     let result = bench.lose(&BTreeSet::from([at]));
     let count = result.outcome.as_ref().unwrap().changes.value().count();
     assert_eq!((count.lft_blocks, count.switches), (0, 1));
+}
+
+/// A switch dies, as its neighbours see it.
+fn dies(bench: &Bench, node: NodeIdx) -> JobResult {
+    let fabric = &bench.inventory.fabric;
+    let near = fabric.node(node).external_ports().filter(|(_, port)| port.is_up());
+    let near: Vec<PortRef> = near.filter_map(|(_, port)| port.peer).collect();
+    let seen = near.into_iter().filter(|at| fabric.switch_index(at.node).is_some());
+    let lost: BTreeSet<PortRef> = seen.collect();
+    let mut damage = Damage {
+        flagged: lost.iter().map(|at| at.node).collect(),
+        lost,
+        ..Damage::default()
+    };
+    damage.bury(&bench.inventory);
+    assert_eq!(damage.gone, BTreeSet::from([node]));
+    let repair = Repair {
+        damage,
+        plan: Arc::clone(&bench.plan),
+        verdict: Arc::clone(&bench.verdict),
+        warm: bench.warm.clone(),
+    };
+    let task = Task::Repair(Box::new(repair));
+    Job::new(&bench.inventory, &bench.installed, Arc::default(), task).run(Par::Sequential)
+}
+
+#[test]
+fn switches_die_one_after_another() {
+    for spec in ["karytree:k=4,n=2", "karytree:k=4,n=3", "mport:m=8,n=3", "sx6536"] {
+        let mut quick = 0;
+        for seed in 1..=4 {
+            let mut bench = Bench::up(spec);
+            let mut rng = Seed(seed).rng();
+            for step in 0..2 {
+                bench.prepare();
+                let fabric = Arc::clone(&bench.inventory.fabric);
+                let own = fabric.peer(bench.inventory.local).unwrap().node;
+                let live = |node: &NodeIdx| *node != own && fabric.node(*node).external_ports().any(|(_, p)| p.is_up());
+                let live: Vec<NodeIdx> = fabric.switches().iter().copied().filter(live).collect();
+                let node = live[rng.below(live.len() as u64) as usize];
+                let result = dies(&bench, node);
+                let what = format!("{spec} seed {seed} step {step} {}", fabric.node(node).description);
+                if result.outcome.is_none() {
+                    break;
+                }
+                assert!(
+                    result.installed.is_some(),
+                    "{what}: what is gone is planned around in place or not at all"
+                );
+                quick += 1;
+                let ops = |result: &JobResult| result.outcome.as_ref().unwrap().changes.value().phases.clone();
+                let is_sent_there = ops(&result)
+                    .iter()
+                    .flat_map(|phase| &phase.ops)
+                    .any(|op| op.node() == node);
+                assert!(!is_sent_there, "{what}: nothing is sent to what is gone");
+                let said = result.outcome.as_ref().unwrap().verdict.figures.clone();
+                bench.take(&what, result);
+                let subject = Subject::plan(&bench.inventory.fabric, &bench.plan);
+                let found = verify(subject, &JudgeOptions::default()).figures;
+                let figures = |f: &selvedge_verify::Figures| {
+                    (f.host_ports, f.host_pairs, f.host_pairs_reached, f.load, f.hops_mean)
+                };
+                assert_eq!(figures(&said), figures(&found), "{what}");
+            }
+        }
+        assert!(quick > 4, "{spec}: only {quick} of 8 in place");
+    }
+}
+
+#[test]
+fn two_neighbours_die_at_once() {
+    // The link between them was seen by nobody.
+    let mut bench = Bench::up("karytree:k=4,n=3");
+    bench.prepare();
+    let fabric = Arc::clone(&bench.inventory.fabric);
+    let own = fabric.peer(bench.inventory.local).unwrap().node;
+    let links = between_switches(&fabric);
+    let (a, b) = links
+        .iter()
+        .rev()
+        .map(|&at| (at.node, fabric.peer(at).unwrap().node))
+        .find(|&(a, b)| a != own && b != own)
+        .unwrap();
+    let seen = links.iter().flat_map(|&at| [(at, fabric.peer(at).unwrap())]);
+    let seen = seen.flat_map(|(at, far)| [(at, far), (far, at)]);
+    let seen = seen.filter(|(at, far)| ![a, b].contains(&at.node) && [a, b].contains(&far.node));
+    let mut damage = Damage {
+        lost: seen.map(|(at, _)| at).collect(),
+        ..Damage::default()
+    };
+    damage.bury(&bench.inventory);
+    assert_eq!(damage.gone, BTreeSet::from([a, b]));
+    assert!(
+        links
+            .iter()
+            .filter(|at| at.node == a)
+            .all(|at| damage.ends(&fabric).contains(at))
+    );
 }

@@ -13,7 +13,7 @@
 //! ```
 //! `calc` is in nanoseconds. `cpu` and `nic` are read and play no part. `irequires` (after the start of another
 //! operation) counts as `requires` of everything that other one waits for. Comments are `/* … */` and `//` to the end
-//! of the line. `send … to any` and `recv … from any` are refused.
+//! of the line; `;` ends an operation as a line does. `send … to any` and `recv … from any` are refused.
 
 use std::collections::BTreeMap;
 
@@ -36,9 +36,11 @@ const RANKS_MAX: u32 = 49_152;
 pub fn read_goal(text: &str) -> Result<Schedule, GoalError> {
     let mut reader = Reader::default();
     for (at, line) in without_comments(text).lines().enumerate() {
-        // Braces are words of their own.
-        let spaced = line.replace('{', " { ").replace('}', " } ");
-        reader.line(&spaced).map_err(|what| GoalError { line: at + 1, what })?;
+        // What stands on one line may as well stand on several.
+        let parts = line.replace('{', " {\n").replace('}', "\n}\n").replace(';', "\n");
+        for part in parts.lines() {
+            reader.line(part).map_err(|what| GoalError { line: at + 1, what })?;
+        }
     }
     let lines = text.lines().count();
     reader.finish().map_err(|what| GoalError { line: lines, what })
@@ -261,6 +263,14 @@ mod tests {
         assert_eq!((message.at, message.bytes, message.to), (100_000, 10, 1));
         // Only the send and its receive are left: l3 began when l2 could.
         assert_eq!(program.left(), 2);
+    }
+
+    #[test]
+    fn one_line_is_enough() {
+        let text =
+            "num_ranks 2; rank 0 { a: send 1b to 1 tag 0; b: calc 5; b requires a } rank 1 {recv 1b from 0 tag 0}";
+        let schedule = read_goal(text).unwrap();
+        assert_eq!((schedule.ranks(), schedule.ops()), (2, 3));
     }
 
     #[test]

@@ -221,6 +221,7 @@ impl Trial<'_> {
             .collect();
         let mut backup = self.described(what);
         backup.entries = entries.len() as u64;
+        backup.switches = switches_of(&entries);
         backup.blocks = blocks.len() as u64;
         let all = entries.into_iter().chain(force.forgotten(lids, what)).collect();
         let (before, after) = self.by_proof(what, ports, all)?;
@@ -240,6 +241,7 @@ impl Trial<'_> {
             Ok(routed) => {
                 let (mut entries, blocks) = force.differences(&routed.tables, lids, what);
                 backup.entries = entries.len() as u64;
+                backup.switches = switches_of(&entries);
                 backup.blocks = blocks;
                 entries.extend(force.forgotten(lids, what));
                 let (before, after) = self.judged(what, ports, &routed, entries);
@@ -279,6 +281,7 @@ impl Trial<'_> {
             name,
             hosts_lost,
             pairs_cut,
+            single_point: pairs_cut > 0,
             ..Backup::default()
         }
     }
@@ -332,6 +335,11 @@ impl Trial<'_> {
         };
         Some((without(before), without(after)))
     }
+}
+
+fn switches_of(entries: &[Entry]) -> u64 {
+    let switches: BTreeSet<_> = entries.iter().map(|entry| entry.switch).collect();
+    switches.len() as u64
 }
 
 /// What a proof says after one change, and after another on top of it; then it is as it was.

@@ -516,12 +516,15 @@ impl<'a> World<'a> {
             if let Some((at, conflict)) = observed.without_lid.first() {
                 return Ok(Some(format!("{}: {conflict:?}", observed.fabric.port_name(*at))));
             }
-            let other_lmc = |port: &selvedge_fabric::Port| port.is_up() && port.settings.lids.lmc != self.policy.lmc;
+            // The other rail's port of a host may be on an island where no manager sits.
+            let other_lmc = |(at, port): &(_, &selvedge_fabric::Port)| {
+                observed.fabric.link_is_up(*at) && port.settings.lids.lmc != self.policy.lmc
+            };
             let mut hosts = observed
                 .fabric
                 .end_ports()
                 .filter(|(at, _)| !observed.fabric.node(at.node).is_switch());
-            if let Some((at, _)) = hosts.find(|(_, port)| other_lmc(port)) {
+            if let Some((at, _)) = hosts.find(other_lmc) {
                 let (port, want) = (observed.fabric.port_name(at), self.policy.lmc.get());
                 return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
             }

@@ -10,7 +10,7 @@ use selvedge_sim::Time;
 use selvedge_sm::Role;
 use selvedge_wire::AttributeId;
 
-use super::{Checker, Lie, Rule, Sent, Watcher, name};
+use super::{Checker, Lie, Sent, Watcher, name};
 use crate::Violation;
 use crate::digest::Digest;
 use crate::manager::{Manager, ManagerId};
@@ -84,7 +84,7 @@ impl Watcher {
             name(chassis, node),
         );
         let seconds = now.since(lie.since).as_secs();
-        self.judge(Checker::ReadBack, Some(Rule::LyingAgent), || Violation::NotReadBack {
+        self.judge(Checker::ReadBack, None, || Violation::NotReadBack {
             manager,
             switch,
             block,

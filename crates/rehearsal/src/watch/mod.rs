@@ -93,8 +93,6 @@ pub(crate) struct Watcher {
     /// Whose Set was last taken, and when that was first another one's than before.
     master: Option<ManagerId>,
     master_changed: Option<Time>,
-    /// When a link of each switch last went ACTIVE.
-    activated: BTreeMap<NodeIdx, Time>,
     /// What is trained and has power.
     shape: u64,
     /// When that last changed.
@@ -140,7 +138,6 @@ impl Watcher {
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,
-            activated: BTreeMap::new(),
             shape: shape(chassis),
             disturbed: None,
             lied: None,
@@ -225,7 +222,6 @@ impl Watcher {
         if self.counting.is_some() {
             self.clock_circles(now);
         }
-        self.activated.extend(delta.activated.iter().map(|&node| (node, now)));
         let mut result = Ok(());
         for change in &changes {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
@@ -425,12 +421,7 @@ impl Watcher {
         let accepted = life.and_then(|life| life.accepted.as_ref());
         let is_seen =
             |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
-        if !nodes.iter().all(is_seen) {
-            return Some(Rule::Unseen);
-        }
-        let since = life.and_then(|life| life.looked_at).unwrap_or(Time::ZERO);
-        let is_new = |&node: &NodeIdx| self.activated.get(&node).is_some_and(|at| *at >= since);
-        nodes.iter().any(is_new).then_some(Rule::OldEntries)
+        (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
     /// A manager cannot know what its predecessor did a moment before.
@@ -442,8 +433,8 @@ impl Watcher {
         (is_older || by_other).then_some(Rule::Predecessor)
     }
 
-    /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that then
-    /// comes back as it was.
+    /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that
+    /// then comes back as it was.
     fn back_as_it_was(&mut self, chassis: &Chassis, delta: &Delta) -> Result<(), Violation> {
         if self.interrupted.is_empty() {
             return Ok(());

@@ -40,8 +40,6 @@ pub(super) struct Delta {
     pub loops: Vec<(Lid, Vec<NodeIdx>)>,
     /// Ports of a circle of channels that a new dependency closed, and when the oldest ghost in it became one.
     pub cycle: Option<(Vec<PortIdx>, Option<Time>)>,
-    /// Switches with a link to another that went ACTIVE.
-    pub activated: Vec<NodeIdx>,
     /// LIDs that some switches reached before and do not now.
     pub lost: Vec<(Lid, Switches)>,
     /// LIDs that some switches reach now and did not before.
@@ -160,7 +158,7 @@ impl Routes {
             }
         }
         if links {
-            delta.activated = self.read_links(chassis);
+            self.read_links(chassis);
         }
         if links || lids {
             self.read_holders(chassis);
@@ -277,16 +275,12 @@ impl Routes {
         }
     }
 
-    /// Switches with a link that is ACTIVE now and was not.
-    fn read_links(&mut self, chassis: &Chassis) -> Vec<NodeIdx> {
-        let mut activated = Vec::new();
+    /// Reads which links are ACTIVE; what leads over one that changed is looked at again.
+    fn read_links(&mut self, chassis: &Chassis) {
         for at in 0..self.far.len() {
             let now = self.look(chassis, at);
             if std::mem::replace(&mut self.far[at], now) == now {
                 continue;
-            }
-            if now != Far::Dead {
-                activated.push(self.switches[at / self.stride]);
             }
             let port = u8::try_from(at % self.stride).unwrap_or(0);
             let row = self.rows[at / self.stride].iter();
@@ -304,7 +298,6 @@ impl Routes {
             let of_switch = (0..).zip(&self.of_switch).filter(|(_, of_switch)| **of_switch);
             self.stale.extend(of_switch.map(|(lid, _)| lid));
         }
-        activated
     }
 
     fn read_row(&mut self, chassis: &Chassis, at: usize) {

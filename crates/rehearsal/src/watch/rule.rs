@@ -15,7 +15,7 @@ pub enum Rule {
     SeveralMasters,
     /// Links or nodes changed after the manager had looked: its Sets were right for what it saw.
     Overtaken,
-    /// A switch acknowledged a block that it did not take, and nobody could know yet.
+    /// A switch acknowledged a block that it did not take, and no light sweep could have found out yet.
     LyingAgent,
     /// Two nodes show one GUID: the fabric cannot say which of them is meant.
     ClonedGuid,
@@ -27,8 +27,6 @@ pub enum Rule {
     AnotherRoute,
     /// A switch that the manager cannot see forwards by old entries: its agent hangs, or two show its GUID.
     Unseen,
-    /// A link went ACTIVE over entries of old tables, which led elsewhere before its cable was moved.
-    OldEntries,
     /// Nobody who can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
     /// Neither what the manager stored nor the fabric told it which LID the port once had.
@@ -52,7 +50,6 @@ impl Rule {
             Self::LidConflict => "LID conflict",
             Self::AnotherRoute => "another route",
             Self::Unseen => "unseen switch",
-            Self::OldEntries => "activated over old entries",
             Self::LidOfNobody => "LID of nobody",
             Self::NeverKnown => "LID never known",
             Self::Predecessor => "predecessor's packets",

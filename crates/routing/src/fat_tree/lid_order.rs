@@ -16,8 +16,9 @@
 //! plane should be neighbours, and those of all planes as well: put into G groups of planes the one costs B / G
 //! blocks and the other (P − 1) · G; their sum is least for G = √(B / (P − 1)). Within a group of planes LIDs are
 //! put into A groups of pods, which costs the mid G · A blocks and the top B / A: least for A = √(B / G). Within that
-//! they go by position above the mid, pod and plane. In a tree of two levels a leaf is a pod, and the table is without
-//! its fifth line: G = √B.
+//! they go by position above the mid, pod and plane. Upper switches come last in each group of planes: the way from top to
+//! top, which leads over one leaf for all, then stands in few blocks. In a tree of two levels a leaf is a pod, and
+//! the table is without its fifth line: G = √B.
 
 use selvedge_fabric::PortRef;
 use selvedge_plan::BLOCK_LIDS;
@@ -131,36 +132,37 @@ struct Places<'t> {
 }
 
 impl Places<'_> {
-    /// What a LID is sorted by: group of planes, group of pods, positions above the leaves' plane, pod, plane,
-    /// parallel link, number.
+    /// What a LID is sorted by. The first number is the group of planes.
     fn key(&self, target: Target) -> Option<Vec<u32>> {
-        let (positions, switch, last) = match target {
-            Target::Nowhere => return None,
+        match target {
+            Target::Nowhere => None,
             Target::Leaf { leaf, number, egress } => {
-                let switch = *self.tree.rule.shape.leaves.get(leaf as usize)?;
+                let leaf = *self.tree.rule.shape.leaves.get(leaf as usize)?;
+                let (plane, above) = self.positions_of_number(number);
+                let pod = self.pods.of[leaf as usize];
+                let mut key = vec![
+                    self.group_of_planes(plane),
+                    0,
+                    scaled(pod, self.groups.pods, self.pods.count),
+                ];
+                key.extend(above.into_iter().rev());
                 // A leaf itself comes after its hosts.
-                let last = if egress == 0 { u32::MAX } else { number };
-                (self.positions_of_number(number), switch, last)
+                key.extend([pod, plane, self.link_of_number(number), u32::from(egress == 0), number]);
+                Some(key)
             }
             Target::Upper { upper } => {
                 let to = *self.tree.targets.uppers.get(upper as usize)?;
-                (self.positions_of_upper(to, upper), to.switch, u32::MAX)
+                let (plane, above) = self.positions_of_upper(to, upper);
+                let mut key = vec![self.group_of_planes(plane), 1, plane];
+                key.extend(above.into_iter().rev());
+                key.push(upper);
+                Some(key)
             }
-        };
-        let (plane, above) = positions.split_first()?;
-        let count = self.pods.count.max(1);
-        // A top belongs to all pods: tops are shared out evenly.
-        let pod = match self.pods.of[switch as usize] {
-            NONE => above.last().unwrap_or(plane) % count,
-            pod => pod,
-        };
-        let mut key = vec![
-            scaled(*plane, self.groups.planes, self.positions_above(0)),
-            scaled(pod, self.groups.pods, count),
-        ];
-        key.extend(above.iter().rev());
-        key.extend([pod, *plane, self.link_of_number(last), last]);
-        Some(key)
+        }
+    }
+
+    fn group_of_planes(&self, plane: u32) -> u32 {
+        scaled(plane, self.groups.planes, self.positions_above(0))
     }
 
     /// Positions above the switches of a level.
@@ -174,11 +176,12 @@ impl Places<'_> {
         0..self.tree.shape.levels - 1
     }
 
-    /// The position taken above each level towards a host with this number, as in [`Rule::towards_leaf`].
-    fn positions_of_number(&self, number: u32) -> Vec<u32> {
+    /// The position taken above a leaf, and above each further level, towards a host with this number: as in
+    /// [`Rule::towards_leaf`].
+    fn positions_of_number(&self, number: u32) -> (u32, Vec<u32>) {
         let power = &self.tree.rule.shape.power;
         let position = |l: usize| number / power[l] % self.positions_above(l);
-        self.levels().map(position).collect()
+        (position(0), self.levels().skip(1).map(position).collect())
     }
 
     /// Which link of a bundle above the leaves leads to it.
@@ -187,7 +190,7 @@ impl Places<'_> {
     }
 
     /// The same towards an upper switch, or a host there: as in [`Rule::towards_upper`], and from below to it.
-    fn positions_of_upper(&self, to: Upper, number: u32) -> Vec<u32> {
+    fn positions_of_upper(&self, to: Upper, number: u32) -> (u32, Vec<u32>) {
         let shape = &self.tree.rule.shape;
         let mut positions: Vec<u32> = self.levels().map(|l| number % self.positions_above(l)).collect();
         let mut at = to.switch;
@@ -199,7 +202,8 @@ impl Places<'_> {
             }
             at = lower.peer;
         }
-        positions
+        let above = positions.split_off(1);
+        (positions.first().copied().unwrap_or(0), above)
     }
 
     /// Parallel links between leaves and the level above.

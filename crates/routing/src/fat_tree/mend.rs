@@ -4,13 +4,18 @@
 //! are followed backwards, from the lost link on: whoever still goes up, then down keeps its entry, the others take
 //! that of the rule for the tree as it is now. A switch that no such path leads on from any more, as only agents of
 //! upper switches meet it, keeps its entry if what is behind it found a way, or goes by the first neighbour that has
-//! one. Whether all that is free of circles is for the judge to say.
+//! one, so that such detours make no circle (`turns`); where it must be, the switch at which a detour turns sends
+//! elsewhere from now on. Whether all that is free of circles is for the judge to say.
+//!
+//! A switch that has lost all its links is gone: whoever is behind it gets no way, and it gets no entries.
 //!
 //! Unlike in [`FatTree::fill`], the other links of a bundle carry what one of them has lost: that changes one switch
 //! instead of all that send there.
 //!
 //! Work: the sets of switches below and above, where they change; a look at two rows of the tables; per destination
 //! the switches that led over the link, and their neighbours.
+
+mod turns;
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
@@ -20,6 +25,7 @@ use super::FatTree;
 use super::rule::Rule;
 use super::shape::{NONE, by_level};
 use super::targets::Target;
+use turns::{Arrow, Turns};
 
 /// A tree that follows what happens to the fabric, for repairs.
 #[derive(Clone, Debug)]
@@ -30,6 +36,10 @@ pub struct TreeMender {
     /// The neighbour behind each port, live or not; [`NONE`]: none. `stride` of them a switch.
     behind: Vec<u32>,
     stride: usize,
+    /// Detours in force.
+    turns: Turns,
+    /// Switches without a live link, of those that lost one.
+    gone: Vec<bool>,
 }
 
 /// An entry that a repair changes.
@@ -62,10 +72,61 @@ impl TreeMender {
         }
         Self {
             order: by_level(&tree.rule.shape.level, tree.shape.levels),
+            turns: Turns::new(net, &tree.rule.shape.level, tree.shape.levels),
+            gone: vec![false; net.total()],
             behind,
             stride,
             tree,
         }
+    }
+
+    /// The same for tables that may have detours already, as those of a damaged tree do. Looks at all entries.
+    #[must_use]
+    pub fn with_detours(mut self, lids: &Lids, tables: &Tables) -> Self {
+        let real = self.tree.rule.net.real;
+        if self.tree.shape.holes == 0 || tables.switches() != real {
+            return self;
+        }
+        for block in 0..tables.blocks() {
+            let lid = |i: usize| u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);
+            let targets = (0..BLOCK_LIDS).map(|i| self.tree.target(lids, lid(i)).unwrap_or(Target::Nowhere));
+            let targets: Vec<Target> = targets.collect();
+            for s in (0..real).filter(|&s| self.tree.rule.shape.level[s] > 0) {
+                let row = tables.block(SwitchIdx::from_usize(s), block);
+                for (i, &egress) in row.iter().enumerate() {
+                    let Some(n) = self.peer(s, egress).filter(|&n| n < real && self.is_above(s, n)) else {
+                        continue;
+                    };
+                    if !self.is_of_host(targets[i]) {
+                        continue;
+                    }
+                    let onward = tables.block(SwitchIdx::from_usize(n), block)[i];
+                    let next = self.peer(n, onward).filter(|&next| self.is_above(next, n));
+                    let arrow = next.and_then(|next| self.arrow(n, s, next));
+                    arrow.into_iter().for_each(|arrow| self.turns.add(arrow));
+                }
+            }
+        }
+        self
+    }
+
+    /// Traffic from switch to switch turns as it likes; the judge reports it apart.
+    fn is_of_host(&self, target: Target) -> bool {
+        match target {
+            Target::Nowhere => false,
+            Target::Leaf { egress, .. } => egress != 0,
+            Target::Upper { upper } => self.tree.targets.uppers[upper as usize].egress != 0,
+        }
+    }
+
+    fn is_above(&self, s: usize, other: usize) -> bool {
+        let level = &self.tree.rule.shape.level;
+        level[s] > level[other]
+    }
+
+    /// A turn at switch `at`.
+    fn arrow(&self, at: usize, from: usize, to: usize) -> Option<Arrow> {
+        self.turns.arrow((self.tree.rule.shape.level[at], at), from, to)
     }
 
     /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force.
@@ -78,10 +139,15 @@ impl TreeMender {
         for &(switch, port) in ends {
             self.cut(switch.to_usize(), port.get())?;
         }
-        let switches: Vec<usize> = ends.iter().map(|(switch, _)| switch.to_usize()).collect();
+        let mut switches: Vec<usize> = ends.iter().map(|(switch, _)| switch.to_usize()).collect();
+        switches.sort_unstable();
+        switches.dedup();
+        for &s in &switches {
+            self.gone[s] = !self.tree.rule.net.links.get(s).iter().any(|k| k.alive);
+        }
         self.tree.rule.shrink_sets(&self.order, &switches);
         let mut victims: Vec<(Lid, usize)> = Vec::new();
-        for &(switch, port) in ends {
+        for &(switch, port) in ends.iter().filter(|(switch, _)| !self.gone[switch.to_usize()]) {
             for block in 0..tables.blocks() {
                 let row = tables.block(switch, block);
                 let hit = row.iter().zip(0_usize..).filter(|(egress, _)| **egress == port.get());
@@ -99,7 +165,10 @@ impl TreeMender {
             met: vec![0; met],
             round: 0,
         };
-        for group in victims.chunk_by(|a, b| a.0 == b.0) {
+        let mut groups: Vec<&[(Lid, usize)]> = victims.chunk_by(|a, b| a.0 == b.0).collect();
+        // Upper switches first: the way to their agents has the least choice of where to turn.
+        groups.sort_by_key(|group| !repair.is_of_upper(group[0].0));
+        for group in groups {
             let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
             if repair.destination(group[0].0, &starts).is_none() {
                 let Repair { moved, tables, .. } = repair;
@@ -136,7 +205,7 @@ impl TreeMender {
 
 /// One repair.
 struct Repair<'a> {
-    mender: &'a TreeMender,
+    mender: &'a mut TreeMender,
     lids: &'a Lids,
     tables: &'a mut Tables,
     moved: Vec<Moved>,
@@ -150,13 +219,19 @@ impl Repair<'_> {
         &self.mender.tree.rule
     }
 
+    fn is_of_upper(&self, lid: Lid) -> bool {
+        matches!(self.mender.tree.target(self.lids, lid), Ok(Target::Upper { .. }))
+    }
+
     /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
     fn destination(&mut self, lid: Lid, starts: &[usize]) -> Option<()> {
         let target = self.mender.tree.target(self.lids, lid).ok()?;
-        let Some(to) = self.mender.tree.switch_of(target) else {
-            // Nobody has it, or a host that is away: whatever the entry says, packets are dropped.
+        let to = self.mender.tree.switch_of(target);
+        let Some(to) = to.filter(|&to| !self.mender.gone[to]) else {
+            // Nobody has it, or somebody who is away: whatever the entry says, packets are dropped.
             return Some(());
         };
+        let first = self.moved.len();
         self.round += 1;
         let mut open: Vec<usize> = starts.to_vec();
         let mut stuck = Vec::new();
@@ -189,7 +264,8 @@ impl Repair<'_> {
             }
             for link in self.mender.tree.rule.net.links.get(s) {
                 let peer = link.peer as usize;
-                if peer >= self.mender.tree.rule.net.real || self.met[peer] == self.round {
+                let is_met = peer >= self.mender.tree.rule.net.real || self.met[peer] == self.round;
+                if is_met || self.mender.gone[peer] {
                     continue;
                 }
                 let theirs = self.tables.get(SwitchIdx::from_usize(peer), lid);
@@ -200,7 +276,171 @@ impl Repair<'_> {
             }
         }
         stuck.sort_unstable();
-        stuck.into_iter().try_for_each(|s| self.unstick(s, lid, to))
+        let is_of_host = self.mender.is_of_host(target);
+        let mut turns = is_of_host;
+        for s in stuck {
+            // Packets of hosts are under way by what led there on the tree until now, whosever the LID is.
+            let was_on_tree = is_of_host || self.led_there(s, lid, to);
+            turns |= was_on_tree;
+            let is_done = was_on_tree && (self.detour(s, lid, to) || self.detour_above(s, lid, to));
+            if !is_done {
+                self.unstick(s, lid, to)?;
+            }
+        }
+        if turns {
+            self.note_turns(first, lid, to);
+        }
+        Some(())
+    }
+
+    /// True if the entry of a switch led to a destination on the tree, before its link was lost.
+    fn led_there(&self, s: usize, lid: Lid, to: usize) -> bool {
+        let rule = self.rule();
+        self.next(s, lid)
+            .is_some_and(|next| match self.mender.is_above(s, next) {
+                true => rule.below.has(next, to),
+                false => rule.reach.has(next, to),
+            })
+    }
+
+    /// Detours that turn where an entry has changed: where two would lie in each other's way, the switch sends
+    /// elsewhere if it can.
+    fn note_turns(&mut self, first: usize, lid: Lid, to: usize) {
+        for i in first..self.moved.len() {
+            let s = self.moved[i].switch.to_usize();
+            let Some(next) = self.mender.peer(s, self.moved[i].egress) else {
+                continue;
+            };
+            if self.mender.is_above(s, next) {
+                // Whoever came to it before went down as well, or was turned round here.
+                let onward = self
+                    .next(next, lid)
+                    .filter(|&onward| self.mender.is_above(onward, next));
+                let arrow = onward.and_then(|onward| self.mender.arrow(next, s, onward));
+                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+                continue;
+            }
+            let from = self.turned_at(s, lid);
+            if from.is_empty() {
+                continue;
+            }
+            let mut next = next;
+            if !self.may_turn(s, &from, next)
+                && let Some((peer, egress)) = self.other_way_up(s, lid, to, &from, &[])
+            {
+                self.tables.set(SwitchIdx::from_usize(s), lid, egress);
+                self.moved[i].egress = egress;
+                next = peer;
+            }
+            for from in from {
+                let arrow = self.mender.arrow(s, from, next);
+                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+            }
+        }
+    }
+
+    /// The neighbour that an entry leads to.
+    fn next(&self, s: usize, lid: Lid) -> Option<usize> {
+        self.mender.peer(s, self.tables.get(SwitchIdx::from_usize(s), lid))
+    }
+
+    /// Neighbours above a switch that send down to it.
+    fn turned_at(&self, s: usize, lid: Lid) -> Vec<usize> {
+        let above = self
+            .neighbours(s, |mine, peer| peer > mine)
+            .into_iter()
+            .map(|(peer, _)| peer);
+        above.filter(|&peer| self.next(peer, lid) == Some(s)).collect()
+    }
+
+    fn may_turn(&self, at: usize, from: &[usize], to: usize) -> bool {
+        let arrows = from.iter().filter_map(|&from| self.mender.arrow(at, from, to));
+        !self.mender.is_above(to, at) || arrows.into_iter().all(|arrow| self.mender.turns.allows(arrow))
+    }
+
+    /// Another way up for what comes down to a switch from others: by the tree, and to a piece that it may turn to.
+    fn other_way_up(&self, s: usize, lid: Lid, to: usize, from: &[usize], not_by: &[usize]) -> Option<(usize, u8)> {
+        let above = self.neighbours(s, |mine, peer| peer > mine);
+        let mut not_by = not_by.to_vec();
+        not_by.push(s);
+        let good: Vec<(usize, u8)> = above
+            .into_iter()
+            .filter(|&(peer, _)| self.rule().leads(s, peer, to) && self.may_turn(s, from, peer))
+            .filter(|&(peer, _)| self.arrives(peer, lid, &not_by, to))
+            .collect();
+        good.get(lid.index() % good.len().max(1)).copied()
+    }
+
+    /// No path up, then down leads on: further down, so that no two detours are in each other's way. By the first
+    /// neighbour that turns where it may, or that can be told to.
+    fn detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
+        /// Switches below that are tried.
+        const TRIED: usize = 4;
+        let below = self.neighbours(s, |mine, peer| peer < mine);
+        let turns_well = |&&(peer, _): &&(usize, u8)| {
+            let onward = self.next(peer, lid);
+            onward.is_some_and(|onward| self.may_turn(peer, &[s], onward)) && self.arrives(peer, lid, &[s], to)
+        };
+        // One switch to turn at for all LIDs: the first, unless that one does not do at all.
+        for &(peer, egress) in below.iter().take(TRIED) {
+            if turns_well(&&(peer, egress)) {
+                self.set(s, lid, egress, true);
+                return true;
+            }
+            if self.mender.gone[peer] || peer == to {
+                continue;
+            }
+            let mut from = self.turned_at(peer, lid);
+            from.push(s);
+            if let Some((_, up)) = self.other_way_up(peer, lid, to, &from, &[s]) {
+                self.set(peer, lid, up, false);
+                self.set(s, lid, egress, true);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may; from the last one on, so
+    /// that these ways come from few pieces.
+    fn detour_above(&mut self, s: usize, lid: Lid, to: usize) -> bool {
+        let mut above = self.neighbours(s, |mine, peer| peer > mine);
+        above.reverse();
+        for (peer, egress) in above {
+            let Some(arrows) = self.arrows_on(s, peer, lid, to) else {
+                continue;
+            };
+            if arrows.iter().all(|&arrow| self.mender.turns.allows(arrow)) {
+                arrows.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+                self.set(s, lid, egress, true);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The detours on the way of a packet that goes from a switch to a neighbour and on; `None` if it does not arrive.
+    fn arrows_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<Vec<Arrow>> {
+        let (mut before, mut at) = (from, first);
+        let mut arrows = Vec::new();
+        for _ in 0..self.rule().net.real {
+            if at == to {
+                return Some(arrows);
+            }
+            let link = self
+                .mender
+                .tree
+                .link_at(at, self.tables.get(SwitchIdx::from_usize(at), lid))?;
+            let next = link.peer as usize;
+            if next == from {
+                return None;
+            }
+            if self.mender.is_above(before, at) && self.mender.is_above(next, at) {
+                arrows.extend(self.mender.arrow(at, before, next));
+            }
+            (before, at) = (at, next);
+        }
+        None
     }
 
     fn entry(&self, s: usize, target: Target) -> u8 {

@@ -12,6 +12,7 @@ mod order;
 mod show;
 mod split;
 mod track;
+mod wake;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +101,18 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     if !phases::is_live(fabric) {
         return base;
     }
+    match wake::drop_first(fabric, installed, plan, &base, options) {
+        Some((held, dropped)) => {
+            let mut set = way_to(fabric, &held, plan, changes(fabric, &held, plan), options);
+            set.phases.insert(0, dropped);
+            set
+        }
+        None => way_to(fabric, installed, plan, base, options),
+    }
+}
+
+/// The same where nothing that the plan does not want leads to a link which is to be activated.
+fn way_to(fabric: &Fabric, installed: &Installed, plan: &Plan, base: ChangeSet, options: &WayOptions<'_>) -> ChangeSet {
     let in_force = phases::in_force(installed, plan);
     let past = Past::new(installed, &in_force);
     let way = Way::new((fabric, &in_force, past), plan, &base, options);
@@ -107,8 +120,10 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     if by_lid.is_empty() {
         return base;
     }
-    let Some(steps) = way.steps(&by_lid) else { return base };
-    way.assemble(base, &steps)
+    let Some((steps, word)) = way.steps(&by_lid) else {
+        return base;
+    };
+    way.assemble(base, &steps, word)
 }
 
 /// LIDs that change up to which all modes of planning are tried: beyond, each takes about a second.
@@ -182,36 +197,38 @@ impl<'a> Way<'a> {
         by_lid
     }
 
-    /// The way; if none can be found to be safe, it is what is best for the judge to look at.
-    fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
-        let is_proved = |steps: &Vec<Step>| self.word(steps) == Word::Safe;
+    /// The way, and what the judge will say of it; if none can be found to be safe, it is what is best to look at.
+    fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)> {
+        let safe = |steps: &Vec<Step>| (self.word(steps) == Word::Safe).then(|| (steps.clone(), Word::Safe));
         let early = self.split(by_lid);
-        if let Some(steps) = early.as_ref().filter(|steps| is_proved(steps)) {
-            return Some(steps.clone());
+        if let Some(found) = early.as_ref().and_then(safe) {
+            return Some(found);
         }
         let lids = by_lid.iter().map(|(lid, writes)| (*lid, &writes[..]));
         let ranked = split::by_rank(&self.net, self.in_force, lids).map(in_turn);
         // In one step both are the same.
         let is_new = |steps: &&Vec<Step>| early.as_ref().is_none_or(|early| early.len() + steps.len() > 2);
-        if let Some(steps) = ranked.as_ref().filter(is_new).filter(|steps| is_proved(steps)) {
-            return Some(steps.clone());
+        if let Some(found) = ranked.as_ref().filter(is_new).and_then(safe) {
+            return Some(found);
         }
         if self.past.is_some() && by_lid.len() > SMALL_MAX {
             // With no packet of before under way it may be as easy.
-            let mut waiting = [early, ranked].into_iter().flatten().map(|mut steps| {
+            for mut steps in [early, ranked].into_iter().flatten() {
                 wait_first(&mut steps);
-                steps
-            });
-            if let Some(steps) = waiting.find(is_proved) {
-                return Some(steps);
+                if let Some(found) = safe(&steps) {
+                    return Some(found);
+                }
             }
         }
         let found = self.by_windows(by_lid);
-        if let Some(steps) = found.as_ref().filter(|steps| self.word(steps) != Word::Unsafe) {
-            return Some(steps.clone());
-        }
-        // The last resort: always safe if both tables are, on the same lanes.
-        self.drop_all(by_lid).or(found)
+        // The last resort drops everything: always safe if both tables are, on the same lanes.
+        let all = || self.drop_all(by_lid);
+        let judged = |steps: Vec<Step>| {
+            let word = self.word(&steps);
+            (word != Word::Unsafe).then_some((steps, word))
+        };
+        let best = found.clone().and_then(judged).or_else(|| judged(all()?));
+        best.or_else(|| Some((all().or(found)?, Word::Unsafe)))
     }
 
     /// The way that drops fewest entries, then the one that waits least often.
@@ -355,8 +372,8 @@ impl<'a> Way<'a> {
 
     /// The change set with its tables in these steps: settings first, then activation of links between switches, so
     /// that no entry leads to one that does not carry packets yet, then the steps. Ports of hosts are activated before
-    /// the first wait, or last.
-    fn assemble(&self, base: ChangeSet, steps: &[Step]) -> ChangeSet {
+    /// the first wait, or last; what leads out of tables that can deadlock activates all of them last.
+    fn assemble(&self, base: ChangeSet, steps: &[Step], word: Word) -> ChangeSet {
         let generation = base.generation;
         let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for op in base.phases.into_iter().flat_map(|phase| phase.ops) {
@@ -372,17 +389,45 @@ impl<'a> Way<'a> {
                 Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } => settings.push(op),
             }
         }
-        let mut phases = vec![phase(SETTINGS, 0, settings)];
-        phases.push(phase("activate links between switches", 0, links));
-        self.add_steps(steps, blocks, &mut phases);
+        let mut phases = vec![phase(
+            "clear tables that are not in force yet",
+            0,
+            self.cleared(&blocks),
+        )];
+        phases.push(phase(SETTINGS, 0, settings));
+        let links = phase("activate links between switches", 0, links);
+        if word == Word::LeadsOut {
+            // Until what is in the way is gone nothing is to be added.
+            self.add_steps(steps, blocks, &mut phases);
+            phases.push(links);
+        } else {
+            phases.push(links);
+            self.add_steps(steps, blocks, &mut phases);
+        }
         let activation = phase("activate", 0, hosts);
         match phases.iter().position(|phase| phase.wait_before_ns > 0) {
-            Some(first_wait) => phases.insert(first_wait, activation),
-            None => phases.push(activation),
+            // Hosts that come while packets of a cycle are under way would feed it.
+            Some(first_wait) if word != Word::LeadsOut => phases.insert(first_wait, activation),
+            Some(_) | None => phases.push(activation),
         }
         phases.retain(|phase| !phase.ops.is_empty());
         merge_first(&mut phases);
         ChangeSet { generation, phases }
+    }
+
+    /// Tables of switches that look up no LID yet (LinearFDBTop 0, after a reboot, say): what they hold comes into force
+    /// with the settings, and nobody knows what it is.
+    fn cleared(&self, blocks: &[Op]) -> Vec<Op> {
+        let is_fresh = |node: NodeIdx| self.fabric.node(node).switch_settings.linear_top == 0;
+        let clear = |op: &Op| match *op {
+            Op::Lft { node, block, .. } if is_fresh(node) => Some(Op::Lft {
+                node,
+                block,
+                data: [NO_PATH; BLOCK_LIDS],
+            }),
+            _ => None,
+        };
+        blocks.iter().filter_map(clear).collect()
     }
 
     fn is_between_switches(&self, at: PortRef) -> bool {
@@ -495,15 +540,16 @@ fn in_turn(steps: Vec<Vec<Write>>) -> Vec<Step> {
 /// A first step of tables needs nothing of the settings, nor they of it.
 fn merge_first(phases: &mut Vec<Phase>) {
     let is_table = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
-    if let [settings, step, ..] = &mut phases[..]
-        && !is_table(settings)
+    let Some(at) = phases.iter().position(|phase| phase.label == SETTINGS) else {
+        return;
+    };
+    if let [settings, step, ..] = &mut phases[at..]
         && is_table(step)
-        && settings.label == SETTINGS
         && step.wait_before_ns == 0
     {
         settings.ops.append(&mut step.ops);
         settings.label = "configure ports, switches and tables";
-        phases.remove(1);
+        phases.remove(at + 1);
     }
 }
 

@@ -56,6 +56,10 @@ impl Net {
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let at = switch.0 as usize;
             for (port, seen) in fabric.node(node).external_ports() {
+                if seen.peer.is_none() && seen.link.state == PortState::Active {
+                    // Whoever does not answer there may send.
+                    net.hosts[at] += 1;
+                }
                 let peer = seen.peer.filter(|_| carries(fabric, PortRef { node, port }, activates));
                 let Some(peer) = peer else { continue };
                 if let Some(next) = fabric.switch_index(peer.node) {

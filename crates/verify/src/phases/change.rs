@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
-    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Write, drain_bound_ns, lifetimes_to_wait,
-    prove, prove_quickly, takes_away_only,
+    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Wake, Write, drain_bound_ns,
+    lifetimes_to_wait, prove, prove_quickly, takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
@@ -63,22 +63,29 @@ pub fn passage(
     if !is_live(fabric) {
         return Passage::Still;
     }
-    let tables = in_force(installed, plan);
+    let held = in_force(installed, plan);
+    let wake = Wake::of_changes(fabric, changes);
+    let tables = wake.in_force(&held);
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
     let mut proposal = Proposal {
         service_levels: Some(&plan.service_levels),
         sl_to_vl: Some(&plan.sl_to_vl),
-        ..Proposal::of_changes(fabric, &tables, changes)
+        steps: match wake.is_empty() {
+            true => Proposal::of_changes(fabric, &held, changes).steps,
+            false => wake.steps(fabric, &held, changes),
+        },
     };
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
         return Passage::Still;
     }
-    let standing = options.turns.as_deref();
+    // What is kept knows nothing of entries that wake.
+    let standing = options.turns.as_deref().filter(|_| wake.is_empty());
     let lifetimes = lifetimes(fabric, changes);
     let phase_options = phase_options(changes, options);
     let Some(past) = Past::new(installed, &tables) else {
         let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
-        return of_proposal(subject, standing, (&proposal, 0), &lifetimes, &phase_options);
+        let passage = of_proposal(subject, standing, (&proposal, 0), &lifetimes, &phase_options);
+        return without_newcomers(passage, changes);
     };
     // Dependencies that are kept with those that linger know of the past.
     let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
@@ -89,7 +96,21 @@ pub fn passage(
     }
     past.put_before(&mut proposal);
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
-    of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options)
+    let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
+    without_newcomers(passage, changes)
+}
+
+/// While packets of a cycle that was there before may be under way, nobody new is to send.
+fn without_newcomers(passage: Passage, changes: &ChangeSet) -> Passage {
+    let mut before_wait = changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0);
+    let has_wait = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
+    let activates = |op: &Op| matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active));
+    match passage {
+        Passage::Inherited(refusal) if has_wait && before_wait.any(|phase| phase.ops.iter().any(activates)) => {
+            Passage::Refused(refusal)
+        }
+        other => other,
+    }
 }
 
 /// The tables in force as far as a plan writes them: whole blocks, as entries above its highest LID may be left in the

@@ -40,6 +40,7 @@ mod report;
 mod standing;
 mod trial;
 mod turns;
+mod wake;
 mod way;
 mod witness;
 
@@ -58,6 +59,7 @@ pub use report::{
     TransitionRefusal,
 };
 pub use standing::StandingTurns;
+pub use wake::Wake;
 pub use way::lifetimes_after;
 
 use crate::finding::{Place, Severity, Traffic};

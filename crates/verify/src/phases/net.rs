@@ -35,7 +35,7 @@ pub struct Channel {
 /// A host port behind a link that carries packets.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
-    /// The port.
+    /// The port; that of the switch if nobody behind it answers.
     pub at: PortRef,
     /// Port of the switch it hangs on.
     pub port: u8,
@@ -106,8 +106,13 @@ impl Net {
         for (switch, &node) in fabric.switches().iter_enumerated() {
             net.ways[switch.0 as usize * stride] = Way::Own;
             for (port, seen) in fabric.node(node).external_ports() {
+                let at = PortRef { node, port };
                 if let Some(peer) = seen.peer {
-                    net.add(fabric, links, (switch, PortRef { node, port }), peer);
+                    net.add(fabric, links, (switch, at), peer);
+                } else if seen.link.state == PortState::Active {
+                    // Whoever does not answer there may send: an agent hangs, and its host goes on.
+                    let port = port.get();
+                    net.hosts.push(Host { at, port });
                 }
             }
             net.first_out.push(index(net.channels.len()));

@@ -131,7 +131,7 @@ impl Sums {
 
     /// What one (switch, LID) where packets end contributes.
     pub fn end(&mut self, shape: &Shape, at: (usize, u8), goal: Goal, pairs: u64, sign: Sign) {
-        let is_base = matches!(goal, Goal::Host { is_base: true, .. });
+        let is_base = shape.counts_pairs(goal);
         match end_of(shape, at, goal) {
             End::Owner if is_base => sign.apply(&mut self.host_pairs, pairs),
             End::Lost => sign.apply(&mut self.lost, pairs),
@@ -148,7 +148,11 @@ impl Sums {
 }
 
 fn end_of(shape: &Shape, (switch, entry): (usize, u8), goal: Goal) -> End {
+    if shape.gone[switch] {
+        return End::Nobody;
+    }
     let owns = match goal {
+        _ if shape.is_gone(goal) => None,
         Goal::Host { switch, port, .. } => Some((usize::from(switch), port)),
         Goal::Switch(switch) => Some((usize::from(switch), 0)),
         Goal::Unused | Goal::Dead => None,
@@ -290,6 +294,52 @@ impl Flows {
         }
     }
 
+    /// Takes switches for gone, all of whose links are, or for there again: nobody counts what is sent to them and
+    /// theirs any more, or would be sent by them. The dependencies of what is sent to them on the way stay.
+    pub fn set_gone(&mut self, switches: &[u16], is_gone: bool) {
+        self.count_gone(switches, Sign::Take);
+        switches
+            .iter()
+            .for_each(|&switch| self.shape.gone[usize::from(switch)] = is_gone);
+        self.count_gone(switches, Sign::Add);
+    }
+
+    /// Counts whatever depends on some switches being gone or not.
+    fn count_gone(&mut self, switches: &[u16], sign: Sign) {
+        for lid in 0..self.shape.goals.len() as u16 {
+            let spot = self.spot(lid);
+            let owner = match spot.goal {
+                Goal::Unused => continue,
+                Goal::Host { switch, .. } | Goal::Switch(switch) => Some(switch),
+                Goal::Dead => None,
+            };
+            if owner.is_some_and(|owner| switches.contains(&owner)) {
+                (0..self.shape.switches).for_each(|switch| self.count_spot(spot, switch, sign));
+            } else {
+                for &switch in switches {
+                    self.count_spot(spot, usize::from(switch), sign);
+                }
+            }
+        }
+    }
+
+    /// Counts what one (switch, LID) contributes to what a goal that goes or comes changes: its end, or its load.
+    fn count_spot(&mut self, spot: Spot, switch: usize, sign: Sign) {
+        let (entry, cell, next) = self.read(spot, switch);
+        let pairs = self.pairs[spot.tile + switch][spot.column];
+        if next == NOWHERE {
+            let at = (switch, entry);
+            self.sums.dead_end(&self.shape, at, spot.goal, sign);
+            self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), sign);
+        } else if self.shape.counts_pairs(spot.goal) {
+            let load = &mut self.sums.loads[spot.lane + cell];
+            match sign {
+                Sign::Add => *load += u32::from(pairs),
+                Sign::Take => *load -= u32::from(pairs),
+            }
+        }
+    }
+
     /// Turns at a switch from all links whose packets come to it: they leave one port and enter another.
     fn turns_into(&mut self, spot: Spot, switch: usize, leave: Option<u8>, enter: Option<u8>) {
         if leave == enter {
@@ -326,7 +376,7 @@ impl Flows {
 
     /// Host pairs flow over a link and on to where they end. Where they are all there is, hosts' turns come and go.
     fn flow_on(&mut self, spot: Spot, link: (usize, u16), pairs: u16, sign: Sign) {
-        let is_counted = matches!(spot.goal, Goal::Host { is_base: true, .. });
+        let is_counted = self.shape.counts_pairs(spot.goal);
         let (mut cell, mut to) = link;
         let mut alone = false;
         loop {

@@ -11,8 +11,6 @@ pub struct Edges {
     bits: Vec<u64>,
     /// The order.
     pub order: Order,
-    /// Edges that went away since somebody asked for them: vertex and egress port.
-    pub removed: Option<Vec<(u32, u8)>>,
 }
 
 struct View<'a> {
@@ -78,8 +76,7 @@ impl Edges {
             words,
             bits: &bits,
         });
-        let removed = None;
-        Self { bits, order, removed }
+        Self { bits, order }
     }
 
     /// How many of some edges are new, if there is no cycle with them. They are not kept.
@@ -141,9 +138,6 @@ impl Edges {
                 added.push((vertex, to));
             } else {
                 self.order.removed(vertex, to);
-                self.removed
-                    .iter_mut()
-                    .for_each(|removed| removed.push((vertex, port as u8)));
             }
         }
         let bits = &self.bits;

@@ -47,7 +47,7 @@ use crate::ground::Ground;
 use crate::standing::flows::Flows;
 use crate::standing::graph::Edges;
 use crate::standing::raise::raise;
-use crate::standing::shape::{Arc, NOWHERE, Shape};
+use crate::standing::shape::{NOWHERE, Shape};
 use crate::subject::Subject;
 
 /// A new entry.
@@ -129,6 +129,13 @@ pub struct Standing {
     /// Pairs of hosts on one switch, which load no link.
     near: u64,
     blocks: u64,
+    /// Dependencies that the second graph has not been told of: see [`Standing::catch_up`].
+    untold: Vec<(u32, u8)>,
+    /// Memory of the last way that was proved, used again for the next: by cell, the LID (as a count of LIDs) and who
+    /// may be on the channel.
+    scratch: Vec<(u32, u8)>,
+    /// LIDs that were followed on ways.
+    round: u32,
 }
 
 /// An entry on its way from one value to another.
@@ -163,12 +170,8 @@ impl Standing {
             switch: SwitchIdx(switch.into()),
         })?;
         let graphs = [0, 1].map(|which| Edges::new(&shape, &sums.counts, which));
-        let near = shape
-            .own
-            .iter()
-            .map(|&own| u64::from(own) * u64::from(own).saturating_sub(1));
         Ok(Self {
-            near: near.sum(),
+            near: near(&shape),
             graphs,
             flows: Flows {
                 shape,
@@ -180,6 +183,9 @@ impl Standing {
                 walked: 0,
             },
             blocks: 0,
+            untold: Vec::new(),
+            scratch: Vec::new(),
+            round: 0,
         })
     }
 
@@ -188,6 +194,14 @@ impl Standing {
     /// # Errors
     /// [`StandingError::Circle`], `NoSuchEntry` or `NoSuchLink`; nothing has changed then.
     pub fn apply(&mut self, change: &Change) -> Result<Change, StandingError> {
+        let undo = self.apply_quickly(change);
+        self.catch_up();
+        undo
+    }
+
+    /// As [`Self::apply`], but whether traffic from switch to switch has a cycle is not looked at before
+    /// [`Self::catch_up`].
+    fn apply_quickly(&mut self, change: &Change) -> Result<Change, StandingError> {
         let flips = self.flips(&change.links)?;
         let moves = self.moves(&change.entries, &flips)?;
         let (alone, together) = sorted(&self.flows.shape, &moves, &flips);
@@ -223,21 +237,34 @@ impl Standing {
         })
     }
 
+    /// Takes switches for gone, or for there again. Their links must be lost.
+    fn set_gone(&mut self, switches: &[u16], is_gone: bool) {
+        if !switches.is_empty() {
+            self.flows.set_gone(switches, is_gone);
+            self.near = near(&self.flows.shape);
+        }
+    }
+
     /// What holds now. Costs one look at every channel, for the loads.
     #[must_use]
     pub fn proof(&self) -> Proof {
         let (shape, sums) = (&self.flows.shape, &self.flows.sums);
-        let is_up = |arc: &&Arc| self.flows.next[arc.cell as usize] != NOWHERE;
-        let arcs: Vec<&Arc> = shape.arcs.iter().filter(is_up).collect();
-        let on = |lane: usize, arc: &Arc| u64::from(sums.loads[lane * shape.total() + arc.cell as usize]);
+        let up = shape.arcs.iter().map(|arc| arc.cell as usize);
+        let up: Vec<usize> = up.filter(|&cell| self.flows.next[cell] != NOWHERE).collect();
+        let on = |lane: usize, cell: usize| u64::from(sums.loads[lane * shape.total() + cell]);
         let lanes = (0..shape.lane_count).zip(0_u8..).map(|(lane, vl)| LaneFigures {
             vl,
-            load: Load::of(arcs.iter().map(|arc| on(lane, arc))),
+            load: Load::of(up.iter().map(|&cell| on(lane, cell))),
             channels: sums.channels[lane],
             dependencies: sums.dependencies[lane],
         });
-        let load_of = |arc: &&Arc| (0..shape.lane_count).map(|lane| on(lane, arc)).sum();
-        let loads: Vec<u64> = arcs.iter().map(load_of).collect();
+        let lanes: Vec<LaneFigures> = lanes.collect();
+        let all_lanes = |&cell: &usize| (0..shape.lane_count).map(|lane| on(lane, cell)).sum::<u64>();
+        let load = match &lanes[..] {
+            [only] => only.load,
+            _ => Load::of(up.iter().map(all_lanes)),
+        };
+        let on_links: u64 = up.iter().map(all_lanes).sum();
         let [agents, all] = &self.graphs;
         let far = sums.host_pairs.saturating_sub(self.near);
         Proof {
@@ -249,13 +276,10 @@ impl Standing {
                 (true, false) => Some(Traffic::Switches),
                 (true, true) => None,
             },
-            hops_mean: if far == 0 {
-                0.0
-            } else {
-                loads.iter().sum::<u64>() as f64 / far as f64
-            },
-            load: Load::of(loads.into_iter()),
+            hops_mean: if far == 0 { 0.0 } else { on_links as f64 / far as f64 },
+            load,
             lanes: lanes
+                .into_iter()
                 .filter(|lane| lane.load.max > 0 || lane.dependencies > 0)
                 .collect(),
         }
@@ -354,12 +378,20 @@ impl Standing {
 
     /// Brings the graphs up to what the counts say.
     fn settle(&mut self) {
-        let mut touched = std::mem::take(&mut self.flows.touched);
-        for (which, graph) in self.graphs.iter_mut().enumerate() {
-            graph.settle(&self.flows.shape, &touched, &self.flows.sums.counts, which);
+        let touched = std::mem::take(&mut self.flows.touched);
+        self.graphs[0].settle(&self.flows.shape, &touched, &self.flows.sums.counts, 0);
+        if self.untold.is_empty() {
+            self.untold = touched;
+        } else {
+            self.untold.extend(touched);
         }
-        touched.clear();
-        self.flows.touched = touched;
+    }
+
+    /// Looks at what repairs have left for later: whether traffic from switch to switch has a cycle. No repair depends
+    /// on it. To be called when there is time.
+    pub fn catch_up(&mut self) {
+        let untold = std::mem::take(&mut self.untold);
+        self.graphs[1].settle(&self.flows.shape, &untold, &self.flows.sums.counts, 1);
     }
 
     fn link_change(&self, arc: usize, is_up: bool) -> LinkChange {
@@ -372,6 +404,13 @@ impl Standing {
             is_up,
         }
     }
+}
+
+/// Pairs of hosts on one switch.
+fn near(shape: &Shape) -> u64 {
+    let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);
+    live.map(|(&own, _)| u64::from(own) * u64::from(own).saturating_sub(1))
+        .sum()
 }
 
 fn circle(step: Move) -> StandingError {

@@ -63,12 +63,36 @@ impl Order {
                 });
             }
         }
-        Self {
+        let mut order = Self {
             place,
             against,
             met: vec![0; vertices],
             search: 0,
             searched: 0,
+        };
+        order.layer(graph);
+        order
+    }
+
+    /// Puts vertices in layers, by the longest way to them. Edges like those that there are (in a tree: from up to
+    /// further up, from up to down, from down to further down) then follow the order when they come, and nothing moves.
+    fn layer(&mut self, graph: &impl Graph) {
+        let mut by_place = vec![0; self.place.len()];
+        for (vertex, &place) in (0_u32..).zip(&self.place) {
+            by_place[place as usize] = vertex;
+        }
+        let mut depth = vec![0_u32; self.place.len()];
+        for &vertex in &by_place {
+            let (place, next_depth) = (self.place[vertex as usize], depth[vertex as usize] + 1);
+            graph.next(vertex, |next| {
+                if self.place[next as usize] > place {
+                    depth[next as usize] = depth[next as usize].max(next_depth);
+                }
+            });
+        }
+        by_place.sort_by_key(|&vertex| depth[vertex as usize]);
+        for (place, vertex) in (0..).zip(by_place) {
+            self.place[vertex as usize] = place;
         }
     }
 

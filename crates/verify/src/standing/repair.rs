@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_fabric::{Fabric, SwitchIdx, SwitchSettings};
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
 use selvedge_types::{Idx, Lid};
 
@@ -37,38 +37,33 @@ pub fn judge_repair(
     before: &Verdict,
 ) -> Option<Judged<ChangeSet>> {
     let steps = standing.steps(fabric, &changes)?;
-    standing.graphs[0].removed = Some(Vec::new());
-    let of_links = Change {
-        links: links.to_vec(),
-        entries: Vec::new(),
-    };
-    let undo_links = standing.apply(&of_links).ok()?;
-    if let Some(way) = standing.safe_way(&steps, under_way) {
-        let mut entries = steps.concat();
-        // The last of several for one entry counts.
-        entries.reverse();
-        entries.sort_by_key(|e| (e.lid, e.switch));
-        entries.dedup_by_key(|e| (e.lid, e.switch));
-        let change = Change {
-            entries,
-            links: Vec::new(),
-        };
-        if let Ok(undo) = standing.apply(&change) {
-            let proof = standing.proof();
-            if proof.holds() {
-                let mut verdict = before.clone();
-                verdict.figures.host_pairs_reached = proof.host_pairs_reached;
-                verdict.figures.hops.clear();
-                (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
-                (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
-                return proved(verdict, changes, Passage::Quick(way));
-            }
-            // It was in force a moment ago, so it has no circle.
-            drop(standing.apply(&undo));
-        }
+    let way = standing.safe_way(links, &steps, under_way)?;
+    let mut entries = steps.concat();
+    // The last of several for one entry counts.
+    entries.reverse();
+    entries.sort_by_key(|e| (e.lid, e.switch));
+    entries.dedup_by_key(|e| (e.lid, e.switch));
+    let links = links.to_vec();
+    let gone_ends = links.clone();
+    let undo = standing.apply_quickly(&Change { links, entries }).ok()?;
+    let gone = standing.newly_gone(fabric, &gone_ends);
+    standing.set_gone(&gone, true);
+    let proof = standing.proof();
+    if !proof.holds() {
+        standing.set_gone(&gone, false);
+        // It was in force a moment ago, so it has no circle.
+        drop(standing.apply(&undo));
+        return None;
     }
-    drop(standing.apply(&undo_links));
-    None
+    let mut verdict = before.clone();
+    verdict.figures.host_pairs_reached = proof.host_pairs_reached;
+    verdict.figures.hops.clear();
+    (verdict.figures.hops_max, verdict.figures.hops_mean) = (0, proof.hops_mean);
+    (verdict.figures.load, verdict.figures.lanes) = (proof.load, proof.lanes);
+    if standing.flows.shape.gone.contains(&true) {
+        (verdict.figures.host_ports, verdict.figures.host_pairs) = standing.live_hosts();
+    }
+    proved(verdict, changes, Passage::Quick(way))
 }
 
 impl Standing {
@@ -78,6 +73,34 @@ impl Standing {
         let (switches, lid) = (self.flows.shape.switches, lid.index());
         let row = self.flows.pairs.get(lid / BLOCK_LIDS * switches + switch.to_usize());
         row.is_some_and(|row| row[lid % BLOCK_LIDS] > 0)
+    }
+
+    /// Ends of links that have changed whose switch has no link any more, by the fabric and by the proof.
+    fn newly_gone(&self, fabric: &Fabric, links: &[LinkChange]) -> Vec<u16> {
+        let shape = &self.flows.shape;
+        let is_gone = |switch: &SwitchIdx| {
+            let node = fabric.switches()[*switch];
+            let mut ports = fabric.node(node).external_ports();
+            let first = switch.to_usize() * shape.cells;
+            ports.all(|(port, _)| !fabric.link_is_up(PortRef { node, port }))
+                && self.flows.next[first..first + shape.cells]
+                    .iter()
+                    .all(|next| *next == NOWHERE)
+                && !shape.gone[switch.to_usize()]
+        };
+        let mut ends: Vec<SwitchIdx> = links.iter().map(|link| link.switch).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends.retain(is_gone);
+        ends.iter().map(|switch| switch.0 as u16).collect()
+    }
+
+    /// Host ports of switches that are not gone, and pairs of them.
+    fn live_hosts(&self) -> (u64, u64) {
+        let shape = &self.flows.shape;
+        let live = shape.own.iter().zip(&shape.gone).filter(|(_, gone)| !**gone);
+        let hosts = live.map(|(&own, _)| u64::from(own)).sum::<u64>();
+        (hosts, hosts * hosts.saturating_sub(1))
     }
 
     /// The entries that each phase writes; `None` if it sets something else.
@@ -121,16 +144,32 @@ impl Standing {
     }
 
     /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of
-    /// hosts and agents. The links have changed already; what led over them is still on its way.
-    fn safe_way(&mut self, steps: &[Vec<Entry>], under_way: &[Entry]) -> Option<QuickProof> {
-        let mut turns = self.graphs[0].removed.take().unwrap_or_default();
-        let shape = &self.flows.shape;
-        let total = shape.total();
-        let is_up = |cell: usize| self.flows.next[cell] != NOWHERE;
-        turns.retain(|&(vertex, port)| {
-            let cell = vertex as usize % total;
-            is_up(cell) && is_up(usize::from(shape.behind(cell)) * shape.cells + usize::from(port))
-        });
+    /// hosts and agents once links have changed. Nothing has been applied: all that stands is counted as still on its
+    /// way, what led over the links as well.
+    fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Entry]) -> Option<QuickProof> {
+        let flips = self.flips(links).ok()?;
+        self.flip(&flips);
+        let turns = self.turns_of(steps, under_way);
+        let back: Vec<_> = flips.iter().map(|&(arc, is_up)| (arc, !is_up)).collect();
+        self.flip(&back);
+        let (lids, turns) = turns;
+        let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)?;
+        Some(QuickProof {
+            lids,
+            standing: self.flows.sums.dependencies.iter().sum(),
+            added,
+        })
+    }
+
+    /// Dependencies that may come about on the way, and how many LIDs it concerns. Links have changed already.
+    fn turns_of(&mut self, steps: &[Vec<Entry>], under_way: &[Entry]) -> (u64, Vec<(u32, u8)>) {
+        let scratch = std::mem::take(&mut self.scratch);
+        let total = self.flows.shape.total();
+        let senders = if scratch.len() == total {
+            scratch
+        } else {
+            vec![(0, 0); total]
+        };
         // Step 0 is what was replaced lately.
         let mut writes: Vec<(Lid, usize, Entry)> = under_way.iter().map(|&entry| (entry.lid, 0, entry)).collect();
         for (number, step) in (1..).zip(steps) {
@@ -140,26 +179,27 @@ impl Standing {
         let mut mix = Mix {
             standing: self,
             lid: 0,
-            round: 0,
-            written: vec![(0, (0, 0, 0)); shape.switches],
-            senders: vec![(0, 0); total],
+            round: self.round,
+            written: vec![(0, (0, 0, 0)); self.flows.shape.switches],
+            senders,
             open: Vec::new(),
-            turns,
+            turns: Vec::new(),
             of_switch: false,
             first: 0,
         };
         for writes in writes.chunk_by(|a, b| a.0 == b.0) {
             mix.follow(writes);
         }
-        let mut turns = mix.turns;
+        let Mix {
+            mut turns,
+            senders,
+            round,
+            ..
+        } = mix;
+        (self.scratch, self.round) = (senders, round);
         turns.sort_unstable();
         turns.dedup();
-        let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)?;
-        Some(QuickProof {
-            lids: writes.chunk_by(|a, b| a.0 == b.0).count() as u64,
-            standing: self.flows.sums.dependencies.iter().sum(),
-            added,
-        })
+        (writes.chunk_by(|a, b| a.0 == b.0).count() as u64, turns)
     }
 }
 

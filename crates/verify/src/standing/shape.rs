@@ -71,9 +71,24 @@ pub struct Shape {
     pub lanes: Vec<u8>,
     /// Number of lanes told apart.
     pub lane_count: usize,
+    /// By switch: it is gone, and whoever was on it. Nobody counts who sends there or would send from there.
+    pub gone: Vec<bool>,
 }
 
 impl Shape {
+    /// Whether the switch that a destination is at is gone.
+    pub fn is_gone(&self, goal: Goal) -> bool {
+        match goal {
+            Goal::Host { switch, .. } | Goal::Switch(switch) => self.gone[usize::from(switch)],
+            Goal::Unused | Goal::Dead => false,
+        }
+    }
+
+    /// Whether host pairs are counted on a LID.
+    pub fn counts_pairs(&self, goal: Goal) -> bool {
+        matches!(goal, Goal::Host { is_base: true, .. }) && !self.is_gone(goal)
+    }
+
     /// The cell of an entry.
     #[inline]
     pub fn cell(&self, switch: usize, entry: u8) -> usize {
@@ -138,6 +153,7 @@ impl Shape {
             lane_count: lanes.iter().max().map_or(1, |&lane| usize::from(lane) + 1),
             goals,
             lanes,
+            gone: vec![false; switches],
         })
     }
 

@@ -1,0 +1,236 @@
+//! Reads back what was written: an agent may acknowledge a block and not hold it, and a Set that the network kept may
+//! arrive late.
+//!
+//! A light sweep reads every block that was written since the last one, and a share of the others, so that each is read
+//! once in [`Config::read_back_sweeps`](crate::Config) light sweeps. A difference is told, and the next sweep writes
+//! again. A switch that goes on telling untruths is told of by itself, and gets its tables again at each light sweep:
+//! its links are up and it answers, so nobody else can say where its packets go.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_mad::AgentId;
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op};
+use selvedge_sim::Time;
+use selvedge_types::{Guid, Idx};
+use selvedge_wire::{Attribute, AttributeId, LinearForwardingTable, Mad};
+
+use crate::config::Mode;
+use crate::core::{Sm, ok};
+use crate::event::Event;
+use crate::io::Output;
+use crate::smp;
+use crate::stage::Token;
+use crate::view::Role;
+
+/// Light sweeps in a row in which a switch held something else than it had acknowledged, until it is called a liar.
+const LIES: u32 = 3;
+
+/// A block of a switch; in this order consecutive questions go to different agents.
+type Block = (u16, Guid);
+
+/// What is to be read back, and what came of it.
+#[derive(Clone, Debug, Default)]
+pub struct ReadBack {
+    /// What is to be read; sorted while it is.
+    blocks: Vec<Block>,
+    /// Which of them have been.
+    done: Vec<bool>,
+    /// The next to ask for.
+    next: usize,
+    /// Whether they are being asked for.
+    is_open: bool,
+    /// Since when a written block has not been read.
+    since: Option<Time>,
+    /// Where the others' turn goes on: block by block over all switches.
+    turn: usize,
+    /// Light sweeps in a row in which a switch did not hold what it should.
+    lies: BTreeMap<Guid, u32>,
+    /// Switches that did not hold what they should in this light sweep, and those that did.
+    found: (BTreeSet<Guid>, BTreeSet<Guid>),
+    /// Blocks read back so far.
+    pub read: u64,
+    /// Those of them that were not as they had been written.
+    pub differences: u64,
+}
+
+impl ReadBack {
+    /// Sets go out from now on.
+    pub fn begin_writing(&mut self, now: Time) {
+        self.since.get_or_insert(now);
+    }
+
+    /// They have been taken, or some of them.
+    pub fn written(&mut self, fabric: &Fabric, changes: &ChangeSet) {
+        self.settle();
+        for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
+            if let Op::Lft { node, block, .. } = op {
+                self.blocks.push((*block, fabric.node(*node).guid));
+            }
+        }
+        if self.blocks.is_empty() {
+            self.since = None;
+        }
+    }
+
+    /// A sweep takes the place of a light sweep: nothing is read back now.
+    pub fn postpone(&mut self, now: Time) {
+        self.since = self.since.map(|_| now);
+    }
+
+    /// Switches that go on holding what they should not.
+    pub fn liars(&self) -> impl Iterator<Item = Guid> + '_ {
+        let told = self.lies.iter().filter(|(_, times)| **times >= LIES);
+        told.map(|(guid, _)| *guid)
+    }
+
+    /// What was asked for and has not been answered stays to be read.
+    fn settle(&mut self) {
+        let mut done = std::mem::take(&mut self.done).into_iter();
+        self.blocks.retain(|_| !done.next().unwrap_or(false));
+        (self.next, self.is_open) = (0, false);
+    }
+
+    /// A light sweep begins: what is still to be read, and the others' turn.
+    fn begin(&mut self, fabric: &Fabric, installed: &Installed, sweeps: u32) {
+        self.settle();
+        self.found = Default::default();
+        let switches = fabric.switches();
+        let rows = installed.lfts.iter().map(Vec::len).max().unwrap_or(0);
+        let total = rows * switches.len();
+        if sweeps > 0 {
+            for _ in 0..total.div_ceil(sweeps as usize) {
+                self.turn = if self.turn < total { self.turn } else { 0 };
+                let switch = switches[SwitchIdx::from_usize(self.turn % switches.len())];
+                let block = u16::try_from(self.turn / switches.len()).unwrap_or(u16::MAX);
+                self.blocks.push((block, fabric.node(switch).guid));
+                self.turn += 1;
+            }
+        }
+        self.blocks.sort_unstable();
+        self.blocks.dedup();
+        self.blocks.retain(|&(block, guid)| {
+            let switch = fabric.find(guid).and_then(|node| fabric.switch_index(node));
+            switch.is_some_and(|switch| installed.block(switch, usize::from(block)).is_some())
+        });
+        self.done = vec![false; self.blocks.len()];
+    }
+
+    /// The light sweep is over.
+    fn end(&mut self, now: Time) {
+        self.settle();
+        let (wrong, right) = std::mem::take(&mut self.found);
+        for guid in right.difference(&wrong) {
+            self.lies.remove(guid);
+        }
+        for guid in wrong {
+            *self.lies.entry(guid).or_default() += 1;
+        }
+        // What could not be read has its turn in the next.
+        self.since = (!self.blocks.is_empty()).then_some(now);
+    }
+}
+
+impl Sm {
+    /// A light sweep begins.
+    pub(crate) fn prepare_reading_back(&mut self, fabric: &Fabric) {
+        let sweeps = self.config.read_back_sweeps;
+        self.read_back.begin(fabric, &self.view.installed, sweeps);
+    }
+
+    /// The switches have said what they had to say: now their tables are asked for. False if there are none to ask for.
+    pub(crate) fn begin_reading_back(&mut self) -> bool {
+        let is_ours = self.config.mode == Mode::Manage && self.view.role == Role::Master;
+        let list = &self.read_back;
+        // A light sweep that asks nothing, as after a plan that failed, has none.
+        let is_listed = !list.blocks.is_empty() && list.done.len() == list.blocks.len();
+        let begins = is_ours && is_listed && !list.is_open;
+        self.read_back.is_open |= begins;
+        begins
+    }
+
+    /// Keeps so many questions open.
+    pub(crate) fn ask_back(&mut self) {
+        let Some(inventory) = self.inventory.clone().filter(|_| self.read_back.is_open) else {
+            return;
+        };
+        let fabric = &inventory.fabric;
+        while self.exchange.open() < 4 * self.config.window {
+            let number = self.read_back.next;
+            let Some(&(block, guid)) = self.read_back.blocks.get(number) else {
+                return;
+            };
+            self.read_back.next += 1;
+            let Some(node) = fabric.find(guid) else { continue };
+            let route = &inventory.agents[node].route;
+            let m_key = self.config.policy.m_key;
+            let get = smp::get(AttributeId::LINEAR_FORWARDING, block.into(), route, m_key);
+            self.exchange.submit(AgentId(node.0), (Token::ReadBack(number), get));
+        }
+    }
+
+    /// A block as its switch holds it; true if it is not as it was written.
+    pub(crate) fn was_read_back(&mut self, number: usize, answer: Option<&Mad>, out: &mut Vec<Output>) -> bool {
+        let Some(inventory) = self.inventory.clone() else { return false };
+        let held = ok(answer).and_then(|mad| LinearForwardingTable::parse(mad.smp_data()).ok());
+        let is_listed = number < self.read_back.done.len();
+        let (Some(&(block, guid)), Some(held), true) = (self.read_back.blocks.get(number), held, is_listed) else {
+            // Nobody answered: it stays to be read.
+            return false;
+        };
+        let fabric = &inventory.fabric;
+        let Some(switch) = fabric.find(guid).and_then(|node| fabric.switch_index(node)) else {
+            return false;
+        };
+        self.read_back.read += 1;
+        let wrote = self.view.installed.block(switch, usize::from(block)).copied();
+        let Some(wrote) = wrote.filter(|wrote| *wrote != held.ports) else {
+            self.read_back.done[number] = true;
+            self.read_back.found.1.insert(guid);
+            return false;
+        };
+        // It stays to be read, and nothing more is asked: a sweep is due.
+        self.read_back.differences += 1;
+        let is_first = self.read_back.found.0.insert(guid);
+        self.read_back.next = self.read_back.blocks.len();
+        let name = fabric.node(fabric.switches()[switch]).description.clone();
+        let times = self.read_back.lies.get(&guid).copied().unwrap_or(0) + 1;
+        out.push(Output::Event(difference(&name, block, (&wrote, &held.ports))));
+        if is_first && times == LIES {
+            out.push(Output::Event(Event::SwitchLies { what: name, times }));
+        }
+        // What was prepared for repairs starts from what is not so.
+        self.forget_repairs();
+        std::sync::Arc::make_mut(&mut self.view.installed).learn(switch, usize::from(block), held.ports);
+        true
+    }
+
+    /// Everything that was asked in a light sweep has been answered, or never will be.
+    pub(crate) fn end_reading_back(&mut self) {
+        self.read_back.end(self.now);
+    }
+
+    /// When the next light sweep is to be, if it would be at `due` otherwise: what was written is read back in time,
+    /// however often something else comes in between.
+    pub(crate) fn read_back_due(&self, due: Option<Time>) -> Option<Time> {
+        let (due, interval) = (due?, self.config.sweep_interval?);
+        let written = self.read_back.since.map_or(due, |since| since + interval);
+        // Whatever keeps it from being read does not fill the time.
+        Some(due.min(written.max(self.now + interval / 4)))
+    }
+}
+
+fn difference(name: &str, block: u16, (wrote, read): (&[u8; BLOCK_LIDS], &[u8; BLOCK_LIDS])) -> Event {
+    let differs = |i: &usize| wrote[*i] != read[*i];
+    let entries = (0..BLOCK_LIDS).filter(differs).count();
+    let first = (0..BLOCK_LIDS).find(differs).unwrap_or(0);
+    Event::ReadBackDiffers {
+        what: name.to_owned(),
+        block,
+        entries,
+        lid: usize::from(block) * BLOCK_LIDS + first,
+        wrote: wrote[first],
+        read: read[first],
+    }
+}
+
