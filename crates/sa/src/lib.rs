@@ -6,9 +6,8 @@
 //! what was asked meanwhile comes first.
 //!
 //! One engine answers for every record ([`query`](mod@query)): rows come from a table (of the snapshot, or of what
-//! clients have registered), the component mask is compared field by field as the record's layout says, and what is left
-//! goes out as one record or as an RMPP transfer. Only paths have rules of their own, because there is a row for every
-//! pair of LIDs.
+//! clients have registered), the component mask is compared field by field as the record's layout says, and what is
+//! left goes out as one record or as an RMPP transfer. Only paths have rules of their own: each pair of LIDs is a row.
 //!
 //! A request that is wrong is refused by its status, one that comes too early or too often with BUSY; nothing is
 //! dropped in silence but what is no request.
