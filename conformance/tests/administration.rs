@@ -62,9 +62,7 @@ impl Stage {
         let lab = PeerLab::new().unwrap();
         let fabric = Fabric::new(&lab, SPEC);
         let simulator = start(&lab, &fabric.text);
-        let manager = lab
-            .start_daemon(&["run", "--port", &port(lab.base(), MASTER)])
-            .unwrap();
+        let manager = lab.start_daemon(&["run", "--port", &port(lab.base(), MASTER)]).unwrap();
         let answers = || {
             let asked = lab.run(CLIENT, "saquery", &["SMIR"])?;
             Ok((asked.status.success() && asked.stdout.contains("SMInfoRecord")).then_some(()))
@@ -108,7 +106,9 @@ impl Stage {
         let (mut data, mut next) = (Vec::new(), 1);
         let mut say = mad;
         loop {
-            client.send(&Datagram { address: to, mad: say }, Duration::from_secs(5)).unwrap();
+            client
+                .send(&Datagram { address: to, mad: say }, Duration::from_secs(5))
+                .unwrap();
             let (answer, rmpp, used) = loop {
                 let Some(Arrival::Received(found)) = client.receive(LIMIT).unwrap() else {
                     panic!("segment {next} of {} did not come", layout.name);
@@ -121,14 +121,18 @@ impl Stage {
                     break (found.mad, rmpp, if last { rmpp.length as usize - 20 } else { 200 });
                 }
                 // The acknowledgement of it was lost.
-                client.send(&Datagram { address: to, mad: say }, Duration::ZERO).unwrap();
+                client
+                    .send(&Datagram { address: to, mad: say }, Duration::ZERO)
+                    .unwrap();
             };
             data.extend_from_slice(&answer.sa_data()[..used]);
             // One more than was taken: every segment is acknowledged.
             say = mad;
             say.set_rmpp(Some(Rmpp::ack(next, next + 1)));
             if rmpp.flags.contains(RmppFlags::LAST) {
-                client.send(&Datagram { address: to, mad: say }, Duration::ZERO).unwrap();
+                client
+                    .send(&Datagram { address: to, mad: say }, Duration::ZERO)
+                    .unwrap();
                 client.flush().unwrap();
                 let stride = usize::from(answer.attribute_offset()) * 8;
                 let row = |row: &[u8]| std::array::from_fn(|i| row.get(i).copied().unwrap_or(0));
@@ -173,16 +177,25 @@ fn long_answers(stage: &Stage) {
 /// What saquery and smpquery print of the same attribute, line by line.
 fn same_fields(stage: &Stage, of: &str, from: &str, leave_out: &[&str]) {
     let told = stage.saquery(of);
-    let said = stage.lab.output(CLIENT, "smpquery", &from.split_whitespace().collect::<Vec<_>>()).unwrap();
+    let said = stage
+        .lab
+        .output(CLIENT, "smpquery", &from.split_whitespace().collect::<Vec<_>>())
+        .unwrap();
     let fields = |text: &str| -> BTreeSet<String> {
-        let lines = text.lines().map(str::trim).filter(|line| line.contains(":..") && !line.starts_with('#'));
+        let lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| line.contains(":..") && !line.starts_with('#'));
         let kept = lines.filter(|line| !leave_out.iter().any(|name| line.starts_with(name)));
         kept.map(str::to_owned).collect()
     };
     let (told, said) = (fields(&told), fields(&said));
     assert!(told.len() > 15, "{of}: {told:?}");
     let differ: Vec<_> = told.symmetric_difference(&said).collect();
-    assert!(differ.is_empty(), "saquery {of} and smpquery {from} differ: {differ:#?}");
+    assert!(
+        differ.is_empty(),
+        "saquery {of} and smpquery {from} differ: {differ:#?}"
+    );
 }
 
 fn nodes_and_ports(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>, agents_keep: bool) {
@@ -193,7 +206,10 @@ fn nodes_and_ports(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>, agents_keep:
     }
     for (lid, ports) in ends {
         let node = stage.saquery(&format!("NR {lid}"));
-        let said = stage.lab.output(CLIENT, "smpquery", &["nodeinfo", &lid.to_string()]).unwrap();
+        let said = stage
+            .lab
+            .output(CLIENT, "smpquery", &["nodeinfo", &lid.to_string()])
+            .unwrap();
         let said = Fields::parse(&said);
         for (field, line) in [("Guid", "node_guid"), ("SystemGuid", "sys_guid")] {
             let want = said.number(field).unwrap();
@@ -202,7 +218,12 @@ fn nodes_and_ports(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>, agents_keep:
         }
         let first = if ports.is_some() { 0 } else { 1 };
         for number in first..=ports.unwrap_or(1) {
-            same_fields(stage, &format!("PIR {lid}/{number}"), &format!("portinfo {lid} {number}"), &leave_out);
+            same_fields(
+                stage,
+                &format!("PIR {lid}/{number}"),
+                &format!("portinfo {lid} {number}"),
+                &leave_out,
+            );
         }
     }
 }
@@ -211,12 +232,18 @@ fn tables_of_switches(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>) {
     let switches = ends.iter().filter(|(_, ports)| ports.is_some()).map(|(lid, _)| lid);
     for lid in switches {
         let info = stage.saquery(&format!("SWIR {lid}"));
-        let said = stage.lab.output(CLIENT, "smpquery", &["switchinfo", &lid.to_string()]).unwrap();
+        let said = stage
+            .lab
+            .output(CLIENT, "smpquery", &["switchinfo", &lid.to_string()])
+            .unwrap();
         let said = Fields::parse(&said);
         for (field, line) in [("LinearFdbCap", "LinearFDBCap"), ("LinearFdbTop", "LinearFDBTop")] {
             let want = said.number(field).unwrap();
             let told = info.lines().find(|told| told.trim().starts_with(line)).unwrap();
-            assert!(told.ends_with(&format!("{want:#X}").replace("0X", "0x")), "{lid} {field}: {told}");
+            assert!(
+                told.ends_with(&format!("{want:#X}").replace("0X", "0x")),
+                "{lid} {field}: {told}"
+            );
         }
         // LFT: "LID Port" lines of both.
         let told = stage.saquery(&format!("LFTR {lid}"));
@@ -243,18 +270,27 @@ fn tables_of_switches(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>) {
 }
 
 fn paths(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>) {
-    let hosts: Vec<u16> = ends.iter().filter(|(_, ports)| ports.is_none()).map(|(lid, _)| *lid).collect();
+    let hosts: Vec<u16> = ends
+        .iter()
+        .filter(|(_, ports)| ports.is_none())
+        .map(|(lid, _)| *lid)
+        .collect();
     for (from, to) in [(hosts[0], hosts[7]), (hosts[3], hosts[2]), (hosts[7], hosts[7])] {
         let told = stage.saquery(&format!("--src-to-dst {from}:{to}"));
         let field = |name: &str| {
             let line = told.lines().find(|line| line.trim().starts_with(&format!("{name}..")));
-            line.and_then(|line| line.rsplit('.').next()).unwrap_or_default().to_owned()
+            line.and_then(|line| line.rsplit('.').next())
+                .unwrap_or_default()
+                .to_owned()
         };
         assert_eq!(told.matches("PathRecord dump").count(), 1, "{told}");
         assert_eq!((field("slid"), field("dlid")), (from.to_string(), to.to_string()));
         assert_eq!((field("pkey"), field("sl")), ("0xFFFF".to_owned(), "0x0".to_owned()));
         let life = if from == to { "0x80" } else { "0x92" };
-        assert_eq!((field("num_path_revers"), field("pkt_life")), ("0x80".to_owned(), life.to_owned()));
+        assert_eq!(
+            (field("num_path_revers"), field("pkt_life")),
+            ("0x80".to_owned(), life.to_owned())
+        );
     }
     let both = stage.saquery(&format!("PR --slid {} --dlid {}", hosts[1], hosts[2]));
     assert_eq!(both.matches("PathRecord dump").count(), 1, "{both}");
@@ -268,7 +304,11 @@ fn what_the_plan_has_not(stage: &Stage) {
     }
     let told = stage.saquery("NR 9999");
     assert!(!told.contains("dump"), "{told}");
-    for (query, what) in [("CPI", "Class version............2"), ("SL2VL 1", "SL2VLTableRecord dump"), ("GIR 1", "GUIDInfo Record dump")] {
+    for (query, what) in [
+        ("CPI", "Class version............2"),
+        ("SL2VL 1", "SL2VLTableRecord dump"),
+        ("GIR 1", "GUIDInfo Record dump"),
+    ] {
         assert!(stage.saquery(query).contains(what), "{query}");
     }
 }
@@ -276,7 +316,10 @@ fn what_the_plan_has_not(stage: &Stage) {
 /// P_Keys are for whoever knows the key; whoever shows a wrong one is told nothing.
 fn keys(stage: &Stage) {
     assert!(stage.saquery("--smkey 1 PKTR 1").contains("0xffff"));
-    for (arguments, status) in [(["PKTR", "1"].as_slice(), "0x0700"), (&["--smkey", "7", "NR", "1"], "0x0700")] {
+    for (arguments, status) in [
+        (["PKTR", "1"].as_slice(), "0x0700"),
+        (&["--smkey", "7", "NR", "1"], "0x0700"),
+    ] {
         let asked = stage.lab.run(CLIENT, "saquery", arguments).unwrap();
         let said = format!("{}{}", asked.stdout, asked.stderr);
         assert!(said.contains(status), "{arguments:?}: {said}");
@@ -299,7 +342,11 @@ fn on_our_emulator() {
 fn nobody_waits_while_the_fabric_changes() {
     let mut stage = Stage::on_ibsim();
     let ends = stage.ends();
-    let hosts: Vec<u16> = ends.iter().filter(|(_, ports)| ports.is_none()).map(|(lid, _)| *lid).collect();
+    let hosts: Vec<u16> = ends
+        .iter()
+        .filter(|(_, ports)| ports.is_none())
+        .map(|(lid, _)| *lid)
+        .collect();
     let spine = stage.net.nodes.iter().find(|(guid, node)| {
         stage.net.is_switch(**guid) && node.cables.values().all(|(peer, _)| stage.net.is_switch(*peer))
     });
@@ -324,13 +371,17 @@ fn nobody_waits_while_the_fabric_changes() {
             f::SLID.set(mad.sa_data_mut(), u64::from(hosts[5]));
             f::DLID.set(mad.sa_data_mut(), u64::from(hosts[at % hosts.len()]));
             mad.set_component_mask(f::SLID.mask() | f::DLID.mask());
-            client.send(&Datagram { address: to, mad }, Duration::from_secs(5)).unwrap();
+            client
+                .send(&Datagram { address: to, mad }, Duration::from_secs(5))
+                .unwrap();
             let answer = loop {
                 match client.receive(LIMIT).unwrap() {
                     Some(Arrival::Received(found)) if found.mad.transaction().0 == transaction => break found.mad,
                     // A datagram may be lost with the link that it was on.
                     Some(Arrival::Returned(_)) => {
-                        client.send(&Datagram { address: to, mad }, Duration::from_secs(5)).unwrap();
+                        client
+                            .send(&Datagram { address: to, mad }, Duration::from_secs(5))
+                            .unwrap();
                     }
                     Some(_) => {}
                     None => panic!("no answer in round {round}"),

@@ -1,18 +1,18 @@
 //! The subnet administrator: answers what hosts ask, from the last committed plan.
 //!
-//! [`Sa`] is a sans-I/O core. It answers from a [`Snapshot`], which nobody changes: while the manager sweeps, routes and
-//! applies, questions are answered from what was in force before, and none waits. Nothing here takes long either: a
-//! question whose answer is long is answered in pieces, a window of segments or a few thousand rows at a time, and what
-//! was asked meanwhile comes first.
+//! [`Sa`] is a sans-I/O core. It answers from a [`Snapshot`], which nobody changes: while the manager sweeps, routes
+//! and applies, questions are answered from what was in force before, and none waits. Nothing here takes long either:
+//! a question whose answer is long is answered in pieces, a window of segments or a few thousand rows at a time, and
+//! what was asked meanwhile comes first.
 //!
 //! One engine answers for every record ([`query`](mod@query)): rows come from a table (of the snapshot, or of what
-//! clients have registered), the component mask is compared field by field as the record's layout says, and what is left
-//! goes out as one record or as an RMPP transfer. Only paths have rules of their own, because there is a row for every
-//! pair of LIDs.
+//! clients have registered), the component mask is compared field by field as the record's layout says, and what is
+//! left goes out as one record or as an RMPP transfer. Only paths have rules of their own: each pair of LIDs is a row.
 //!
-//! A request that is wrong is refused by its status, one that comes too early or too often with BUSY; nothing is dropped
-//! in silence but what is no request.
+//! A request that is wrong is refused by its status, one that comes too early or too often with BUSY; nothing is
+//! dropped in silence but what is no request.
 
+mod ask;
 mod client;
 mod config;
 mod core;
@@ -21,6 +21,7 @@ mod io;
 mod limit;
 mod member;
 mod path;
+mod pieces;
 pub mod query;
 mod rate;
 mod refusal;

@@ -71,7 +71,10 @@ impl Services {
         let end = records::SERVICE.len;
         record[..end].copy_from_slice(&data[..end]);
         // What is left out: the default partition, no end, no key. Source: OpenSM (`osm_sa_service_record.c`).
-        for (field, default) in [(f::PKEY, u64::from(PKey::DEFAULT_FULL.0)), (f::LEASE, u64::from(FOR_EVER))] {
+        for (field, default) in [
+            (f::PKEY, u64::from(PKey::DEFAULT_FULL.0)),
+            (f::LEASE, u64::from(FOR_EVER)),
+        ] {
             if mask & field.mask() == 0 {
                 field.set(&mut record, default);
             }

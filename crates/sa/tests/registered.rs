@@ -442,7 +442,7 @@ mod reports {
         bench.feed(answer(&out[0]));
         let mut repeated = 0;
         for _ in 0..6 {
-            bench.now = bench.now + Duration::from_millis(500);
+            bench.now += Duration::from_millis(500);
             let out = bench.feed(Input::Wake);
             assert!(out.iter().all(|o| o.datagram.address.lid == bench.host(1)));
             repeated += out.len();

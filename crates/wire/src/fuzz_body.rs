@@ -1,6 +1,6 @@
 //! The body of the fuzz target, also run by `cargo test` over the stored corpus.
 
-use crate::{Mad, Payload};
+use crate::{Class, Mad, Payload};
 
 /// Decodes, re-encodes and prints any bytes; panics if re-encoding is not stable.
 ///
@@ -33,9 +33,11 @@ pub fn decode_encode_print(bytes: &[u8]) {
     let mut twice = once;
     payload.write_to(&mut twice);
     assert_eq!(once, twice, "encoding twice: {line}");
+    // Data of subnet administration begin earlier. Source: IBA vol 1 §15.2.1.
+    let header = if mad.class() == Class::SubnAdm { 56 } else { 64 };
     assert_eq!(
-        once.as_bytes()[..64],
-        mad.as_bytes()[..64],
+        once.as_bytes()[..header],
+        mad.as_bytes()[..header],
         "the header changed: {line}"
     );
 }

@@ -1,3 +1,5 @@
+//! Transfers over wires that lose, and datagrams that nobody should send.
+
 use std::collections::VecDeque;
 use std::time::Duration;
 

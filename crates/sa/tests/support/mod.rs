@@ -36,6 +36,9 @@ impl Agents for Said {
     }
 }
 
+/// Ports whose link is slow, and what it carries.
+type Slow = BTreeMap<PortRef, (Rate, Mtu)>;
+
 /// What a fabric's plan is made with.
 #[derive(Clone)]
 pub struct Wish {
@@ -82,26 +85,19 @@ impl Wish {
         lids
     }
 
-    /// Everything a snapshot is made of.
-    pub fn sources(&self) -> Sources {
-        let Spec::Generated(recipe) = self.spec.parse().unwrap() else {
-            panic!("{} is no generator", self.spec);
-        };
-        let mut fabric = recipe.fabric().unwrap();
-        let lids = self.lids(&fabric);
-        let hosts: Vec<PortRef> = fabric
-            .end_ports()
-            .map(|(at, _)| at)
-            .filter(|at| !fabric.node(at.node).is_switch())
-            .collect();
-        let all: Vec<PortRef> = fabric
-            .nodes()
-            .iter_enumerated()
-            .flat_map(|(node, n)| n.all_ports().map(move |(port, _)| PortRef { node, port }))
-            .collect();
-        let slow: BTreeMap<PortRef, (Rate, Mtu)> = self.slow.iter().map(|(host, slow)| (hosts[*host], *slow)).collect();
+    /// Ports as the plan wants them, set in the fabric too, and as their agents said before.
+    fn ports(
+        &self,
+        fabric: &mut Fabric,
+        lids: &Lids,
+        (all, hosts, slow): (&[PortRef], &[PortRef], &Slow),
+    ) -> (
+        BTreeMap<PortRef, PortSettings>,
+        BTreeMap<PortRef, EndPortPlan>,
+        BTreeMap<PortRef, PortInfo>,
+    ) {
         let (mut ports, mut end_ports, mut infos) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        for at in all {
+        for &at in all {
             let lid = lids.range(at);
             let peer = fabric.peer(at);
             let fast = (
@@ -146,6 +142,28 @@ impl Wish {
                 end_ports.insert(at, EndPortPlan { pkeys });
             }
         }
+        (ports, end_ports, infos)
+    }
+
+    /// Everything a snapshot is made of.
+    pub fn sources(&self) -> Sources {
+        let Spec::Generated(recipe) = self.spec.parse().unwrap() else {
+            panic!("{} is no generator", self.spec);
+        };
+        let mut fabric = recipe.fabric().unwrap();
+        let lids = self.lids(&fabric);
+        let hosts: Vec<PortRef> = fabric
+            .end_ports()
+            .map(|(at, _)| at)
+            .filter(|at| !fabric.node(at.node).is_switch())
+            .collect();
+        let all: Vec<PortRef> = fabric
+            .nodes()
+            .iter_enumerated()
+            .flat_map(|(node, n)| n.all_ports().map(move |(port, _)| PortRef { node, port }))
+            .collect();
+        let slow: Slow = self.slow.iter().map(|(host, slow)| (hosts[*host], *slow)).collect();
+        let (ports, end_ports, infos) = self.ports(&mut fabric, &lids, (&all, &hosts, &slow));
         let engine: Engine = "updn".parse().unwrap();
         let routed = engine
             .route(&fabric, &lids, &Options::default(), Seed(1), Par::Sequential)
@@ -262,7 +280,7 @@ impl Bench {
     }
 
     pub fn later(&mut self, wait: Duration) {
-        self.now = self.now + wait;
+        self.now += wait;
         self.feed(Input::Wake);
     }
 

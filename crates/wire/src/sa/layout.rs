@@ -79,9 +79,8 @@ impl Filter {
             field.cover(&mut filter.mask);
             filter.used = filter.used.max(field.bytes().1);
         }
-        for at in 0..filter.used {
-            filter.want[at] = data[at] & filter.mask[at];
-        }
+        let wanted = filter.want.iter_mut().zip(data).zip(&filter.mask);
+        wanted.for_each(|((want, byte), mask)| *want = byte & mask);
         filter
     }
 

@@ -1,0 +1,277 @@
+//! Requests: what is asked, by whom, and how it is answered.
+
+use std::sync::Arc;
+
+use selvedge_types::Lid;
+use selvedge_wire::sa::{Filter, Layout, records};
+use selvedge_wire::{AttributeId, Datagram, Gid, Mad, Method, Status};
+
+use crate::client::{Exchange, Request};
+use crate::core::{Answer, Open, Sa};
+use crate::io::Output;
+use crate::member;
+use crate::path::Paths;
+use crate::pieces::send;
+use crate::query::{Cursor, Query, Registered, Source};
+use crate::refusal::Refusal;
+use crate::report::Event;
+use crate::snapshot::{EndPort, Snapshot};
+use crate::tables::{TABLES, Table};
+use crate::{inform, service};
+
+impl Sa {
+    pub(crate) fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
+        let request = self.understood(datagram, mad);
+        let exchange = Exchange::of(datagram);
+        if let Some(open) = self.open.get_mut(&exchange).filter(|open| open.request.mad == *mad) {
+            // Asked again while the answer is on its way: its beginning may be lost.
+            if let Answer::Long(sender) = &mut open.answer {
+                sender.again();
+                open.hungry = true;
+                self.turns.push_back(exchange);
+            }
+            return;
+        }
+        // Another question under the same number: whoever asked before has gone.
+        self.open.remove(&exchange);
+        if !self.limits.take(&self.config, self.now, request.from.lid, 1) {
+            return self.refuse(&request, Refusal::Busy, out);
+        }
+        match self.answer(&request, out) {
+            Err(why) => self.refuse(&request, why, out),
+            Ok(Some(open)) => self.begin(exchange, open, out),
+            Ok(None) => self.counters.answered += 1,
+        }
+    }
+
+    pub(crate) fn refuse(&mut self, request: &Request, why: Refusal, out: &mut Vec<Output>) {
+        match why {
+            Refusal::Busy => self.counters.busy += 1,
+            _ => self.counters.refused += 1,
+        }
+        out.push(send(request.reply(request.refusal(why))));
+    }
+
+    /// Answers at once (`None`), or says how.
+    fn answer(&mut self, request: &Request, out: &mut Vec<Output>) -> Result<Option<Open>, Refusal> {
+        let mad = &request.mad;
+        if mad.class_version() != 2 {
+            return Err(Refusal::BadVersion);
+        }
+        if mad.sm_key() != 0 && !request.trusted {
+            self.counters.bad_key += 1;
+            return Err(Refusal::Denied);
+        }
+        let layout = Layout::of(mad.attribute()).ok_or(Refusal::BadAttribute)?;
+        if mad.component_mask() & !layout.components() != 0 && layout.id != AttributeId::CLASS_PORT_INFO {
+            return Err(Refusal::Invalid);
+        }
+        if layout.id == AttributeId::CLASS_PORT_INFO {
+            return self.class_port_info(request, out);
+        }
+        let snapshot = self.snapshot.clone().ok_or(Refusal::Busy)?;
+        // A port that the plan in force does not know has a LID of another manager's, or of the next plan.
+        let requester = snapshot.by_lid(request.from.lid).ok_or(Refusal::Busy)?;
+        match mad.method() {
+            Method::Get | Method::GetTable | Method::GetMulti => {
+                self.question(request, layout, &snapshot, requester).map(Some)
+            }
+            Method::Set | Method::Delete => {
+                let requester = snapshot.end(requester).ok_or(Refusal::Busy)?;
+                self.change(request, layout, (&snapshot, requester), out)?;
+                Ok(None)
+            }
+            _ => Err(Refusal::BadMethod),
+        }
+    }
+
+    /// Source: IBA vol 1 §15.2.5.1. The capabilities say what is optional: optional records and MultiPathRecord.
+    fn class_port_info(&self, request: &Request, out: &mut Vec<Output>) -> Result<Option<Open>, Refusal> {
+        use records::class_port_info as f;
+        /// IsSubnetOptionalRecordsSupported.
+        const OPTIONAL_RECORDS: u64 = 1 << 8;
+        /// IsSubnetGet of MultiPathRecord supported.
+        const MULTI_PATH: u64 = 1 << 10;
+        if request.mad.method() != Method::Get {
+            return Err(Refusal::BadAttribute);
+        }
+        let mut mad = request.answer(Status::OK, 0);
+        let data = mad.sa_data_mut();
+        f::BASE_VERSION.set(data, 1);
+        f::CLASS_VERSION.set(data, 2);
+        f::CAPABILITIES.set(data, OPTIONAL_RECORDS | MULTI_PATH);
+        // 4.096 µs · 2^18 = 1.07 s: SubnetTimeOut's default, in which the slowest answer begins.
+        f::RESPONSE_TIME.set(data, 18);
+        f::REDIRECT_QP.set(data, 1);
+        f::REDIRECT_QKEY.set(data, 0x8001_0000);
+        f::TRAP_QKEY.set(data, 0x8001_0000);
+        out.push(send(request.reply(mad)));
+        Ok(None)
+    }
+
+    /// How a question is answered.
+    fn question(
+        &self,
+        request: &Request,
+        layout: &'static Layout,
+        snapshot: &Arc<Snapshot>,
+        requester: u32,
+    ) -> Result<Open, Refusal> {
+        let (mask, data) = (request.mask(), request.data());
+        let table = |advance| Source::Table {
+            advance,
+            cursor: Cursor::default(),
+            end: u64::MAX,
+        };
+        let hidden_from = (!request.trusted).then_some(requester);
+        let mut compared = mask;
+        let mut answered = layout;
+        let mut member_wishes = None;
+        let method = request.mad.method();
+        let source = match layout.id {
+            id if id == records::PATH.id && method != Method::GetMulti => {
+                self.path_source(request, snapshot, hidden_from)?
+            }
+            id if id == records::MULTI_PATH.id && method == Method::GetMulti => {
+                answered = &records::PATH;
+                compared = 0;
+                let paths = Paths::of_multi(snapshot, mask, data, hidden_from)?;
+                Source::Paths(Box::new(paths))
+            }
+            _ if method == Method::GetMulti => return Err(Refusal::BadAttribute),
+            id if id == records::SERVICE.id => table(service::rows),
+            id if id == records::INFORM_INFO_RECORD.id => table(inform::rows),
+            id if id == records::MEMBER.id => {
+                member_wishes = Some(member::Wishes::of(mask, data));
+                let members = request.trusted || self.asks_of_itself(request, snapshot, requester);
+                table(if members {
+                    member::member_rows
+                } else {
+                    member::group_rows
+                })
+            }
+            id => {
+                let known = TABLES.iter().find(|table| table.layout.id == id);
+                let known = known.ok_or(Refusal::BadAttribute)?;
+                // A LID out of a range means the port, whose record has the first of them.
+                compared &= !layout.fields[0].mask();
+                snapshot_source(known, request, snapshot)?
+            }
+        };
+        Ok(Open {
+            request: *request,
+            query: Query {
+                layout: answered,
+                filter: Filter::new(answered, compared, data),
+                member_wishes,
+                source,
+                snapshot: Arc::clone(snapshot),
+                trusted: request.trusted,
+            },
+            answer: if request.wants_table() {
+                Answer::Short(Vec::new())
+            } else {
+                Answer::One(None)
+            },
+            hungry: true,
+        })
+    }
+
+    /// True if a requester asks for its own membership.
+    fn asks_of_itself(&self, request: &Request, snapshot: &Snapshot, requester: u32) -> bool {
+        use records::member::PORT_GID;
+        request.mask() & PORT_GID.mask() != 0 && snapshot.by_gid(Gid(PORT_GID.wide(request.data()))) == Some(requester)
+    }
+
+    fn path_source(
+        &self,
+        request: &Request,
+        snapshot: &Arc<Snapshot>,
+        requester: Option<u32>,
+    ) -> Result<Source, Refusal> {
+        use records::path as f;
+        let (mask, data) = (request.mask(), request.data());
+        let dgid = Gid(f::DGID.wide(data));
+        if mask & f::DGID.mask() != 0 && dgid.is_multicast() {
+            let from = if mask & f::SGID.mask() != 0 {
+                snapshot.by_gid(Gid(f::SGID.wide(data)))
+            } else {
+                snapshot.by_lid(Lid(f::SLID.get(data) as u16))
+            };
+            let from = from.and_then(|place| snapshot.end(place)).ok_or(Refusal::InvalidGid)?;
+            let row = self.registered.groups.path(snapshot, from, dgid)?;
+            return Ok(Source::Ready(Some(Box::new(row))));
+        }
+        let mut paths = Paths::of_path(snapshot, mask, data, requester)?;
+        if !request.wants_table() {
+            paths.only_first();
+        }
+        if paths.pairs(snapshot) > self.config.records_max {
+            return Err(Refusal::NoResources);
+        }
+        Ok(Source::Paths(Box::new(paths)))
+    }
+
+    /// Carries out a Set or Delete and answers it.
+    fn change(
+        &mut self,
+        request: &Request,
+        layout: &'static Layout,
+        (snapshot, requester): (&Arc<Snapshot>, &EndPort),
+        out: &mut Vec<Output>,
+    ) -> Result<(), Refusal> {
+        let who = (requester, request.trusted);
+        let what = (request.mask(), request.data());
+        let Registered {
+            services,
+            groups,
+            subscriptions,
+        } = &mut self.registered;
+        let config = &self.config;
+        services.tick(self.now);
+        let mut event = None;
+        let record = match (request.mad.method(), layout.id) {
+            (Method::Set, id) if id == records::SERVICE.id => services.set(config, snapshot, who, what)?,
+            (_, id) if id == records::SERVICE.id => services.delete(requester, request.trusted, what.0, what.1)?,
+            (Method::Set, id) if id == records::INFORM_INFO.id => {
+                subscriptions.set(config, who, request.from, what.1)?
+            }
+            (method, id) if id == records::MEMBER.id => {
+                let changed = match method {
+                    Method::Set => groups.join((config, snapshot), who, what)?,
+                    _ => groups.leave(snapshot, who, what)?,
+                };
+                event = changed.event;
+                changed.record
+            }
+            _ => return Err(Refusal::BadAttribute),
+        };
+        let mut mad = request.answer(Status::OK, layout.offset());
+        *mad.sa_data_mut() = record;
+        out.push(send(request.reply(mad)));
+        if let Some((number, mgid)) = event {
+            let issuer = self.issuer();
+            self.tell(&Event::of_gid(number, issuer, mgid), out);
+        }
+        Ok(())
+    }
+}
+
+/// Rows of a table of the snapshot: of all end ports, or of the one that has the LID asked for.
+fn snapshot_source(table: &Table, request: &Request, snapshot: &Snapshot) -> Result<Source, Refusal> {
+    if table.trusted_only && !request.trusted {
+        return Err(Refusal::Denied);
+    }
+    let lid = table.layout.fields[0];
+    let place = (request.mask() & lid.mask() != 0).then(|| snapshot.by_lid(Lid(lid.get(request.data()) as u16)));
+    let (outer, end) = match place {
+        None => (0, u64::from(snapshot.end_count())),
+        Some(Some(place)) => (u64::from(place), u64::from(place) + 1),
+        Some(None) => (0, 0),
+    };
+    Ok(Source::Table {
+        advance: table.advance,
+        cursor: Cursor { outer, inner: 0 },
+        end,
+    })
+}
