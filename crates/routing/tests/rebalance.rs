@@ -1,4 +1,5 @@
-//! Steps back to balance: each is whole, within its budget, nearer to the goal, and makes no link fuller than the busiest.
+//! Steps back to balance: each is whole, within its budget, nearer to the goal, and makes no link fuller than the
+//! busiest.
 
 mod common;
 

@@ -1,5 +1,7 @@
 //! What an operator may want to know: each kind has a stable code.
 
+mod balance;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -487,16 +489,7 @@ impl Event {
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
-            Self::LinkLost { .. }
-            | Self::LinkReturned { .. }
-            | Self::LinkLeftOut { .. }
-            | Self::SwitchLost { .. }
-            | Self::Repaired { .. } => Ok(()),
             Self::LidsLater { .. } | Self::ReadBackDiffers { .. } | Self::SwitchLies { .. } => self.of_agents(f),
-            Self::RebalanceStep { .. }
-            | Self::Rebalanced { .. }
-            | Self::RebalanceHeld { .. }
-            | Self::RebalanceInterrupted { .. } => self.of_balance(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,
@@ -504,6 +497,7 @@ impl Event {
                  fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
                  the right folder (--state)"
             ),
+            _ => self.of_balance(f),
         }
     }
 }
@@ -512,41 +506,6 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.code())?;
         self.fmt_link(f)
-    }
-}
-
-impl Event {
-    /// What is said of balance.
-    fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RebalanceStep {
-                step,
-                changed,
-                load: (before, after),
-                left,
-            } => write!(
-                f,
-                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another way; host pairs \
-                 on the busiest link {before} -> {after}; {left} blocks left",
-                changed.entries, changed.blocks, changed.pairs
-            ),
-            Self::Rebalanced { steps: 0, load } => {
-                write!(f, "nothing to rebalance: {load} host pairs on the busiest link")
-            }
-            Self::Rebalanced { steps, load } => {
-                write!(f, "rebalanced in {steps} steps: {load} host pairs on the busiest link")
-            }
-            Self::RebalanceHeld { why } => write!(
-                f,
-                "load could be spread better, but no step within the budget is safe under traffic: {why}; 'selvedge \
-                 rebalance --at-once' does it in one change"
-            ),
-            Self::RebalanceInterrupted { steps } => write!(
-                f,
-                "rebalancing is interrupted after {steps} steps: what happened comes first"
-            ),
-            _ => Ok(()),
-        }
     }
 }
 
