@@ -54,7 +54,8 @@ pub struct SoakArgs {
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["out", "keep"])]
     manager: Option<Program>,
     /// Seconds of a schedule that pass in one, in real time; intervals and time-outs of the managers are divided by it
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "manager", value_parser = clap::value_parser!(u32).range(1..=20))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "manager")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=20))]
     speed: u32,
     /// In real time, carry out only the first so many events of each schedule
     #[arg(long, value_name = "N", requires = "manager")]
@@ -281,8 +282,8 @@ fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result
     load::write(&file(""), &text)
 }
 
-/// What a result file says that the same program did before. A line that was cut off when the program was stopped counts
-/// as not done.
+/// What a result file says that the same program did before. A line that was cut off when the program was stopped
+/// counts as not done.
 fn earlier(path: &Path, binary: &str) -> Result<Vec<Soak>, CliError> {
     if !path.exists() {
         return Ok(Vec::new());

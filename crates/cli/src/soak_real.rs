@@ -306,11 +306,13 @@ impl Processes {
 
     /// SIGHUP, once it listens: before, it reads its file anyway.
     fn hang_up(&self, id: ManagerId) -> Result<(), String> {
-        let Some(child) = self.children.get(&id) else { return Ok(()) };
+        let Some(child) = self.children.get(&id) else {
+            return Ok(());
+        };
         let log = fs::read(self.folder_of(id)?.join("log")).unwrap_or_default();
         let listens = match self.program {
             Program::Opensm => "Entering",
-            Program::Selvedge => "SLV-SM-0001",
+            Program::Selvedge => "sweep started",
         };
         if !String::from_utf8_lossy(&log).contains(listens) {
             return Ok(());
@@ -368,7 +370,10 @@ impl Outside for Processes {
     fn reload(&mut self, id: ManagerId, node: &str, config: &Config) -> Result<(), String> {
         let folder = self.folder_of(id)?;
         self.configure(&folder, config)?;
-        let before = self.started.get_mut(&id).map(|started| std::mem::replace(&mut started.config, config.clone()));
+        let before = self
+            .started
+            .get_mut(&id)
+            .map(|started| std::mem::replace(&mut started.config, config.clone()));
         let is_same = |before: &Config| {
             (&before.policy.engines, before.policy.lmc) == (&config.policy.engines, config.policy.lmc)
         };

@@ -330,21 +330,7 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
     }
     out.grid(&runs)?;
     out.line("")?;
-    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
-    for run in &report.runs {
-        for f in &run.findings {
-            *sums.entry((&f.checker, "")).or_default() += f.count;
-        }
-        for e in &run.exemptions {
-            *sums.entry((&e.checker, &e.rule)).or_default() += e.count;
-        }
-    }
-    let mut table = Grid::new(&["checker", "excused by", "times"]);
-    for ((checker, rule), count) in sums {
-        let rule = if rule.is_empty() { "nothing" } else { rule };
-        table.row([checker.to_owned(), rule.to_owned(), thousands(count)]);
-    }
-    out.grid(&table)?;
+    out.grid(&found_real(report))?;
     out.line("")?;
     for run in &report.runs {
         let seed = run.seed;
@@ -359,4 +345,23 @@ pub fn show_real(out: &mut Out, report: &SoakReal) -> Result<(), CliError> {
         }
     }
     Ok(())
+}
+
+/// What was found in all of them, and by which rules it was excused.
+fn found_real(report: &SoakReal) -> Grid {
+    let mut sums: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for run in &report.runs {
+        for f in &run.findings {
+            *sums.entry((&f.checker, "")).or_default() += f.count;
+        }
+        for e in &run.exemptions {
+            *sums.entry((&e.checker, &e.rule)).or_default() += e.count;
+        }
+    }
+    let mut table = Grid::new(&["checker", "excused by", "times"]);
+    for ((checker, rule), count) in sums {
+        let rule = if rule.is_empty() { "nothing" } else { rule };
+        table.row([checker.to_owned(), rule.to_owned(), thousands(count)]);
+    }
+    table
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use selvedge_api::{Reroute, Severity};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
-use selvedge_sim::{Par, Time};
+use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Job, Output, PersistentState, Sm, StageName, View};
 use selvedge_store::StateDir;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method, PortError};
@@ -18,7 +18,7 @@ use crate::administrator::Administrator;
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, Worker, compute, planner, storer};
+use crate::worker::{Note, Worker, compute_in_place, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub(crate) struct Driver {
     storer: Worker<(u64, PersistentState)>,
     administrator: Administrator,
     out: Vec<Output>,
+    /// Events that nobody has been told of.
+    untold: Vec<(Time, Event)>,
     pending: VecDeque<(Datagram, Duration)>,
     busy: usize,
     /// When the last job was handed out.
@@ -97,6 +99,7 @@ impl Driver {
             administrator: Administrator::new(sender.clone())?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
+            untold: Vec::new(),
             pending: VecDeque::new(),
             busy: 0,
             busy_since: Time::ZERO,
@@ -110,6 +113,7 @@ impl Driver {
     /// Runs until told to stop, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
         let result = self.feed(Input::Start).and_then(|()| self.turn_until_done());
+        let result = self.tell().and(result);
         // What is shown in the end is how things stood, not that somebody has stopped looking at them.
         self.show();
         let view = self.sm.view();
@@ -117,7 +121,8 @@ impl Driver {
         let stopped = self.feed(Input::Command(Command::Stop));
         let _ = stopped
             .and_then(|()| self.send_pending())
-            .and_then(|()| Ok(self.port.flush()?));
+            .and_then(|()| Ok(self.port.flush()?))
+            .and_then(|()| self.tell());
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
@@ -153,7 +158,10 @@ impl Driver {
         if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
             self.show();
         }
-        let mut wait = self.wait(now);
+        let mut wait = match self.untold.is_empty() {
+            true => self.wait(now),
+            false => Duration::ZERO,
+        };
         for _ in 0..ARRIVALS_MAX {
             self.send_pending()?;
             match self.port.receive(wait)? {
@@ -169,11 +177,11 @@ impl Driver {
                 // The administrator has a clock of its own for what it repeats.
                 Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
                 Some(Arrival::Returned(datagram)) => self.feed(Input::Returned(datagram))?,
-                None => return Ok(()),
+                None => return self.tell(),
             }
             wait = Duration::ZERO;
         }
-        Ok(())
+        self.tell()
     }
 
     /// Sends what the port had no room for, as far as it has now.
@@ -260,10 +268,6 @@ impl Driver {
         if let Some(notice) = self.recorder.as_mut().and_then(|recorder| recorder.outputs(&out)) {
             self.notice(&notice);
         }
-        if out.iter().any(|output| matches!(output, Output::Event(_))) {
-            // Who reads of an event must find the state it speaks of.
-            self.show();
-        }
         let sends_only = out.iter().all(|output| matches!(output, Output::Send { .. }));
         if sends_only {
             // Nearly always. By reference: a datagram is copied often enough on its way.
@@ -297,20 +301,21 @@ impl Driver {
             Output::Send { datagram, timeout } => self.send(&datagram, timeout)?,
             // Less work than waking another thread is.
             Output::Compute(mut job) if job.is_brief() => {
-                let result = Box::new(compute(&mut job, Par::Sequential));
                 let generation = job.generation;
-                self.feed(Input::Computed { generation, result })?;
+                match compute_in_place(&mut job) {
+                    Some(result) => {
+                        let result = Box::new(result);
+                        self.feed(Input::Computed { generation, result })?;
+                    }
+                    None => self.hand_over(now, job),
+                }
             }
             // A repair must not stand behind it.
             Output::Compute(job) if job.is_background() => {
                 self.busy += 1;
                 self.balancer.hand(job);
             }
-            Output::Compute(job) => {
-                self.busy_since = now;
-                self.busy += 1;
-                self.planner.hand(job);
-            }
+            Output::Compute(job) => self.hand_over(now, job),
             Output::Persist { id, state } => {
                 self.busy += 1;
                 self.storer.hand((id, state));
@@ -320,27 +325,50 @@ impl Driver {
                     self.notice(&Notice::IsSmRefused(error));
                 }
             }
-            Output::Event(event) => {
-                if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
-                    self.compare_plans(now);
-                    self.busy += usize::from(self.administrator.commit(&self.sm));
-                }
-                if let Event::Role { role, .. } = event {
-                    self.administer(match role {
-                        selvedge_sm::Role::Master => selvedge_sa::Input::Serve,
-                        _ => selvedge_sa::Input::Withdraw,
-                    })?;
-                }
-                let severity = match event.severity() {
-                    selvedge_sm::Severity::Info => Severity::Info,
-                    selvedge_sm::Severity::Warning => Severity::Warning,
-                    selvedge_sm::Severity::Error => Severity::Error,
-                };
-                let text = event.to_string();
-                let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
-                self.shared.event(now, severity, event.code(), text);
-            }
+            Output::Event(event) => self.untold.push((now, event)),
         }
+        Ok(())
+    }
+
+    /// Somebody waits for it, but not this thread.
+    fn hand_over(&mut self, now: Time, job: Box<Job>) {
+        self.busy_since = now;
+        self.busy += 1;
+        self.planner.hand(job);
+    }
+
+    /// Tells events, once the port has what was to be sent: nothing that matters waits for it.
+    fn tell(&mut self) -> Result<(), DaemonError> {
+        if self.untold.is_empty() {
+            return Ok(());
+        }
+        // Who reads of an event must find the state it speaks of.
+        self.show();
+        for (at, event) in std::mem::take(&mut self.untold) {
+            self.tell_event(at, &event)?;
+        }
+        Ok(())
+    }
+
+    fn tell_event(&mut self, at: Time, event: &Event) -> Result<(), DaemonError> {
+        if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
+            self.compare_plans(at);
+            self.busy += usize::from(self.administrator.commit(&self.sm));
+        }
+        if let Event::Role { role, .. } = event {
+            self.administer(match role {
+                selvedge_sm::Role::Master => selvedge_sa::Input::Serve,
+                _ => selvedge_sa::Input::Withdraw,
+            })?;
+        }
+        let severity = match event.severity() {
+            selvedge_sm::Severity::Info => Severity::Info,
+            selvedge_sm::Severity::Warning => Severity::Warning,
+            selvedge_sm::Severity::Error => Severity::Error,
+        };
+        let text = event.to_string();
+        let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
+        self.shared.event(at, severity, event.code(), text);
         Ok(())
     }
 

@@ -98,18 +98,29 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
 }
 
 /// Runs a job. A defect in planning costs the plan, not the manager: what is in the switches stays.
-pub(crate) fn compute(job: &mut Job, par: Par) -> JobResult {
+fn compute(job: &mut Job, par: Par) -> JobResult {
+    let run = |job: &mut Job| Some(job.run(par));
+    guarded(job, run).unwrap_or_default()
+}
+
+/// Makes a repair in place, if that does: else the job is to be run, and takes longer.
+pub(crate) fn compute_in_place(job: &mut Job) -> Option<JobResult> {
+    guarded(job, Job::run_in_place)
+}
+
+fn guarded(job: &mut Job, run: impl FnOnce(&mut Job) -> Option<JobResult>) -> Option<JobResult> {
     let began = Instant::now();
     job.clock = Some(since_first_asked);
-    let run = AssertUnwindSafe(|| job.run(par));
-    let result = catch_unwind(run).unwrap_or_else(|_| JobResult {
-        events: vec![Event::NoPlan],
-        ..JobResult::default()
-    });
-    JobResult {
+    let result = catch_unwind(AssertUnwindSafe(|| run(job))).unwrap_or_else(|_| {
+        Some(JobResult {
+            events: vec![Event::NoPlan],
+            ..JobResult::default()
+        })
+    })?;
+    Some(JobResult {
         took: began.elapsed(),
         ..result
-    }
+    })
 }
 
 /// A clock that begins when it is first asked.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::Simulation;
 use crate::deadlock::Deadlock;
 use crate::packet::NIL;
-use crate::qp::QpCounts;
+use crate::qp_state::QpCounts;
 use crate::series::steady_from;
 use crate::settings::Settings;
 use crate::stats::{Drops, Histogram};

@@ -5,7 +5,6 @@
 //! of a packet is an event only if somebody waits for it.
 
 use crate::Simulation;
-use crate::layout::{NO_PORT, Port};
 use crate::packet::{NIL, Spot};
 use crate::settings::Queueing;
 use crate::state::{Queue, kind};
@@ -15,7 +14,7 @@ use crate::units::Ps;
 
 /// The first set bit after `last` in `a & b`, going around; bit `n` stands for port `n + 1`.
 #[inline]
-fn next_port(a: &[u64], b: &[u64], last: u8) -> Option<u8> {
+pub(crate) fn next_port(a: &[u64], b: &[u64], last: u8) -> Option<u8> {
     if let ([a], [b]) = (a, b) {
         let both = a & b;
         if both == 0 {
@@ -43,12 +42,12 @@ fn next_port(a: &[u64], b: &[u64], last: u8) -> Option<u8> {
 
 impl<W: Workload> Simulation<W> {
     #[inline]
-    fn vls(&self) -> usize {
+    pub(crate) fn vls(&self) -> usize {
         usize::from(self.settings.vls)
     }
 
     #[inline]
-    fn port_of(&self, switch: usize, num: u8) -> u32 {
+    pub(crate) fn port_of(&self, switch: usize, num: u8) -> u32 {
         self.layout.switches[switch].first_port + u32::from(num)
     }
 
@@ -128,18 +127,6 @@ impl<W: Workload> Simulation<W> {
             let port = &mut self.ports[input as usize];
             port.received += 1;
             port.received_bytes += u64::from(bytes);
-        }
-    }
-
-    /// Counts a packet that was dropped at the port whose counter says so.
-    fn count_drop(&mut self, port: u32, reason: Drop) {
-        if self.now >= self.window.from {
-            let stats = &mut self.port_stats[port as usize];
-            match reason {
-                Drop::NoEntry | Drop::ToSwitch | Drop::Lane => stats.relay_errors += 1,
-                Drop::LinkDown | Drop::HeadOfQueue | Drop::SwitchLife => stats.discards += 1,
-                Drop::InFlight | Drop::WrongHost => {}
-            }
         }
     }
 
@@ -257,7 +244,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// An input can send: outputs that it has packets for are asked, each in its turn, until one takes a packet.
-    fn offer_input(&mut self, switch: usize, input: u8) {
+    pub(crate) fn offer_input(&mut self, switch: usize, input: u8) {
         let into = self.port_of(switch, input) as usize;
         if self.ports[into].queued == 0 {
             return;
@@ -369,7 +356,7 @@ impl<W: Workload> Simulation<W> {
 
     /// The packet that an input has for an output and lane.
     #[inline]
-    fn first_for(&self, switch: usize, input: u8, output: u8, vl: u8) -> u32 {
+    pub(crate) fn first_for(&self, switch: usize, input: u8, output: u8, vl: u8) -> u32 {
         if self.is_voq() {
             return self.queues[self.voq(switch, input, output, vl)].head;
         }
@@ -389,7 +376,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Takes a packet, the first of its queue, out of it.
-    fn leave_queue(&mut self, switch: usize, index: u32) {
+    pub(crate) fn leave_queue(&mut self, switch: usize, index: u32) {
         let (packet, next) = (self.packets.get(index).spot(), self.packets.get(index).next);
         let place = self.queue_of(switch, packet);
         let queue: &mut Queue = &mut self.queues[place];
@@ -489,93 +476,6 @@ impl<W: Workload> Simulation<W> {
         }
         self.schedule(arrives, component, kind::ARRIVE, index);
         ends
-    }
-
-    /// The link broke while the packet was on it. Its blocks were never filled.
-    pub(crate) fn lose_on_link(&mut self, index: u32, input: u32) {
-        let packet = *self.packets.get(index);
-        let Port { peer, .. } = self.ports[input as usize];
-        if peer != NO_PORT {
-            self.credit(peer, packet.vl, packet.blocks, self.now);
-        }
-        self.lose(index, Drop::InFlight);
-    }
-
-    /// Drops a packet that has just arrived: its blocks are free when its last byte has come.
-    fn drop_arrived(&mut self, index: u32, input: u32, reason: Drop) {
-        let packet = *self.packets.get(index);
-        let comes = self.ports[input as usize].byte_time.of(packet.wire_bytes());
-        self.give_back(input, packet.vl, packet.blocks, self.now + comes);
-        self.lose(index, reason);
-    }
-
-    /// Drops the first packet of a queue.
-    pub(crate) fn drop_first(&mut self, switch: usize, index: u32, reason: Drop) {
-        self.leave_queue(switch, index);
-        let packet = self.packets.get(index).spot();
-        let into = self.port_of(switch, packet.input);
-        self.count_drop(self.port_of(switch, packet.output), reason);
-        if packet.shared {
-            self.free_shared(into, packet.blocks, self.now);
-        } else {
-            self.give_back(into, packet.vl, packet.blocks, self.now);
-        }
-        self.lose(index, reason);
-        if self.settings.speedup > 1 || self.ports[into as usize].input_free_at <= self.now {
-            self.offer_input(switch, packet.input);
-        }
-    }
-
-    /// Sees to it that the age of a queue's first packet is looked at in time.
-    fn watch_age(&mut self, switch: usize, place: usize) {
-        let queue = self.queues[place];
-        if queue.watched || queue.head == NIL {
-            return;
-        }
-        let arrived = self.packets.get(queue.head).arrived;
-        let hoq = self.hoq.map(|life| queue.head_since + life);
-        let whole = self.switch_life.map(|life| arrived + life);
-        let Some(at) = hoq.into_iter().chain(whole).min() else {
-            return;
-        };
-        self.queues[place].watched = true;
-        self.schedule(at.max(self.now), 1 + switch as u32, kind::LIFETIME, place as u32);
-    }
-
-    /// The first packet of a queue may have waited for too long.
-    pub(crate) fn check_lifetime(&mut self, switch: usize, place: u32) {
-        let place = place as usize;
-        self.queues[place].watched = false;
-        let Queue { head, head_since, .. } = self.queues[place];
-        if head == NIL {
-            return;
-        }
-        let arrived = self.packets.get(head).arrived;
-        if self.switch_life.is_some_and(|life| arrived + life <= self.now) {
-            self.drop_first(switch, head, Drop::SwitchLife);
-        } else if self.hoq.is_some_and(|life| head_since + life <= self.now) {
-            self.drop_first(switch, head, Drop::HeadOfQueue);
-        }
-        self.watch_age(switch, place);
-    }
-
-    /// Drops all packets that wait for an output whose link broke.
-    pub(crate) fn drop_waiting(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
-        // Those behind the first ones of their queues are found when they become first.
-        while let Some(index) = self.first_waiting(switch, out, output) {
-            self.drop_first(switch, index, Drop::LinkDown);
-        }
-    }
-
-    fn first_waiting(&self, switch: usize, out: u32, output: u8) -> Option<u32> {
-        let words = self.layout.words;
-        (0..self.settings.vls).find_map(|vl| {
-            let row = (out as usize * self.vls() + usize::from(vl)) * words;
-            let wanted = &self.requests[row..row + words];
-            let input = next_port(wanted, wanted, 0)?;
-            Some(self.first_for(switch, input, output, vl)).filter(|&index| index != NIL)
-        })
     }
 }
 

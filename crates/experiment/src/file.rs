@@ -96,7 +96,12 @@ impl Experiment {
             return Err(ExperimentError::TooMany { runs, max: RUNS_MAX });
         }
         let mut varying: Vec<String> = vary.iter().map(|(name, _)| name.clone()).collect();
-        varying.extend(places[2].1.iter().map(|name| (*name).clone()));
+        // What only names files by the other settings says nothing of its own.
+        let says_more = |name: &&&String| {
+            let mut values = together.iter().filter_map(|set| set.settings.get(**name));
+            !values.all(|value| matches!(value, Value::Text(text) if text.contains('{')))
+        };
+        varying.extend(places[2].1.iter().filter(says_more).map(|name| (*name).clone()));
         let labels: BTreeSet<&String> = together.iter().flat_map(|set| set.labels.keys()).collect();
         varying.extend(labels.into_iter().cloned());
         let pictures: Result<_, _> = pictures.into_iter().map(|table| picture(table, &varying)).collect();
@@ -366,8 +371,9 @@ mod tests {
 
     #[test]
     fn combinations_that_differ_in_labels_are_run_once() {
-        let text = "seeds = [1, 2]\n[[together]]\nvls = 1\nlabel.buffer = \"a lane\"\n\
-            [[together]]\nvls = 1\nlabel.buffer = \"a port\"\n[[together]]\nvls = 2\nlabel.buffer = \"a port\"\n";
+        let text = "seeds = [1, 2]\n[[together]]\nvls = 1\nfabric = \"{vls}\"\nlabel.buffer = \"a lane\"\n\
+            [[together]]\nvls = 1\nfabric = \"{vls}\"\nlabel.buffer = \"a port\"\n\
+            [[together]]\nvls = 2\nfabric = \"{vls}\"\nlabel.buffer = \"a port\"\n";
         let experiment = Experiment::parse(text, &schema()).unwrap();
         assert_eq!(experiment.varying, ["vls", "buffer"]);
         assert_eq!(experiment.cells.len(), 3);

@@ -42,7 +42,7 @@ const WATCHED: [TableKind; 3] = [TableKind::Links, TableKind::Settings, TableKin
 /// sweep settles it.
 const TWO_MASTERS_MAX: Duration = Duration::from_secs(30);
 
-/// Jobs and requests to store that are not done yet: each sweep may begin some while those of the last are on their way.
+/// Jobs and requests to store that are not done yet: a sweep may begin some while those of the last are on their way.
 const JOBS_MAX: usize = 16;
 
 /// Which watched things changed.

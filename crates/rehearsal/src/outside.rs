@@ -101,7 +101,9 @@ impl Rehearsal {
             let node = chassis.wire(port).node();
             let cabled = |port: &PortIdx| chassis.wire(*port).num().get() > 0 && chassis.wire(*port).peer().is_some();
             let port = ports_of(chassis, node).find(cabled).unwrap_or(port);
-            outside.seats.push((chassis.fabric().node(node).description.clone(), port));
+            outside
+                .seats
+                .push((chassis.fabric().node(node).description.clone(), port));
             outside.running.push(false);
         }
         Ok(())
@@ -130,6 +132,33 @@ impl Rehearsal {
     pub(crate) fn outside_does(&self) -> Option<Method> {
         let (at, method) = self.outside.as_ref()?.last?;
         (at + STAGE_ECHO >= self.now).then_some(method)
+    }
+
+    pub(crate) fn start_outside(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        self.set_running(id, true);
+        self.outside_call(id, |hands, node, config| hands.start(id, node, config))
+    }
+
+    pub(crate) fn kill_outside(&mut self, id: ManagerId) {
+        self.set_running(id, false);
+        if let Some(outside) = &mut self.outside {
+            outside.hands.kill(id);
+        }
+        if let Some(watcher) = &mut self.watcher {
+            watcher.forgets_traps(id);
+        }
+    }
+
+    pub(crate) fn reload_outside(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
+        match self.outside_at(id) {
+            Some(_) => self.outside_call(id, |hands, node, config| hands.reload(id, node, config)),
+            None => Ok(()),
+        }
+    }
+
+    fn set_running(&mut self, id: ManagerId, runs: bool) {
+        let running = self.outside.as_mut().and_then(|outside| outside.running.get_mut(id.0));
+        running.into_iter().for_each(|running| *running = runs);
     }
 
     /// A call to somebody outside.

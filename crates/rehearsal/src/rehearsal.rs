@@ -137,9 +137,8 @@ impl Rehearsal {
 
     /// Starts a manager that is not running, with what it stored in earlier lives.
     pub fn start(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
-        if let Some(outside) = &mut self.outside {
-            outside.running[id.0] = true;
-            return self.outside_call(id, |hands, node, config| hands.start(id, node, config));
+        if self.outside.is_some() {
+            return self.start_outside(id);
         }
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         if manager.life.is_some() {
@@ -170,12 +169,8 @@ impl Rehearsal {
 
     /// Ends a manager as `kill -9` does: nothing remains but what it had stored, and the kernel clears IsSM.
     pub fn kill(&mut self, id: ManagerId) -> Result<(), RehearsalError> {
-        if let Some(outside) = &mut self.outside {
-            outside.running[id.0] = false;
-            outside.hands.kill(id);
-            if let Some(watcher) = &mut self.watcher {
-                watcher.forgets_traps(id);
-            }
+        if self.outside.is_some() {
+            self.kill_outside(id);
             return Ok(());
         }
         let life = self.managers.get_mut(id.0).and_then(|m| m.life.take());
@@ -199,11 +194,8 @@ impl Rehearsal {
     pub fn reload(&mut self, id: ManagerId, policy: Arc<Policy>) -> Result<(), RehearsalError> {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
         manager.config.policy = Arc::clone(&policy);
-        if let Some(outside) = &self.outside {
-            return match outside.running[id.0] {
-                true => self.outside_call(id, |hands, node, config| hands.reload(id, node, config)),
-                false => Ok(()),
-            };
+        if self.outside.is_some() {
+            return self.reload_outside(id);
         }
         match manager.life {
             Some(_) => self.command(id, Command::SetPolicy(policy)),
@@ -213,17 +205,7 @@ impl Rehearsal {
 
     /// Lets something go wrong now.
     pub fn fault(&mut self, fault: &Fault) -> Result<(), RehearsalError> {
-        if let (Some(watcher), Fault::Corrupt(ratio, _)) = (&mut self.watcher, fault) {
-            watcher.set_corrupting(self.now, ratio.numerator > 0);
-        }
-        if let Some(watcher) = &mut self.watcher {
-            match fault {
-                Fault::Hang(_) => watcher.hides(self.now, true),
-                Fault::Unhang(_) => watcher.hides(self.now, false),
-                Fault::Loss(ratio, Some(_)) => watcher.hides(self.now, ratio.numerator > 0),
-                _ => {}
-            }
-        }
+        self.note_fault(fault);
         Ok(self.emulator.apply(self.now, fault)?)
     }
 

@@ -4,6 +4,7 @@ use crate::invariant::is_content;
 use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
+use selvedge_emulator::Fault;
 
 use crate::watch::{Exemptions, Findings, Watcher};
 use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
@@ -22,6 +23,18 @@ impl Rehearsal {
             .as_ref()
             .map(|w| w.exemptions().clone())
             .unwrap_or_default()
+    }
+
+    /// A fault that rules go by is about to strike.
+    pub(crate) fn note_fault(&mut self, fault: &Fault) {
+        let Some(watcher) = &mut self.watcher else { return };
+        match fault {
+            Fault::Corrupt(ratio, _) => watcher.set_corrupting(self.now, ratio.numerator > 0),
+            Fault::Hang(_) => watcher.hides(self.now, true),
+            Fault::Unhang(_) => watcher.hides(self.now, false),
+            Fault::Loss(ratio, Some(_)) => watcher.hides(self.now, ratio.numerator > 0),
+            _ => {}
+        }
     }
 
     /// What checkers found while the run went on, and for how long packets went in circles; of programs only.

@@ -22,6 +22,10 @@ const FULL: u8 = 1;
 const SEND_ONLY_FULL: u8 = 8;
 /// First multicast LID. Source: IBA vol 1 §4.1.3.
 const FIRST: u16 = 0xC000;
+/// Signature of group GIDs that an administrator gives out, and their scope. Source: OpenSM
+/// (`osm_sa_mcmember_record.c`), IBA vol 1 §15.2.5.17 (o15-0.1.6).
+const SIGNATURE: u16 = 0xA01B;
+const LINK_LOCAL: u8 = 2;
 /// Last one: 0xFFFF is the permissive LID.
 const LAST: u16 = 0xFFFE;
 
@@ -239,14 +243,15 @@ impl Groups {
     fn checked_mgid(&mut self, mgid: Gid, pkey: PKey) -> Result<Gid, Refusal> {
         if mgid == Gid::default() {
             self.serial += 1;
-            // Transient, link-local, with the signature that OpenSM gives to GIDs of its own, 0xA01B.
-            let high = 0xFF12_A01B_u128 << 96 | u128::from(pkey.0 | 0x8000) << 80;
+            // Transient and link-local.
+            let head = 0xFF10_0000 | u32::from(LINK_LOCAL) << 16 | u32::from(SIGNATURE);
+            let high = u128::from(head) << 96 | u128::from(pkey.0 | 0x8000) << 80;
             return Ok(Gid((high | u128::from(self.serial)).to_be_bytes()));
         }
-        let flags = mgid.0[1] >> 4;
-        let scope = mgid.0[1] & 0x0F;
-        // Flags above "transient" and the scopes 0 and 15 are reserved.
-        if mgid.is_multicast() && flags <= 1 && scope != 0 && scope != 0xF {
+        // Flags above "transient" are reserved, and the signature in the link-local scope is for GIDs given out here.
+        let reserved = mgid.0[1] & 0xE0 != 0;
+        let given_out = mgid.0[1] & 0x0F == LINK_LOCAL && mgid.0[2..4] == SIGNATURE.to_be_bytes();
+        if mgid.is_multicast() && !reserved && !given_out {
             Ok(mgid)
         } else {
             Err(Refusal::Invalid)
@@ -271,11 +276,14 @@ impl Groups {
         let at = group.members.binary_search_by_key(&port.guid, |m| m.guid);
         let at = at.map_err(|_| Refusal::Invalid)?;
         let held = group.members[at].join_state;
-        if held & join_state == 0 {
+        // Source: OpenSM: nobody gives up what it is not.
+        if held & join_state != join_state {
             return Err(Refusal::Invalid);
         }
-        let record = group.with(snapshot.gid(port), held & join_state);
-        group.members[at].join_state = held & !join_state;
+        let rest = held & !join_state;
+        // Source: IBA vol 1 §15.2.5.17 (o15-0.1.14), as osmtest checks it: what is left of it.
+        let record = group.with(snapshot.gid(port), rest);
+        group.members[at].join_state = rest;
         if group.members[at].join_state == 0 {
             group.members.remove(at);
         }

@@ -200,14 +200,22 @@ mod groups {
         assert_eq!(at(&mut bench, 2, Method::Set, &sender), Ok(4));
         let more = join(&bench, 2, 2);
         assert_eq!(at(&mut bench, 2, Method::Set, &more), Ok(6), "states add up");
+        let less = join(&bench, 2, 2);
+        assert_eq!(at(&mut bench, 2, Method::Delete, &less), Ok(4), "what is left");
+        assert_eq!(at(&mut bench, 2, Method::Set, &more), Ok(6));
+        let too_much = join(&bench, 2, 7);
+        assert_eq!(
+            at(&mut bench, 2, Method::Delete, &too_much),
+            Err(SaStatus::REQUEST_INVALID)
+        );
         assert_eq!(bench.sa.groups().iter().next().unwrap().members.len(), 3);
-        assert_eq!(at(&mut bench, 0, Method::Delete, &first[..3]), Ok(1));
+        assert_eq!(at(&mut bench, 0, Method::Delete, &first[..3]), Ok(0));
         assert_eq!(
             at(&mut bench, 0, Method::Delete, &first[..3]),
             Err(SaStatus::REQUEST_INVALID)
         );
         assert_eq!(bench.sa.groups().iter().count(), 1);
-        assert_eq!(at(&mut bench, 1, Method::Delete, &second), Ok(1));
+        assert_eq!(at(&mut bench, 1, Method::Delete, &second), Ok(0));
         assert_eq!(
             bench.sa.groups().iter().count(),
             0,
@@ -325,11 +333,11 @@ mod groups {
         assert!(mgids[0] != mgids[1] && mgids[0].is_multicast());
         let mut leave = fields[..3].to_vec();
         leave[0].1 = Value::Gid(mgids[0]);
-        assert_eq!(at(&mut bench, 0, Method::Delete, &leave), Ok(1));
+        assert_eq!(at(&mut bench, 0, Method::Delete, &leave), Ok(0));
         let told = bench.ask(Method::Set, &records::MEMBER, &fields);
         assert_eq!(f::MLID.get(&told.rows[0]), 0xC000);
-        // A unicast GID, a reserved scope.
-        for bad in [bench.gid(1), Gid([0xFF; 16])] {
+        // A unicast GID, reserved flags, one that only the administrator gives out.
+        for bad in [bench.gid(1), Gid([0xFF; 16]), mgids[0]] {
             fields[0].1 = Value::Gid(bad);
             assert_eq!(
                 at(&mut bench, 0, Method::Set, &fields),
@@ -345,7 +353,7 @@ mod groups {
         let fields = create(&bench, 0);
         for round in 0..2_000 {
             assert_eq!(at(&mut bench, 0, Method::Set, &fields), Ok(1), "{round}");
-            assert_eq!(at(&mut bench, 0, Method::Delete, &fields[..3]), Ok(1), "{round}");
+            assert_eq!(at(&mut bench, 0, Method::Delete, &fields[..3]), Ok(0), "{round}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
-//! `cargo run --release -p selvedge-sm --example repair_speed -- karytree:k=18,n=3 leaf|mid|any [in-turn|apart [SEED [LINKS]]]`:
+//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|apart [SEED [LINKS]]]]`:
 //! ten links, each lost from the whole fabric, or one after another without coming back.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]

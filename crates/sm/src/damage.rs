@@ -45,8 +45,8 @@ impl Damage {
         self.lost.iter().copied().chain(peers).collect()
     }
 
-    /// Takes switches for gone that cannot be reached any more: every link to them from where the manager is was seen to
-    /// be down. Whatever is behind them is lost with them, seen or not.
+    /// Takes switches for gone that cannot be reached any more: every link to them from where the manager is was seen
+    /// to be down. Whatever is behind them is lost with them, seen or not.
     pub fn bury(&mut self, inventory: &Inventory) {
         let fabric = &inventory.fabric;
         let cut = self.ends(fabric);

@@ -1,6 +1,6 @@
 //! What an operator may want to know: each kind has a stable code.
 
-mod balance;
+mod words;
 
 use std::fmt;
 use std::time::Duration;
@@ -423,7 +423,10 @@ impl Event {
                 judged.as_micros()
             ),
             Self::SwitchLost { what } => {
-                write!(f, "switch \"{what}\" is gone, with all that only it leads to: none of its links is up")
+                write!(
+                    f,
+                    "switch \"{what}\" is gone, with all that only it leads to: none of its links is up"
+                )
             }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
@@ -444,12 +447,10 @@ impl Event {
                 engine,
                 sets,
                 lft_blocks,
-            } => {
-                write!(
-                    f,
-                    "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
-                )
-            }
+            } => write!(
+                f,
+                "plan by {engine} accepted: {sets} Sets, {lft_blocks} of them LFT blocks"
+            ),
             Self::PlanRefused { engine, why } => write!(f, "plan by {engine} refused: {why}"),
             Self::NoPlan => f.write_str("no engine's plan was accepted: nothing is sent, the fabric stays as it is"),
             Self::SubnetUp { sets } => write!(f, "SUBNET UP after {sets} Sets"),
@@ -457,30 +458,22 @@ impl Event {
             Self::SetFailed { what, why } => write!(f, "Set of {what} failed: {why}"),
             Self::Silent { what } => write!(f, "no answer from {what}"),
             Self::BadDatagram { why } => write!(f, "datagram dropped: {why}"),
-            Self::DuplicateGuid { guid, what } => {
-                write!(
-                    f,
-                    "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
-                )
-            }
-            Self::LidConflict { lid, keeps, loses } => {
-                write!(
-                    f,
-                    "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
-                )
-            }
-            Self::OutOfLids { wanted } => {
-                write!(
-                    f,
-                    "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
-                )
-            }
-            Self::MKeyRefused { what } => {
-                write!(
-                    f,
-                    "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
-                )
-            }
+            Self::DuplicateGuid { guid, what } => write!(
+                f,
+                "two nodes have the GUID {guid}: {what}; correct one; the second is left out, of switches both"
+            ),
+            Self::LidConflict { lid, keeps, loses } => write!(
+                f,
+                "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
+            ),
+            Self::OutOfLids { wanted } => write!(
+                f,
+                "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
+            ),
+            Self::MKeyRefused { what } => write!(
+                f,
+                "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
+            ),
             Self::Role {
                 role,
                 other: Some(other),
@@ -489,7 +482,16 @@ impl Event {
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
+            Self::LinkLost { .. }
+            | Self::LinkReturned { .. }
+            | Self::LinkLeftOut { .. }
+            | Self::SwitchLost { .. }
+            | Self::Repaired { .. } => Ok(()),
             Self::LidsLater { .. } | Self::ReadBackDiffers { .. } | Self::SwitchLies { .. } => self.of_agents(f),
+            Self::RebalanceStep { .. }
+            | Self::Rebalanced { .. }
+            | Self::RebalanceHeld { .. }
+            | Self::RebalanceInterrupted { .. } => self.of_balance(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,
@@ -497,7 +499,6 @@ impl Event {
                  fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
                  the right folder (--state)"
             ),
-            _ => self.of_balance(f),
         }
     }
 }
@@ -507,66 +508,4 @@ impl fmt::Display for Event {
         write!(f, "{} ", self.code())?;
         self.fmt_link(f)
     }
-}
-
-impl Event {
-    /// What is said of the steps of a change.
-    fn of_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Draining { wait } => write!(
-                f,
-                "waiting {} until packets under way are gone, then phase {} of {}: {}",
-                seconds(wait.wait_ns),
-                wait.phase,
-                wait.phases,
-                wait.label
-            ),
-            Self::WaitEnded { wait } => write!(
-                f,
-                "a sweep is due: phase {} of {} is planned anew, with what is left of its wait",
-                wait.phase, wait.phases
-            ),
-            Self::StepsLeftOut { sets } => write!(
-                f,
-                "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
-            ),
-            Self::Way { what } => write!(f, "the way to the plan: {what}"),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Event {
-    /// What is said of what agents hold.
-    fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::LidsLater { ports } => write!(
-                f,
-                "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"
-            ),
-            Self::ReadBackDiffers {
-                what,
-                block,
-                entries,
-                lid,
-                wrote,
-                read,
-            } => write!(
-                f,
-                "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
-                 differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
-            ),
-            Self::SwitchLies { what, times } => write!(
-                f,
-                "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
-                 it may go astray; reset it or take it out; it gets them again at each light sweep"
-            ),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Nanoseconds as seconds with two digits behind the point.
-fn seconds(ns: u64) -> String {
-    format!("{:.2} s", Duration::from_nanos(ns).as_secs_f64())
 }

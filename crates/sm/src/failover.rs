@@ -193,7 +193,11 @@ impl Sm {
             };
             let get = smp::get(AttributeId::PORT_INFO, at.port.get().into(), &route, m_key);
             // What was sent by the usual way is lost, and must not take the agent's room.
-            let agent = if is_detour { AgentId::UNKNOWN } else { AgentId(at.node.0) };
+            let agent = if is_detour {
+                AgentId::UNKNOWN
+            } else {
+                AgentId(at.node.0)
+            };
             self.exchange.submit(agent, (Token::Probe(at), get));
         }
         if probe.is_over() {

@@ -31,10 +31,11 @@ impl GivenUp {
     pub fn begin(&mut self, fabric: &Fabric, installed: &Installed, plan: &Plan) {
         let mut leaving = BTreeSet::new();
         for (at, port) in fabric.end_ports() {
-            let (held, kept) = (port.settings.lids, plan.lids.range(at));
-            let stays = |lid: Lid| kept.is_some_and(|kept| kept.iter().any(|k| k == lid));
-            if kept != Some(held) {
-                leaving.extend(held.iter().filter(|lid| lid.is_unicast() && !stays(*lid)));
+            let held = port.settings.lids;
+            // Of two that hold one LID, one may keep it: nobody else gets it in any case.
+            let is_left = |lid: &Lid| lid.is_unicast() && plan.lids.owner(*lid).is_none();
+            if plan.lids.range(at).is_some_and(|kept| kept != held) {
+                leaving.extend(held.iter().filter(is_left));
             }
         }
         let drain = match leaving.is_empty() {

@@ -272,13 +272,30 @@ impl Job {
         matches!(self.task, Task::Rebalance(_))
     }
 
-    /// True if it is done in less than a millisecond: a repair of a fabric that is not too large, and prepared for.
+    /// True if [`Self::run_in_place`] takes a few milliseconds at most: a repair of a fabric that is not too large, and
+    /// prepared for.
     #[must_use]
     pub fn is_brief(&self) -> bool {
-        const ENTRIES_MAX: usize = 2_000_000;
+        const ENTRIES_MAX: usize = 8_000_000;
         let Task::Repair(repair) = &self.task else { return false };
         let entries = self.inventory.fabric.switches().len() * repair.plan.lids.len();
         repair.is_prepared() && entries <= ENTRIES_MAX
+    }
+
+    /// Makes a repair that is prepared for in place, if that does. If not, [`Self::run`] is to be called: it takes
+    /// longer.
+    #[must_use]
+    pub fn run_in_place(&mut self) -> Option<JobResult> {
+        let took = self.virtual_cost();
+        let mut task = std::mem::replace(&mut self.task, Task::Plan);
+        let result = match &mut task {
+            Task::Repair(repair) => repair.run_in_place(self),
+            _ => None,
+        };
+        if result.is_none() {
+            self.task = task;
+        }
+        result.map(|result| JobResult { took, ..result })
     }
 
     /// Does what is to be done.

@@ -67,9 +67,8 @@ pub fn assign(
         if lids.range(claim.at).is_some() {
             continue;
         }
-        let range = known_range(claim.guid).map(|base| claim.from(base));
-        let range = range.filter(|range| held.is_free(*range, claim.at));
-        if range.is_none_or(|range| lids.insert(claim.at, range).is_err()) {
+        let known = known_range(claim.guid);
+        if known.is_none_or(|base| !come_back(&mut lids, &mut held, *claim, base)) {
             needy.push((claim.at, claim.lmc));
         }
     }
@@ -164,6 +163,23 @@ fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
     } else {
         held.keep_for(wanted, claim.at);
     }
+}
+
+/// Gives a port that holds nothing the LIDs that it once had, or as many of them as nobody holds; the others are kept
+/// for it. False if it cannot begin there.
+fn come_back(lids: &mut Lids, held: &mut Held, claim: Claim, base: Lid) -> bool {
+    let wanted = claim.from(base);
+    let is_kept = |lid| lids.owner(lid).is_some();
+    if !base.0.is_multiple_of(claim.lmc.lids()) || wanted.iter().any(is_kept) {
+        return false;
+    }
+    let lmcs = (0..=claim.lmc.get()).rev().filter_map(Lmc::new);
+    let ranges = lmcs.map(|lmc| LidRange { base, lmc });
+    let Some(range) = ranges.into_iter().find(|range| held.is_free(*range, claim.at)) else {
+        return false;
+    };
+    held.keep_for(wanted, claim.at);
+    lids.insert(claim.at, range).is_ok()
 }
 
 /// Who holds a LID.
@@ -407,6 +423,14 @@ mod tests {
         relabel(&[1, 4, 8], 2, 1, &[], &[&[(4, 1), (8, 1)]]);
         // As many as there can be.
         relabel(&[1, 0xBFFF, 0xBFFE], 0, 1, &[], &[&[(2, 1), (0xBFFE, 0)], &[(2, 1), (0xBFFE, 1)]]);
+    }
+
+    #[test]
+    fn a_port_that_comes_back_begins_where_it_did() {
+        // 11 is held by host 3, which must go: until then host 2 has 10 alone.
+        check(&[1, 0, 11], 1, &[(2, 10)], &[1, 10, 2]);
+        // A switch keeps 11.
+        check(&[11, 0], 1, &[(2, 10)], &[11, 2]);
     }
 
     #[test]

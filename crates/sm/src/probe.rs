@@ -134,7 +134,10 @@ impl Probe {
                 self.todo = self.questions();
             }
             let has_room = |at: &PortRef| {
-                let all = PortRef { node: at.node, port: PortNum::MANAGEMENT }..;
+                let all = PortRef {
+                    node: at.node,
+                    port: PortNum::MANAGEMENT,
+                }..;
                 self.open.range(all).take_while(|open| open.node == at.node).count() < agent_window
             };
             if let Some(place) = self.todo.iter().position(has_room) {
@@ -191,7 +194,9 @@ impl Probe {
     fn facing(&self, node: NodeIdx) -> Vec<PortRef> {
         /// So many are asked before anything but one lost link speaks against it.
         const FIRST: usize = 2;
-        let lost = self.links_to_switches(node).filter(|&(at, peer)| self.is_lost(at, peer));
+        let lost = self
+            .links_to_switches(node)
+            .filter(|&(at, peer)| self.is_lost(at, peer));
         let lost = lost.count();
         let others = self.links_to_switches(node).filter(|&(at, peer)| {
             !self.is_lost(at, peer) && !self.doubted.contains(&peer.node) && !self.known.contains(&peer)
@@ -220,7 +225,8 @@ impl Probe {
 
     /// A neighbour of a doubted switch says that the link to it is up, or the switch says something itself.
     fn vouched(&self, node: NodeIdx) -> bool {
-        let is_seen = |(at, peer)| self.known.contains(&peer) && self.heard.contains(&peer.node) && !self.is_lost(at, peer);
+        let is_seen =
+            |(at, peer)| self.known.contains(&peer) && self.heard.contains(&peer.node) && !self.is_lost(at, peer);
         self.is_alive(node) || self.links_to_switches(node).any(is_seen)
     }
 
@@ -267,7 +273,9 @@ impl Probe {
         }
         let ways = match self.ways.take() {
             Some(ways) => ways,
-            None => self.inventory.ways_around(&self.damage.ends(&self.inventory.fabric), &self.doubted),
+            None => self
+                .inventory
+                .ways_around(&self.damage.ends(&self.inventory.fabric), &self.doubted),
         };
         let way = ways.get(node).copied().flatten().unwrap_or(route);
         self.ways = Some(ways);
@@ -334,7 +342,9 @@ impl Probe {
                 self.damage.flagged.extend([at.node].into_iter().chain(far));
                 // Our own link: whatever was sent by it is gone.
                 self.is_strange |= at == self.inventory.local || port.peer == Some(self.inventory.local);
-                far.filter(|&far| !self.is_alive(far)).into_iter().for_each(|far| self.doubt(far));
+                far.filter(|&far| !self.is_alive(far))
+                    .into_iter()
+                    .for_each(|far| self.doubt(far));
                 self.ask_again();
             }
             // It came back, or went and came back before anybody looked.
@@ -349,8 +359,8 @@ impl Probe {
         self.looked()
     }
 
-    /// A link is up that was not. Without a cable known there, before the hosts of a new switch, or if a switch was gone
-    /// (who knows what its tables hold), only a sweep helps.
+    /// A link is up that was not. Without a cable known there, before the hosts of a new switch, or if a switch was
+    /// gone (who knows what its tables hold), only a sweep helps.
     fn came_back(&mut self, at: PortRef, info: &PortInfo) {
         let is_right = |far: &PortRef| {
             let was_gone = [at.node, far.node].iter().any(|&node| self.inventory.is_gone(node));

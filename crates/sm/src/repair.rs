@@ -41,16 +41,25 @@ impl Repair {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
+    /// Makes the repaired plan in place, if that can be done.
+    pub fn run_in_place(&mut self, job: &mut Job) -> Option<JobResult> {
+        let mut warm = self.warm.take().unwrap_or_default();
+        let is_lost = self.damage.returned.is_empty();
+        let result = is_lost.then(|| self.quickly(job, &mut warm)).flatten();
+        if result.is_none() {
+            // What was changed half-way is of no use.
+            (warm.spare, warm.mender) = (None, None);
+            self.warm = Some(warm);
+        }
+        result
+    }
+
     /// Makes the repaired plan; no outcome means that only a sweep can help.
     pub fn run(&mut self, job: &mut Job, par: Par) -> JobResult {
-        let mut warm = self.warm.take().unwrap_or_default();
-        if self.damage.returned.is_empty()
-            && let Some(result) = self.quickly(job, &mut warm)
-        {
+        if let Some(result) = self.run_in_place(job) {
             return result;
         }
-        // What was changed half-way is of no use.
-        (warm.spare, warm.mender) = (None, None);
+        let mut warm = self.warm.take().unwrap_or_default();
         let mut result = JobResult::default();
         let left = self.damage.apply_to(&job.inventory);
         // What is gone must not be planned for; a sweep does not even see it.
@@ -155,7 +164,9 @@ impl Repair {
         }
         // An agent takes one Set after another: who has most of them before it begins first.
         let order = blocks.iter().map(|(&(block, switch), &rank)| {
-            let waits = left.get_mut(&switch).map_or(0, |left| std::mem::replace(left, left.saturating_sub(1)));
+            let waits = left
+                .get_mut(&switch)
+                .map_or(0, |left| std::mem::replace(left, left.saturating_sub(1)));
             (rank, Reverse(waits), block, switch)
         });
         let mut order: Vec<(u8, Reverse<usize>, usize, SwitchIdx)> = order.collect();

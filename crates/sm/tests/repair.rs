@@ -265,10 +265,16 @@ fn switches_die_one_after_another() {
                 if result.outcome.is_none() {
                     break;
                 }
-                assert!(result.installed.is_some(), "{what}: what is gone is planned around in place or not at all");
+                assert!(
+                    result.installed.is_some(),
+                    "{what}: what is gone is planned around in place or not at all"
+                );
                 quick += 1;
                 let ops = |result: &JobResult| result.outcome.as_ref().unwrap().changes.value().phases.clone();
-                let is_sent_there = ops(&result).iter().flat_map(|phase| &phase.ops).any(|op| op.node() == node);
+                let is_sent_there = ops(&result)
+                    .iter()
+                    .flat_map(|phase| &phase.ops)
+                    .any(|op| op.node() == node);
                 assert!(!is_sent_there, "{what}: nothing is sent to what is gone");
                 let said = result.outcome.as_ref().unwrap().verdict.figures.clone();
                 bench.take(&what, result);
@@ -307,5 +313,10 @@ fn two_neighbours_die_at_once() {
     };
     damage.bury(&bench.inventory);
     assert_eq!(damage.gone, BTreeSet::from([a, b]));
-    assert!(links.iter().filter(|at| at.node == a).all(|at| damage.ends(&fabric).contains(at)));
+    assert!(
+        links
+            .iter()
+            .filter(|at| at.node == a)
+            .all(|at| damage.ends(&fabric).contains(at))
+    );
 }

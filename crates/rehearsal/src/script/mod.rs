@@ -18,7 +18,8 @@
 //! follows, indented. A command that fails says `FAILED` there and makes [`Transcript::failures`] non-empty; the rest
 //! is not run.
 //!
-//! Commands ([`GRAMMAR`] lists them with their words): `fabric`, `sm`, `start`, `kill`, `stop`, `sweep`, `rebalance`, `policy`,
+//! Commands ([`GRAMMAR`] lists them with their words): `fabric`, `sm`, `start`, `kill`, `stop`, `sweep`, `rebalance`,
+//! `policy`,
 //! `run`, `fault`, `plan-cost`, `judge`, `mark`, `tool`, `show`, `expect`.
 
 mod expect;

@@ -276,14 +276,8 @@ impl Defect {
                 .filter(|(now, before)| now != before)
                 .any(|(_, before)| *before == NO_PATH);
             if drops == (self.broken == Broken::Stutter) {
-                for (copy, mut datagram) in (1..).zip([before, now]) {
-                    let number = datagram.mad.transaction().0 | copy << 40;
-                    datagram.mad.set_transaction(TransactionId(number));
-                    out.push(Output::Send {
-                        datagram,
-                        timeout: Duration::from_millis(1),
-                    });
-                }
+                let copies = (1..).zip([before, now]);
+                out.extend(copies.map(|(number, datagram)| copy(datagram, number, Duration::from_millis(1))));
             }
         }
     }
@@ -296,18 +290,21 @@ impl Defect {
         Some(acknowledged(answer))
     }
 
+    fn note_written(&mut self, datagram: &Datagram) {
+        let Some(place) = place(datagram) else { return };
+        let [now, before] = self.written.entry(place).or_default();
+        let is_same = |now: &Datagram| now.mad.smp_data() == datagram.mad.smp_data();
+        if !now.as_ref().is_some_and(is_same) {
+            *before = now.replace(*datagram);
+        }
+    }
+
     fn send(&mut self, mut datagram: Datagram, timeout: Duration, out: &mut Vec<Output>, back: &mut Vec<Input>) {
         let is_table = is(&datagram, Method::Set, AttributeId::LINEAR_FORWARDING);
         let is_port = is(&datagram, Method::Set, AttributeId::PORT_INFO);
         let is_answer = is(&datagram, Method::GetResp, AttributeId::SM_INFO);
-        if is_table && let Some(place) = place(&datagram) {
-            let [now, before] = self.written.entry(place).or_default();
-            if now
-                .as_ref()
-                .is_none_or(|now| now.mad.smp_data() != datagram.mad.smp_data())
-            {
-                *before = now.replace(datagram);
-            }
+        if is_table {
+            self.note_written(&datagram);
         }
         match self.broken {
             Broken::BelieveWrites if is(&datagram, Method::Get, AttributeId::LINEAR_FORWARDING) => {
@@ -353,15 +350,7 @@ impl Defect {
             }
             Broken::NeverRepress if datagram.mad.method() == Method::TrapRepress => return,
             Broken::Flood if datagram.mad.method() == Method::Get => {
-                for copy in 1..8_u64 {
-                    let mut again = datagram;
-                    let number = datagram.mad.transaction().0 | copy << 40;
-                    again.mad.set_transaction(TransactionId(number));
-                    out.push(Output::Send {
-                        datagram: again,
-                        timeout,
-                    });
-                }
+                out.extend((1..8).map(|number| copy(datagram, number, timeout)));
             }
             Broken::Renumber | Broken::SameLid | Broken::NeverActivate if is_port => {
                 if let Ok(info) = datagram.mad.read::<PortInfo>()
@@ -388,6 +377,13 @@ impl Defect {
         datagram.mad.write(&info);
         false
     }
+}
+
+/// The same once more, as another transaction.
+fn copy(mut datagram: Datagram, number: u64, timeout: Duration) -> Output {
+    let transaction = datagram.mad.transaction().0 | number << 40;
+    datagram.mad.set_transaction(TransactionId(transaction));
+    Output::Send { datagram, timeout }
 }
 
 /// Where a block goes.

@@ -1,8 +1,8 @@
 //! Which channels between switches wait for which: a graph with a use count on every edge, and its circles.
 //!
 //! A channel is a port of a switch, numbered switch × stride + port; an edge is a channel and the port by which packets
-//! leave the switch that it enters. An edge that no entry makes any more stays as a ghost while packets that took it may
-//! still wait in their switch.
+//! leave the switch that it enters. An edge that no entry makes any more stays as a ghost while packets that took it
+//! may still wait in their switch.
 
 use selvedge_sim::Time;
 

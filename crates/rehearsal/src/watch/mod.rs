@@ -433,8 +433,8 @@ impl Watcher {
         (is_older || by_other).then_some(Rule::Predecessor)
     }
 
-    /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that then
-    /// comes back as it was.
+    /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that
+    /// then comes back as it was.
     fn back_as_it_was(&mut self, chassis: &Chassis, delta: &Delta) -> Result<(), Violation> {
         if self.interrupted.is_empty() {
             return Ok(());

@@ -296,10 +296,11 @@ impl Repair<'_> {
     /// True if the entry of a switch led to a destination on the tree, before its link was lost.
     fn led_there(&self, s: usize, lid: Lid, to: usize) -> bool {
         let rule = self.rule();
-        self.next(s, lid).is_some_and(|next| match self.mender.is_above(s, next) {
-            true => rule.below.has(next, to),
-            false => rule.reach.has(next, to),
-        })
+        self.next(s, lid)
+            .is_some_and(|next| match self.mender.is_above(s, next) {
+                true => rule.below.has(next, to),
+                false => rule.reach.has(next, to),
+            })
     }
 
     /// Detours that turn where an entry has changed: where two would lie in each other's way, the switch sends
@@ -312,7 +313,9 @@ impl Repair<'_> {
             };
             if self.mender.is_above(s, next) {
                 // Whoever came to it before went down as well, or was turned round here.
-                let onward = self.next(next, lid).filter(|&onward| self.mender.is_above(onward, next));
+                let onward = self
+                    .next(next, lid)
+                    .filter(|&onward| self.mender.is_above(onward, next));
                 let arrow = onward.and_then(|onward| self.mender.arrow(next, s, onward));
                 arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
                 continue;
@@ -343,7 +346,10 @@ impl Repair<'_> {
 
     /// Neighbours above a switch that send down to it.
     fn turned_at(&self, s: usize, lid: Lid) -> Vec<usize> {
-        let above = self.neighbours(s, |mine, peer| peer > mine).into_iter().map(|(peer, _)| peer);
+        let above = self
+            .neighbours(s, |mine, peer| peer > mine)
+            .into_iter()
+            .map(|(peer, _)| peer);
         above.filter(|&peer| self.next(peer, lid) == Some(s)).collect()
     }
 
@@ -395,8 +401,8 @@ impl Repair<'_> {
         false
     }
 
-    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may; from the last one on, so that
-    /// these ways come from few pieces.
+    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may; from the last one on, so
+    /// that these ways come from few pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize) -> bool {
         let mut above = self.neighbours(s, |mine, peer| peer > mine);
         above.reverse();
@@ -421,7 +427,10 @@ impl Repair<'_> {
             if at == to {
                 return Some(arrows);
             }
-            let link = self.mender.tree.link_at(at, self.tables.get(SwitchIdx::from_usize(at), lid))?;
+            let link = self
+                .mender
+                .tree
+                .link_at(at, self.tables.get(SwitchIdx::from_usize(at), lid))?;
             let next = link.peer as usize;
             if next == from {
                 return None;

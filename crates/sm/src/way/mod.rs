@@ -112,13 +112,7 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
 }
 
 /// The same where nothing that the plan does not want leads to a link which is to be activated.
-fn way_to(
-    fabric: &Fabric,
-    installed: &Installed,
-    plan: &Plan,
-    base: ChangeSet,
-    options: &WayOptions<'_>,
-) -> ChangeSet {
+fn way_to(fabric: &Fabric, installed: &Installed, plan: &Plan, base: ChangeSet, options: &WayOptions<'_>) -> ChangeSet {
     let in_force = phases::in_force(installed, plan);
     let past = Past::new(installed, &in_force);
     let way = Way::new((fabric, &in_force, past), plan, &base, options);
@@ -126,8 +120,10 @@ fn way_to(
     if by_lid.is_empty() {
         return base;
     }
-    let Some(steps) = way.steps(&by_lid) else { return base };
-    way.assemble(base, &steps)
+    let Some((steps, word)) = way.steps(&by_lid) else {
+        return base;
+    };
+    way.assemble(base, &steps, word)
 }
 
 /// LIDs that change up to which all modes of planning are tried: beyond, each takes about a second.
@@ -201,36 +197,38 @@ impl<'a> Way<'a> {
         by_lid
     }
 
-    /// The way; if none can be found to be safe, it is what is best for the judge to look at.
-    fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
-        let is_proved = |steps: &Vec<Step>| self.word(steps) == Word::Safe;
+    /// The way, and what the judge will say of it; if none can be found to be safe, it is what is best to look at.
+    fn steps(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)> {
+        let safe = |steps: &Vec<Step>| (self.word(steps) == Word::Safe).then(|| (steps.clone(), Word::Safe));
         let early = self.split(by_lid);
-        if let Some(steps) = early.as_ref().filter(|steps| is_proved(steps)) {
-            return Some(steps.clone());
+        if let Some(found) = early.as_ref().and_then(safe) {
+            return Some(found);
         }
         let lids = by_lid.iter().map(|(lid, writes)| (*lid, &writes[..]));
         let ranked = split::by_rank(&self.net, self.in_force, lids).map(in_turn);
         // In one step both are the same.
         let is_new = |steps: &&Vec<Step>| early.as_ref().is_none_or(|early| early.len() + steps.len() > 2);
-        if let Some(steps) = ranked.as_ref().filter(is_new).filter(|steps| is_proved(steps)) {
-            return Some(steps.clone());
+        if let Some(found) = ranked.as_ref().filter(is_new).and_then(safe) {
+            return Some(found);
         }
         if self.past.is_some() && by_lid.len() > SMALL_MAX {
             // With no packet of before under way it may be as easy.
-            let mut waiting = [early, ranked].into_iter().flatten().map(|mut steps| {
+            for mut steps in [early, ranked].into_iter().flatten() {
                 wait_first(&mut steps);
-                steps
-            });
-            if let Some(steps) = waiting.find(is_proved) {
-                return Some(steps);
+                if let Some(found) = safe(&steps) {
+                    return Some(found);
+                }
             }
         }
         let found = self.by_windows(by_lid);
-        if let Some(steps) = found.as_ref().filter(|steps| self.word(steps) != Word::Unsafe) {
-            return Some(steps.clone());
-        }
-        // The last resort: always safe if both tables are, on the same lanes.
-        self.drop_all(by_lid).or(found)
+        // The last resort drops everything: always safe if both tables are, on the same lanes.
+        let all = || self.drop_all(by_lid);
+        let judged = |steps: Vec<Step>| {
+            let word = self.word(&steps);
+            (word != Word::Unsafe).then_some((steps, word))
+        };
+        let best = found.clone().and_then(judged).or_else(|| judged(all()?));
+        best.or_else(|| Some((all().or(found)?, Word::Unsafe)))
     }
 
     /// The way that drops fewest entries, then the one that waits least often.
@@ -374,8 +372,8 @@ impl<'a> Way<'a> {
 
     /// The change set with its tables in these steps: settings first, then activation of links between switches, so
     /// that no entry leads to one that does not carry packets yet, then the steps. Ports of hosts are activated before
-    /// the first wait, or last.
-    fn assemble(&self, base: ChangeSet, steps: &[Step]) -> ChangeSet {
+    /// the first wait, or last; what leads out of tables that can deadlock activates all of them last.
+    fn assemble(&self, base: ChangeSet, steps: &[Step], word: Word) -> ChangeSet {
         let generation = base.generation;
         let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for op in base.phases.into_iter().flat_map(|phase| phase.ops) {
@@ -391,14 +389,26 @@ impl<'a> Way<'a> {
                 Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } => settings.push(op),
             }
         }
-        let mut phases = vec![phase("clear tables that are not in force yet", 0, self.cleared(&blocks))];
+        let mut phases = vec![phase(
+            "clear tables that are not in force yet",
+            0,
+            self.cleared(&blocks),
+        )];
         phases.push(phase(SETTINGS, 0, settings));
-        phases.push(phase("activate links between switches", 0, links));
-        self.add_steps(steps, blocks, &mut phases);
+        let links = phase("activate links between switches", 0, links);
+        if word == Word::LeadsOut {
+            // Until what is in the way is gone nothing is to be added.
+            self.add_steps(steps, blocks, &mut phases);
+            phases.push(links);
+        } else {
+            phases.push(links);
+            self.add_steps(steps, blocks, &mut phases);
+        }
         let activation = phase("activate", 0, hosts);
         match phases.iter().position(|phase| phase.wait_before_ns > 0) {
-            Some(first_wait) => phases.insert(first_wait, activation),
-            None => phases.push(activation),
+            // Hosts that come while packets of a cycle are under way would feed it.
+            Some(first_wait) if word != Word::LeadsOut => phases.insert(first_wait, activation),
+            Some(_) | None => phases.push(activation),
         }
         phases.retain(|phase| !phase.ops.is_empty());
         merge_first(&mut phases);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Phase, Plan, Tables};
-use selvedge_verify::phases::{self, Links, PhaseOptions, Proposal, Wake, Write};
 use selvedge_verify::Subject;
+use selvedge_verify::phases::{self, Links, PhaseOptions, Proposal, Wake, Write};
 
 use super::WayOptions;
 
@@ -71,9 +71,7 @@ fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], opti
     for write in dropped {
         tables.set(write.switch, write.lid, NO_PATH);
     }
-    let (levels, map) = options
-        .lanes_in_force
-        .unwrap_or((&plan.service_levels, &plan.sl_to_vl));
+    let (levels, map) = options.lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
     let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
     let phase_options = PhaseOptions {
         drain_ns: None,

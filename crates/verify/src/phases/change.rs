@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
-    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Wake, Write, drain_bound_ns, lifetimes_to_wait,
-    prove, prove_quickly, takes_away_only,
+    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Wake, Write, drain_bound_ns,
+    lifetimes_to_wait, prove, prove_quickly, takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
@@ -84,7 +84,8 @@ pub fn passage(
     let phase_options = phase_options(changes, options);
     let Some(past) = Past::new(installed, &tables) else {
         let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
-        return of_proposal(subject, standing, (&proposal, 0), &lifetimes, &phase_options);
+        let passage = of_proposal(subject, standing, (&proposal, 0), &lifetimes, &phase_options);
+        return without_newcomers(passage, changes);
     };
     // Dependencies that are kept with those that linger know of the past.
     let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
@@ -95,7 +96,21 @@ pub fn passage(
     }
     past.put_before(&mut proposal);
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
-    of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options)
+    let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
+    without_newcomers(passage, changes)
+}
+
+/// While packets of a cycle that was there before may be under way, nobody new is to send.
+fn without_newcomers(passage: Passage, changes: &ChangeSet) -> Passage {
+    let mut before_wait = changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0);
+    let has_wait = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
+    let activates = |op: &Op| matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active));
+    match passage {
+        Passage::Inherited(refusal) if has_wait && before_wait.any(|phase| phase.ops.iter().any(activates)) => {
+            Passage::Refused(refusal)
+        }
+        other => other,
+    }
 }
 
 /// The tables in force as far as a plan writes them: whole blocks, as entries above its highest LID may be left in the

@@ -276,11 +276,7 @@ impl Standing {
                 (true, false) => Some(Traffic::Switches),
                 (true, true) => None,
             },
-            hops_mean: if far == 0 {
-                0.0
-            } else {
-                on_links as f64 / far as f64
-            },
+            hops_mean: if far == 0 { 0.0 } else { on_links as f64 / far as f64 },
             load,
             lanes: lanes
                 .into_iter()
@@ -391,8 +387,8 @@ impl Standing {
         }
     }
 
-    /// Looks at what repairs have left for later: whether traffic from switch to switch has a cycle. No repair depends on
-    /// it. To be called when there is time.
+    /// Looks at what repairs have left for later: whether traffic from switch to switch has a cycle. No repair depends
+    /// on it. To be called when there is time.
     pub fn catch_up(&mut self) {
         let untold = std::mem::take(&mut self.untold);
         self.graphs[1].settle(&self.flows.shape, &untold, &self.flows.sums.counts, 1);

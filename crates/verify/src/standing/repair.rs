@@ -83,7 +83,9 @@ impl Standing {
             let mut ports = fabric.node(node).external_ports();
             let first = switch.to_usize() * shape.cells;
             ports.all(|(port, _)| !fabric.link_is_up(PortRef { node, port }))
-                && self.flows.next[first..first + shape.cells].iter().all(|next| *next == NOWHERE)
+                && self.flows.next[first..first + shape.cells]
+                    .iter()
+                    .all(|next| *next == NOWHERE)
                 && !shape.gone[switch.to_usize()]
         };
         let mut ends: Vec<SwitchIdx> = links.iter().map(|link| link.switch).collect();
@@ -163,7 +165,11 @@ impl Standing {
     fn turns_of(&mut self, steps: &[Vec<Entry>], under_way: &[Entry]) -> (u64, Vec<(u32, u8)>) {
         let scratch = std::mem::take(&mut self.scratch);
         let total = self.flows.shape.total();
-        let senders = if scratch.len() == total { scratch } else { vec![(0, 0); total] };
+        let senders = if scratch.len() == total {
+            scratch
+        } else {
+            vec![(0, 0); total]
+        };
         // Step 0 is what was replaced lately.
         let mut writes: Vec<(Lid, usize, Entry)> = under_way.iter().map(|&entry| (entry.lid, 0, entry)).collect();
         for (number, step) in (1..).zip(steps) {

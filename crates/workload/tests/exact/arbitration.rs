@@ -31,8 +31,9 @@ fn low_priority_shares_are_weights() {
     check(&[(0, 33), (1, 231)], 2_048, 7.0);
     // 34 units let a second packet begin.
     check(&[(0, 33), (1, 34)], 2_048, 2.0);
-    // 230 + 26 bytes: 4 units.
-    check(&[(0, 8), (1, 80)], 230, 10.0);
+    // 228 + 26 bytes: 4 units. Two bytes more are padded to 232, and make 5: two packets, and sixteen.
+    check(&[(0, 8), (1, 80)], 228, 10.0);
+    check(&[(0, 8), (1, 80)], 230, 8.0);
 }
 
 /// The limit is in units of 4 KiB; 33 units of 64 bytes a packet, so L = 1 lets two packets of high priority pass

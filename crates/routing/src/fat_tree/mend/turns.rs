@@ -1,12 +1,12 @@
 //! Which detours may lie beside each other.
 //!
 //! A detour turns from down to up. Without the switches of one level and those below, a tree falls into pieces (in a
-//! k-ary n-tree without its leaves, as many as a leaf has links up). Packets that only go up, then down, change piece at
-//! a switch below by no other way than to end there. So a cycle of channels needs detours, drawn as arrows from piece to
-//! piece, that follow each other back to the first. At one and the same switch no arrow follows another: what goes up
-//! from there into a piece does not come down to it again. If no circle of arrows is left there is no cycle, wherever
-//! the tree has a piece above each link of a switch. Turns within a piece are not told apart here: those of the next
-//! level up are. The judge has the last word in any case.
+//! k-ary n-tree without its leaves, as many as a leaf has links up). Packets that only go up, then down, change piece
+//! at a switch below by no other way than to end there. So a cycle of channels needs detours, drawn as arrows from
+//! piece to piece, that follow each other back to the first. At one and the same switch no arrow follows another: what
+//! goes up from there into a piece does not come down to it again. If no circle of arrows is left there is no cycle,
+//! wherever the tree has a piece above each link of a switch. Turns within a piece are not told apart here: those of
+//! the next level up are. The judge has the last word in any case.
 
 use std::collections::BTreeSet;
 

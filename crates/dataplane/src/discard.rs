@@ -1,0 +1,110 @@
+//! Packets that a switch drops: on a broken link, without a way on, or too old.
+
+use crate::Simulation;
+use crate::layout::{NO_PORT, Port};
+use crate::packet::NIL;
+use crate::state::{Queue, kind};
+use crate::stats::Drop;
+use crate::switch::next_port;
+use crate::traffic::Workload;
+
+impl<W: Workload> Simulation<W> {
+    /// Counts a packet that was dropped at the port whose counter says so.
+    pub(crate) fn count_drop(&mut self, port: u32, reason: Drop) {
+        if self.now >= self.window.from {
+            let stats = &mut self.port_stats[port as usize];
+            match reason {
+                Drop::NoEntry | Drop::ToSwitch | Drop::Lane => stats.relay_errors += 1,
+                Drop::LinkDown | Drop::HeadOfQueue | Drop::SwitchLife => stats.discards += 1,
+                Drop::InFlight | Drop::WrongHost => {}
+            }
+        }
+    }
+
+    /// The link broke while the packet was on it. Its blocks were never filled.
+    pub(crate) fn lose_on_link(&mut self, index: u32, input: u32) {
+        let packet = *self.packets.get(index);
+        let Port { peer, .. } = self.ports[input as usize];
+        if peer != NO_PORT {
+            self.credit(peer, packet.vl, packet.blocks, self.now);
+        }
+        self.lose(index, Drop::InFlight);
+    }
+
+    /// Drops a packet that has just arrived: its blocks are free when its last byte has come.
+    pub(crate) fn drop_arrived(&mut self, index: u32, input: u32, reason: Drop) {
+        let packet = *self.packets.get(index);
+        let comes = self.ports[input as usize].byte_time.of(packet.wire_bytes());
+        self.give_back(input, packet.vl, packet.blocks, self.now + comes);
+        self.lose(index, reason);
+    }
+
+    /// Drops the first packet of a queue.
+    pub(crate) fn drop_first(&mut self, switch: usize, index: u32, reason: Drop) {
+        self.leave_queue(switch, index);
+        let packet = self.packets.get(index).spot();
+        let into = self.port_of(switch, packet.input);
+        self.count_drop(self.port_of(switch, packet.output), reason);
+        if packet.shared {
+            self.free_shared(into, packet.blocks, self.now);
+        } else {
+            self.give_back(into, packet.vl, packet.blocks, self.now);
+        }
+        self.lose(index, reason);
+        if self.settings.speedup > 1 || self.ports[into as usize].input_free_at <= self.now {
+            self.offer_input(switch, packet.input);
+        }
+    }
+
+    /// Sees to it that the age of a queue's first packet is looked at in time.
+    pub(crate) fn watch_age(&mut self, switch: usize, place: usize) {
+        let queue = self.queues[place];
+        if queue.watched || queue.head == NIL {
+            return;
+        }
+        let arrived = self.packets.get(queue.head).arrived;
+        let hoq = self.hoq.map(|life| queue.head_since + life);
+        let whole = self.switch_life.map(|life| arrived + life);
+        let Some(at) = hoq.into_iter().chain(whole).min() else {
+            return;
+        };
+        self.queues[place].watched = true;
+        self.schedule(at.max(self.now), 1 + switch as u32, kind::LIFETIME, place as u32);
+    }
+
+    /// The first packet of a queue may have waited for too long.
+    pub(crate) fn check_lifetime(&mut self, switch: usize, place: u32) {
+        let place = place as usize;
+        self.queues[place].watched = false;
+        let Queue { head, head_since, .. } = self.queues[place];
+        if head == NIL {
+            return;
+        }
+        let arrived = self.packets.get(head).arrived;
+        if self.switch_life.is_some_and(|life| arrived + life <= self.now) {
+            self.drop_first(switch, head, Drop::SwitchLife);
+        } else if self.hoq.is_some_and(|life| head_since + life <= self.now) {
+            self.drop_first(switch, head, Drop::HeadOfQueue);
+        }
+        self.watch_age(switch, place);
+    }
+
+    /// Drops all packets that wait for an output whose link broke.
+    pub(crate) fn drop_waiting(&mut self, switch: usize, output: u8) {
+        let out = self.port_of(switch, output);
+        // Those behind the first ones of their queues are found when they become first.
+        while let Some(index) = self.first_waiting(switch, out, output) {
+            self.drop_first(switch, index, Drop::LinkDown);
+        }
+    }
+
+    fn first_waiting(&self, switch: usize, out: u32, output: u8) -> Option<u32> {
+        let words = self.layout.words;
+        (0..self.settings.vls).find_map(|vl| {
+            let row = (out as usize * self.vls() + usize::from(vl)) * words;
+            let wanted = &self.requests[row..row + words];
+            let input = next_port(wanted, wanted, 0)?;
+            Some(self.first_for(switch, input, output, vl)).filter(|&index| index != NIL)
+        })
+    }
+}

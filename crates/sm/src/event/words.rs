@@ -1,0 +1,99 @@
+//! What events of steps, agents and balance say.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::Event;
+
+impl Event {
+    /// What is said of balance.
+    pub(super) fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RebalanceStep {
+                step,
+                changed,
+                load: (before, after),
+                left,
+            } => write!(
+                f,
+                "rebalancing, step {step}: {} entries in {} LFT blocks move, {} host pairs take another way; host \
+                 pairs on the busiest link {before} -> {after}; {left} blocks left",
+                changed.entries, changed.blocks, changed.pairs
+            ),
+            Self::Rebalanced { steps: 0, load } => {
+                write!(f, "nothing to rebalance: {load} host pairs on the busiest link")
+            }
+            Self::Rebalanced { steps, load } => {
+                write!(f, "rebalanced in {steps} steps: {load} host pairs on the busiest link")
+            }
+            Self::RebalanceHeld { why } => write!(
+                f,
+                "load could be spread better, but no step within the budget is safe under traffic: {why}; 'selvedge \
+                 rebalance --at-once' does it in one change"
+            ),
+            Self::RebalanceInterrupted { steps } => write!(
+                f,
+                "rebalancing is interrupted after {steps} steps: what happened comes first"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is said of the steps of a change.
+    pub(super) fn of_steps(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Draining { wait } => write!(
+                f,
+                "waiting {} until packets under way are gone, then phase {} of {}: {}",
+                seconds(wait.wait_ns),
+                wait.phase,
+                wait.phases,
+                wait.label
+            ),
+            Self::WaitEnded { wait } => write!(
+                f,
+                "a sweep is due: phase {} of {} is planned anew, with what is left of its wait",
+                wait.phase, wait.phases
+            ),
+            Self::StepsLeftOut { sets } => write!(
+                f,
+                "a table was not acknowledged: {sets} Sets of later steps are not sent; the next sweep begins anew"
+            ),
+            Self::Way { what } => write!(f, "the way to the plan: {what}"),
+            _ => Ok(()),
+        }
+    }
+
+    /// What is said of what agents hold.
+    pub(super) fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LidsLater { ports } => write!(
+                f,
+                "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"
+            ),
+            Self::ReadBackDiffers {
+                what,
+                block,
+                entries,
+                lid,
+                wrote,
+                read,
+            } => write!(
+                f,
+                "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
+                 differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
+            ),
+            Self::SwitchLies { what, times } => write!(
+                f,
+                "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
+                 it may go astray; reset it or take it out; it gets them again at each light sweep"
+            ),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Nanoseconds as seconds with two digits behind the point.
+fn seconds(ns: u64) -> String {
+    format!("{:.2} s", Duration::from_nanos(ns).as_secs_f64())
+}
