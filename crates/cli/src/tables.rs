@@ -222,6 +222,16 @@ pub fn routing(measured: &Measured) -> Grid {
     grid
 }
 
+fn under_way(status: &Status, row: &mut impl FnMut(&str, String)) {
+    if let Some(application) = &status.application {
+        application_rows(application, row);
+    }
+    let rebalance = status.rebalance.as_ref();
+    if let Some(words) = rebalance.and_then(|r| rebalance_words(r, status.uptime_ms)) {
+        row("rebalance", words);
+    }
+}
+
 /// The step that a change is at, what is sent of it, and what it waits for.
 fn application_rows(application: &Application, row: &mut impl FnMut(&str, String)) {
     let steps = application.steps.len();
@@ -281,16 +291,7 @@ pub fn status(status: &Status) -> Grid {
         _ => String::new(),
     };
     row("stage", format!("{}{progress}", status.stage));
-    if let Some(application) = &status.application {
-        application_rows(application, &mut row);
-    }
-    if let Some(words) = status
-        .rebalance
-        .as_ref()
-        .and_then(|r| rebalance_words(r, status.uptime_ms))
-    {
-        row("rebalance", words);
-    }
+    under_way(status, &mut row);
     row(
         "port",
         format!("{} (port GUID {})", status.port, status.local.port_guid),

@@ -198,9 +198,9 @@ impl Key {
             section: "routing",
             name: "rebalance",
             want: "\"never\", \"later\" or \"at-once\"",
-            doc: "When load is spread anew after links were lost or came back. never: entries move only where they must; \
-                later: after rebalance_quiet_s without an event, in steps of rebalance_blocks that neither wait nor drop \
-                a packet; at-once: immediately, in one change, with whatever waits that takes.",
+            doc: "When load is spread anew after links were lost or came back. never: entries move only where they \
+                must; later: after rebalance_quiet_s without an event, in steps of rebalance_blocks that neither wait \
+                nor drop a packet; at-once: immediately, in one change, with whatever waits that takes.",
             set: |s, v| {
                 let name = v.text()?;
                 let all = [RebalanceWhen::Never, RebalanceWhen::Later, RebalanceWhen::AtOnce];

@@ -1,9 +1,9 @@
 //! From tables in force to better ones in steps of bounded size.
 //!
 //! A step takes entries of the goal over. An entry is taken only together with those that it leads to, so that packets
-//! reach their destination from everywhere after each step: by old entries until they meet a switch that has changed,
-//! then by entries of the goal to the end. No link carries more pairs of hosts after a step than the busiest did before.
-//! Whether the tables are free of deadlock is not said here: the judge says that.
+//! reach their destination from everywhere after each step: by old entries until they meet a switch that has
+//! changed, then by entries of the goal to the end. No link carries more pairs of hosts after a step than the busiest
+//! did before. Whether the tables are free of deadlock is not said here: the judge says that.
 //!
 //! # Cost
 //! A walk from each switch with hosts to each host: 324 × 5,832 × 4 hops are 7.5 million look-ups, some 30 ms on one

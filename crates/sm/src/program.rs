@@ -193,32 +193,10 @@ impl Sm {
         };
         let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
-        out.extend(result.events.into_iter().map(Output::Event));
         if self.is_repairing() {
-            self.keep_warm(result.warm);
-            let Some(outcome) = result.outcome else {
-                return self.not_repaired();
-            };
-            self.view.changes = outcome.changes.value().count();
-            let (lost, returned) = self.repaired_links();
-            let blocks = outcome.changes.value().count().lft_blocks;
-            out.push(Output::Event(Event::Repaired {
-                lost,
-                returned,
-                blocks,
-                took: result.took.saturating_sub(result.judged),
-                judged: result.judged,
-            }));
-            self.store_generation(outcome.plan.generation, out);
-            let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
-            if outcome.plan.generation > self.stored.generation {
-                return self.persist(inventory, Arc::new(held), outcome, out);
-            }
-            self.read_back.begin_writing(self.now);
-            let apply = Apply::new(outcome, Arc::clone(&inventory), held);
-            self.stage = Stage::Applying(Box::new(apply), inventory);
-            return;
+            return self.repair_planned(result, (inventory, installed), out);
         }
+        out.extend(result.events.into_iter().map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.view.plan = None;
             self.view.failed = 0;
@@ -251,6 +229,38 @@ impl Sm {
             return;
         }
         self.persist(inventory, installed, outcome, out);
+    }
+
+    /// Takes a repair that was planned.
+    fn repair_planned(
+        &mut self,
+        result: JobResult,
+        (inventory, installed): (Arc<Inventory>, Arc<Installed>),
+        out: &mut Vec<Output>,
+    ) {
+        out.extend(result.events.into_iter().map(Output::Event));
+        self.keep_warm(result.warm);
+        let Some(outcome) = result.outcome else {
+            return self.not_repaired();
+        };
+        self.view.changes = outcome.changes.value().count();
+        let (lost, returned) = self.repaired_links();
+        let blocks = outcome.changes.value().count().lft_blocks;
+        out.push(Output::Event(Event::Repaired {
+            lost,
+            returned,
+            blocks,
+            took: result.took.saturating_sub(result.judged),
+            judged: result.judged,
+        }));
+        self.store_generation(outcome.plan.generation, out);
+        let held = result.installed.unwrap_or_else(|| Installed::clone(&installed));
+        if outcome.plan.generation > self.stored.generation {
+            return self.persist(inventory, Arc::new(held), outcome, out);
+        }
+        self.read_back.begin_writing(self.now);
+        let apply = Apply::new(outcome, Arc::clone(&inventory), held);
+        self.stage = Stage::Applying(Box::new(apply), inventory);
     }
 
     /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does

@@ -178,7 +178,7 @@ impl<'a> Runner<'a> {
 
     fn rebalance(&mut self, name: &str, at_once: bool) -> Result<(), ScriptError> {
         let asked = Command::Rebalance(Asked { at_once });
-        Ok(self.on(name, |w, id| w.command(id, asked))?)
+        self.on(name, |w, id| w.command(id, asked))
     }
 
     fn policy(&mut self, name: &str, options: &[&str]) -> Result<(), ScriptError> {
