@@ -565,8 +565,8 @@ fn hops(fabric: &Fabric, tables: &Tables, from: NodeIdx, lid: Lid) -> Vec<Hop> {
     found
 }
 
-/// Packets that any mix of a step has sent on, one hop in each lifetime: after as many as the judge asks for, each makes
-/// only dependencies that sources make by the entries in force then, and after one less some does not.
+/// Packets that any mix of a step has sent on, one hop in each lifetime: after as many as the judge asks for, each
+/// makes only dependencies that sources make by the entries in force then, and after one less some does not.
 #[test]
 fn waits_last_as_long_as_packets_matter() {
     let (mut cases, mut longest, mut tight) = (0, 0, 0);

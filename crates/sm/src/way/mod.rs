@@ -415,8 +415,8 @@ impl<'a> Way<'a> {
         ChangeSet { generation, phases }
     }
 
-    /// Tables of switches that look up no LID yet (LinearFDBTop 0, after a reboot, say): what they hold comes into force
-    /// with the settings, and nobody knows what it is.
+    /// Tables of switches that look up no LID yet (LinearFDBTop 0, after a reboot, say): what they hold comes into
+    /// force with the settings, and nobody knows what it is.
     fn cleared(&self, blocks: &[Op]) -> Vec<Op> {
         let is_fresh = |node: NodeIdx, block: u16| {
             let switch = self.fabric.switch_index(node);

@@ -93,8 +93,8 @@ impl<'a> Track<'a> {
         true
     }
 
-    /// Takes a LID with packets that are under way since these tables were in force and these steps were taken; false if
-    /// all that makes a cycle.
+    /// Takes a LID with packets that are under way since these tables were in force and these steps were taken; false
+    /// if all that makes a cycle.
     pub fn replay(
         &mut self,
         tables: &Tables,

@@ -218,8 +218,8 @@ fn apply(tables: &mut Tables, writes: impl IntoIterator<Item = Write>) {
     }
 }
 
-/// The dependencies of tables at rest, with those of LIDs that nobody has any more, and what is under way; `None` if they
-/// have a cycle.
+/// The dependencies of tables at rest, with those of LIDs that nobody has any more, and what is under way; `None` if
+/// they have a cycle.
 fn at_rest(ground: &Ground<'_>, tables: &Tables, lids: &[Lid], past: Option<&Taken>) -> Option<Order> {
     let mut order = Order::new(ground.net, ground.lanes.used, WINDOW_BUDGET);
     let mut track = Track::new(ground.net, ground.lanes);

@@ -8,8 +8,8 @@
 //!
 //! A GetResp is not a drain. Packets that were under way when an entry was replaced still hold the channels it sent
 //! them to; they meet each later switch's entry of the moment. Their dependencies, here called ghosts, end only with a
-//! wait of the *drain bound* ([`drain_bound_ns`]): the time after which every packet that was under way has arrived, been
-//! discarded, or come to where packets of the entries in force are as well.
+//! wait of the *drain bound* ([`drain_bound_ns`]): the time after which every packet that was under way has arrived,
+//! been discarded, or come to where packets of the entries in force are as well.
 //!
 //! So the *mixed graph* of a step has, for each LID that changes, a dependency a → b wherever a packet may have entered
 //! channel a by an entry in force now or since the last wait, and met the entry of b since. With the dependencies of
@@ -152,8 +152,8 @@ impl Proposal<'_> {
 /// How to prove.
 #[derive(Clone, Debug)]
 pub struct PhaseOptions {
-    /// After how many nanoseconds packets that were under way no longer matter; see [`drain_bound_ns`]. `None`: there is no
-    /// such time, no wait helps. Default: none.
+    /// After how many nanoseconds packets that were under way no longer matter; see [`drain_bound_ns`]. `None`: there
+    /// is no such time, no wait helps. Default: none.
     pub drain_ns: Option<u64>,
     /// Which links carry packets. Default: those that are ACTIVE.
     pub links: Links,
@@ -366,9 +366,9 @@ fn only_takes(net: &Net, (proposal, taken): (&Proposal<'_>, usize), waits: &[boo
     !before_wait.any(|(_, step)| step.writes.iter().any(leads))
 }
 
-/// How long packets can be in so many switches, one after the other, in nanoseconds: at most the longest lifetime of any
-/// switch in each (IBA vol 1 §18.2.5.4: a packet that has been in a switch for LifeTimeValue is discarded). `None` if a
-/// switch keeps packets for ever.
+/// How long packets can be in so many switches, one after the other, in nanoseconds: at most the longest lifetime of
+/// any switch in each (IBA vol 1 §18.2.5.4: a packet that has been in a switch for LifeTimeValue is discarded).
+/// `None` if a switch keeps packets for ever.
 ///
 /// `switches` is what [`TransitionFigures::lifetimes_max`] says of a proposal; any bound on the length of ways will do.
 /// `lifetimes` are the values in force, 4.096 µs × 2^value; 20 and more: infinite. The head-of-queue limit discards

@@ -1,10 +1,10 @@
 //! How long packets that are under way may still make dependencies that the entries in force do not make.
 //!
 //! During a wait no entry changes. So a packet that was on channel a and waited for b when the wait began leaves its
-//! switch within one lifetime, and from then on follows the entries in force. As soon as it is on a channel that packets
-//! of sources reach by these entries, its dependencies are among those that stand, whoever sent it. That is often the
-//! next channel: agents in all switches send to hosts. So the bound counts lifetimes until then, not until packets
-//! arrive.
+//! switch within one lifetime, and from then on follows the entries in force. As soon as it is on a channel that
+//! packets of sources reach by these entries, its dependencies are among those that stand, whoever sent it. That is
+//! often the next channel: agents in all switches send to hosts. So the bound counts lifetimes until then, not until
+//! packets arrive.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::Lids;
