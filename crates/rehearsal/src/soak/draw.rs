@@ -61,7 +61,7 @@ impl Schedule {
             _ => subset(&mut rng),
         };
         let mut happenings: Vec<Happening> = (0..count).map(|_| happening(&mut rng, &kinds)).collect();
-        if seed % AMID_EVERY == 0 {
+        if seed.is_multiple_of(AMID_EVERY) {
             amid(&mut root.child("amid").rng(), &mut happenings);
         }
         Self {

@@ -219,7 +219,7 @@ impl<'a> World<'a> {
             reached = self.run_until(STAGE_WAIT, |world| world.stage() == stage as u8)?;
         }
         // Half of the time at once: most stages are brief.
-        match reached && pick % 2 == 0 {
+        match reached && pick.is_multiple_of(2) {
             true => Ok(()),
             false => self.run_for(span),
         }
