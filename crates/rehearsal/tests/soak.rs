@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,10 +25,11 @@ const KNOWN: [(&str, usize); 6] = [
     ("0114", 7),
     ("0117", 42),
 ];
-/// What checkers find. No defect is needed for 0109: what it says stands in a 0114 as well.
-const CHECKERS: [&str; 17] = [
-    "0101", "0102", "0103", "0104", "0105", "0106", "0107", "0108", "0110", "0111", "0112", "0113", "0114", "0115",
-    "0116", "0117", "0118",
+/// What checkers find and a defect leads to. Missing are 0109, which stands in a 0114 as well, and 0101: no defect leads
+/// to two equal LIDs that is not found earlier as something else; `invariant/tests.rs` shows that the checker can fail.
+const CHECKERS: [&str; 16] = [
+    "0102", "0103", "0104", "0105", "0106", "0107", "0108", "0110", "0111", "0112", "0113", "0114", "0115", "0116",
+    "0117", "0118",
 ];
 /// Seeds within which a defect must be found.
 const BROKEN_SEEDS: u64 = 1_000;
@@ -96,7 +98,9 @@ fn first_seed(broken: Broken, code: &str) -> Option<(u64, String)> {
         let schedule = Schedule::draw(seed);
         let fabric = fabric(&schedule);
         let is_it = |failure: &Failure| failure.code() == code;
-        let failure = schedule.run_broken(&fabric, broken).failure.filter(is_it)?;
+        // A driver that hands in another job's result may bring a manager down: that is none of the codes.
+        let ran = catch_unwind(AssertUnwindSafe(|| schedule.run_broken(&fabric, broken)));
+        let failure = ran.ok()?.failure.filter(is_it)?;
         let sound = schedule.run(&fabric, &mut Nobody).failure;
         sound.filter(is_it).is_none().then_some((seed, failure.what))
     })

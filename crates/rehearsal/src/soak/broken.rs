@@ -127,7 +127,7 @@ impl Broken {
             Self::Flood => &["0112"],
             Self::NeverActivate | Self::DeafToPolicy => &["0114"],
             Self::NeverWake => &["0003"],
-            Self::OldResult => &["0101", "0102", "0111"],
+            Self::OldResult => &["0102", "0111"],
             Self::Stutter => &["0108"],
             Self::Relapse => &["0118"],
             Self::SkipWaits | Self::ForgetPast => &["0117"],
