@@ -25,8 +25,8 @@ const KNOWN: [(&str, usize); 6] = [
     ("0114", 7),
     ("0117", 42),
 ];
-/// What checkers find and a defect leads to. Missing are 0109, which stands in a 0114 as well, and 0101: no defect leads
-/// to two equal LIDs that is not found earlier as something else; `invariant/tests.rs` shows that the checker can fail.
+/// What checkers find and a defect leads to. Missing are 0109, which stands in a 0114 as well, and 0101: no defect
+/// leads to two equal LIDs that is not found earlier as something else; `invariant/tests.rs` shows that the checker can fail.
 const CHECKERS: [&str; 16] = [
     "0102", "0103", "0104", "0105", "0106", "0107", "0108", "0110", "0111", "0112", "0113", "0114", "0115", "0116",
     "0117", "0118",
@@ -106,9 +106,12 @@ fn first_seed(broken: Broken, code: &str) -> Option<(u64, String)> {
     })
 }
 
+/// Of each defect and code: the first seed that led to it, and in words what was found.
+type Found = BTreeMap<(Broken, &'static str), Option<(u64, String)>>;
+
 #[test]
 fn every_defect_is_found() {
-    let found: Mutex<BTreeMap<(Broken, &str), Option<(u64, String)>>> = Mutex::default();
+    let found: Mutex<Found> = Mutex::default();
     let pairs: Vec<(Broken, &str)> = Broken::ALL
         .into_iter()
         .flat_map(|broken| broken.found_by().iter().map(move |&code| (broken, code)))
