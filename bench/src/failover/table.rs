@@ -22,7 +22,8 @@ pub fn csv(rows: &[Row]) -> String {
         let (engine, window) = variant(&row.who);
         let _ = writeln!(
             text,
-            "\"{}\",{},\"{}\",{},{engine},{window},{},{},\"{}\",{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
+            "\"{}\",{},\"{}\",{},{engine},{window},{},{},\"{}\",\
+             {},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
             row.spec,
             row.hosts,
             row.fabric,

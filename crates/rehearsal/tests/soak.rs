@@ -26,7 +26,8 @@ const KNOWN: [(&str, usize); 6] = [
     ("0117", 42),
 ];
 /// What checkers find and a defect leads to. Missing are 0109, which stands in a 0114 as well, and 0101: no defect
-/// leads to two equal LIDs that is not found earlier as something else; `invariant/tests.rs` shows that the checker can fail.
+/// leads to two equal LIDs that is not found earlier as something else; `invariant/tests.rs` shows that the checker
+/// can fail.
 const CHECKERS: [&str; 16] = [
     "0102", "0103", "0104", "0105", "0106", "0107", "0108", "0110", "0111", "0112", "0113", "0114", "0115", "0116",
     "0117", "0118",

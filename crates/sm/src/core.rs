@@ -288,7 +288,9 @@ impl Sm {
             (Token::ReadBack(number), Stage::LightSweep { changed }) => {
                 let so_far = *changed;
                 let differs = self.was_read_back(number, answer, out);
-                self.stage = Stage::LightSweep { changed: so_far || differs };
+                self.stage = Stage::LightSweep {
+                    changed: so_far || differs,
+                };
             }
             (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref());

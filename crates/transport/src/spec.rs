@@ -54,8 +54,8 @@ pub enum PortSpec {
 /// SLV-PORT-0107: a text that names no port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "SLV-PORT-0107: '{text}' names no port: {problem}; want CA, CA/PORT, a port GUID as 0x0002c90300001234, ibsim:NAME or \
-     ibsim:NAME/NODE"
+    "SLV-PORT-0107: '{text}' names no port: {problem}; want CA, CA/PORT, a port GUID as 0x0002c90300001234, \
+     ibsim:NAME or ibsim:NAME/NODE"
 )]
 pub struct PortSpecError {
     /// What was found.

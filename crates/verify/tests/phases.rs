@@ -566,7 +566,7 @@ fn hops(fabric: &Fabric, tables: &Tables, from: NodeIdx, lid: Lid) -> Vec<Hop> {
 }
 
 /// A step that writes, and a wait after it; what is written then does not matter.
-fn write_then_wait(writes: Vec<Write>) -> Proposal {
+fn write_then_wait(writes: Vec<Write>) -> Proposal<'static> {
     let step = |wait_before_ns, writes| PhaseStep { wait_before_ns, writes };
     Proposal {
         steps: vec![step(0, writes), step(DRAIN_NS, Vec::new())],

@@ -131,7 +131,9 @@ fn seeds() -> Vec<(String, Vec<u8>)> {
     // Every record with something in every field, whether peers send it or not.
     for layout in records::ALL {
         let mut mad = Mad::request(Class::SubnAdm, Method::GetResp, layout.id, 0);
-        mad.sa_data_mut()[..layout.len].iter_mut().for_each(|byte| *byte = random(256) as u8);
+        mad.sa_data_mut()[..layout.len]
+            .iter_mut()
+            .for_each(|byte| *byte = random(256) as u8);
         seeds.push((format!("record-{:#06x}.bin", layout.id.code()), mad.as_bytes().to_vec()));
     }
     seeds
