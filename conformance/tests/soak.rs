@@ -28,7 +28,7 @@ fn check(manager: &str) {
         "--json",
     ];
     let ended = lab.start_selvedge(&arguments).unwrap().finish(LIMIT).unwrap();
-    let said = ended.stdout;
+    let said: String = ended.stdout.split_whitespace().collect();
     assert!(said.contains(&format!("\"manager\":\"{manager}\"")), "{said}");
     assert!(!said.contains("\"error\":"), "{said}");
     assert!(said.contains("\"sets\":") && !said.contains("\"sets\":0,"), "{said}");

@@ -456,7 +456,7 @@ impl Sm {
     }
 
     /// True if our own link is down. Port 0 of a switch has none.
-    fn is_cut_off(&self) -> bool {
+    pub(crate) fn is_cut_off(&self) -> bool {
         let Some(inventory) = &self.inventory else { return false };
         let port = inventory.fabric.port(inventory.local);
         inventory.local.port != PortNum::MANAGEMENT && port.is_some_and(|p| p.link.state == PortState::Down)

@@ -26,7 +26,7 @@ impl Sm {
                 return;
             }
             // What failed, or found no plan, is tried again.
-            (Some(_), _) if self.view.failed > 0 || self.view.plan.is_none() => {
+            (Some(_), _) if self.view.failed > 0 || (self.view.plan.is_none() && !self.is_cut_off()) => {
                 self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Again);
                 return;
