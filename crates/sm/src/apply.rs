@@ -9,7 +9,7 @@ use selvedge_mad::AgentId;
 use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH, Op, Phase};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
-use selvedge_verify::phases::{self, Wake};
+use selvedge_verify::phases;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
 
 use crate::event::Event;
@@ -301,12 +301,13 @@ impl Apply {
 
     /// A block as packets met it before it was written: entries that led to a link which is not ACTIVE yet sent none.
     fn as_met(&self, switch: SwitchIdx, mut before: [u8; BLOCK_LIDS], now: &[u8; BLOCK_LIDS]) -> [u8; BLOCK_LIDS] {
-        let wake = Wake::of(&self.fabric);
-        if !wake.is_empty() {
-            let replaced = before.iter_mut().zip(now).filter(|(old, new)| old != new);
-            for (old, _) in replaced.filter(|(old, _)| wake.sleeps(switch, **old)) {
-                *old = NO_PATH;
-            }
+        let node = self.fabric.switches()[switch];
+        let is_asleep = |egress: u8| {
+            PortNum::new(egress).is_some_and(|port| phases::is_asleep(&self.fabric, PortRef { node, port }))
+        };
+        let replaced = before.iter_mut().zip(now).filter(|(old, new)| old != new);
+        for (old, _) in replaced.filter(|(old, _)| is_asleep(**old)) {
+            *old = NO_PATH;
         }
         before
     }

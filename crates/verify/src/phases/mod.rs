@@ -59,7 +59,7 @@ pub use report::{
     TransitionRefusal,
 };
 pub use standing::StandingTurns;
-pub use wake::Wake;
+pub use wake::{Wake, is_asleep};
 pub use way::lifetimes_after;
 
 use crate::finding::{Place, Severity, Traffic};

@@ -24,15 +24,19 @@ pub struct Wake {
     asleep: BTreeSet<End>,
 }
 
+/// True if a port's link leads to another switch and is trained, but not ACTIVE at both ends: it carries nothing.
+#[must_use]
+pub fn is_asleep(fabric: &Fabric, at: PortRef) -> bool {
+    let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+    let peer = fabric.peer(at).filter(|peer| fabric.switch_index(peer.node).is_some());
+    peer.is_some_and(|peer| fabric.link_is_up(at) && !(is_active(at) && is_active(peer)))
+}
+
 impl Wake {
     /// All of a fabric.
     #[must_use]
     pub fn of(fabric: &Fabric) -> Self {
-        let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-        let sleeps = |at: &PortRef| {
-            let peer = fabric.peer(*at).filter(|peer| fabric.switch_index(peer.node).is_some());
-            peer.is_some_and(|peer| fabric.link_is_up(*at) && !(is_active(*at) && is_active(peer)))
-        };
+        let sleeps = |at: &PortRef| is_asleep(fabric, *at);
         let switches = fabric.switches().iter_enumerated();
         let ends = switches.flat_map(|(switch, &node)| {
             let ports = fabric
