@@ -25,7 +25,7 @@ pub struct OutOfLids {
 ///
 /// Sets go out side by side, so no port gets a LID that another still holds, or that was given up so short a time ago
 /// that packets to it may be under way (`resting`). A port whose LIDs to come are of that kind keeps what it has until
-/// a later plan: see [`short`].
+/// a later plan: see `short`.
 pub fn assign(
     fabric: &Fabric,
     policy: &Policy,
