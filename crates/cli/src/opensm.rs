@@ -142,16 +142,21 @@ fn grid(findings: &[&Finding]) -> Grid {
     grid
 }
 
-/// Starts this program once more with the same words but `-B`, in a process group of its own and without a terminal.
-pub fn into_background() -> Result<Exit, CliError> {
+/// Set for the process in the background, which must not go there once more.
+const IN_BACKGROUND: &str = "SELVEDGE_IN_BACKGROUND";
+
+/// Starts this program once more with the same words, in a process group of its own and without a terminal. False if
+/// this is that process.
+pub fn into_background() -> Result<bool, CliError> {
     use std::os::unix::process::CommandExt as _;
+    if std::env::var_os(IN_BACKGROUND).is_some() {
+        return Ok(false);
+    }
     let failed = |cause| CliError::Background { cause };
     let program = std::env::current_exe().map_err(failed)?;
-    let words = std::env::args_os()
-        .skip(1)
-        .filter(|word| word != "-B" && word != "--background");
     let child = Command::new(program)
-        .args(words)
+        .args(std::env::args_os().skip(1))
+        .env(IN_BACKGROUND, "1")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -159,5 +164,5 @@ pub fn into_background() -> Result<Exit, CliError> {
         .spawn()
         .map_err(failed)?;
     eprintln!("selvedge: goes on in the background as process {}", child.id());
-    Ok(Exit::Good)
+    Ok(true)
 }

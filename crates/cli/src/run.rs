@@ -147,8 +147,8 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     if let Some(conf) = &conf {
         args.opensm.admit(conf)?;
     }
-    if args.opensm.background {
-        return into_background();
+    if args.opensm.background && into_background()? {
+        return Ok(Exit::Good);
     }
     let door = args.door(conf.as_ref());
     let mode = if args.dry_run { Mode::DryRun } else { Mode::Manage };

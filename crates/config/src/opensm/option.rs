@@ -64,7 +64,7 @@ impl Treatment {
 /// What becomes of one line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Line, counted from 1.
+    /// Line, counted from 1; 0: no line, but a file that OpenSM reads unasked.
     pub line: usize,
     /// The option's name as it is written.
     pub name: String,

@@ -20,8 +20,6 @@ pub struct OpenSmConf {
     pub settings: Settings,
     /// `guid`: the local port to manage the fabric from; none: the first that is up.
     pub port_guid: Option<Guid>,
-    /// `dump_files_dir`: where dump files go.
-    pub dump_dir: Option<PathBuf>,
     /// `root_guid_file`, of which the settings want the contents.
     pub roots_file: Option<PathBuf>,
     /// What became of each line, in the order of the file.
@@ -36,7 +34,6 @@ impl Default for OpenSmConf {
         Self {
             settings,
             port_guid: None,
-            dump_dir: None,
             roots_file: None,
             findings: Vec::new(),
         }
@@ -61,6 +58,7 @@ pub fn read_opensm_conf(path: &Path) -> Result<OpenSmConf, ConfigError> {
     if let Some(roots) = &conf.roots_file {
         conf.settings.policy.roots = crate::read_guids(roots)?;
     }
+    conf.find_defaults(Path::exists);
     Ok(conf)
 }
 
@@ -95,7 +93,31 @@ fn split(line: &str) -> Option<(&str, &str)> {
     (!name.is_empty()).then(|| (name, quoted('"').or_else(|| quoted('\'')).unwrap_or(value)))
 }
 
+/// Options whose default is a file that OpenSM reads wherever there is one.
+const READ_UNASKED: [&str; 2] = ["partition_config_file", "prefix_routes_file"];
+
 impl OpenSmConf {
+    /// Files that OpenSM reads though no line names another: what they say must not be lost in silence.
+    fn find_defaults(&mut self, exists: impl Fn(&Path) -> bool) {
+        for option in OpenSmOption::ALL.iter().filter(|o| READ_UNASKED.contains(&o.name)) {
+            let line = self.findings.iter().rfind(|found| found.name == option.name);
+            let is_default = line.is_none_or(|found| found.treatment == Treatment::Default);
+            if !is_default || !exists(Path::new(option.default)) {
+                continue;
+            }
+            let line = line.map_or(0, |found| found.line);
+            let (treatment, key, why) = option.treatment();
+            self.findings.push(Finding {
+                line,
+                name: option.name.to_owned(),
+                value: option.default.to_owned(),
+                treatment,
+                key,
+                why: format!("this file is there, and OpenSM reads it unasked: {why}"),
+            });
+        }
+    }
+
     fn take(&mut self, line: usize, name: &str, value: &str) -> Result<Finding, &'static str> {
         let found = |treatment, key, why: &str| Finding {
             line,
@@ -221,8 +243,31 @@ mod tests {
         ours.manager.poll_misses = got.manager.poll_misses;
         ours.manager.window = got.manager.window;
         ours.daemon.log_file = got.daemon.log_file.clone();
-        want.dump_dir = all.dump_dir.clone();
         assert_eq!(all, want);
+    }
+
+    #[test]
+    fn files_that_are_read_unasked_are_not_passed_over() {
+        let check = |text: &str, there: &str, want: &[(usize, &str)]| {
+            let mut conf = conf(text);
+            conf.find_defaults(|path| path == Path::new(there));
+            let refused: Vec<(usize, &str)> = conf.refused().map(|f| (f.line, f.name.as_str())).collect();
+            assert_eq!(refused, want, "{text}");
+        };
+        let partitions = "/etc/opensm/partitions.conf";
+        check("lmc 0", "/nowhere", &[]);
+        check("lmc 0", partitions, &[(0, "partition_config_file")]);
+        check(
+            "lmc 0\npartition_config_file /etc/opensm/partitions.conf",
+            partitions,
+            &[(2, "partition_config_file")],
+        );
+        check(
+            "partition_config_file /mine",
+            partitions,
+            &[(1, "partition_config_file")],
+        );
+        check("lmc 0", "/etc/opensm/prefix-routes.conf", &[(0, "prefix_routes_file")]);
     }
 
     #[test]

@@ -450,7 +450,11 @@ impl OpenSmOption {
             "/etc/opensm/per-module-logging.conf",
             Moot(OWN_LOG),
         ),
-        option("dump_files_dir", "/var/log/", file!("--dump-dir", dump_dir)),
+        option(
+            "dump_files_dir",
+            "/var/log/",
+            Moot("no dump files are written unasked; --lids-out, --lfts-out and --sl2vl-out name theirs"),
+        ),
         option(
             "enable_quirks",
             "FALSE",
