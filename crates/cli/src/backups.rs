@@ -13,10 +13,10 @@ use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 use selvedge_api::{Backup, Backups};
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{EngineName, LidLayout, Lids, Policy, ServiceLevels, SlToVl};
+use selvedge_plan::{EngineName, Lids, ServiceLevels, SlToVl};
 use selvedge_routing::{Engine, Listed, Options, Routed};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Idx, Lmc};
+use selvedge_types::Idx;
 
 use crate::backups::faults::{What, hosts_of, switch_links};
 use crate::backups::tried::InForce;
@@ -25,7 +25,7 @@ use crate::load::{self, NameArgs};
 use crate::out::{Format, Grid, Out, count, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
-use crate::tables_io::{known_lids, lids};
+use crate::tables_io::LidArgs;
 
 /// Say for every link and switch what would be done if it were lost, weakest points first; exit code 1 if one fault
 /// cuts hosts off
@@ -44,16 +44,8 @@ pub struct BackupsArgs {
     /// Most data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
     #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
     vls: Option<u8>,
-    /// LIDs per end port, as a power of two
-    #[arg(long, value_name = "0-7", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
-    lmc: u8,
-    /// Order of new LIDs where no port holds one: by-plane (few blocks change when a link of a tree is lost) or
-    /// sequential (by node GUID) (default: by-plane)
-    #[arg(long, value_name = "LAYOUT")]
-    lid_layout: Option<LidLayout>,
-    /// LIDs to keep (guid2lid)
-    #[arg(long, value_name = "FILE")]
-    lids: Option<PathBuf>,
+    #[command(flatten)]
+    lids: LidArgs,
     /// What is lost
     #[arg(
         long,
@@ -151,12 +143,7 @@ pub fn run(args: &BackupsArgs) -> Result<Exit, CliError> {
         return Err(CliError::Usage { what });
     }
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
-    let policy = Policy {
-        lmc: Lmc::new(args.lmc).unwrap_or_default(),
-        lid_layout: args.lid_layout.unwrap_or_default(),
-        ..Policy::default()
-    };
-    let own_lids = lids(&fabric, &policy, &known_lids(args.lids.as_ref())?)?;
+    let own_lids = args.lids.assign(&fabric)?;
     let (lids, force) = args.in_force(&fabric, engine, own_lids)?;
     let force = force.on(&fabric, &lids);
     let found = args.found(&force);

@@ -8,20 +8,19 @@ use selvedge_api::Routing;
 use selvedge_config::{read_guid_numbers, read_guids};
 use selvedge_daemon::{Names, findings};
 use selvedge_fabric::Fabric;
-use selvedge_plan::{LidLayout, Policy};
 use selvedge_routing::{
     Effort, Engine, FatTreeOptions, FtreeOptions, HopWeight, HostLists, LidMatrix, Listed, Options, PortOrder,
     Rebalance, UpDnOptions,
 };
 use selvedge_topology::{read_lfts, read_lid_matrix};
-use selvedge_types::{Guid, Lmc};
+use selvedge_types::Guid;
 use selvedge_verify::Verdict;
 
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
 use crate::measure::{Asked, MeasureArgs, Measured};
 use crate::out::{Format, Grid, Out, count};
-use crate::tables_io::{OutputArgs, Results, known_lids, lids};
+use crate::tables_io::{LidArgs, OutputArgs, Results};
 use crate::{progress, tables};
 
 /// Route a fabric offline, judge the tables, print the figures; exit code 1 if the judge finds errors.
@@ -40,16 +39,8 @@ pub struct RouteArgs {
     /// Most data lanes to use (weave, fat-tree, default 1; dfsssp, default 8); the other engines need one
     #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
     vls: Option<u8>,
-    /// LIDs per end port, as a power of two
-    #[arg(long, value_name = "0-7", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
-    lmc: u8,
-    /// Order of new LIDs where no port holds one: by-plane (few blocks change when a link of a tree is lost) or
-    /// sequential (by node GUID) (default: by-plane)
-    #[arg(long, value_name = "LAYOUT")]
-    lid_layout: Option<LidLayout>,
-    /// LIDs to keep (guid2lid)
-    #[arg(long, value_name = "FILE")]
-    lids: Option<PathBuf>,
+    #[command(flatten)]
+    lids: LidArgs,
     /// Route so many times more, and take the median time
     #[arg(long, value_name = "N", default_value_t = 0)]
     repeat: u32,
@@ -211,12 +202,7 @@ pub fn run(args: &RouteArgs) -> Result<Exit, CliError> {
     let engines: Vec<Engine> = args.engine.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     args.outputs.check()?;
     let fabric = load::named(&load::fabric(&args.fabric)?, &args.names.read()?);
-    let policy = Policy {
-        lmc: Lmc::new(args.lmc).unwrap_or_default(),
-        lid_layout: args.lid_layout.unwrap_or_default(),
-        ..Policy::default()
-    };
-    let lids = lids(&fabric, &policy, &known_lids(args.lids.as_ref())?)?;
+    let lids = args.lids.assign(&fabric)?;
     let mut options = args.inputs.options(&fabric)?;
     options.lanes = args.vls;
     args.how.apply(&mut options);
@@ -258,7 +244,7 @@ impl RouteArgs {
             engines: engines.iter().map(|engine| engine.name().to_owned()).collect(),
             vls: self.vls,
             effort: self.how.effort.name().to_owned(),
-            lmc: self.lmc,
+            lmc: self.lids.lmc,
             ok: found.ok,
             quality: measured.quality(),
             cost: measured.cost.clone(),

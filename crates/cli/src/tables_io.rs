@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Lids, Policy, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{LidLayout, Lids, Policy, ServiceLevels, SlToVl, Tables};
 use selvedge_sm::assign_lids;
 use selvedge_topology::{LftStyle, read_guid2lid, write_guid2lid, write_lfts, write_service_levels, write_sl_to_vl};
-use selvedge_types::{Guid, LidRange};
+use selvedge_types::{Guid, LidRange, Lmc};
 
 use crate::exit::CliError;
 use crate::load;
@@ -91,6 +91,33 @@ impl OutputArgs {
             load::write(path, &write_service_levels(lids, service_levels))?;
         }
         Ok(())
+    }
+}
+
+/// How a fabric that is only planned gets its LIDs.
+#[derive(Args, Clone, Debug)]
+pub struct LidArgs {
+    /// LIDs per end port, as a power of two
+    #[arg(long, value_name = "0-7", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub lmc: u8,
+    /// Order of new LIDs where no port holds one: by-plane (few blocks change when a link of a tree is lost) or
+    /// sequential (by node GUID) (default: by-plane)
+    #[arg(long, value_name = "LAYOUT")]
+    lid_layout: Option<LidLayout>,
+    /// LIDs to keep (guid2lid)
+    #[arg(long, value_name = "FILE")]
+    pub lids: Option<PathBuf>,
+}
+
+impl LidArgs {
+    /// The LIDs a manager would give out.
+    pub fn assign(&self, fabric: &Fabric) -> Result<Lids, CliError> {
+        let policy = Policy {
+            lmc: Lmc::new(self.lmc).unwrap_or_default(),
+            lid_layout: self.lid_layout.unwrap_or_default(),
+            ..Policy::default()
+        };
+        lids(fabric, &policy, &known_lids(self.lids.as_ref())?)
     }
 }
 

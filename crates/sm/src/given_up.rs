@@ -9,9 +9,8 @@ use selvedge_sim::Time;
 use selvedge_types::{Idx, Lid, PortNum};
 use selvedge_verify::phases::drain_bound_ns;
 
-/// Where switches keep packets for ever, they are taken to be gone after so long. It is an assumption: nothing bounds
-/// it.
-const ASSUMED_GONE: Duration = Duration::from_secs(60);
+use crate::past::ASSUMED_GONE;
+
 /// Whatever keeps a port from its LIDs, a plan does not follow at once.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Entries that are followed to find the longest way; of more the number of switches is taken.

@@ -14,7 +14,7 @@ use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 const STEPS_MAX: usize = 64;
 /// Where switches keep packets for ever, those of an earlier change are taken to be gone after so long. It is an
 /// assumption: nothing bounds it.
-const ASSUMED_GONE: Duration = Duration::from_secs(60);
+pub const ASSUMED_GONE: Duration = Duration::from_secs(60);
 
 /// Blocks that were written, by GUID, as switches are numbered anew in every sweep.
 #[derive(Clone, Debug, Default)]

@@ -62,12 +62,6 @@ impl Wake {
         }
     }
 
-    /// True if the port is the end of such a link.
-    #[must_use]
-    pub fn sleeps(&self, switch: SwitchIdx, egress: u8) -> bool {
-        self.asleep.contains(&(switch, egress))
-    }
-
     /// True if every link that is trained carries packets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
