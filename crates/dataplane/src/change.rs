@@ -106,14 +106,14 @@ impl<W: Workload> Simulation<W> {
             }
         }
         for port in ends {
-            let component = self.ports[port as usize].component;
+            let component = self.layout.components[port as usize];
             let num = self.layout.refs[port as usize].port.get();
             let first_host = self.layout.first_host();
             match (component < first_host, up) {
                 (true, false) => self.drop_waiting(component as usize - 1, num),
                 (true, true) => {}
                 (false, false) => {}
-                (false, true) => self.host_send(component - first_host),
+                (false, true) => self.host_send::<false>(component - first_host),
             }
         }
     }

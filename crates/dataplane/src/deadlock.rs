@@ -93,15 +93,16 @@ impl<W: Workload> Simulation<W> {
                 Queueing::Fifo => first * vls..(first + usize::from(switch.ports) + 1) * vls,
                 Queueing::Voq => {
                     let pairs = usize::from(switch.ports) * usize::from(switch.ports);
-                    let start = self.first_voq + switch.first_voq as usize * vls;
+                    let start = self.lanes.len() + switch.first_voq as usize * vls;
                     start..start + pairs * vls
                 }
             };
-            for queue in &self.queues[queues] {
-                let Some(output) = self.waits_for(number, queue.head) else {
+            for place in queues {
+                let head = self.queue::<false>(place).head;
+                let Some(output) = self.waits_for(number, head) else {
                     continue;
                 };
-                let mut index = queue.head;
+                let mut index = head;
                 while index != NIL {
                     let packet = self.packets.get(index);
                     let buffer = (first + usize::from(packet.input)) * vls + usize::from(packet.vl);

@@ -82,8 +82,9 @@ pub enum BuildError {
 /// No port.
 pub(crate) const NO_PORT: u32 = u32::MAX;
 
-/// One port, both ways: what changes with each packet, and what is needed for that.
+/// One port, both ways: what changes with each packet, and what is needed for that. One line of the cache.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Port {
     /// Until when its output sends.
     pub free_at: Ps,
@@ -91,16 +92,10 @@ pub(crate) struct Port {
     pub input_free_at: Ps,
     /// How long a byte takes on its link.
     pub byte_time: ByteTime,
-    /// From the first bit sent to the moment when the other end can forward it (a host: until it has begun to come).
-    pub head_delay: Ps,
-    /// One way through the cable.
-    pub cable_delay: Ps,
     /// Other end of the cable.
     pub peer: u32,
     /// Who handles events of the other end.
     pub peer_component: u32,
-    /// Who handles its own.
-    pub component: u32,
     /// Lanes that an input wants to send on by this output.
     pub wanted: u16,
     /// Packets in its input buffer.
@@ -119,12 +114,16 @@ pub(crate) struct Port {
     pub reads: u8,
     /// How often its link came up.
     pub epoch: u8,
+    /// Number of the other end's port.
+    pub peer_num: u8,
     /// True if its link is up.
     pub up: bool,
     /// True if the other end is a host.
     pub to_host: bool,
     /// True if the end of the packet that its output sends is an event.
     pub end_is_event: bool,
+    /// True if its output has something to send, but no credits.
+    pub waits: bool,
 }
 
 /// A switch.
@@ -160,6 +159,14 @@ pub(crate) struct Layout {
     pub voqs: u32,
     /// Switch port of each position, for names.
     pub refs: Vec<PortRef>,
+    /// Who handles events of each position.
+    pub components: Vec<u32>,
+    /// From the first bit sent to the moment when a switch can forward it.
+    pub switch_head_delay: Ps,
+    /// The same until it has begun to come at a host.
+    pub host_head_delay: Ps,
+    /// From a block that is free to its credit at the sender.
+    pub credit_delay: Ps,
     /// True if not all links have the same rate.
     pub mixed: bool,
 }
@@ -200,6 +207,10 @@ pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layou
         words: 1,
         voqs: 0,
         refs: Vec::new(),
+        components: Vec::new(),
+        switch_head_delay: (settings.cable_delay_ns + settings.switch_delay_ns) * PS_PER_NS,
+        host_head_delay: settings.cable_delay_ns * PS_PER_NS,
+        credit_delay: (settings.cable_delay_ns + settings.credit_delay_ns) * PS_PER_NS,
         mixed: false,
     };
     for (idx, &node) in fabric.switches().iter_enumerated() {
@@ -209,6 +220,12 @@ pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layou
         host.port = layout.refs.len() as u32;
         layout.refs.push(host.at);
     }
+    let first_host = layout.hosts[0].port;
+    let component = |(index, at): (u32, &PortRef)| match fabric.switch_index(at.node) {
+        Some(switch) => 1 + switch.0,
+        None => layout.first_host() + index - first_host,
+    };
+    layout.components = (0..).zip(&layout.refs).map(component).collect();
     let ports = layout.ports(fabric, settings);
     let rate = ports.iter().find(|p| p.peer != NO_PORT).map(|p| p.byte_time);
     layout.mixed = ports.iter().any(|p| p.peer != NO_PORT && Some(p.byte_time) != rate);
@@ -257,13 +274,7 @@ impl Layout {
             let found = by_ref.binary_search_by_key(&at, |&(at, _)| at).ok()?;
             Some(by_ref[found].1)
         };
-        let component = |at: PortRef, index: u32| match fabric.switch_index(at.node) {
-            Some(switch) => 1 + switch.0,
-            None => 1 + (self.switches.len() + (index - self.hosts[0].port) as usize) as u32,
-        };
-        let cable = settings.cable_delay_ns * PS_PER_NS;
-        let switch = settings.switch_delay_ns * PS_PER_NS;
-        let of = |(index, &at): (u32, &PortRef)| {
+        let of = |&at: &PortRef| {
             let peer_ref = fabric.peer(at).filter(|_| fabric.link_is_up(at));
             let peer = peer_ref.and_then(|peer| Some((peer, find(peer)?)));
             let to_host = peer.is_some_and(|(peer, _)| !fabric.node(peer.node).is_switch());
@@ -273,11 +284,8 @@ impl Layout {
                 free_at: 0,
                 input_free_at: 0,
                 byte_time: LinkRate::byte_time(rate),
-                head_delay: if to_host { cable } else { cable + switch },
-                cable_delay: cable,
                 peer: peer.map_or(NO_PORT, |(_, index)| index),
-                peer_component: peer.map_or(CONTROL, |(peer, index)| component(peer, index)),
-                component: component(at, index),
+                peer_component: peer.map_or(CONTROL, |(_, index)| self.components[index as usize]),
                 wanted: 0,
                 queued: 0,
                 received: 0,
@@ -287,12 +295,14 @@ impl Layout {
                 sending_to: 0,
                 reads: 0,
                 epoch: 0,
+                peer_num: peer.map_or(0, |(peer, _)| peer.port.get()),
                 up: peer.is_some(),
                 to_host,
                 end_is_event: false,
+                waits: false,
             }
         };
-        (0..).zip(&self.refs).map(of).collect()
+        self.refs.iter().map(of).collect()
     }
 
     /// The output of a packet at a switch; [`NO_PATH`] if there is none.
