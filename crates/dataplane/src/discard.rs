@@ -5,7 +5,7 @@ use crate::layout::{NO_PORT, Port};
 use crate::packet::NIL;
 use crate::state::kind;
 use crate::stats::Drop;
-use crate::switch::next_port;
+use crate::switch::{Here, next_port};
 use crate::traffic::Workload;
 
 impl<W: Workload> Simulation<W> {
@@ -40,11 +40,11 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Drops the first packet of a queue.
-    pub(crate) fn drop_first(&mut self, switch: usize, index: u32, reason: Drop) {
+    pub(crate) fn drop_first(&mut self, switch: Here, index: u32, reason: Drop) {
         self.leave_queue::<false>(switch, index);
         let packet = self.packets.get(index).spot();
-        let into = self.port_of(switch, packet.input);
-        self.count_drop(self.port_of(switch, packet.output), reason);
+        let into = switch.port(packet.input);
+        self.count_drop(switch.port(packet.output), reason);
         if packet.shared {
             self.free_shared(into, packet.blocks, self.now);
         } else {
@@ -57,7 +57,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Sees to it that the age of a queue's first packet is looked at in time.
-    pub(crate) fn watch_age(&mut self, switch: usize, place: usize) {
+    pub(crate) fn watch_age(&mut self, switch: Here, place: usize) {
         let (age, head) = (self.ages[place], self.queue::<false>(place).head);
         if age.watched || head == NIL {
             return;
@@ -69,11 +69,11 @@ impl<W: Workload> Simulation<W> {
             return;
         };
         self.ages[place].watched = true;
-        self.schedule(at.max(self.now), 1 + switch as u32, kind::LIFETIME, place as u32);
+        self.schedule(at.max(self.now), switch.component(), kind::LIFETIME, place as u32);
     }
 
     /// The first packet of a queue may have waited for too long.
-    pub(crate) fn check_lifetime(&mut self, switch: usize, place: u32) {
+    pub(crate) fn check_lifetime(&mut self, switch: Here, place: u32) {
         let place = place as usize;
         self.ages[place].watched = false;
         let (head_since, head) = (self.ages[place].head_since, self.queue::<false>(place).head);
@@ -90,15 +90,15 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Drops all packets that wait for an output whose link broke.
-    pub(crate) fn drop_waiting(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
+    pub(crate) fn drop_waiting(&mut self, switch: Here, output: u8) {
+        let out = switch.port(output);
         // Those behind the first ones of their queues are found when they become first.
         while let Some(index) = self.first_waiting(switch, out, output) {
             self.drop_first(switch, index, Drop::LinkDown);
         }
     }
 
-    fn first_waiting(&self, switch: usize, out: u32, output: u8) -> Option<u32> {
+    fn first_waiting(&self, switch: Here, out: u32, output: u8) -> Option<u32> {
         let words = self.layout.words;
         (0..self.settings.vls).find_map(|vl| {
             let lane = out as usize * self.vls() + usize::from(vl);

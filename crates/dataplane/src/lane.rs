@@ -134,7 +134,9 @@ impl Lane {
     /// Credits will come at a time.
     #[inline]
     pub fn will_get(&mut self, (at, blocks): (Ps, u8), now: Ps, far: &mut [Far], lane: usize) {
-        self.collect(now, far, lane);
+        if usize::from(self.near) == NEAR {
+            self.collect(now, far, lane);
+        }
         let near = usize::from(self.near);
         if near == NEAR || near > 0 && self.coming_at[near - 1] > at {
             return self.insert((at, blocks), &mut far[lane]);

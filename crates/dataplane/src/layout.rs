@@ -2,7 +2,7 @@
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{Idx, Lid, PortNum, Sl};
+use selvedge_types::{Lid, PortNum, Sl};
 
 use crate::settings::{Settings, SettingsError};
 use crate::units::{ByteTime, LinkRate, NEVER, PS_PER_NS, Ps};
@@ -135,8 +135,6 @@ pub(crate) struct Switch {
     pub ports: u8,
     /// Its first virtual output queue.
     pub first_voq: u32,
-    /// Its first forwarding entry.
-    pub first_entry: u32,
 }
 
 /// Everything that stays as it is, unless a fault or a manager changes it.
@@ -255,7 +253,6 @@ impl Layout {
             first_port: self.refs.len() as u32,
             ports,
             first_voq: self.voqs,
-            first_entry: self.entries.len() as u32,
         });
         self.voqs += u32::from(ports) * u32::from(ports);
         self.words = self.words.max(usize::from(ports).div_ceil(64));
@@ -307,22 +304,28 @@ impl Layout {
 
     /// The output of a packet at a switch; [`NO_PATH`] if there is none.
     #[inline]
-    pub fn entry(&self, switch: usize, dlid: u16) -> u8 {
+    pub fn entry(&self, switch: u32, dlid: u16) -> u8 {
         if dlid > self.top {
             return NO_PATH;
         }
-        self.entries[self.switches[switch].first_entry as usize + usize::from(dlid)]
+        self.entries[self.place_of_entry(switch, dlid)]
+    }
+
+    /// Where a forwarding entry lies, of a LID up to `top`.
+    #[inline]
+    pub fn place_of_entry(&self, switch: u32, dlid: u16) -> usize {
+        switch as usize * (usize::from(self.top) + 1) + usize::from(dlid)
     }
 
     /// The lane of a packet at a switch; 15: it is dropped.
     #[inline]
-    pub fn lane(&self, switch: usize, input: u8, output: u8, sl: u8) -> u8 {
+    pub fn lane(&self, switch: u32, input: u8, output: u8, sl: u8) -> u8 {
         if !self.has_exceptions {
             return self.lanes[usize::from(sl % 16)];
         }
         let num = |port| PortNum::new(port).unwrap_or_default();
         let sl = Sl::new(sl % 16).unwrap_or_default();
-        let switch = SwitchIdx::from_usize(switch);
+        let switch = SwitchIdx(switch);
         self.sl_to_vl.vl(switch, num(input), num(output), sl).get()
     }
 

@@ -299,16 +299,16 @@ impl<W: Workload> Simulation<W> {
             let value = event.payload & ((1 << kind::SHIFT) - 1);
             match event.payload >> kind::SHIFT {
                 kind::ARRIVE if event.component < first_host => {
-                    self.arrive::<PLAIN>(event.component as usize - 1, value);
+                    self.arrive::<PLAIN>(self.here(event.component), value);
                 }
                 kind::ARRIVE => self.deliver(event.component - first_host, value),
-                kind::END => self.end_of_packet::<PLAIN>(event.component as usize - 1, value as u8),
+                kind::END => self.end_of_packet::<PLAIN>(self.here(event.component), value as u8),
                 kind::CREDIT if event.component < first_host => {
-                    self.arbitrate::<PLAIN>(event.component as usize - 1, value as u8);
+                    self.arbitrate::<PLAIN>(self.here(event.component), value as u8);
                 }
                 kind::CREDIT => self.host_send::<PLAIN>(event.component - first_host),
                 kind::HOST => self.host_wake::<PLAIN>(event.component - first_host),
-                kind::LIFETIME => self.check_lifetime(event.component as usize - 1, value),
+                kind::LIFETIME => self.check_lifetime(self.here(event.component), value),
                 kind::TIMER => self.timer(event.component - first_host, value),
                 _ => {
                     self.change(value as usize);

@@ -51,6 +51,28 @@ const fn bit_of(port: u8) -> (usize, u64) {
     ((port as usize - 1) / 64, 1 << ((port - 1) % 64))
 }
 
+/// A switch where something happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Here {
+    index: u32,
+    /// Its position 0 among all ports.
+    first_port: u32,
+}
+
+impl Here {
+    /// Who handles its events.
+    #[inline]
+    pub const fn component(self) -> u32 {
+        1 + self.index
+    }
+
+    /// Position of one of its ports among all.
+    #[inline]
+    pub const fn port(self, num: u8) -> u32 {
+        self.first_port + num as u32
+    }
+}
+
 impl<W: Workload> Simulation<W> {
     #[inline]
     pub(crate) fn vls(&self) -> usize {
@@ -73,15 +95,18 @@ impl<W: Workload> Simulation<W> {
         !PLAIN && self.settings.queueing == Queueing::Voq
     }
 
+    /// The switch of an event.
     #[inline]
-    pub(crate) fn port_of(&self, switch: usize, num: u8) -> u32 {
-        self.layout.switches[switch].first_port + u32::from(num)
+    pub(crate) fn here(&self, component: u32) -> Here {
+        let index = component - 1;
+        let first_port = self.layout.switches[index as usize].first_port;
+        Here { index, first_port }
     }
 
     /// Where the queue of packets from an input for an output lies.
     #[inline]
-    fn voq(&self, switch: usize, input: u8, output: u8, vl: u8) -> usize {
-        let switch = &self.layout.switches[switch];
+    fn voq(&self, switch: Here, input: u8, output: u8, vl: u8) -> usize {
+        let switch = &self.layout.switches[switch.index as usize];
         let ports = usize::from(switch.ports);
         let pair = (usize::from(input) - 1) * ports + usize::from(output) - 1;
         self.lanes.len() + (switch.first_voq as usize + pair) * self.vls() + usize::from(vl)
@@ -89,11 +114,11 @@ impl<W: Workload> Simulation<W> {
 
     /// Where the queue that a packet waits in lies.
     #[inline]
-    fn queue_of<const PLAIN: bool>(&self, switch: usize, packet: Spot) -> usize {
+    fn queue_of<const PLAIN: bool>(&self, switch: Here, packet: Spot) -> usize {
         if self.is_voq::<PLAIN>() {
             self.voq(switch, packet.input, packet.output, packet.output_vl)
         } else {
-            self.port_of(switch, packet.input) as usize * self.vls() + usize::from(packet.vl)
+            switch.port(packet.input) as usize * self.vls() + usize::from(packet.vl)
         }
     }
 
@@ -133,20 +158,20 @@ impl<W: Workload> Simulation<W> {
 
     /// A packet's first byte can be forwarded.
     #[inline]
-    pub(crate) fn arrive<const PLAIN: bool>(&mut self, switch: usize, index: u32) {
+    pub(crate) fn arrive<const PLAIN: bool>(&mut self, switch: Here, index: u32) {
         let packet = self.packets.get(index);
         let (dlid, sl, epoch, mut spot) = (packet.dlid, packet.sl, packet.epoch, packet.spot());
         let held = !PLAIN && packet.held;
         let bytes = packet.wire_bytes();
-        let input = self.port_of(switch, spot.input);
+        let input = switch.port(spot.input);
         if epoch != self.ports[input as usize].epoch {
             return self.lose_on_link(index, input);
         }
         if !held {
             self.came_in(input, bytes);
         }
-        let output = self.layout.entry(switch, dlid);
-        let out = self.port_of(switch, output);
+        let output = self.layout.entry(switch.index, dlid);
+        let out = switch.port(output);
         let reason = match output {
             255 => Some(Drop::NoEntry),
             0 => Some(Drop::ToSwitch),
@@ -160,7 +185,7 @@ impl<W: Workload> Simulation<W> {
         let output_vl = if PLAIN {
             self.layout.lanes[usize::from(sl % 16)]
         } else {
-            self.layout.lane(switch, spot.input, output, sl)
+            self.layout.lane(switch.index, spot.input, output, sl)
         };
         if output_vl >= self.settings.vls {
             self.count_drop(input, Drop::Lane);
@@ -193,7 +218,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// A packet from a slow link for a fast one must not run dry on the way: it begins later. Returns true once.
-    fn holds_back(&mut self, switch: usize, index: u32, input: u32, out: u32) -> bool {
+    fn holds_back(&mut self, switch: Here, index: u32, input: u32, out: u32) -> bool {
         let bytes = self.packets.get(index).wire_bytes();
         let comes = self.ports[input as usize].byte_time.of(bytes);
         let goes = self.ports[out as usize].byte_time.of(bytes);
@@ -202,12 +227,12 @@ impl<W: Workload> Simulation<W> {
         }
         let at = self.now + (comes - goes);
         self.packets.get_mut(index).held = true;
-        self.schedule(at, 1 + switch as u32, kind::ARRIVE, index);
+        self.schedule(at, switch.component(), kind::ARRIVE, index);
         true
     }
 
     #[inline]
-    fn join_queue<const PLAIN: bool>(&mut self, switch: usize, index: u32, packet: Spot) {
+    fn join_queue<const PLAIN: bool>(&mut self, switch: Here, index: u32, packet: Spot) {
         let place = self.queue_of::<PLAIN>(switch, packet);
         let queue = self.queue_mut::<PLAIN>(place);
         if queue.head == NIL {
@@ -224,13 +249,13 @@ impl<W: Workload> Simulation<W> {
 
     /// A packet has become the first of its queue: its output may take it.
     #[inline]
-    fn is_first<const PLAIN: bool>(&mut self, switch: usize, place: usize, packet: Spot) {
-        let out = self.port_of(switch, packet.output) as usize;
+    fn is_first<const PLAIN: bool>(&mut self, switch: Here, place: usize, packet: Spot) {
+        let out = switch.port(packet.output) as usize;
         self.ports[out].wanted |= 1 << packet.output_vl;
         let (word, bit) = bit_of(packet.input);
         *self.requests_mut(out * self.vls() + usize::from(packet.output_vl), if PLAIN { 0 } else { word }) |= bit;
         if self.is_voq::<PLAIN>() {
-            let row = self.port_of(switch, packet.input) as usize * self.layout.words;
+            let row = switch.port(packet.input) as usize * self.layout.words;
             let (word, bit) = bit_of(packet.output);
             self.voq_outputs[row + word] |= bit;
         }
@@ -242,8 +267,8 @@ impl<W: Workload> Simulation<W> {
 
     /// An input has packets: they are looked at when it can send again, if it cannot now.
     #[inline]
-    fn look_after_input<const PLAIN: bool>(&mut self, switch: usize, input: u8) {
-        let port = &self.ports[self.port_of(switch, input) as usize];
+    fn look_after_input<const PLAIN: bool>(&mut self, switch: Here, input: u8) {
+        let port = &self.ports[switch.port(input) as usize];
         if self.speedup::<PLAIN>() == 1 && port.input_free_at > self.now {
             let output = port.sending_to;
             self.end_is_event(switch, output);
@@ -253,10 +278,10 @@ impl<W: Workload> Simulation<W> {
     }
 
     #[inline]
-    fn set_idle<const PLAIN: bool>(&mut self, switch: usize, input: u8, idle: bool) {
+    fn set_idle<const PLAIN: bool>(&mut self, switch: Here, input: u8, idle: bool) {
         let words = self.words::<PLAIN>();
         let (word, bit) = bit_of(input);
-        let word = &mut self.idle_inputs[switch * words + if PLAIN { 0 } else { word }];
+        let word = &mut self.idle_inputs[switch.index as usize * words + if PLAIN { 0 } else { word }];
         if idle {
             *word |= bit;
         } else {
@@ -265,26 +290,26 @@ impl<W: Workload> Simulation<W> {
     }
 
     #[inline]
-    fn is_idle<const PLAIN: bool>(&self, switch: usize, input: u8) -> bool {
+    fn is_idle<const PLAIN: bool>(&self, switch: Here, input: u8) -> bool {
         let (word, bit) = bit_of(input);
-        self.idle_inputs[switch * self.words::<PLAIN>() + if PLAIN { 0 } else { word }] & bit != 0
+        self.idle_inputs[switch.index as usize * self.words::<PLAIN>() + if PLAIN { 0 } else { word }] & bit != 0
     }
 
     /// The end of the packet that an output sends becomes an event.
     #[inline]
-    fn end_is_event(&mut self, switch: usize, output: u8) {
-        let port = &mut self.ports[self.layout.switches[switch].first_port as usize + usize::from(output)];
+    fn end_is_event(&mut self, switch: Here, output: u8) {
+        let port = &mut self.ports[switch.port(output) as usize];
         if !port.end_is_event {
             port.end_is_event = true;
             let at = port.free_at;
-            self.schedule(at, 1 + switch as u32, kind::END, u32::from(output));
+            self.schedule(at, switch.component(), kind::END, u32::from(output));
         }
     }
 
     /// An output is wanted: now if it is idle, else when its packet has ended.
     #[inline]
-    fn try_output<const PLAIN: bool>(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
+    fn try_output<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
+        let out = switch.port(output);
         if self.ports[out as usize].free_at > self.now {
             self.end_is_event(switch, output);
         } else {
@@ -294,12 +319,12 @@ impl<W: Workload> Simulation<W> {
 
     /// An output has sent its packet, and so has the input that it came from.
     #[inline]
-    pub(crate) fn end_of_packet<const PLAIN: bool>(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
+    pub(crate) fn end_of_packet<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
+        let out = switch.port(output);
         let port = &mut self.ports[out as usize];
         port.end_is_event = false;
         let input = port.sending_from;
-        let into = self.port_of(switch, input);
+        let into = switch.port(input);
         let from = &mut self.ports[into as usize];
         if self.settings.speedup > 1 && !PLAIN {
             from.reads -= 1;
@@ -313,8 +338,8 @@ impl<W: Workload> Simulation<W> {
 
     /// An input can send: outputs that it has packets for are asked, each in its turn, until one takes a packet.
     #[inline]
-    pub(crate) fn offer_input<const PLAIN: bool>(&mut self, switch: usize, input: u8) {
-        let into = self.port_of(switch, input) as usize;
+    pub(crate) fn offer_input<const PLAIN: bool>(&mut self, switch: Here, input: u8) {
+        let into = switch.port(input) as usize;
         if self.ports[into].queued == 0 {
             return;
         }
@@ -338,10 +363,10 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// The same with virtual output queues.
-    fn offer_voqs(&mut self, switch: usize, input: u8) {
-        let into = self.port_of(switch, input) as usize;
+    fn offer_voqs(&mut self, switch: Here, input: u8) {
+        let into = switch.port(input) as usize;
         let (words, start) = (self.layout.words, self.ports[into].turn);
-        let ports = u16::from(self.layout.switches[switch].ports);
+        let ports = u16::from(self.layout.switches[switch.index as usize].ports);
         let behind = |output: u8| (u16::from(output) + ports - u16::from(start) - 1) % ports;
         let (mut last, mut tried) = (start, 0);
         while self.is_idle::<false>(switch, input) {
@@ -361,27 +386,27 @@ impl<W: Workload> Simulation<W> {
 
     /// An idle output looks for a packet.
     #[inline]
-    fn ask<const PLAIN: bool>(&mut self, switch: usize, output: u8) {
-        if self.ports[self.port_of(switch, output) as usize].free_at <= self.now {
+    fn ask<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
+        if self.ports[switch.port(output) as usize].free_at <= self.now {
             self.arbitrate::<PLAIN>(switch, output);
         }
     }
 
     /// The input whose turn it is of those that want an output's lane and can send.
     #[inline]
-    fn next_input<const PLAIN: bool>(&self, switch: usize, lane: usize) -> Option<u8> {
+    fn next_input<const PLAIN: bool>(&self, switch: Here, lane: usize) -> Option<u8> {
         let turn = self.lanes[lane].turn;
         if PLAIN {
-            return next_bit(self.lanes[lane].requests & self.idle_inputs[switch], turn);
+            return next_bit(self.lanes[lane].requests & self.idle_inputs[switch.index as usize], turn);
         }
         let words = self.layout.words;
-        let word = |word| self.requests(lane, word) & self.idle_inputs[switch * words + word];
+        let word = |word| self.requests(lane, word) & self.idle_inputs[switch.index as usize * words + word];
         next_port(words, word, turn)
     }
 
     /// An output sends a packet, if it is idle and there is one that can go.
-    pub(crate) fn arbitrate<const PLAIN: bool>(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
+    pub(crate) fn arbitrate<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
+        let out = switch.port(output);
         let port = &self.ports[out as usize];
         // An end that is due at this instant, but not handled yet, counts as busy.
         if port.free_at > self.now || port.end_is_event || port.wanted == 0 {
@@ -439,12 +464,12 @@ impl<W: Workload> Simulation<W> {
 
     /// The packet that an input has for an output and lane.
     #[inline]
-    pub(crate) fn first_for<const PLAIN: bool>(&self, switch: usize, input: u8, output: u8, vl: u8) -> u32 {
+    pub(crate) fn first_for<const PLAIN: bool>(&self, switch: Here, input: u8, output: u8, vl: u8) -> u32 {
         if self.is_voq::<PLAIN>() {
             return self.queue::<PLAIN>(self.voq(switch, input, output, vl)).head;
         }
         let vls = self.vls();
-        let first = self.port_of(switch, input) as usize * vls;
+        let first = switch.port(input) as usize * vls;
         // Nearly always a packet stays on its lane.
         let own = self.lanes[first + usize::from(vl)].queue.head;
         let fits = |head: u32| {
@@ -460,13 +485,13 @@ impl<W: Workload> Simulation<W> {
 
     /// Takes a packet, the first of its queue, out of it.
     #[inline]
-    pub(crate) fn leave_queue<const PLAIN: bool>(&mut self, switch: usize, index: u32) {
+    pub(crate) fn leave_queue<const PLAIN: bool>(&mut self, switch: Here, index: u32) {
         let (packet, next) = (self.packets.get(index).spot(), self.packets.get(index).next);
         let place = self.queue_of::<PLAIN>(switch, packet);
         self.queue_mut::<PLAIN>(place).head = next;
-        let into = self.port_of(switch, packet.input);
+        let into = switch.port(packet.input);
         self.ports[into as usize].queued -= 1;
-        let out = self.port_of(switch, packet.output);
+        let out = switch.port(packet.output);
         let still = if self.is_voq::<PLAIN>() {
             next != NIL
         } else {
@@ -493,13 +518,13 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// An input has nothing more for an output, unless on another lane.
-    fn clear_voq_output(&mut self, switch: usize, packet: Spot) {
+    fn clear_voq_output(&mut self, switch: Here, packet: Spot) {
         let any = (0..self.settings.vls).any(|vl| {
             let place = self.voq(switch, packet.input, packet.output, vl);
             self.queue::<false>(place).head != NIL
         });
         if !any {
-            let row = self.port_of(switch, packet.input) as usize * self.layout.words;
+            let row = switch.port(packet.input) as usize * self.layout.words;
             let (word, bit) = bit_of(packet.output);
             self.voq_outputs[row + word] &= !bit;
         }
@@ -507,10 +532,10 @@ impl<W: Workload> Simulation<W> {
 
     /// Sends the first packet of a queue.
     #[inline]
-    fn send<const PLAIN: bool>(&mut self, switch: usize, out: u32, vl: u8, index: u32) {
+    fn send<const PLAIN: bool>(&mut self, switch: Here, out: u32, vl: u8, index: u32) {
         self.leave_queue::<PLAIN>(switch, index);
         let packet = self.packets.get(index).spot();
-        let into = self.port_of(switch, packet.input);
+        let into = switch.port(packet.input);
         let lane = out as usize * self.vls() + usize::from(vl);
         self.lanes[lane].turn = packet.input;
         let ends = self.put_on_wire(out, vl, index);
