@@ -59,13 +59,9 @@ impl<W: Workload> Simulation<W> {
         if lane.wake_at > self.now {
             return;
         }
-        let mut sum = lane.credits();
-        let enough = lane.coming(&self.far[index]).find(|&(_, count)| {
-            sum += count;
-            sum >= u16::from(blocks)
-        });
-        lane.wake_at = enough.map_or(STARVED, |(at, _)| at);
-        if let Some((at, _)) = enough {
+        let at = lane.enough_at(blocks, &self.far[index]);
+        lane.wake_at = at;
+        if at != STARVED {
             self.wake_for_credits(port, at);
         }
     }
@@ -99,8 +95,7 @@ impl<W: Workload> Simulation<W> {
 
     /// Blocks of an output's lane that are neither credits nor on their way back.
     pub(crate) fn blocks_out(&self, lane: usize) -> u32 {
-        let returning: u16 = self.lanes[lane].coming(&self.far[lane]).map(|(_, count)| count).sum();
-        self.settings.lane_blocks() - u32::from(self.lanes[lane].credits() + returning)
+        self.settings.lane_blocks() - u32::from(self.lanes[lane].all_credits(&self.far[lane]))
     }
 
     /// Takes blocks of the buffer that all lanes of an input share, if it has so many.

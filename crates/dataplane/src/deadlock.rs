@@ -51,14 +51,10 @@ impl<W: Workload> Simulation<W> {
     fn some_wait(&self) -> bool {
         let vls = usize::from(self.settings.vls);
         let least = self.settings.packet_blocks();
-        let is_short = |&lane: &usize| {
-            let (state, far) = (&self.lanes[lane], &self.far[lane]);
-            let coming: u16 = state.coming(far).map(|(_, blocks)| blocks).sum();
-            u32::from(state.credits() + coming) < least
-        };
+        let is_short = |lane: usize| u32::from(self.lanes[lane].all_credits(&self.far[lane])) < least;
         let first_host = self.layout.hosts.first().map_or(0, |host| host.port as usize);
         let wanted = self.ports[..first_host].iter().enumerate().filter(|(_, port)| port.wanted != 0);
-        wanted.flat_map(|(port, _)| port * vls..(port + 1) * vls).any(|lane| is_short(&lane))
+        wanted.flat_map(|(port, _)| port * vls..(port + 1) * vls).any(is_short)
     }
 
     fn deadlocked(&self) -> Option<Deadlock> {

@@ -85,11 +85,6 @@ impl Lane {
         }
     }
 
-    /// Blocks that may be sent, without those that have come but were not looked at.
-    pub const fn credits(&self) -> u16 {
-        self.credits
-    }
-
     /// A packet takes credits that it has.
     #[inline]
     pub const fn take(&mut self, blocks: u8) {
@@ -169,7 +164,35 @@ impl Lane {
         self.has_far = true;
     }
 
+    /// When there will be credits for so many blocks; [`STARVED`]: not with those on their way.
+    pub fn enough_at(&self, blocks: u8, far: &Far) -> Ps {
+        let mut sum = self.credits;
+        for place in 0..usize::from(self.near) {
+            sum += u16::from(self.coming[place]);
+            if sum >= u16::from(blocks) {
+                return self.coming_at[place];
+            }
+        }
+        let mut later = far.iter().take(if self.has_far { far.len() } else { 0 });
+        let enough = later.find(|&&(_, count)| {
+            sum += u16::from(count);
+            sum >= u16::from(blocks)
+        });
+        enough.map_or(STARVED, |&(at, _)| at)
+    }
+
+    /// Credits, with those that are on their way.
+    pub fn all_credits(&self, far: &Far) -> u16 {
+        let near: u16 = self.coming[..usize::from(self.near)].iter().copied().map(u16::from).sum();
+        let far = match self.has_far {
+            true => far.iter().map(|&(_, blocks)| u16::from(blocks)).sum(),
+            false => 0,
+        };
+        self.credits + near + far
+    }
+
     /// Credits on their way, by time.
+    #[cfg(test)]
     pub fn coming<'a>(&'a self, far: &'a Far) -> impl Iterator<Item = (Ps, u16)> + 'a {
         let near = self.coming_at.iter().copied().zip(self.coming);
         let all = near.take(usize::from(self.near)).chain(far.iter().copied());
@@ -214,8 +237,9 @@ mod tests {
                     list.push(back);
                 }
                 list.sort_unstable();
-                let sum: u16 = lane.coming(&far[0]).map(|(_, blocks)| blocks).sum();
-                assert_eq!(lane.credits() + sum, 100);
+                assert_eq!(lane.all_credits(&far[0]), 100);
+                let waiting: u16 = list.iter().map(|&(_, blocks)| u16::from(blocks)).sum();
+                assert_eq!(credits + waiting, 100);
                 let times: Vec<Ps> = lane.coming(&far[0]).map(|(at, _)| at).filter(|&at| at > now).collect();
                 let want: Vec<Ps> = list.iter().map(|&(at, _)| at).filter(|&at| at > now).collect();
                 assert_eq!(times, want);

@@ -1,7 +1,7 @@
 //! From a fabric and its tables to arrays that packets walk over.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
-use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
 use selvedge_types::{Lid, PortNum, Sl};
 
 use crate::settings::{Settings, SettingsError};
@@ -258,9 +258,11 @@ impl Layout {
         self.words = self.words.max(usize::from(ports).div_ceil(64));
         let all = (0..=ports).filter_map(PortNum::new);
         self.refs.extend(all.map(|port| PortRef { node, port }));
-        for lid in 0..=self.top {
-            let out = network.tables.get(idx, Lid(lid));
-            self.entries.push(if out > ports { NO_PATH } else { out });
+        let all = usize::from(self.top) + 1;
+        for (block, first) in (0..all).step_by(BLOCK_LIDS).enumerate() {
+            let entries = &network.tables.block(idx, block)[..BLOCK_LIDS.min(all - first)];
+            let known = |&out: &u8| if out > ports { NO_PATH } else { out };
+            self.entries.extend(entries.iter().map(known));
         }
     }
 

@@ -372,9 +372,10 @@ impl<W: Workload> Simulation<W> {
         }
         let vls = usize::from(self.settings.vls);
         for (index, lane) in self.lanes.iter().enumerate() {
-            let returning: u16 = lane.coming(&self.far[index]).map(|(_, blocks)| blocks).sum();
-            if u32::from(lane.credits() + returning) > self.settings.lane_blocks() {
-                return Err(format!("{} has {} credits too many", self.lane_name(index), returning));
+            let (found, most) = (u32::from(lane.all_credits(&self.far[index])), self.settings.lane_blocks());
+            if found > most {
+                let name = self.lane_name(index);
+                return Err(format!("{name} has {} credits too many", found - most));
             }
         }
         for (number, switch) in self.layout.switches.iter().enumerate() {
