@@ -253,7 +253,10 @@ impl<W: Workload> Simulation<W> {
         let out = switch.port(packet.output) as usize;
         self.ports[out].wanted |= 1 << packet.output_vl;
         let (word, bit) = bit_of(packet.input);
-        *self.requests_mut(out * self.vls() + usize::from(packet.output_vl), if PLAIN { 0 } else { word }) |= bit;
+        *self.requests_mut(
+            out * self.vls() + usize::from(packet.output_vl),
+            if PLAIN { 0 } else { word },
+        ) |= bit;
         if self.is_voq::<PLAIN>() {
             let row = switch.port(packet.input) as usize * self.layout.words;
             let (word, bit) = bit_of(packet.output);
@@ -397,7 +400,10 @@ impl<W: Workload> Simulation<W> {
     fn next_input<const PLAIN: bool>(&self, switch: Here, lane: usize) -> Option<u8> {
         let turn = self.lanes[lane].turn;
         if PLAIN {
-            return next_bit(self.lanes[lane].requests & self.idle_inputs[switch.index as usize], turn);
+            return next_bit(
+                self.lanes[lane].requests & self.idle_inputs[switch.index as usize],
+                turn,
+            );
         }
         let words = self.layout.words;
         let word = |word| self.requests(lane, word) & self.idle_inputs[switch.index as usize * words + word];
