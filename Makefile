@@ -26,9 +26,10 @@ check:
 	scripts/setup rust
 	cargo xtask check
 
+# What operators run is what is measured: without debug assertions.
 bench: setup
-	cargo build -q -p selvedge-cli -p selvedge-bench
-	$${CARGO_TARGET_DIR:-target}/debug/selvedge-bench $(ARGS)
+	cargo build -q --release -p selvedge-cli -p selvedge-bench
+	$${CARGO_TARGET_DIR:-target}/release/selvedge-bench $(ARGS)
 
 # Results in the folder: a line per thousand seeds, summary.md, failing schedules made small.
 SOAK ?= bench/runs/soak
