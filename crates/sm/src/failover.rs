@@ -8,7 +8,7 @@ use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
-use selvedge_wire::{Attribute, AttributeId, Mad, PortInfo};
+use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
@@ -191,7 +191,7 @@ impl Sm {
             let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1)) else {
                 break;
             };
-            let get = smp::get(AttributeId::PORT_INFO, at.port.get().into(), &route, m_key);
+            let get = smp::get_port(&probe.inventory.fabric, at, &route, m_key);
             // What was sent by the usual way is lost, and must not take the agent's room.
             let agent = if is_detour {
                 AgentId::UNKNOWN
