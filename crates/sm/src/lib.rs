@@ -25,6 +25,7 @@ mod ports;
 mod probe;
 mod program;
 mod readback;
+mod rehang;
 mod rebalance;
 mod rebalancing;
 mod repair;
