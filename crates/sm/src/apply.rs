@@ -394,20 +394,6 @@ impl Apply {
             Op::Port { port, state: None, .. } => format!("PortInfo of {}", self.fabric.port_name(*port)),
         }
     }
-
-    /// LIDs by port GUID, as planned: what must be stored before they are given out.
-    pub fn lids_by_guid(
-        outcome: &Outcome,
-        fabric: &Fabric,
-    ) -> BTreeMap<selvedge_types::Guid, selvedge_types::LidRange> {
-        let guid = |at: PortRef| fabric.port(at).map(|p| p.guid);
-        outcome
-            .plan
-            .lids
-            .iter()
-            .filter_map(|(at, range)| Some((guid(at)?, range)))
-            .collect()
-    }
 }
 
 fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {

@@ -1,6 +1,5 @@
 //! The manager: takes inputs, keeps the stage, hands out outputs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, LidRange, PortNum, PortState};
+use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
 
 use crate::config::{Config, Mode};
@@ -20,6 +19,7 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::lid_book::LidBook;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
@@ -41,7 +41,8 @@ pub struct Sm {
     pub(crate) last_seen: Option<Arc<Fabric>>,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
-    pub(crate) known_lids: BTreeMap<Guid, LidRange>,
+    /// Which LIDs are whose.
+    pub(crate) lids: LidBook,
     /// What was handed out to be stored last.
     pub(crate) stored: PersistentState,
     pub(crate) declined: DeclinedByGuid,
@@ -108,7 +109,7 @@ impl Sm {
             last_seen: None,
             inventory: None,
             declined: DeclinedByGuid::new(),
-            known_lids: state.lids.clone(),
+            lids: LidBook::stored(&state),
             generation: state.generation,
             stored: state,
             sweep_due: None,
@@ -281,7 +282,7 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
-                Some(true) => self.suspect(node, SweepReason::LightSweep),
+                Some(true) => self.suspect_flagged(node),
                 Some(false) => {}
                 None => *changed = true,
             },

@@ -172,6 +172,8 @@ pub struct Job {
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
     pub known_lids: Arc<BTreeMap<Guid, LidRange>>,
+    /// LIDs that ports may hold besides: of a plan that they have not taken, or had not.
+    pub(crate) spared_lids: Arc<Vec<LidRange>>,
     /// Lanes of destination switches in force, by GUID.
     pub known_lanes: Arc<BTreeMap<Guid, u8>>,
     /// Settings that agents would not take.
@@ -228,6 +230,7 @@ impl Job {
             installed: Arc::clone(installed),
             policy,
             known_lids: Arc::default(),
+            spared_lids: Arc::default(),
             known_lanes: Arc::default(),
             under_way: None,
             resting: Arc::default(),
@@ -322,7 +325,8 @@ impl Job {
     fn plan(&self, par: Par) -> JobResult {
         let mut events = Vec::new();
         let fabric = &self.inventory.fabric;
-        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &self.resting, &mut events) {
+        let known = (&*self.known_lids, self.spared_lids.as_slice());
+        let lids = match lid::assign_sparing(fabric, &self.policy, known, &self.resting, &mut events) {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
