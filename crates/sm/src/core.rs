@@ -1,5 +1,6 @@
 //! The manager: takes inputs, keeps the stage, hands out outputs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +79,8 @@ pub struct Sm {
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<Datagram>,
+    /// GUIDs that the last sweep saw twice.
+    duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
@@ -130,6 +133,7 @@ impl Sm {
             flaps: Flaps::default(),
             represses: Vec::new(),
             balancing: Balancing::default(),
+            duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
     }
@@ -476,6 +480,12 @@ impl Sm {
     fn discovered(&mut self, discovery: Discovery, now: Time, out: &mut Vec<Output>) {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
         self.inventory = None;
+        // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
+        let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
+        if !self.duplicates.is_subset(&before) {
+            self.sweep_due = Some(SweepReason::Again);
+            return;
+        }
         let Some(local) = discovery.local_port().filter(|_| discovery.found[0].left_out.is_none()) else {
             let what = "its own node does not answer NodeInfo; is the port cabled and the driver loaded?".to_owned();
             return self.cut_off(what, now, out);

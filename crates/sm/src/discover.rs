@@ -56,7 +56,7 @@ pub struct Discovery {
     pub found: Vec<Found>,
     by_guid: BTreeMap<Guid, usize>,
     /// GUIDs that were reported as duplicate.
-    told: BTreeSet<Guid>,
+    pub told: BTreeSet<Guid>,
     /// Answers so far.
     pub answers: u64,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl,
+    BLOCK_LIDS, ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl,
     Tables, UnderWay,
 };
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
@@ -432,12 +432,13 @@ impl Job {
 
     fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, String> {
         let fabric = &self.inventory.fabric;
-        let top = routed.tables.top();
+        let tables = covering(routed.tables, &self.installed);
+        let top = tables.top();
         let plan = Plan {
             generation: self.generation,
             engine: routed.engine,
             lids: lids.clone(),
-            tables: routed.tables,
+            tables,
             service_levels: routed.service_levels,
             sl_to_vl: SlToVl::modulo(routed.lanes),
             lanes: routed.lanes,
@@ -553,6 +554,29 @@ fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<T
         }
     }
     known.then_some(tables)
+}
+
+/// Tables that reach as far as entries in force: where the highest LIDs are gone, a lower LinearFDBTop would only put
+/// their entries to sleep, and whoever raised it again would bring them into force before they are written.
+fn covering(tables: Tables, installed: &Installed) -> Tables {
+    let beyond = |blocks: &Vec<Option<[u8; BLOCK_LIDS]>>| {
+        let known = blocks.iter().enumerate().skip(tables.blocks());
+        let lids = known.filter_map(|(block, held)| {
+            let last = held.as_ref()?.iter().rposition(|&port| port != NO_PATH)?;
+            u16::try_from(block * BLOCK_LIDS + last).ok()
+        });
+        lids.max()
+    };
+    let Some(top) = installed.lfts.iter().filter_map(beyond).max() else {
+        return tables;
+    };
+    let mut wider = Tables::new(tables.switches(), Lid(top));
+    for switch in tables.switch_indices() {
+        for block in 0..tables.blocks().min(wider.blocks()) {
+            *wider.block_mut(switch, block) = *tables.block(switch, block);
+        }
+    }
+    wider
 }
 
 /// Blocks of one switch that must be read back before a plan can be compared with them.

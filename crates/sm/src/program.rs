@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
 use selvedge_routing::lanes_in_force;
@@ -125,7 +125,9 @@ impl Sm {
             );
             return self.rest(now);
         }
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key) {
+        let ours = |port: &Port| self.lids.planned.get(&port.guid) == Some(&port.settings.lids);
+        let (key, local) = (self.config.policy.m_key, inventory.local);
+        if let Some(what) = report::foreign_m_keys(&inventory.fabric, local, key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.view.plan = None;
