@@ -57,7 +57,7 @@ pub struct Discovery {
     pub found: Vec<Found>,
     by_guid: BTreeMap<Guid, usize>,
     /// GUIDs that were reported as duplicate.
-    told: BTreeSet<Guid>,
+    pub told: BTreeSet<Guid>,
     /// Vendor and device of nodes that show extended speeds only to who says that they know them.
     shy: BTreeSet<(u32, u16)>,
     /// Ports of these that were told.
