@@ -414,8 +414,11 @@ impl Sm {
                 silent,
             } => self.elected(inventory, (&others, silent), now, out),
             Stage::Reading {
-                inventory, installed, ..
-            } => self.tables_read(inventory, installed, now, out),
+                inventory,
+                installed,
+                round,
+                ..
+            } => self.tables_asked((inventory, installed, round), now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::LightSweep { changed } => {
