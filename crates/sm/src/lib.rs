@@ -28,6 +28,7 @@ mod program;
 mod readback;
 mod rebalance;
 mod rebalancing;
+mod recall;
 mod repair;
 mod report;
 mod show;
