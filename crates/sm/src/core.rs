@@ -81,7 +81,7 @@ pub struct Sm {
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<Datagram>,
     /// GUIDs that the last sweep saw twice.
-    duplicates: BTreeSet<Guid>,
+    pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
@@ -298,8 +298,8 @@ impl Sm {
                     changed: so_far || differs,
                 };
             }
-            (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
-                *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
+            (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+                *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
             // The stage that asked is over.
@@ -315,6 +315,7 @@ impl Sm {
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
+                | Token::Twin
                 | Token::Poll,
                 _,
             ) => {}
