@@ -25,6 +25,7 @@ use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
+use crate::recall::recall;
 use crate::report;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
@@ -80,7 +81,7 @@ pub struct Sm {
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<Datagram>,
     /// GUIDs that the last sweep saw twice.
-    duplicates: BTreeSet<Guid>,
+    pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
@@ -297,8 +298,8 @@ impl Sm {
                     changed: so_far || differs,
                 };
             }
-            (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
-                *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
+            (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+                *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
             // The stage that asked is over.
@@ -314,6 +315,7 @@ impl Sm {
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
+                | Token::Twin
                 | Token::Poll,
                 _,
             ) => {}
@@ -480,9 +482,11 @@ impl Sm {
         self.rest(now);
     }
 
-    fn discovered(&mut self, discovery: Discovery, now: Time, out: &mut Vec<Output>) {
+    fn discovered(&mut self, mut discovery: Discovery, now: Time, out: &mut Vec<Output>) {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
-        self.inventory = None;
+        if let Some(known) = self.inventory.take() {
+            recall(&mut discovery.found, &known);
+        }
         // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
         let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
         if !self.duplicates.is_subset(&before) {

@@ -41,6 +41,8 @@ pub enum Token {
     Unwatched,
     /// NodeInfo behind a port whose peer was silent, in a light sweep.
     Knock,
+    /// NodeInfo behind a port where a GUID was seen that another node has, in a light sweep.
+    Twin,
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
     /// What is behind such a port, if its link came back.
