@@ -326,6 +326,7 @@ impl<'a> Way<'a> {
             // Any wait counts; how long it must be is known afterwards.
             drain_ns: Some(1),
             links: self.links,
+            lost: self.past.as_ref().map_or_else(Vec::new, |past| past.lost.clone()),
             switch_pairs: self.options.switch_pairs,
             listed_max: 1,
             par: self.options.par,

@@ -1,7 +1,7 @@
 //! The way of a change set: what it does to traffic on the fabric it is for.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Plan, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LostLink, Op, Plan, ServiceLevels, SlToVl, Tables};
 use selvedge_types::{Idx, Lid, LidRange, PortNum, PortState};
 use serde::Serialize;
 
@@ -95,6 +95,10 @@ pub fn passage(
         return Passage::Quick(proof);
     }
     past.put_before(&mut proposal);
+    let phase_options = PhaseOptions {
+        lost: past.lost,
+        ..phase_options
+    };
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
     let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
     without_newcomers(passage, fabric, changes)
@@ -143,6 +147,8 @@ pub struct Past {
     pub steps: Vec<PhaseStep>,
     /// How long ago the last was acknowledged.
     pub age_ns: u64,
+    /// Links that have gone down since.
+    pub lost: Vec<LostLink>,
 }
 
 impl Past {
@@ -196,6 +202,7 @@ impl Past {
             tables,
             steps,
             age_ns: under_way.age_ns,
+            lost: under_way.lost.clone(),
         })
     }
 
@@ -231,6 +238,7 @@ fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
     PhaseOptions {
         drain_ns: None,
         links: links_of(changes),
+        lost: Vec::new(),
         switch_pairs: options.switch_pairs,
         listed_max: options.findings_max,
         par: options.par,

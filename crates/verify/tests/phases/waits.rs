@@ -9,7 +9,7 @@ use selvedge_types::Lid;
 use selvedge_verify::Severity;
 use selvedge_verify::phases::{PhaseOptions, PhaseStep, Proposal, Write, lifetimes_to_wait};
 
-use super::{DRAIN_NS, Hop, hops, mixes, options, pairs, random_case};
+use super::{Case, DRAIN_NS, Hop, hops, mixes, options, pairs, random_case};
 
 /// A step that writes, and a wait after it; what is written then does not matter.
 fn write_then_wait(writes: Vec<Write>) -> Proposal<'static> {
