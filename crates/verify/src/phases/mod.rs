@@ -52,7 +52,7 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
-pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, passage};
+pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, longest_wait, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
