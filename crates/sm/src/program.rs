@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
 use selvedge_routing::lanes_in_force;
@@ -19,6 +19,7 @@ use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
+use crate::lid_book::LidBook;
 use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
@@ -135,7 +136,9 @@ impl Sm {
             );
             return self.rest(now);
         }
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key) {
+        let ours = |port: &Port| self.lids.planned.get(&port.guid) == Some(&port.settings.lids);
+        let (key, local) = (self.config.policy.m_key, inventory.local);
+        if let Some(what) = report::foreign_m_keys(&inventory.fabric, local, key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.view.plan = None;
@@ -147,7 +150,8 @@ impl Sm {
         let under_way = self.past.under_way(&inventory.fabric, now);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
-        job.known_lids = Arc::new(self.known_lids.clone());
+        let (known, spared) = self.lids.known(&self.config.policy);
+        (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
@@ -164,6 +168,7 @@ impl Sm {
             installed: Arc::clone(installed),
             policy: Arc::clone(&self.config.policy),
             known_lids: Arc::default(),
+            spared_lids: Arc::default(),
             known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
@@ -177,15 +182,15 @@ impl Sm {
 
     /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
     fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
-        let is_known = |guid| self.known_lids.contains_key(&guid);
-        if self.known_lids.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
+        let is_known = |guid| self.lids.planned.contains_key(&guid);
+        if self.lids.planned.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
             return;
         }
         out.push(Output::Event(Event::ForeignState {
-            stored: self.known_lids.len(),
+            stored: self.lids.planned.len(),
             found: fabric.end_ports().count(),
         }));
-        self.known_lids.clear();
+        self.lids = LidBook::default();
         self.stored = PersistentState::default();
     }
 
@@ -283,10 +288,11 @@ impl Sm {
         outcome: Arc<Outcome>,
         out: &mut Vec<Output>,
     ) {
-        self.known_lids.extend(Apply::lids_by_guid(&outcome, &inventory.fabric));
+        self.lids.plan(&inventory.fabric, &outcome.plan.lids);
         let plan = &outcome.plan;
         let mut state = PersistentState {
-            lids: self.known_lids.clone(),
+            lids: self.lids.planned.clone(),
+            lids_before: self.lids.before.clone(),
             generation: self.stored.generation,
             lanes: match plan.lanes {
                 0 | 1 => BTreeMap::new(),
@@ -369,6 +375,7 @@ impl Sm {
             installed: &installed,
         };
         self.past.add(taken, has_drained, now, after);
+        self.lids.held(&fabric, &outcome.plan.lids);
         self.read_back.written(&fabric, outcome.changes.value());
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
@@ -417,6 +424,7 @@ impl Sm {
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
         self.read_back.written(&apply.fabric, apply.outcome.changes.value());
+        self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
         self.given_up.settle(now);
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;

@@ -232,6 +232,17 @@ pub struct QuickProof {
     pub added: u64,
 }
 
+impl QuickProof {
+    /// With the proof of steps that come later.
+    pub(crate) fn and(self, later: Self) -> Self {
+        Self {
+            lids: self.lids.max(later.lids),
+            standing: self.standing,
+            added: self.added + later.added,
+        }
+    }
+}
+
 /// Proves a proposal, its waits not looked at, by what it adds to the standing dependencies. Work: per written entry
 /// the links of its switch and the way on from there, and one sorting of the graph.
 ///
