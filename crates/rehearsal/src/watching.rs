@@ -52,6 +52,11 @@ impl Rehearsal {
         }
     }
 
+    /// How long a port may be locked that a flipped bit gave another M_Key than this.
+    pub(crate) fn locked_for(&mut self, m_key: u64) -> Option<Duration> {
+        self.watcher.as_mut()?.locked_for(self.emulator.chassis(), m_key)
+    }
+
     /// Sets that agents took, and looks after events, while somebody watched.
     #[must_use]
     pub fn watched(&self) -> (u64, u64) {

@@ -25,6 +25,7 @@ use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
+use crate::recall::recall;
 use crate::report;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
@@ -480,9 +481,11 @@ impl Sm {
         self.rest(now);
     }
 
-    fn discovered(&mut self, discovery: Discovery, now: Time, out: &mut Vec<Output>) {
+    fn discovered(&mut self, mut discovery: Discovery, now: Time, out: &mut Vec<Output>) {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
-        self.inventory = None;
+        if let Some(known) = self.inventory.take() {
+            recall(&mut discovery.found, &known);
+        }
         // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
         let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
         if !self.duplicates.is_subset(&before) {

@@ -29,6 +29,7 @@ mod readback;
 mod rehang;
 mod rebalance;
 mod rebalancing;
+mod recall;
 mod repair;
 mod report;
 mod show;

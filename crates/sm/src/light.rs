@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use selvedge_mad::AgentId;
-use selvedge_types::PortState;
+use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
 
 use crate::config::Mode;
@@ -55,9 +55,13 @@ impl Sm {
             self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
         }
         // Whatever state the port is in: it may have been set up before its peer fell silent.
-        let silent = inventory.agents.iter().flat_map(|agent| {
+        let silent = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
+            let is_switch = inventory.fabric.node(node).is_switch();
             let silent = agent.troubles.iter().filter(|(_, why)| **why == PortReason::PeerSilent);
-            silent.filter_map(|(port, _)| agent.route.then(*port))
+            silent.filter_map(move |(&port, _)| match is_switch && port != PortNum::MANAGEMENT {
+                true => agent.route.then(port),
+                false => Some(*agent.route_to(port)),
+            })
         });
         for route in silent {
             let knock = smp::get(AttributeId::NODE_INFO, 0, &route, m_key);

@@ -137,8 +137,7 @@ impl Sm {
             return self.rest(now);
         }
         let ours = |port: &Port| self.lids.planned.get(&port.guid) == Some(&port.settings.lids);
-        let (key, local) = (self.config.policy.m_key, inventory.local);
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, local, key, ours) {
+        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.view.plan = None;
