@@ -18,6 +18,7 @@ mod inventory;
 mod io;
 mod job;
 mod lid;
+mod lid_book;
 mod lid_layout;
 mod light;
 mod past;

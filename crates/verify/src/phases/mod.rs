@@ -52,7 +52,7 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
-pub use change::{Passage, Past, in_force, is_live, lifetimes, links_of, passage};
+pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
@@ -107,7 +107,10 @@ impl Proposal<'_> {
         let mut steps = Vec::new();
         // What earlier phases have written.
         let mut written: BTreeMap<(SwitchIdx, u16), &[u8; BLOCK_LIDS]> = BTreeMap::new();
+        // What was waited before a phase that changes no entry counts for the next.
+        let mut wait_before_ns = 0_u64;
         for phase in &changes.phases {
+            wait_before_ns = wait_before_ns.saturating_add(phase.wait_before_ns);
             let mut writes = Vec::new();
             for op in &phase.ops {
                 let Op::Lft { node, block, data } = op else { continue };
@@ -138,8 +141,8 @@ impl Proposal<'_> {
                 }
             }
             if !writes.is_empty() {
-                let wait_before_ns = phase.wait_before_ns;
                 steps.push(PhaseStep { wait_before_ns, writes });
+                wait_before_ns = 0;
             }
         }
         Self {
