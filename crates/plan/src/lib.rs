@@ -19,6 +19,7 @@
 mod change;
 mod lanes;
 mod lids;
+pub mod multicast;
 mod policy;
 mod tables;
 mod whole;
