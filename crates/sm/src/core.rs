@@ -20,6 +20,7 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::multicast::Multicast;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
@@ -79,6 +80,8 @@ pub struct Sm {
     pub(crate) represses: Vec<Datagram>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
+    /// Multicast groups and trees.
+    pub(crate) multicast: Multicast,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -129,6 +132,7 @@ impl Sm {
             flaps: Flaps::default(),
             represses: Vec::new(),
             balancing: Balancing::default(),
+            multicast: Multicast::default(),
             requests: Vec::new(),
         }
     }
@@ -152,7 +156,8 @@ impl Sm {
             .then(|| self.balance_due())
             .flatten()
             .filter(|_| !self.is_preparing_repairs());
-        let due = [self.exchange.next_wake(), timer, wait, release, balance];
+        let trees = matches!(self.stage, Stage::Idle).then(|| self.multicast_due()).flatten();
+        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
         due.into_iter().flatten().min()
     }
 
@@ -178,6 +183,7 @@ impl Sm {
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id),
+            Input::Groups(groups) => self.groups_changed(groups),
             Input::Command(command) => self.command(command, out),
         }
         self.advance(now, out);
@@ -295,6 +301,7 @@ impl Sm {
             (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
             }
+            (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
             // The stage that asked is over.
             (
@@ -309,6 +316,7 @@ impl Sm {
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
+                | Token::Copy(_)
                 | Token::Poll,
                 _,
             ) => {}
@@ -353,6 +361,7 @@ impl Sm {
                 return;
             }
             self.balance_if_due(now, out);
+            self.multicast_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
@@ -364,7 +373,7 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
@@ -376,6 +385,7 @@ impl Sm {
 
     fn begin_sweep(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(reason) = self.sweep_due.take() else { return };
+        self.interrupt_copying();
         match std::mem::take(&mut self.stage) {
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
             Stage::Applying(apply, inventory) => {
@@ -413,6 +423,7 @@ impl Sm {
             } => self.tables_read(inventory, installed, now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
+            Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::LightSweep { changed } => {
                 if !changed && self.begin_reading_back() {
                     self.stage = Stage::LightSweep { changed };
@@ -520,6 +531,7 @@ impl Sm {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(),
             Stage::LightSweep { .. } => self.ask_back(),
+            Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),
             _ => {}
         }

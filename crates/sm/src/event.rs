@@ -9,6 +9,7 @@ use selvedge_routing::Difference;
 use selvedge_types::{Guid, Lid};
 
 use crate::apply::Wait;
+use crate::multicast::MulticastEvent;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -295,6 +296,8 @@ pub enum Event {
         /// Steps taken.
         steps: u32,
     },
+    /// Something about multicast trees.
+    Multicast(MulticastEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
@@ -343,6 +346,7 @@ impl Event {
             Self::Rebalanced { .. } => "SLV-SM-0051",
             Self::RebalanceHeld { .. } => "SLV-SM-0052",
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
+            Self::Multicast(event) => event.code(),
         }
     }
 
@@ -383,6 +387,7 @@ impl Event {
             | Self::ReadBackDiffers { .. }
             | Self::RebalanceHeld { .. }
             | Self::ForeignState { .. } => Severity::Warning,
+            Self::Multicast(event) => event.severity(),
             Self::NoPlan
             | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
@@ -492,6 +497,7 @@ impl Event {
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
+            Self::Multicast(event) => write!(f, "{event}"),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,

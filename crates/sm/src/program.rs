@@ -48,6 +48,7 @@ impl Sm {
             let blocks = blocks_to_read(&installed, switch, top.min(cap));
             todo.extend(blocks.into_iter().map(|block| (switch, block)));
         }
+        self.forget_copies(&inventory.fabric, &installed);
         // The next is taken from the end; consecutive ones go to different agents.
         todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
         self.stage = Stage::Reading {
@@ -184,6 +185,9 @@ impl Sm {
         }
         if self.is_planning_balance(generation) {
             return self.balance_planned(result, out);
+        }
+        if self.is_planning_multicast(generation) {
+            return self.multicast_planned(result, out);
         }
         if generation != self.generation {
             return;
