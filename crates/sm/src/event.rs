@@ -296,6 +296,13 @@ pub enum Event {
         /// Steps taken.
         steps: u32,
     },
+    /// Ports are in more partitions than their P_Key tables have room for.
+    PKeysFull {
+        /// How many.
+        ports: usize,
+        /// The first of them.
+        what: String,
+    },
     /// Something about multicast trees.
     Multicast(MulticastEvent),
     /// A link came back and is set up, without a sweep.
@@ -346,6 +353,7 @@ impl Event {
             Self::Rebalanced { .. } => "SLV-SM-0051",
             Self::RebalanceHeld { .. } => "SLV-SM-0052",
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
+            Self::PKeysFull { .. } => "SLV-SM-0044",
             Self::Multicast(event) => event.code(),
         }
     }
@@ -386,6 +394,7 @@ impl Event {
             | Self::LidConflict { .. }
             | Self::ReadBackDiffers { .. }
             | Self::RebalanceHeld { .. }
+            | Self::PKeysFull { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::Multicast(event) => event.severity(),
             Self::NoPlan
@@ -498,6 +507,11 @@ impl Event {
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
             Self::Multicast(event) => write!(f, "{event}"),
+            Self::PKeysFull { ports, what } => write!(
+                f,
+                "{ports} ports are in more partitions than their P_Key tables have room for (32 keys at most), among \
+                 them {what}: they do not get the keys of the last ones"
+            ),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,

@@ -369,6 +369,7 @@ impl Job {
                 || self.plan_ports(&lids),
                 || self.route(engine, &lids, previous.clone(), par),
             );
+            events.extend(self.full_tables(&ports));
             events.extend(routed.iter().flat_map(choices));
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => {
@@ -435,6 +436,15 @@ impl Job {
             }
         }
         Some(Event::Way { what })
+    }
+
+    /// Tells of ports that are in more partitions than their tables have room for.
+    fn full_tables(&self, ports: &Ports) -> Option<Event> {
+        let first = *ports.too_many.first()?;
+        Some(Event::PKeysFull {
+            ports: ports.too_many.len(),
+            what: self.inventory.fabric.port_name(first),
+        })
     }
 
     fn plan_ports(&self, lids: &Lids) -> Ports {
