@@ -112,21 +112,6 @@ impl Key {
             show: |s| Some(Value::List(s.policy.engines.iter().map(|e| e.0.clone()).collect())),
         },
         Self {
-            section: "partitions",
-            name: "rules",
-            want: "a list of lines as in OpenSM's partitions.conf, as [\"Default=0x7fff,ipoib: ALL=full;\"]",
-            doc: "Partitions and their IPoIB groups, in the words of OpenSM's partitions.conf. Empty: everybody is a full \
-                member of the default partition. With any rule, who has none is a limited member of it only. Keys that \
-                no rule gives are taken out of ports' tables.",
-            set: |s, v| {
-                let lines = v.list()?;
-                let read = || crate::parse_partitions(&lines.join("\n"), Path::new("partitions.rules")).ok();
-                s.policy.partitions = Arc::new(if lines.is_empty() { Partitions::default() } else { read()? });
-                Some(())
-            },
-            show: |s| Some(Value::List(s.policy.partitions.statements.clone())),
-        },
-        Self {
             section: "routing",
             name: "roots",
             want: "a list of GUIDs, as [\"0x0002c90300001234\"]",
@@ -339,6 +324,25 @@ impl Key {
                 Some(())
             },
             show: |s| Some(Value::Int(u64::from(s.policy.sm_sl.get()))),
+        },
+        Self {
+            section: "fabric",
+            name: "partitions",
+            want: "a list of lines as in OpenSM's partitions.conf, as [\"Default=0x7fff,ipoib: ALL=full;\"]",
+            doc: "Partitions and their IPoIB groups, in the words of OpenSM's partitions.conf. Empty: everybody is a full \
+                member of the default partition. With any rule, who has none is a limited member of it only. Keys that \
+                no rule gives are taken out of ports' tables.",
+            set: |s, v| {
+                let lines = v.list()?;
+                let read = || crate::parse_partitions(&lines.join("\n"), Path::new("fabric.partitions")).ok();
+                s.policy.partitions = Arc::new(if lines.is_empty() {
+                    Partitions::default()
+                } else {
+                    read()?
+                });
+                Some(())
+            },
+            show: |s| Some(Value::List(s.policy.partitions.statements.clone())),
         },
         key64!(
             "keys",

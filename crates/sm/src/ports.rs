@@ -156,6 +156,7 @@ pub fn plan_end_port(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef)
 /// SwitchInfo of every switch.
 pub fn plan_switches(fabric: &Fabric, policy: &Policy, top: Lid) -> IdxVec<SwitchIdx, SwitchSettings> {
     let settings = |_: &NodeIdx| SwitchSettings {
+        multicast_top: 0,
         linear_top: top.0,
         lifetime: policy.packet_life,
         port_state_change: false,
