@@ -227,6 +227,38 @@ fn trees_follow_the_links() {
 }
 
 #[test]
+fn switches_die_and_come_back() {
+    for (spec, seed) in SPECS.into_iter().zip(20..) {
+        let mut world = World::new(spec, seed);
+        let mut rng = Seed(seed).rng();
+        for mlid in 0..4_u16 {
+            let hosts = world.hosts.iter().copied().filter(|_| rng.below(2) == 0);
+            world.groups.insert(0xC000 + mlid, hosts.collect());
+        }
+        world.tell(&[0xC000, 0xC001, 0xC002, 0xC003]);
+        world.rest();
+        let seat = world.fabric.find_port(world.hosts[0]).unwrap();
+        let beside = world.fabric.peer(seat).unwrap().node;
+        let others = world.fabric.switches().iter().filter(|node| **node != beside);
+        let names: Vec<String> = others
+            .map(|node| world.fabric.node(*node).description.clone())
+            .collect();
+        for _ in 0..4 {
+            let name = &names[rng.below(names.len() as u64) as usize];
+            for fault in [
+                format!("kill \"{name}\""),
+                format!("revive \"{name}\""),
+                format!("reboot \"{name}\""),
+            ] {
+                world.rehearsal.fault(&fault.parse().unwrap()).unwrap();
+                world.rest();
+                world.check();
+            }
+        }
+    }
+}
+
+#[test]
 fn what_others_left_is_taken_over() {
     let mut world = World::new("karytree:k=3,n=2", 1);
     world

@@ -83,7 +83,7 @@ impl Sa {
             questions: BTreeMap::new(),
             reports: Reports::default(),
             counters: Counters::default(),
-            presets: Arc::default(),
+            presets: Arc::new(Partitions::only_default(&[])),
             now: Time::ZERO,
         }
     }

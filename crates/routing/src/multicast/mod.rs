@@ -188,9 +188,6 @@ impl<'a> Planner<'a> {
                 left.into_iter().partition(|&s| reached[s as usize].is_some());
             self.draw(&mut wanted, root, &here, &reached);
             left = elsewhere;
-            if here.is_empty() {
-                break;
-            }
         }
         for (switch, mask) in wanted {
             self.trees.tables.set_mask(SwitchIdx(switch), mlid, mask);
@@ -202,7 +199,10 @@ impl<'a> Planner<'a> {
         let first = *left.first()?;
         let before = self.request.roots.get(&group.mlid).filter(|_| is_first);
         let before = before.and_then(|&guid| self.switch_of(guid));
-        if let Some(root) = before.filter(|&root| self.net.can(root, group.mlid)) {
+        let net = &self.net;
+        let from_first = self.hops.entry(first).or_insert_with(|| net.hops_from(first));
+        let is_near = |root: &u32| net.can(*root, group.mlid) && from_first[*root as usize] != u16::MAX;
+        if let Some(root) = before.filter(is_near) {
             return Some(root);
         }
         let centre = match self.centre.take() {

@@ -26,7 +26,7 @@ pub struct MulticastTask {
     /// Groups that are to be planned.
     pub stale: BTreeSet<Lid>,
     /// Switches that are left out.
-    pub mute: BTreeSet<Guid>,
+    pub left_out: BTreeSet<Guid>,
 }
 
 /// Trees that may be written.
@@ -49,7 +49,7 @@ impl MulticastTask {
     /// Plans and has it judged.
     pub(crate) fn run(&self, job: &Job) -> JobResult {
         let mut fabric = Arc::clone(&job.inventory.fabric);
-        for guid in &self.mute {
+        for guid in &self.left_out {
             if let Some(node) = fabric.find(*guid) {
                 Fabric::set_multicast_room(Arc::make_mut(&mut fabric), node, 0);
             }

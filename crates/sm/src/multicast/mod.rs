@@ -15,15 +15,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::multicast::{MftBlocks, MulticastGroup, MulticastGroups, MulticastTables, blocks_up_to};
 use selvedge_plan::{Generation, Installed, Plan};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid};
+use selvedge_types::{Guid, Idx, Lid, PortState};
 
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
+use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{JobResult, Task};
 use crate::stage::Stage;
@@ -78,13 +79,13 @@ impl Multicast {
     }
 
     /// Blocks of switches that must be known before anything is planned, in turn by switch.
-    fn unknown(&self, fabric: &Fabric) -> Vec<(SwitchIdx, (u16, u8))> {
+    fn unknown(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> Vec<(SwitchIdx, (u16, u8))> {
         let Some(top) = self.top else { return Vec::new() };
         let mut unknown = Vec::new();
         for switch in fabric.switches().indices() {
             let node = fabric.switch(switch);
             let room = node.switch.map_or(0, |s| s.mcast_cap);
-            if room == 0 || self.mute.contains_key(&node.guid) {
+            if room == 0 || left_out.contains(&node.guid) {
                 continue;
             }
             let last =
@@ -98,11 +99,12 @@ impl Multicast {
         unknown
     }
 
-    /// What is known, by switches of a fabric.
-    fn tables(&self, fabric: &Fabric) -> MulticastTables {
+    /// What is known, by switches of a fabric. Of switches that are left out nothing is: nobody can change it.
+    fn tables(&self, fabric: &Fabric, left_out: &BTreeSet<Guid>) -> MulticastTables {
         let mut tables = MulticastTables::new(fabric.switches().len());
         for switch in fabric.switches().indices() {
-            let held = self.held.get(&fabric.switch(switch).guid);
+            let guid = fabric.switch(switch).guid;
+            let held = self.held.get(&guid).filter(|_| !left_out.contains(&guid));
             for (&place, &data) in held.into_iter().flatten() {
                 tables.set_block(switch, place, data);
             }
@@ -170,14 +172,9 @@ impl Sm {
 
     /// When trees are to be looked at, if nothing else is to be done.
     pub(crate) fn multicast_due(&self) -> Option<Time> {
-        let can = self.multicast.planning.is_none() && self.knows_the_fabric();
-        let mute = self.multicast.mute.values().min();
-        self.multicast
-            .due
-            .into_iter()
-            .chain(mute.copied())
-            .min()
-            .filter(|_| can)
+        let multicast = &self.multicast;
+        let due = multicast.due.into_iter().chain(multicast.mute.values().copied()).min()?;
+        (multicast.planning.is_none() && self.knows_the_fabric()).then_some(due)
     }
 
     /// Plans trees, or reads what must be known for it, if nothing else is to be done.
@@ -197,7 +194,9 @@ impl Sm {
             multicast.all_stale(now);
             multicast.due = None;
         }
-        let unknown = multicast.unknown(&inventory.fabric);
+        let mut left_out = out_of_reach(&inventory);
+        left_out.extend(multicast.mute.keys());
+        let unknown = multicast.unknown(&inventory.fabric, &left_out);
         if !unknown.is_empty() {
             self.stage = Stage::Copying(Box::new(Copying::reading(inventory, unknown)));
             return;
@@ -208,10 +207,10 @@ impl Sm {
         let stale = std::mem::take(&mut multicast.stale);
         let task = MulticastTask {
             groups: Arc::clone(&multicast.groups),
-            held: multicast.tables(&inventory.fabric),
+            held: multicast.tables(&inventory.fabric, &left_out),
             roots: multicast.roots.clone(),
             stale: stale.clone(),
-            mute: multicast.mute.keys().copied().collect(),
+            left_out,
         };
         self.generation = self.generation.next();
         let installed = Arc::clone(&self.view.installed);
@@ -269,4 +268,30 @@ impl Sm {
         }
         self.stage = Stage::Copying(Box::new(Copying::writing(inventory, planned.change)));
     }
+}
+
+/// Switches to which no way of ACTIVE links leads from the manager: nobody waits for their agents.
+fn out_of_reach(inventory: &Inventory) -> BTreeSet<Guid> {
+    let fabric = &inventory.fabric;
+    let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+    let mut seen = vec![false; fabric.nodes().len()];
+    let mut todo = vec![inventory.local.node];
+    while let Some(node) = todo.pop() {
+        if std::mem::replace(&mut seen[node.to_usize()], true) {
+            continue;
+        }
+        // A channel adapter lets nothing through but what it sends itself.
+        let is_way = fabric.node(node).is_switch() || node == inventory.local.node;
+        for (port, _) in fabric.node(node).external_ports().filter(|_| is_way) {
+            let at = PortRef { node, port };
+            todo.extend(
+                fabric
+                    .peer(at)
+                    .filter(|&peer| is_active(at) && is_active(peer))
+                    .map(|peer| peer.node),
+            );
+        }
+    }
+    let switches = fabric.switches().iter().filter(|node| !seen[node.to_usize()]);
+    switches.map(|node| fabric.node(*node).guid).collect()
 }
