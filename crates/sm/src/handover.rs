@@ -110,11 +110,7 @@ impl Sm {
                 self.next_poll = Some(now + self.config.poll_interval);
                 self.sweep_due = None;
                 // Should the master die, these are the LIDs to keep, also of ports that are away just then.
-                let held = inventory
-                    .fabric
-                    .end_ports()
-                    .map(|(_, port)| (port.guid, port.settings.lids));
-                self.known_lids.extend(held.filter(|(_, lids)| lids.base.is_unicast()));
+                self.lids.of_another(&inventory.fabric);
                 // Whatever this manager planned, the master writes over it.
                 self.view.plan = None;
                 let (fabric, installed) = (Arc::clone(&inventory.fabric), Installed::default());
