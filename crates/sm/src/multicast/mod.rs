@@ -245,7 +245,7 @@ impl Sm {
         let planned = result.multicast.map(|planned| *planned);
         let (Some(planned), true, true, Some(inventory)) = (planned, is_same, is_free, self.inventory.clone()) else {
             // Planned anew when that is dealt with; a plan that the judge refused, when something changes.
-            let refused = result.events.iter().any(|event| matches!(event, Event::Multicast(_)));
+            let refused = !result.events.is_empty();
             multicast.stale.extend(planning.stale);
             multicast.due = (!refused).then_some(self.now);
             out.extend(result.events.into_iter().map(Output::Event));
