@@ -116,6 +116,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::ReadBack(_)
         | Token::Poll
         | Token::Probe(_)
+        | Token::Copy(_)
         | Token::Behind(..) => false,
     }
 }
