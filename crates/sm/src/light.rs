@@ -50,6 +50,9 @@ impl Sm {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, &inventory.agents[node].route, m_key);
             self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
         }
+        if self.config.mode == Mode::Manage {
+            self.ask_other_managers(&inventory);
+        }
         for &at in &self.unwatched {
             let get = smp::get(
                 AttributeId::PORT_INFO,
@@ -94,6 +97,8 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Set(_)
         | Token::ReadBack(_)
         | Token::Poll
+        | Token::Manager
+        | Token::Handover
         | Token::Probe(_)
         | Token::Behind(..) => false,
     }

@@ -50,6 +50,8 @@ pub enum RecordedInput {
     Rebalance(Asked),
     /// [`Command::SetPolicy`].
     SetPolicy(Arc<Policy>),
+    /// [`Command::Reregister`].
+    Reregister,
     /// [`Command::Stop`].
     Stop,
 }
@@ -78,6 +80,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Rebalance(Asked { at_once: false }) => f.write_str("command rebalance"),
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
             Self::SetPolicy(_) => f.write_str("command set policy"),
+            Self::Reregister => f.write_str("command reregister"),
             Self::Stop => f.write_str("command stop"),
         }
     }
@@ -175,6 +178,7 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             put_text(out, &print_settings(&settings));
         }
         Input::Command(Command::Stop) => begin(8),
+        Input::Command(Command::Reregister) => begin(11),
         Input::Command(Command::Rebalance(asked)) => begin(9 + u8::from(asked.at_once)),
     }
 }
@@ -206,6 +210,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         },
         8 => Some(RecordedInput::Stop),
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),
+        11 => Some(RecordedInput::Reregister),
         other => return Err(format!("an input of kind {other} is unknown")),
     };
     let input = input.ok_or_else(cut)?;
