@@ -72,7 +72,12 @@ impl Registrations {
     #[must_use]
     pub fn counts(&self) -> (usize, usize, usize, usize) {
         let members = self.groups.iter().map(|group| group.members.len()).sum();
-        (self.groups.len(), members, self.subscriptions.len(), self.services.len())
+        (
+            self.groups.len(),
+            members,
+            self.subscriptions.len(),
+            self.services.len(),
+        )
     }
 
     /// As text.

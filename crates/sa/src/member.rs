@@ -303,7 +303,7 @@ impl Groups {
     }
 
     /// All of them, to be kept, and the serial number of the last group GID given out.
-    pub fn kept(&self) -> (Vec<KeptGroup>, u64) {
+    pub(crate) fn kept(&self) -> (Vec<KeptGroup>, u64) {
         let kept = |group: &Group| KeptGroup {
             record: group.record,
             members: group.members.clone(),
@@ -312,7 +312,7 @@ impl Groups {
     }
 
     /// Takes back what was kept. What makes no sense is left out: a LID that is no group's, a GID that two have.
-    pub fn restore(&mut self, groups: BTreeMap<u16, KeptGroup>, serial: u64) {
+    pub(crate) fn restore(&mut self, groups: BTreeMap<u16, KeptGroup>, serial: u64) {
         use records::member as f;
         self.serial = serial;
         for (mlid, KeptGroup { record, mut members }) in groups {

@@ -75,7 +75,9 @@ fn rows(bench: &mut Bench) -> Vec<Vec<SaData>> {
     bench.lid = bench.host(0);
     bench.key = 1;
     let layouts = [&records::MEMBER, &records::SERVICE, &records::INFORM_INFO_RECORD];
-    layouts.map(|layout| bench.ask(Method::GetTable, layout, &[]).rows).into()
+    layouts
+        .map(|layout| bench.ask(Method::GetTable, layout, &[]).rows)
+        .into()
 }
 
 /// Another administrator, with what the text says.
@@ -112,7 +114,11 @@ fn a_change_is_a_new_revision() {
     assert_ne!(bench.sa.revision(), revision, "a lease ran out");
     let revision = bench.sa.revision();
     bench.feed(Input::Withdraw);
-    assert_eq!(bench.sa.registrations().counts(), (1, 2, 1, 1), "kept while nobody else is master");
+    assert_eq!(
+        bench.sa.registrations().counts(),
+        (1, 2, 1, 1),
+        "kept while nobody else is master"
+    );
     assert_eq!(bench.sa.revision(), revision);
     bench.feed(Input::Forget);
     assert_eq!(bench.sa.registrations(), Registrations::default());
@@ -134,7 +140,7 @@ fn ports_that_are_gone_are_forgotten() {
 
 #[test]
 fn what_makes_no_sense_is_left_out() {
-    let mut bench = registered();
+    let bench = registered();
     let text = bench.sa.registrations().to_text();
     let check = |old: &str, new: &str, want: usize| {
         let text = text.replace(old, new);

@@ -3,7 +3,7 @@
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, LinkWidth, Mtu, NodeKind, PhysState, PortNum};
 use selvedge_wire::{
-    Address, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable, PRODUCER_CA,
+    Address, CapabilityMask, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable, PRODUCER_CA,
     PortInfo, SmInfo, SmState, Status, Trap, VlCount,
 };
 
@@ -429,4 +429,31 @@ fn what_failed_is_not_activated_and_tried_again() {
     bench.hand(Input::Wake);
     bench.compute();
     assert!(bench.sm.view().is_up());
+}
+
+#[test]
+fn hosts_are_asked_to_register_again_once() {
+    let check = |mode: Mode, understands: bool, want: (u32, bool)| {
+        let mut bench = Bench::up(Mode::Manage);
+        let mask = match understands {
+            true => CapabilityMask::CLIENT_REREGISTRATION,
+            false => CapabilityMask::default(),
+        };
+        bench.hosts.iter_mut().for_each(|host| host.info.capabilities = mask);
+        bench.sm.config.mode = mode;
+        bench.hand(Input::Command(Command::Reregister));
+        let before = bench.sets;
+        bench.hand(Input::Command(Command::Sweep));
+        bench.compute();
+        let asked = bench.hosts.map(|host| host.info.client_reregister);
+        assert_eq!((bench.sets - before, asked), (want.0, [want.1; 2]), "{mode:?}");
+        // Once is enough.
+        let before = bench.sets;
+        bench.hand(Input::Command(Command::Sweep));
+        bench.compute();
+        assert_eq!(bench.sets, before);
+    };
+    check(Mode::Manage, true, (2, true));
+    check(Mode::Manage, false, (0, false));
+    check(Mode::DryRun, true, (0, false));
 }
