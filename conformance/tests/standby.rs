@@ -59,6 +59,8 @@ struct Seat {
     priority: u8,
     lid: u16,
     relay: Relay,
+    /// What earlier lives sent.
+    before: Sent,
     process: Option<Process>,
 }
 
@@ -86,14 +88,29 @@ impl Seat {
         });
     }
 
-    fn kill(&mut self) {
-        // By SIGKILL.
+    /// By SIGKILL. The simulator learns of it when it writes to the client, so nobody may stand in between.
+    fn kill(&mut self, lab: &PeerLab) {
         self.process = None;
+        self.before = self.sent();
+        self.relay = lab.relay().unwrap();
+    }
+
+    /// SMPs beside what watches: a standby's polls and their answers.
+    fn sent(&self) -> Sent {
+        let counts = self.relay.sent();
+        let is_watch = |attribute: u16| attribute == AttributeId::SM_INFO.code();
+        let count = |is_meant: &dyn Fn(Method) -> bool| {
+            counts.count(|kind| kind.class.is_smp() && is_meant(kind.method) && !is_watch(kind.attribute))
+        };
+        Sent {
+            smps: self.before.smps + count(&|_| true),
+            sets: self.before.sets + count(&|method| method == Method::Set),
+        }
     }
 }
 
 /// What was sent by both.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Sent {
     smps: u64,
     sets: u64,
@@ -122,6 +139,7 @@ impl Cell {
             priority: if at == better { 10 } else { 5 },
             lid: 0,
             relay: lab.relay().unwrap(),
+            before: Sent::default(),
             process: None,
         };
         let mut seats = [seat(0, first), seat(1, second)];
@@ -143,7 +161,7 @@ impl Cell {
             hosts: BTreeSet::new(),
         };
         cell.settle(0);
-        cell.before = Survey::take(&cell.lab, OBSERVER).unwrap();
+        cell.before = cell.look();
         let ends = cell.before.end_ports().into_iter();
         cell.hosts = ends.filter(|((_, port), _)| *port != 0).map(|(_, lid)| lid).collect();
         assert!(!cell.hosts.is_empty());
@@ -196,17 +214,22 @@ impl Cell {
         .unwrap();
     }
 
-    /// SMPs beside what watches: a standby's polls and their answers.
     fn sent(&self) -> Sent {
-        let mut sent = Sent { smps: 0, sets: 0 };
-        for seat in &self.seats {
-            let counts = seat.relay.sent();
-            let is_watch = |attribute: u16| attribute == AttributeId::SM_INFO.code();
-            sent.smps += counts.count(|kind| kind.class.is_smp() && !is_watch(kind.attribute));
-            let is_set = |method: Method| method == Method::Set;
-            sent.sets += counts.count(|kind| kind.class.is_smp() && is_set(kind.method) && !is_watch(kind.attribute));
+        let [a, b] = [self.seats[0].sent(), self.seats[1].sent()];
+        Sent {
+            smps: a.smps + b.smps,
+            sets: a.sets + b.sets,
         }
-        sent
+    }
+
+    /// The fabric as it is now, once every link is up: OpenSM takes links down whose lanes or MTU it changes.
+    fn look(&self) -> Survey {
+        until("all links to be ACTIVE", LIMIT, String::new, || {
+            let survey = Survey::take(&self.lab, OBSERVER)?;
+            let mut linked = survey.links.iter().filter(|line| line.peer.is_some());
+            Ok(linked.all(|line| line.is_active()).then_some(survey))
+        })
+        .unwrap()
     }
 
     /// Does something after which `master` is to be master, and prints what it took.
@@ -215,7 +238,7 @@ impl Cell {
         act(self);
         let took = self.wait(master, SmState::Master);
         self.settle(master);
-        let after = Survey::take(&self.lab, OBSERVER).unwrap();
+        let after = self.look();
         let now = self.sent();
         let entries = changed_entries(&self.before, &after);
         println!(
@@ -229,7 +252,6 @@ impl Cell {
         if self.seats[master].who == Who::Ours {
             assert_eq!(entries, 0, "{what}: ours moved entries");
         }
-        assert!(after.links.iter().all(|line| line.peer.is_none() || line.is_active()));
         self.before = after;
     }
 
@@ -247,7 +269,10 @@ impl Cell {
             }
         });
         self.wait(worse, SmState::Standby);
-        self.step(&format!("{good} is killed"), worse, |cell| cell.seats[better].kill());
+        self.step(&format!("{good} is killed"), worse, |cell| {
+            let lab = &cell.lab;
+            cell.seats[better].kill(lab);
+        });
         self.step(&format!("{good} comes back"), better, |cell| {
             let lab = &cell.lab;
             cell.seats[better].start(lab);
@@ -255,8 +280,8 @@ impl Cell {
         self.wait(worse, SmState::Standby);
         let sets = self.sent().sets;
         self.step(&format!("{bad} is killed and comes back"), better, |cell| {
-            cell.seats[worse].kill();
             let lab = &cell.lab;
+            cell.seats[worse].kill(lab);
             cell.seats[worse].start(lab);
             cell.wait(worse, SmState::Standby);
         });
@@ -327,13 +352,15 @@ fn what_hosts_registered_outlives_a_kill() {
     let lab = PeerLab::new().unwrap();
     let _simulator = emulate(&lab, SPEC);
     let (observer, seen) = std::sync::mpsc::channel();
-    let relay = lab.observed_relay(observer).unwrap();
     let state = lab.folder().join("state");
-    let port = port(relay.base(), SEATS[0]);
-    let arguments = ["run", "--port", &port, "--state", state.to_str().unwrap()];
-    let start = || Some(lab.start_daemon(&arguments).unwrap());
-    let mut ours = start();
-    assert!(ours.is_some());
+    // A relay of its own for each life: the simulator learns of an end when it writes to the client.
+    let start = || {
+        let relay = lab.observed_relay(observer.clone()).unwrap();
+        let port = port(relay.base(), SEATS[0]);
+        let arguments = ["run", "--port", &port, "--state", state.to_str().unwrap()];
+        (lab.start_daemon(&arguments).unwrap(), relay)
+    };
+    let ours = start();
     until("the manager to give LIDs", LIMIT, String::new, || {
         Ok((lid_of(&lab, SEATS[0]) != 0 && lid_of(&lab, OBSERVER) != 0).then_some(()))
     })
@@ -341,48 +368,49 @@ fn what_hosts_registered_outlives_a_kill() {
     let lid = lid_of(&lab, SEATS[0]);
     let mut probe = Probe::open(lab.base(), OBSERVER).unwrap();
     let mut ask = |mad: &Mad| -> Option<Status> { probe.administration(lid, *mad).unwrap().map(|mad| mad.status()) };
-    let mut answered = |mad: &Mad, want: Status| {
-        until("the administrator's answer", LIMIT, String::new, || {
-            Ok((ask(mad) == Some(want)).then_some(()))
+    let mut wait_for = |mad: &Mad, want: Option<Status>| {
+        let last = std::cell::Cell::new(None);
+        let said = || format!("{:?}", last.get());
+        until("the administrator's answer", LIMIT, said, || {
+            last.set(ask(mad));
+            Ok((last.get() == want).then_some(()))
         })
         .unwrap();
     };
-    // SubnSet(PortInfo) with ClientReregister, since last looked.
-    let asked = || {
-        let is_asking = |seen: &selvedge_conformance::Seen| {
-            let mad = &seen.packet.mad;
-            let is_set = mad.method() == Method::Set && mad.attribute() == AttributeId::PORT_INFO;
-            is_set && mad.read::<PortInfo>().is_ok_and(|info| info.client_reregister)
+    // SubnSet(PortInfo), and those of them with ClientReregister, since last looked.
+    let sets = || {
+        let sent = seen.try_iter().filter(|seen| seen.way == Way::Up);
+        let sent = sent.filter(|seen| seen.packet.mad.class().is_smp() && seen.packet.mad.method() == Method::Set);
+        let asks = |mad: &Mad| {
+            let info = mad.read::<PortInfo>();
+            mad.attribute() == AttributeId::PORT_INFO && info.is_ok_and(|info| info.client_reregister)
         };
-        seen.try_iter()
-            .filter(|seen| seen.way == Way::Up && is_asking(seen))
-            .count()
+        sent.fold((0, 0), |(all, asking), seen| {
+            (all + 1, asking + usize::from(asks(&seen.packet.mad)))
+        })
     };
-    let guid = Survey::take(&lab, OBSERVER).unwrap();
-    let guid = guid
-        .lids()
-        .into_iter()
-        .find(|(_, lid)| *lid == lid_of(&lab, OBSERVER))
-        .unwrap()
-        .0;
-    answered(&join(guid), Status::OK);
+    let survey = Survey::take(&lab, OBSERVER).unwrap();
+    let own = lid_of(&lab, OBSERVER);
+    let guid = survey.lids().into_iter().find(|&(_, lid)| lid == own).unwrap().0;
+    wait_for(&join(guid), Some(Status::OK));
     let mark = state.join("registrations.unstored");
     until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
-    assert!(asked() > 0, "the first start on an empty folder asks");
-    let sets = relay.sent().subnet_sets();
-    drop(ours.take()); // SIGKILL
-    ours = start();
-    answered(&members(), Status::OK);
-    assert_eq!((asked(), relay.sent().subnet_sets() - sets), (0, 0), "all was known");
+    assert!(sets().1 > 0, "the first start on an empty folder asks");
+    drop(ours); // SIGKILL
+    wait_for(&members(), None);
+    let ours = start();
+    wait_for(&members(), Some(Status::OK));
+    assert_eq!(sets(), (0, 0), "all was known");
     // The next one is killed before it has stored what it answered.
+    drop(ours);
     std::fs::write(&mark, "").unwrap();
-    drop(ours.take());
-    ours = start();
+    wait_for(&members(), None);
+    let ours = start();
+    wait_for(&members(), Some(Status::OK));
     until("hosts to be asked", LIMIT, String::new, || {
-        Ok((asked() > 0).then_some(()))
+        Ok((sets().1 > 0).then_some(()))
     })
     .unwrap();
-    answered(&members(), Status::OK);
     drop(ours);
 }
 

@@ -3,13 +3,13 @@
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, LinkWidth, Mtu, NodeKind, PhysState, PortNum};
 use selvedge_wire::{
-    Address, CapabilityMask, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable, PRODUCER_CA,
-    PortInfo, SmInfo, SmState, Status, Trap, VlCount,
+    Address, CapabilityMask, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable,
+    PRODUCER_CA, PortInfo, SmInfo, SmState, Status, Trap, VlCount,
 };
 
 use super::*;
 use crate::program::GENERATIONS_AHEAD;
-use crate::{DefaultJudge, Job};
+use crate::{DefaultJudge, Job, StageName};
 
 /// The far host, as its agent holds it; the near one is number 0.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ struct Host {
     info: PortInfo,
     /// Answers every Set with an error.
     refuses: bool,
+    /// The manager there, and whether it takes what it is offered.
+    manager: Option<(SmInfo, bool)>,
 }
 
 impl Host {
@@ -38,6 +40,7 @@ impl Host {
             guid,
             info,
             refuses: false,
+            manager: None,
         }
     }
 
@@ -64,6 +67,13 @@ impl Host {
             (_, AttributeId::PKEY_TABLE) => answer.write(&PKeyTable {
                 keys: [selvedge_types::PKey(0xFFFF); 32],
             }),
+            (method, AttributeId::SM_INFO) => {
+                let (info, takes) = self.manager.unwrap();
+                answer.write(&info);
+                if method == Method::Set && !takes {
+                    answer.set_status(Status::BAD_FIELD);
+                }
+            }
             (Method::Set, _) if self.refuses => answer.set_status(Status::BAD_FIELD),
             (Method::Set, AttributeId::PORT_INFO) => {
                 let set: PortInfo = request.read().unwrap();
@@ -456,4 +466,59 @@ fn hosts_are_asked_to_register_again_once() {
     check(Mode::Manage, true, (2, true));
     check(Mode::Manage, false, (0, false));
     check(Mode::DryRun, true, (0, false));
+}
+
+#[test]
+fn a_better_manager_is_offered_the_subnet() {
+    /// What becomes of a master that finds this manager: its role, and codes among what it says.
+    fn check(other: (SmState, u8, u64), takes: bool, role: Role, codes: &[&str]) {
+        let mut bench = Bench::up(Mode::Manage);
+        let (state, priority, sm_key) = other;
+        let info = SmInfo {
+            guid: Guid(0x21),
+            sm_key,
+            act_count: 1,
+            priority: selvedge_wire::Bits::saturating(priority),
+            state,
+        };
+        bench.hosts[1].manager = Some((info, takes));
+        bench.hosts[1].info.capabilities = CapabilityMask::IS_SM;
+        bench.events.clear();
+        bench.hand(Input::Command(Command::Sweep));
+        if !bench.jobs.is_empty() {
+            bench.compute();
+        }
+        assert_eq!(bench.sm.role(), role, "{other:?}");
+        let said: Vec<&str> = bench
+            .events
+            .iter()
+            .map(Event::code)
+            .filter(|code| *code >= "SLV-SM-0060")
+            .collect();
+        assert_eq!(said, codes, "{other:?}");
+        // What was refused is not offered again by every light sweep; another master is reason enough for a sweep.
+        if role == Role::Master {
+            bench.now = bench.sm.next_wake().unwrap();
+            bench.hand(Input::Wake);
+            assert_eq!(
+                bench.sm.stage_name() == StageName::Idle,
+                state != SmState::Master || sm_key != 1,
+                "{other:?}"
+            );
+        }
+    }
+    check((SmState::Standby, 1, 1), true, Role::Standby, &["SLV-SM-0060"]);
+    check((SmState::Discovering, 1, 1), true, Role::Standby, &["SLV-SM-0060"]);
+    check(
+        (SmState::Standby, 1, 1),
+        false,
+        Role::Master,
+        &["SLV-SM-0060", "SLV-SM-0061"],
+    );
+    check((SmState::Master, 1, 1), false, Role::Standby, &["SLV-SM-0060"]);
+    check((SmState::Master, 0, 1), true, Role::Master, &[]);
+    check((SmState::Standby, 0, 1), true, Role::Master, &[]);
+    check((SmState::NotActive, 15, 1), true, Role::Master, &[]);
+    check((SmState::Standby, 1, 2), true, Role::Master, &["SLV-SM-0063"]);
+    check((SmState::Master, 1, 2), true, Role::Master, &["SLV-SM-0063"]);
 }
