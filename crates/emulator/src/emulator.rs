@@ -256,10 +256,8 @@ impl Emulator {
     /// Sets that one client sent to agents; what managers tell each other by SubnSet(SMInfo) is none of these.
     #[must_use]
     pub fn sets_sent_by(&self, client: ClientId) -> u64 {
-        let told = |sent: &MadTable| {
-            let classes = [Class::SubnLid, Class::SubnDirected].into_iter();
-            classes.map(|class| sent.of(class, Method::Set, AttributeId::SM_INFO)).sum::<u64>()
-        };
+        // By whatever route: both classes are counted as one.
+        let told = |sent: &MadTable| sent.of(Class::SubnDirected, Method::Set, AttributeId::SM_INFO);
         self.sent_by(client).map_or(0, |sent| sent.of_method(Method::Set) - told(sent))
     }
 

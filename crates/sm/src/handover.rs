@@ -45,8 +45,13 @@ impl Sm {
     /// Asks every port that shows IsSM who its manager is.
     pub(crate) fn begin_election(&mut self, inventory: Arc<Inventory>) {
         let m_key = self.config.policy.m_key;
+        let silent = self.others.silent.take();
         for at in standby::managers(&inventory) {
             let route = inventory.agents[at.node].route_to(at.port);
+            let guid = inventory.fabric.port(at).map(|port| port.guid);
+            if silent.is_some_and(|(who, way)| Some(who) == guid && way == *route) {
+                continue;
+            }
             let get = smp::get(AttributeId::SM_INFO, 0, route, m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::OtherSm(at), get));
         }
@@ -159,7 +164,7 @@ impl Sm {
     pub(crate) fn poll(&mut self, now: Time) {
         if self.exchange.open() > 0 {
             self.exchange.clear();
-            if self.missed(1) {
+            if self.unanswered() {
                 return;
             }
         }
@@ -170,6 +175,21 @@ impl Sm {
         self.next_poll = Some(now + self.config.poll_interval);
         let get = smp::get(AttributeId::SM_INFO, 0, &route, self.config.policy.m_key);
         self.exchange.submit(agent, (Token::Poll, get));
+    }
+
+    /// Nobody answered a poll; true if that is enough to look for oneself. Who was silent so often need not be asked
+    /// once more by the same way.
+    fn unanswered(&mut self) -> bool {
+        let way = match &self.stage {
+            Stage::Standby { at, inventory, .. } => Some(*inventory.agents[at.node].route_to(at.port)),
+            _ => None,
+        };
+        let silent = self.view.master.zip(way);
+        let is_lost = self.missed(1);
+        if is_lost {
+            self.others.silent = silent;
+        }
+        is_lost
     }
 
     /// So many polls brought nothing; true if that is enough to look for oneself.
@@ -206,7 +226,7 @@ impl Sm {
                 self.tell_worse_master(info, out);
             }
             Some(_) => _ = self.missed(self.config.poll_misses),
-            None => _ = self.missed(1),
+            None => _ = self.unanswered(),
         }
     }
 }

@@ -12,8 +12,8 @@ use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, NodeKind, TransactionId};
 use selvedge_wire::{
-    Address, AttributeId, CapabilityMask, Class, Datagram, LocalChange, Mad, Method, Notice, PRODUCER_CA,
-    PRODUCER_ROUTER, PRODUCER_SWITCH, SmControl, SmInfo, SmState, Status, Trap,
+    Address, AttributeId, CapabilityMask, Class, Datagram, DirectedRoute, LocalChange, Mad, Method, Notice,
+    PRODUCER_CA, PRODUCER_ROUTER, PRODUCER_SWITCH, SmControl, SmInfo, SmState, Status, Trap,
 };
 
 use crate::config::Mode;
@@ -35,6 +35,8 @@ pub struct Others {
     refused: BTreeSet<Guid>,
     /// Whose SM_Key is another one: told of once.
     strangers: BTreeSet<Guid>,
+    /// A master that did not answer its polls, and the way by which it was asked.
+    pub silent: Option<(Guid, DirectedRoute)>,
     /// How often this manager was asked.
     pub asked: u32,
     /// The same when the last sweep began.

@@ -20,6 +20,8 @@ struct Host {
     refuses: bool,
     /// The manager there, and whether it takes what it is offered.
     manager: Option<(SmInfo, bool)>,
+    /// It says nothing.
+    is_mute: bool,
 }
 
 impl Host {
@@ -41,6 +43,7 @@ impl Host {
             info,
             refuses: false,
             manager: None,
+            is_mute: false,
         }
     }
 
@@ -102,6 +105,8 @@ struct Bench {
     is_sm: Vec<bool>,
     jobs: Vec<Job>,
     sets: u32,
+    /// Questions to a manager that says nothing.
+    unheard: u32,
     /// What was stored, and how many Sets had gone out before.
     stored: Vec<(PersistentState, u32)>,
 }
@@ -126,6 +131,7 @@ impl Bench {
             is_sm: Vec::new(),
             jobs: Vec::new(),
             sets: 0,
+            unheard: 0,
             stored: Vec::new(),
         }
     }
@@ -144,6 +150,11 @@ impl Bench {
                         self.sets += u32::from(mad.method() == Method::Set);
                         if matches!(mad.method(), Method::Get | Method::Set) {
                             let host = &mut self.hosts[usize::from(mad.hop_count())];
+                            if host.is_mute && mad.attribute() == AttributeId::SM_INFO {
+                                self.unheard += 1;
+                                inputs.insert(0, Input::Returned(datagram));
+                                continue;
+                            }
                             let mad = host.answer(&mad);
                             inputs.insert(
                                 0,
@@ -521,4 +532,29 @@ fn a_better_manager_is_offered_the_subnet() {
     check((SmState::NotActive, 15, 1), true, Role::Master, &[]);
     check((SmState::Standby, 1, 2), true, Role::Master, &["SLV-SM-0063"]);
     check((SmState::Master, 1, 2), true, Role::Master, &["SLV-SM-0063"]);
+}
+
+/// A host that crashed shows IsSM for ever, and nobody answers there: its standby does not wait for it once more.
+#[test]
+fn a_master_that_missed_its_polls_is_not_asked_again() {
+    let mut bench = Bench::new(Mode::Manage);
+    let master = SmInfo {
+        guid: Guid(0x21),
+        sm_key: 1,
+        act_count: 1,
+        priority: selvedge_wire::Bits::saturating(3),
+        state: SmState::Master,
+    };
+    bench.hosts[1].manager = Some((master, true));
+    bench.hosts[1].info.capabilities = CapabilityMask::IS_SM;
+    bench.hand(Input::Start);
+    assert_eq!(bench.sm.role(), Role::Standby);
+    bench.hosts[1].is_mute = true;
+    for polls in 1..=bench.sm.config.poll_misses {
+        assert_eq!(bench.sm.role(), Role::Standby, "{polls}");
+        bench.now = bench.sm.next_wake().unwrap();
+        bench.hand(Input::Wake);
+        assert_eq!(bench.unheard, polls * (u32::from(bench.sm.config.retries) + 1));
+    }
+    assert_eq!(bench.sm.role(), Role::Master);
 }
