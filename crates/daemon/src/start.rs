@@ -10,7 +10,7 @@ use selvedge_config::{ConfigError, Settings};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Generation;
 use selvedge_sm::{Config, DefaultJudge, Judge, Mode, PersistentState, Sm, View};
-use selvedge_store::{PlanState, StateDir};
+use selvedge_store::StateDir;
 use selvedge_transport::{PortSpec, Role, open};
 use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, MadPort};
@@ -132,11 +132,12 @@ pub fn manager_config(mode: Mode, local: LocalPort, settings: &Settings) -> Conf
 
 /// What a folder holds from earlier runs.
 fn stored(folder: &StateDir) -> Result<PersistentState, DaemonError> {
-    let PlanState { generation, lanes } = folder.load_plan_state()?;
+    let plan = folder.load_plan_state()?;
     Ok(PersistentState {
         lids: folder.load_lids()?,
-        generation: Generation(generation),
-        lanes,
+        lids_before: plan.lids_before,
+        generation: Generation(plan.generation),
+        lanes: plan.lanes,
     })
 }
 

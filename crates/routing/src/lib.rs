@@ -55,4 +55,4 @@ pub use ports::{HopWeight, PortOrder};
 pub use previous::carry_over;
 pub use rebalance::{BalanceStep, Difference, difference, goal_for, step_towards};
 pub use updn::UpDnOptions;
-pub use weave::{Effort, WeaveOptions, lanes_in_force};
+pub use weave::{Effort, Rehung, WeaveMender, WeaveOptions, lanes_in_force};

@@ -1,6 +1,6 @@
 //! The manager: takes inputs, keeps the stage, hands out outputs.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, LidRange, PortNum, PortState};
+use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
 
 use crate::config::{Config, Mode};
@@ -20,6 +20,7 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::lid_book::LidBook;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
@@ -43,7 +44,8 @@ pub struct Sm {
     pub(crate) last_seen: Option<Arc<Fabric>>,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
-    pub(crate) known_lids: BTreeMap<Guid, LidRange>,
+    /// Which LIDs are whose.
+    pub(crate) lids: LidBook,
     /// What was handed out to be stored last.
     pub(crate) stored: PersistentState,
     pub(crate) declined: DeclinedByGuid,
@@ -79,6 +81,8 @@ pub struct Sm {
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<Datagram>,
+    /// GUIDs that the last sweep saw twice.
+    duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
@@ -110,7 +114,7 @@ impl Sm {
             last_seen: None,
             inventory: None,
             declined: DeclinedByGuid::new(),
-            known_lids: state.lids.clone(),
+            lids: LidBook::stored(&state),
             generation: state.generation,
             stored: state,
             sweep_due: None,
@@ -131,6 +135,7 @@ impl Sm {
             flaps: Flaps::default(),
             represses: Vec::new(),
             balancing: Balancing::default(),
+            duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
     }
@@ -284,7 +289,7 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
-                Some(true) => self.suspect(node, SweepReason::LightSweep),
+                Some(true) => self.suspect_flagged(node),
                 Some(false) => {}
                 None => *changed = true,
             },
@@ -427,8 +432,11 @@ impl Sm {
                 silent,
             } => self.elected(inventory, (&others, silent), now, out),
             Stage::Reading {
-                inventory, installed, ..
-            } => self.tables_read(inventory, installed, now, out),
+                inventory,
+                installed,
+                round,
+                ..
+            } => self.tables_asked((inventory, installed, round), now, out),
             Stage::HandingOver {
                 inventory,
                 at,
@@ -503,6 +511,12 @@ impl Sm {
     fn discovered(&mut self, discovery: Discovery, now: Time, out: &mut Vec<Output>) {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
         self.inventory = None;
+        // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
+        let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
+        if !self.duplicates.is_subset(&before) {
+            self.sweep_due = Some(SweepReason::Again);
+            return;
+        }
         let Some(local) = discovery.local_port().filter(|_| discovery.found[0].left_out.is_none()) else {
             let what = "its own node does not answer NodeInfo; is the port cabled and the driver loaded?".to_owned();
             return self.cut_off(what, now, out);

@@ -8,7 +8,7 @@ use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
-use selvedge_wire::{Attribute, AttributeId, Mad, PortInfo};
+use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
@@ -29,6 +29,8 @@ use crate::warm::{Prepare, Warm};
 pub struct Failover {
     /// Switches that said that something changed, and have not been looked at.
     suspects: BTreeSet<NodeIdx>,
+    /// Those of them that showed PortStateChange in a light sweep.
+    flagged: BTreeSet<NodeIdx>,
     /// Why they are to be looked at.
     reason: Option<SweepReason>,
     /// What makes a repair fast, between jobs.
@@ -91,6 +93,12 @@ impl Sm {
         true
     }
 
+    /// A switch shows PortStateChange in a light sweep.
+    pub(crate) fn suspect_flagged(&mut self, node: NodeIdx) {
+        self.failover.flagged.insert(node);
+        self.suspect(node, SweepReason::LightSweep);
+    }
+
     /// A switch says that a link changed.
     pub(crate) fn suspect(&mut self, node: NodeIdx, reason: SweepReason) {
         self.failover.suspects.insert(node);
@@ -113,7 +121,8 @@ impl Sm {
             return;
         }
         if let Stage::Probing(probe) = &mut self.stage {
-            probe.suspect(&std::mem::take(&mut self.failover.suspects));
+            let flagged = std::mem::take(&mut self.failover.flagged);
+            probe.suspect(&std::mem::take(&mut self.failover.suspects), &flagged);
             return;
         }
         let is_free = match self.stage {
@@ -131,6 +140,7 @@ impl Sm {
                 self.begin_probe(reason, false, out);
             } else {
                 self.failover.suspects.clear();
+                self.failover.flagged.clear();
                 self.sweep_due = Some(reason);
             }
         }
@@ -146,7 +156,8 @@ impl Sm {
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
-        probe.suspect(&suspects);
+        let flagged = std::mem::take(&mut self.failover.flagged);
+        probe.suspect(&suspects, &flagged);
         self.exchange.clear();
         self.next_sweep = None;
         self.stage = Stage::Probing(Box::new(probe));
@@ -193,7 +204,7 @@ impl Sm {
             let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1)) else {
                 break;
             };
-            let get = smp::get(AttributeId::PORT_INFO, at.port.get().into(), &route, m_key);
+            let get = smp::get_port(&probe.inventory.fabric, at, &route, m_key);
             // What was sent by the usual way is lost, and must not take the agent's room.
             let agent = if is_detour {
                 AgentId::UNKNOWN
@@ -245,12 +256,15 @@ impl Sm {
 
     /// Every port was looked at, or enough of them.
     pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
-        if probe.is_check && probe.damage.lost.is_empty() && probe.damage.returned.is_empty() {
+        if probe.is_check && probe.found_nothing() {
             return self.rest(now);
         }
         if !probe.is_settled() {
             self.sweep_due = Some(probe.reason);
             return;
+        }
+        if probe.found_nothing() {
+            return self.rest(now);
         }
         self.stage = Stage::Probing(Box::new(probe));
         self.end_probe(out);

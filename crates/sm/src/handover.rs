@@ -120,11 +120,7 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         // Should the master die, these are the LIDs to keep, also of ports that are away just then.
-        let held = inventory
-            .fabric
-            .end_ports()
-            .map(|(_, port)| (port.guid, port.settings.lids));
-        self.known_lids.extend(held.filter(|(_, lids)| lids.base.is_unicast()));
+        self.lids.of_another(&inventory.fabric);
         // Whatever this manager planned, the master writes over it.
         self.view.plan = None;
         self.stand_by(Arc::clone(&inventory), master, now, out);

@@ -88,6 +88,8 @@ pub enum Output {
 pub struct PersistentState {
     /// LIDs by port GUID (OpenSM's guid2lid).
     pub lids: BTreeMap<Guid, LidRange>,
+    /// LIDs that ports were last known to hold, of those that have not been seen to take the ones above.
+    pub lids_before: BTreeMap<Guid, LidRange>,
     /// No plan of a generation above this one has been sent. It runs ahead, so that not every plan needs the disk.
     pub generation: Generation,
     /// Lane of the LIDs behind each switch, by the switch's GUID; none if there is one lane.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl,
+    BLOCK_LIDS, ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl,
     Tables, UnderWay,
 };
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
@@ -172,6 +172,8 @@ pub struct Job {
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
     pub known_lids: Arc<BTreeMap<Guid, LidRange>>,
+    /// LIDs that ports may hold besides: of a plan that they have not taken, or had not.
+    pub(crate) spared_lids: Arc<Vec<LidRange>>,
     /// Lanes of destination switches in force, by GUID.
     pub known_lanes: Arc<BTreeMap<Guid, u8>>,
     /// Settings that agents would not take.
@@ -230,6 +232,7 @@ impl Job {
             installed: Arc::clone(installed),
             policy,
             known_lids: Arc::default(),
+            spared_lids: Arc::default(),
             known_lanes: Arc::default(),
             under_way: None,
             resting: Arc::default(),
@@ -325,7 +328,8 @@ impl Job {
     fn plan(&self, par: Par) -> JobResult {
         let mut events = Vec::new();
         let fabric = &self.inventory.fabric;
-        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &self.resting, &mut events) {
+        let known = (&*self.known_lids, self.spared_lids.as_slice());
+        let lids = match lid::assign_sparing(fabric, &self.policy, known, &self.resting, &mut events) {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
@@ -431,12 +435,13 @@ impl Job {
 
     fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, String> {
         let fabric = &self.inventory.fabric;
-        let top = routed.tables.top();
+        let tables = covering(routed.tables, &self.installed);
+        let top = tables.top();
         let plan = Plan {
             generation: self.generation,
             engine: routed.engine,
             lids: lids.clone(),
-            tables: routed.tables,
+            tables,
             service_levels: routed.service_levels,
             sl_to_vl: SlToVl::modulo(routed.lanes),
             lanes: routed.lanes,
@@ -556,6 +561,29 @@ fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<T
         }
     }
     known.then_some(tables)
+}
+
+/// Tables that reach as far as entries in force: where the highest LIDs are gone, a lower LinearFDBTop would only put
+/// their entries to sleep, and whoever raised it again would bring them into force before they are written.
+fn covering(tables: Tables, installed: &Installed) -> Tables {
+    let beyond = |blocks: &Vec<Option<[u8; BLOCK_LIDS]>>| {
+        let known = blocks.iter().enumerate().skip(tables.blocks());
+        let lids = known.filter_map(|(block, held)| {
+            let last = held.as_ref()?.iter().rposition(|&port| port != NO_PATH)?;
+            u16::try_from(block * BLOCK_LIDS + last).ok()
+        });
+        lids.max()
+    };
+    let Some(top) = installed.lfts.iter().filter_map(beyond).max() else {
+        return tables;
+    };
+    let mut wider = Tables::new(tables.switches(), Lid(top));
+    for switch in tables.switch_indices() {
+        for block in 0..tables.blocks().min(wider.blocks()) {
+            *wider.block_mut(switch, block) = *tables.block(switch, block);
+        }
+    }
+    wider
 }
 
 /// Blocks of one switch that must be read back before a plan can be compared with them.

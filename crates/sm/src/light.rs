@@ -54,12 +54,7 @@ impl Sm {
             self.ask_other_managers(&inventory);
         }
         for &at in &self.unwatched {
-            let get = smp::get(
-                AttributeId::PORT_INFO,
-                at.port.get().into(),
-                &inventory.agents[at.node].route,
-                m_key,
-            );
+            let get = smp::get_port(&inventory.fabric, at, &inventory.agents[at.node].route, m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
         }
         // Whatever state the port is in: it may have been set up before its peer fell silent.

@@ -80,6 +80,8 @@ pub enum Stage {
         total: u64,
         /// Those of them that are yet to be asked for, the next one last.
         todo: Vec<(SwitchIdx, usize)>,
+        /// How often what is unknown has been asked for, this time included.
+        round: u32,
     },
     /// A job runs.
     Planning {

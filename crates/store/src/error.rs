@@ -101,6 +101,16 @@ pub enum PlanStateError {
         /// Its lane.
         lane: u8,
     },
+    /// LIDs that no port can have.
+    #[error("{first} to {last} of port {guid} are no LIDs of one port")]
+    Lids {
+        /// The port.
+        guid: Guid,
+        /// The first.
+        first: u16,
+        /// The last.
+        last: u16,
+    },
 }
 
 /// What is wrong with a line of a guid2lid file.

@@ -242,6 +242,7 @@ mod tests {
         let path = scratch("plan");
         let state = PlanState {
             generation: 7,
+            lids_before: BTreeMap::new(),
             lanes: [(Guid(1), 3)].into(),
         };
         StateDir::open(&path).unwrap().save_plan_state(&state).unwrap();

@@ -99,12 +99,13 @@ impl Header {
         out.push(self.local.port.get());
         put_text(out, &print_settings(&self.settings));
         put_text(out, &print_guid2lid(&self.state.lids));
-        let PersistentState { generation, lanes, .. } = &self.state;
+        let state = &self.state;
         put_text(
             out,
             &print_plan_state(&PlanState {
-                generation: generation.0,
-                lanes: lanes.clone(),
+                generation: state.generation.0,
+                lanes: state.lanes.clone(),
+                lids_before: state.lids_before.clone(),
             }),
         );
     }
@@ -136,6 +137,7 @@ impl Header {
             settings,
             state: PersistentState {
                 lids,
+                lids_before: plan.lids_before,
                 generation: Generation(plan.generation),
                 lanes: plan.lanes,
             },

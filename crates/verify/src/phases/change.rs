@@ -2,7 +2,7 @@
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Plan, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{Idx, Lid, PortState};
+use selvedge_types::{Idx, Lid, LidRange, PortNum, PortState};
 use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
@@ -85,7 +85,7 @@ pub fn passage(
     let Some(past) = Past::new(installed, &tables) else {
         let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
         let passage = of_proposal(subject, standing, (&proposal, 0), &lifetimes, &phase_options);
-        return without_newcomers(passage, changes);
+        return without_newcomers(passage, fabric, changes);
     };
     // Dependencies that are kept with those that linger know of the past.
     let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
@@ -97,20 +97,31 @@ pub fn passage(
     past.put_before(&mut proposal);
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
     let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
-    without_newcomers(passage, changes)
+    without_newcomers(passage, fabric, changes)
 }
 
-/// While packets of a cycle that was there before may be under way, nobody new is to send.
-fn without_newcomers(passage: Passage, changes: &ChangeSet) -> Passage {
+/// While packets of a cycle that was there before may be under way, nobody new is to send or to be sent to.
+fn without_newcomers(passage: Passage, fabric: &Fabric, changes: &ChangeSet) -> Passage {
     let mut before_wait = changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0);
     let has_wait = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
     let activates = |op: &Op| matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active));
+    let brings = |op: &Op| activates(op) || gives_lids(fabric, op);
     match passage {
-        Passage::Inherited(refusal) if has_wait && before_wait.any(|phase| phase.ops.iter().any(activates)) => {
+        Passage::Inherited(refusal) if has_wait && before_wait.any(|phase| phase.ops.iter().any(brings)) => {
             Passage::Refused(refusal)
         }
         other => other,
     }
+}
+
+/// True if a Set gives an end port LIDs that it does not hold: from then on packets are sent to them.
+#[must_use]
+pub fn gives_lids(fabric: &Fabric, op: &Op) -> bool {
+    let Op::Port { port, settings, .. } = op else { return false };
+    let is_external = port.port != PortNum::MANAGEMENT && fabric.node(port.node).is_switch();
+    let held = fabric.port(*port).map(|port| port.settings.lids);
+    let is_new = |held: LidRange| settings.lids.iter().any(|lid| lid.is_unicast() && !held.contains(lid));
+    !is_external && held.is_some_and(is_new)
 }
 
 /// The tables in force as far as a plan writes them: whole blocks, as entries above its highest LID may be left in the

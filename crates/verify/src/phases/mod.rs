@@ -52,7 +52,7 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
-pub use change::{Passage, Past, in_force, is_live, lifetimes, links_of, passage};
+pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
@@ -107,7 +107,10 @@ impl Proposal<'_> {
         let mut steps = Vec::new();
         // What earlier phases have written.
         let mut written: BTreeMap<(SwitchIdx, u16), &[u8; BLOCK_LIDS]> = BTreeMap::new();
+        // What was waited before a phase that changes no entry counts for the next.
+        let mut wait_before_ns = 0_u64;
         for phase in &changes.phases {
+            wait_before_ns = wait_before_ns.saturating_add(phase.wait_before_ns);
             let mut writes = Vec::new();
             for op in &phase.ops {
                 let Op::Lft { node, block, data } = op else { continue };
@@ -138,8 +141,8 @@ impl Proposal<'_> {
                 }
             }
             if !writes.is_empty() {
-                let wait_before_ns = phase.wait_before_ns;
                 steps.push(PhaseStep { wait_before_ns, writes });
+                wait_before_ns = 0;
             }
         }
         Self {
@@ -223,6 +226,17 @@ pub struct QuickProof {
     pub standing: u64,
     /// Dependencies that the steps add.
     pub added: u64,
+}
+
+impl QuickProof {
+    /// With the proof of steps that come later.
+    pub(crate) fn and(self, later: Self) -> Self {
+        Self {
+            lids: self.lids.max(later.lids),
+            standing: self.standing,
+            added: self.added + later.added,
+        }
+    }
 }
 
 /// Proves a proposal, its waits not looked at, by what it adds to the standing dependencies. Work: per written entry
