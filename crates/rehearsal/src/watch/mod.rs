@@ -46,6 +46,8 @@ struct Sent {
     content: u64,
     /// How many were sent before it.
     serial: u64,
+    /// When its manager had last begun to look: it is right for what was there then, however late it arrives.
+    looked_at: Option<Time>,
 }
 
 /// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
@@ -106,6 +108,8 @@ pub(crate) struct Watcher {
     corrupting: bool,
     corrupted: Option<Time>,
     exemptions: Exemptions,
+    /// Why the Set that was taken just now may do harm, if it may.
+    excused: Option<Rule>,
     /// Where managers are programs: what was found.
     counting: Option<Box<Counting>>,
     /// When it was last looked.
@@ -146,6 +150,7 @@ impl Watcher {
             corrupting: false,
             corrupted: None,
             exemptions: Exemptions::new(),
+            excused: None,
             counting: None,
             now: Time::ZERO,
             sets: 0,
@@ -205,6 +210,7 @@ impl Watcher {
         subnets: &Subnets,
     ) -> Result<(), Violation> {
         self.now = now;
+        self.excused = None;
         self.read_back_in_time(now, emulator, managers, subnets)?;
         self.traps_in_time(now, managers)?;
         self.changes.clear();
@@ -292,8 +298,9 @@ impl Watcher {
         let excuse = match late {
             true => Some(Rule::LateSet),
             false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
-            false => self.excuse_of(now, sent.map(|s| s.manager), life),
+            false => self.excuse_of(now, sent.map(|s| (s.manager, s.looked_at)), life),
         };
+        self.excused = excuse;
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
         let renumbered = self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
         self.routes_stay(chassis, (node, renumbered), manager, delta, excuse)
@@ -313,9 +320,10 @@ impl Watcher {
             .filter_map(|(id, m)| Some((id, m.life.as_ref()?)));
         let mut masters = masters.filter(|(_, life)| life.sm.role() == Role::Master);
         let excuse = match (masters.next(), masters.next()) {
-            (Some((id, life)), None) => self.excuse_of(now, Some(id), Some(life)),
+            (Some((id, life)), None) => self.excuse_of(now, Some((id, life.looked_at)), Some(life)),
             _ => Some(Rule::SeveralMasters),
         };
+        let excuse = excuse.or(self.excused);
         let excuse = match violation {
             Violation::LidTwice { lid, .. } if self.lids.is_held_by_ranges(chassis, *lid) => Some(Rule::OtherLids),
             _ => excuse,
@@ -324,8 +332,8 @@ impl Watcher {
     }
 
     /// Why a Set that was taken just now may do harm.
-    fn excuse_of(&self, now: Time, manager: Option<ManagerId>, life: Option<&Life>) -> Option<Rule> {
-        let (Some(manager), Some(life)) = (manager, life) else {
+    fn excuse_of(&self, now: Time, by: Option<(ManagerId, Option<Time>)>, life: Option<&Life>) -> Option<Rule> {
+        let (Some((manager, looked_at)), Some(_)) = (by, life) else {
             // A flipped bit made its transaction id one that nobody sent, or its manager is no more.
             return Some(if self.corrupting {
                 Rule::CorruptMedium
@@ -333,7 +341,7 @@ impl Watcher {
                 Rule::LateSet
             });
         };
-        let since = life.looked_at.unwrap_or(Time::ZERO);
+        let since = looked_at.unwrap_or(Time::ZERO);
         let after = |at: Option<Time>| at.is_some_and(|at| at >= since);
         if self.corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= since.min(now)) {
             return Some(Rule::CorruptMedium);
