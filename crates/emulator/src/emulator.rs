@@ -36,6 +36,8 @@ pub struct Emulator {
     pub(crate) slow: BTreeMap<NodeIdx, u64>,
     /// Switches that acknowledge blocks of forwarding tables and keep what they have.
     pub(crate) liars: BTreeSet<NodeIdx>,
+    /// Nodes that show extended speeds only to who says that they know them.
+    pub(crate) shy: BTreeSet<NodeIdx>,
     pub(crate) watch: Watch,
     pub(crate) clients: Clients,
     pub(crate) traps: TrapTable,
@@ -95,6 +97,7 @@ impl Emulator {
             hung: BTreeMap::new(),
             slow: BTreeMap::new(),
             liars: BTreeSet::new(),
+            shy: BTreeSet::new(),
             watch: Watch::default(),
             clients: Clients::default(),
             traps: TrapTable::default(),

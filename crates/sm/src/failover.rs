@@ -8,7 +8,7 @@ use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
-use selvedge_wire::{Attribute, AttributeId, Mad, PortInfo};
+use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
@@ -63,7 +63,7 @@ impl Sm {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.failover.repaired.is_some() || self.is_balancing();
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } => self.knows_the_fabric(),
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) => self.knows_the_fabric(),
             Stage::Probing(_) => true,
             // A repair that waits does so for seconds: a sweep takes what is left of it along.
             Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
@@ -124,7 +124,7 @@ impl Sm {
             return;
         }
         let is_free = match self.stage {
-            Stage::Idle => true,
+            Stage::Idle | Stage::Copying(_) => true,
             // A trap does not wait; what the light sweep itself finds, until it is through.
             Stage::LightSweep { changed } => {
                 let is_trap = matches!(self.failover.reason, Some(SweepReason::Trap(_)));
@@ -151,6 +151,7 @@ impl Sm {
         if !is_check {
             self.disturb_balance(out);
         }
+        self.interrupt_copying();
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
@@ -202,7 +203,7 @@ impl Sm {
             let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1)) else {
                 break;
             };
-            let get = smp::get(AttributeId::PORT_INFO, at.port.get().into(), &route, m_key);
+            let get = smp::get_port(&probe.inventory.fabric, at, &route, m_key);
             // What was sent by the usual way is lost, and must not take the agent's room.
             let agent = if is_detour {
                 AgentId::UNKNOWN
@@ -372,6 +373,7 @@ impl Sm {
     /// A plan is in force: prepares for what may be lost next, and looks again at what was repaired.
     pub(crate) fn after_apply(&mut self, inventory: &Arc<Inventory>, out: &mut Vec<Output>) {
         let repaired = self.failover.repaired.take();
+        self.multicast_after_apply();
         if !self.knows_the_fabric() {
             if let (Some(_), None) = (repaired, &self.sweep_due) {
                 self.sweep_due = Some(SweepReason::Again);

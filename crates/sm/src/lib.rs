@@ -21,11 +21,13 @@ mod lid;
 mod lid_book;
 mod lid_layout;
 mod light;
+mod multicast;
 mod past;
 mod ports;
 mod probe;
 mod program;
 mod readback;
+mod rehang;
 mod rebalance;
 mod rebalancing;
 mod recall;
@@ -47,6 +49,7 @@ pub use event::{Event, Severity, SweepReason};
 pub use inventory::{Agent, Inventory};
 pub use io::{Command, Input, Output, PersistentState};
 pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome, Task};
+pub use multicast::{MulticastEvent, MulticastPlan, MulticastTask};
 pub use lid::{OutOfLids, assign as assign_lids};
 pub use rebalance::{
     Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview,

@@ -52,12 +52,7 @@ impl Sm {
             self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
         }
         for &at in &self.unwatched {
-            let get = smp::get(
-                AttributeId::PORT_INFO,
-                at.port.get().into(),
-                &inventory.agents[at.node].route,
-                m_key,
-            );
+            let get = smp::get_port(&inventory.fabric, at, &inventory.agents[at.node].route, m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
         }
         self.knock(&inventory);
@@ -121,6 +116,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::ReadBack(_)
         | Token::Poll
         | Token::Probe(_)
+        | Token::Copy(_)
         | Token::Behind(..) => false,
     }
 }

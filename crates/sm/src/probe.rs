@@ -17,6 +17,7 @@ use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, 
 use crate::damage::{Damage, Returned};
 use crate::event::SweepReason;
 use crate::inventory::Inventory;
+use crate::smp;
 
 /// What is asked of the far end of a link that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -423,7 +424,7 @@ impl Probe {
                 self.is_strange = true;
                 continue;
             };
-            let port = u32::from(back.far.port.get());
+            let port = smp::known_port(&self.inventory.fabric, back.far);
             asked.push((at, Behind::Node, AttributeId::NODE_INFO, 0, through));
             asked.push((at, Behind::Port, AttributeId::PORT_INFO, port, through));
             let near = agents[at.node].route;

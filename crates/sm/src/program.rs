@@ -28,35 +28,47 @@ use crate::{lid, report, smp};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
+/// How often a table is asked for that nobody answers, each time with all retries: beyond, its agent hangs.
+const READ_ROUNDS: u32 = 3;
 
 impl Sm {
     /// Reads back the tables of switches that hold some and are not known already.
     pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
-        let fabric = &inventory.fabric;
         let mut installed = self.carried_tables(&inventory);
-        let mut todo = Vec::new();
-        for switch in fabric.switches().indices() {
-            let top = fabric.switch(switch).switch_settings.linear_top;
-            if top == 0 {
+        for (switch, &node) in inventory.fabric.switches().iter_enumerated() {
+            if inventory.fabric.node(node).switch_settings.linear_top == 0 {
                 // Fresh: it looks up no LID, so what its table holds does not matter; all of it will be written.
                 installed.lfts[switch].clear();
-                continue;
             }
-            let cap = fabric
-                .switch(switch)
-                .switch
-                .map_or(0, |s| s.linear_cap.saturating_sub(1));
-            let blocks = blocks_to_read(&installed, switch, top.min(cap));
-            todo.extend(blocks.into_iter().map(|block| (switch, block)));
         }
-        // The next is taken from the end; consecutive ones go to different agents.
-        todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
+        self.forget_copies(&inventory.fabric, &installed);
+        self.read_tables(inventory, installed, 1);
+    }
+
+    fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
+        let todo = unread(&inventory.fabric, &installed);
         self.stage = Stage::Reading {
             inventory,
             installed,
             total: todo.len() as u64,
             todo,
+            round,
         };
+    }
+
+    /// Everything was asked for. What nobody answered is asked for again, as nothing is proved of a switch that forwards
+    /// by entries nobody knows.
+    pub(crate) fn tables_asked(
+        &mut self,
+        (inventory, installed, round): (Arc<Inventory>, Installed, u32),
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        if round < READ_ROUNDS && !unread(&inventory.fabric, &installed).is_empty() {
+            self.read_tables(inventory, installed, round + 1);
+        } else {
+            self.tables_read(inventory, installed, now, out);
+        }
     }
 
     /// Keeps so many questions open while tables are read: a switch may say that it has 768 blocks.
@@ -109,7 +121,7 @@ impl Sm {
         installed
     }
 
-    pub(crate) fn tables_read(
+    fn tables_read(
         &mut self,
         inventory: Arc<Inventory>,
         installed: Installed,
@@ -188,6 +200,9 @@ impl Sm {
         }
         if self.is_planning_balance(generation) {
             return self.balance_planned(result, out);
+        }
+        if self.is_planning_multicast(generation) {
+            return self.multicast_planned(result, out);
         }
         if generation != self.generation {
             return;
@@ -450,6 +465,23 @@ impl Sm {
         self.inventory = Some(Arc::new(inventory));
         self.view.inventory.clone_from(&self.inventory);
     }
+}
+
+/// Blocks that must be known before anything is planned, in the order in which they are taken from the end: consecutive
+/// ones go to different agents.
+fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
+    let mut todo = Vec::new();
+    for switch in fabric.switches().indices() {
+        let node = fabric.switch(switch);
+        let top = node.switch_settings.linear_top;
+        if top > 0 {
+            let cap = node.switch.map_or(0, |s| s.linear_cap.saturating_sub(1));
+            let blocks = blocks_to_read(installed, switch, top.min(cap));
+            todo.extend(blocks.into_iter().map(|block| (switch, block)));
+        }
+    }
+    todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
+    todo
 }
 
 /// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have

@@ -23,7 +23,8 @@ const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 
 impl Watcher {
-    /// What a switch acknowledged and does not hold.
+    /// What a switch acknowledged and does not hold. True if this Set ends such a lie: who sent it believed the switch to
+    /// hold something else than it did.
     pub(super) fn note_lie(
         &mut self,
         now: Time,
@@ -31,23 +32,29 @@ impl Watcher {
         (node, attribute, modifier): (NodeIdx, AttributeId, u32),
         sent: Option<Sent>,
         late: bool,
-    ) {
+    ) -> bool {
         let Some(sent) = sent.filter(|_| attribute == AttributeId::LINEAR_FORWARDING) else {
-            return;
+            return false;
         };
         let block = usize::try_from(modifier).unwrap_or(usize::MAX);
         let empty = [selvedge_plan::NO_PATH; BLOCK_LIDS];
         let held = chassis.switch(node).map_or(&empty, |switch| switch.linear_block(block));
         let is_held = Digest::default().bytes(held).0 == sent.content;
         if is_held && !late {
-            self.lies.remove(&(node, modifier));
-        } else if !self.corrupting {
+            let was_lied = self.lies.remove(&(node, modifier)).is_some();
+            if was_lied {
+                self.lies_ended.push(now);
+            }
+            return was_lied;
+        }
+        if !self.corrupting {
             self.lied = Some(now);
             self.lies.entry((node, modifier)).or_insert(Lie {
                 since: now,
                 by: sent.manager,
             });
         }
+        false
     }
 
     /// Something was found that a rule excuses.

@@ -86,6 +86,8 @@ pub(crate) struct Watcher {
     taken: BTreeMap<(ClientId, u64), u64>,
     wires: BTreeMap<ClientId, OnTheWire>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
+    /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
+    lies_ended: Vec<Time>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// What each manager ever stored of a port.
@@ -137,6 +139,7 @@ impl Watcher {
             taken: BTreeMap::new(),
             wires: BTreeMap::new(),
             lies: BTreeMap::new(),
+            lies_ended: Vec::new(),
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
             last_set: BTreeMap::new(),
@@ -293,12 +296,15 @@ impl Watcher {
             }
             _ => false,
         };
-        self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
+        let ends_lie = self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
         let excuse = match late {
             true => Some(Rule::LateSet),
             false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
-            false => self.excuse_of(now, sent.map(|s| (s.manager, s.looked_at)), life),
+            false => {
+                let lie = ends_lie.then_some(Rule::LyingAgent);
+                self.excuse_of(now, sent.map(|s| (s.manager, s.looked_at)), life).or(lie)
+            }
         };
         self.excused = excuse;
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
@@ -384,9 +390,9 @@ impl Watcher {
             let nodes: Vec<NodeIdx> = cycle.iter().map(|&port| chassis.wire(port).node()).collect();
             let excuse = excuse.or_else(|| self.circle_excuse(chassis, &nodes, by));
             let channels = ways(chassis, cycle);
-            match *ghost {
-                None => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
-                Some(since) => {
+            match ghost.as_slice() {
+                [] => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
+                since => {
                     let excuse = excuse.or_else(|| self.ghost_excuse(since, by));
                     // A LID that is another port's now makes other dependencies than before.
                     let excuse = excuse.or(renumbered.then_some(Rule::OtherLids));
@@ -432,13 +438,23 @@ impl Watcher {
         (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
-    /// A manager cannot know what its predecessor did a moment before.
-    fn ghost_excuse(&self, since: Time, by: Option<&Manager>) -> Option<Rule> {
+    /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it cannot
+    /// know what its predecessor did a moment before, what a switch held that lied, or what it wrote to a switch while
+    /// that showed another's GUID.
+    fn ghost_excuse(&self, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
+        let oldest = *since.iter().min()?;
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
-        let is_older = self.counting.is_none() && started.is_none_or(|started| since <= started);
+        let is_older = self.counting.is_none() && started.is_none_or(|started| oldest <= started);
         // Who was master before may have died at any time since.
-        let by_other = self.master_changed.is_some_and(|changed| since <= changed);
-        (is_older || by_other).then_some(Rule::Predecessor)
+        let by_other = self.master_changed.is_some_and(|changed| oldest <= changed);
+        if is_older || by_other {
+            return Some(Rule::Predecessor);
+        }
+        if self.cloned.is_some_and(|cloned| oldest <= cloned) {
+            return Some(Rule::ClonedGuid);
+        }
+        let of_liar = since.iter().any(|at| self.lies_ended.contains(at));
+        of_liar.then_some(Rule::LyingAgent)
     }
 
     /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that
