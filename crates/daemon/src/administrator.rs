@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sa::{Agents, Config, Input, Output, Sa, Sources};
 use selvedge_sim::Time;
 use selvedge_sm::{Inventory, Role, Sm};
@@ -39,6 +40,16 @@ impl Administrator {
             indexer: indexer(notes)?,
             out: Vec::new(),
         })
+    }
+
+    /// Groups that have changed, for the manager.
+    pub(crate) fn take_changed_groups(&mut self) -> Vec<MulticastGroup> {
+        self.sa.take_changed_groups()
+    }
+
+    /// True if there are some.
+    pub(crate) fn has_changed_groups(&self) -> bool {
+        self.sa.groups().has_changed()
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use selvedge_api::{Reroute, Severity};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
+use selvedge_plan::partition::Partitions;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Job, Output, PersistentState, Sm, StageName, View};
 use selvedge_store::StateDir;
@@ -57,6 +58,12 @@ pub(crate) struct Driver {
     planner: Worker<Box<Job>>,
     /// Plans what nobody waits for.
     balancer: Worker<Box<Job>>,
+    /// Plans multicast trees.
+    copier: Worker<Box<Job>>,
+    /// When the manager was told of groups last.
+    groups_told_at: Time,
+    /// Partitions that the administrator knows of.
+    partitions: Option<Arc<Partitions>>,
     storer: Worker<(u64, PersistentState)>,
     administrator: Administrator,
     out: Vec<Output>,
@@ -96,6 +103,9 @@ impl Driver {
             recorder: parts.recorder,
             planner: planner("plan", sender.clone())?,
             balancer: planner("balance", sender.clone())?,
+            copier: planner("multicast", sender.clone())?,
+            groups_told_at: Time::ZERO,
+            partitions: None,
             administrator: Administrator::new(sender.clone())?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
@@ -158,6 +168,7 @@ impl Driver {
         if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
             self.show();
         }
+        self.tell_groups(now)?;
         let mut wait = match self.untold.is_empty() {
             true => self.wait(now),
             false => Duration::ZERO,
@@ -226,7 +237,11 @@ impl Driver {
             .flatten()
             .map(|at| at.since(now))
             .fold(longest, Duration::min);
-        if self.changed { due.min(SHOW_INTERVAL) } else { due }
+        if self.changed || self.administrator.has_changed_groups() {
+            due.min(SHOW_INTERVAL)
+        } else {
+            due
+        }
     }
 
     fn take_notes(&mut self) -> Result<(), DaemonError> {
@@ -315,6 +330,10 @@ impl Driver {
                 self.busy += 1;
                 self.balancer.hand(job);
             }
+            Output::Compute(job) if job.is_multicast() => {
+                self.busy += 1;
+                self.copier.hand(job);
+            }
             Output::Compute(job) => self.hand_over(now, job),
             Output::Persist { id, state } => {
                 self.busy += 1;
@@ -353,6 +372,7 @@ impl Driver {
     fn tell_event(&mut self, at: Time, event: &Event) -> Result<(), DaemonError> {
         if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
             self.compare_plans(at);
+            self.tell_partitions()?;
             self.busy += usize::from(self.administrator.commit(&self.sm));
         }
         if let Event::Role { role, .. } = event {
@@ -360,6 +380,10 @@ impl Driver {
                 selvedge_sm::Role::Master => selvedge_sa::Input::Serve,
                 _ => selvedge_sa::Input::Withdraw,
             })?;
+        }
+        if let Event::Multicast(_) = event {
+            let copies = self.sm.view().copies;
+            self.administer(selvedge_sa::Input::Copies(copies))?;
         }
         let severity = match event.severity() {
             selvedge_sm::Severity::Info => Severity::Info,
@@ -370,6 +394,28 @@ impl Driver {
         let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
         self.shared.event(at, severity, event.code(), text);
         Ok(())
+    }
+
+    /// Tells the manager which groups have changed: not too often, as a thousand hosts may join at once.
+    fn tell_groups(&mut self, now: Time) -> Result<(), DaemonError> {
+        if !self.administrator.has_changed_groups() || now.since(self.groups_told_at) < SHOW_INTERVAL {
+            return Ok(());
+        }
+        self.groups_told_at = now;
+        let groups = self.administrator.take_changed_groups();
+        self.feed(Input::Groups(groups))
+    }
+
+    /// Tells the administrator which groups are there from the start.
+    fn tell_partitions(&mut self) -> Result<(), DaemonError> {
+        let Some(policy) = self.sm.view().policy else {
+            return Ok(());
+        };
+        if self.partitions.as_ref() == Some(&policy.partitions) {
+            return Ok(());
+        }
+        self.partitions = Some(Arc::clone(&policy.partitions));
+        self.administer(selvedge_sa::Input::Presets(Arc::clone(&policy.partitions)))
     }
 
     /// Says what a new plan changed.

@@ -19,6 +19,8 @@
 mod change;
 mod lanes;
 mod lids;
+pub mod multicast;
+pub mod partition;
 mod policy;
 mod tables;
 mod whole;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use selvedge_chassis::PortIdx;
 use selvedge_emulator::Fault;
 
-use crate::watch::{Exemptions, Findings, Watcher};
+use crate::watch::{Checker, Exemptions, Findings, Rule, Watcher};
 use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
@@ -49,6 +49,13 @@ impl Rehearsal {
         match &mut self.watcher {
             Some(watcher) => watcher.at_rest(self.now, chassis, subnets, at),
             None => Ok(()),
+        }
+    }
+
+    /// A link is not ACTIVE because it went down too often.
+    pub(crate) fn count_left_out(&mut self) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.count(Checker::Convergence, Rule::LeftOut);
         }
     }
 

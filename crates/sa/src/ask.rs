@@ -226,6 +226,7 @@ impl Sa {
             services,
             groups,
             subscriptions,
+            ..
         } = &mut self.registered;
         let config = &self.config;
         services.tick(self.now);

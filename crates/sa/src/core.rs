@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use selvedge_mad::rmpp::{Progress, Receiver, ReceiverConfig, Sender, Taken};
+use selvedge_plan::multicast::MulticastGroup;
+use selvedge_plan::partition::Partitions;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
 use selvedge_wire::sa::{Rmpp, RmppKind, SaData};
@@ -12,7 +14,7 @@ use selvedge_wire::{Attribute, Datagram, Gid, Mad, Method, Notice, Status};
 use crate::client::{Exchange, Request};
 use crate::config::Config;
 use crate::io::{Counters, Input, Output};
-use crate::member::{DELETED, Groups};
+use crate::member::{CREATED, DELETED, Groups};
 use crate::pieces::send;
 use crate::query::{Query, Registered};
 use crate::refusal::Refusal;
@@ -62,6 +64,7 @@ pub struct Sa {
     pub(crate) questions: BTreeMap<Exchange, Receiver>,
     pub(crate) reports: Reports,
     pub(crate) counters: Counters,
+    pub(crate) presets: Arc<Partitions>,
     pub(crate) now: Time,
 }
 
@@ -80,6 +83,7 @@ impl Sa {
             questions: BTreeMap::new(),
             reports: Reports::default(),
             counters: Counters::default(),
+            presets: Arc::new(Partitions::only_default(&[])),
             now: Time::ZERO,
         }
     }
@@ -94,6 +98,11 @@ impl Sa {
     #[must_use]
     pub const fn groups(&self) -> &Groups {
         &self.registered.groups
+    }
+
+    /// Groups that have changed since the last call, for whoever builds their trees; one that has ended has no members.
+    pub fn take_changed_groups(&mut self) -> Vec<MulticastGroup> {
+        self.registered.groups.take_changed()
     }
 
     /// When [`Input::Wake`] is due, if nothing else happens.
@@ -123,6 +132,11 @@ impl Sa {
             Input::Wake => {}
             Input::Serve => self.serving = true,
             Input::Committed(snapshot) => self.committed(snapshot, out),
+            Input::Presets(partitions) => {
+                self.presets = partitions;
+                self.make_presets(out);
+            }
+            Input::Copies(copies) => self.registered.copies = copies,
             Input::Withdraw => self.withdraw(),
         }
         self.time_passes(out);
@@ -151,6 +165,10 @@ impl Sa {
         for mgid in ended {
             self.tell(&Event::of_gid(DELETED, issuer, mgid), out);
         }
+        if old.is_none() {
+            self.registered.groups.all_changed();
+        }
+        self.make_presets(out);
         // Nobody is told of a whole fabric: at the first plan there is nobody who has asked.
         let Some(old) = old else { return };
         let all = |snapshot: &Snapshot| -> Vec<Gid> {
@@ -160,6 +178,19 @@ impl Sa {
         for (number, of, other) in [(IN_SERVICE, &snapshot, &old), (OUT_OF_SERVICE, &old, &snapshot)] {
             for gid in all(of).into_iter().filter(|gid| other.by_gid(*gid).is_none()) {
                 self.tell(&Event::of_gid(number, issuer, gid), out);
+            }
+        }
+    }
+
+    /// Groups that are there from the start begin as soon as a plan is in force.
+    fn make_presets(&mut self, out: &mut Vec<Output>) {
+        let Some(snapshot) = self.snapshot.clone() else { return };
+        let groups = &mut self.registered.groups;
+        let (begun, ended) = groups.set_presets((&self.config, &snapshot), &self.presets.groups);
+        let issuer = self.issuer();
+        for (number, gids) in [(CREATED, begun), (DELETED, ended)] {
+            for mgid in gids {
+                self.tell(&Event::of_gid(number, issuer, mgid), out);
             }
         }
     }

@@ -21,6 +21,7 @@ use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::lid_book::LidBook;
+use crate::multicast::Multicast;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
@@ -81,9 +82,11 @@ pub struct Sm {
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<Datagram>,
     /// GUIDs that the last sweep saw twice.
-    duplicates: BTreeSet<Guid>,
+    pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
+    /// Multicast groups and trees.
+    pub(crate) multicast: Multicast,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -134,6 +137,7 @@ impl Sm {
             flaps: Flaps::default(),
             represses: Vec::new(),
             balancing: Balancing::default(),
+            multicast: Multicast::default(),
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -158,7 +162,8 @@ impl Sm {
             .then(|| self.balance_due())
             .flatten()
             .filter(|_| !self.is_preparing_repairs());
-        let due = [self.exchange.next_wake(), timer, wait, release, balance];
+        let trees = matches!(self.stage, Stage::Idle).then(|| self.multicast_due()).flatten();
+        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
         due.into_iter().flatten().min()
     }
 
@@ -184,6 +189,7 @@ impl Sm {
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id),
+            Input::Groups(groups) => self.groups_changed(groups),
             Input::Command(command) => self.command(command, out),
         }
         self.advance(now, out);
@@ -298,9 +304,10 @@ impl Sm {
                     changed: so_far || differs,
                 };
             }
-            (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
-                *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
+            (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+                *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
+            (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
             // The stage that asked is over.
             (
@@ -315,6 +322,8 @@ impl Sm {
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
+                | Token::Twin
+                | Token::Copy(_)
                 | Token::Poll,
                 _,
             ) => {}
@@ -359,6 +368,7 @@ impl Sm {
                 return;
             }
             self.balance_if_due(now, out);
+            self.multicast_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
@@ -370,7 +380,7 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
@@ -382,6 +392,7 @@ impl Sm {
 
     fn begin_sweep(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(reason) = self.sweep_due.take() else { return };
+        self.interrupt_copying();
         match std::mem::take(&mut self.stage) {
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
             Stage::Applying(apply, inventory) => {
@@ -422,6 +433,7 @@ impl Sm {
             } => self.tables_asked((inventory, installed, round), now, out),
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
+            Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::LightSweep { changed } => {
                 if !changed && self.begin_reading_back() {
                     self.stage = Stage::LightSweep { changed };
@@ -537,6 +549,7 @@ impl Sm {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(),
             Stage::LightSweep { .. } => self.ask_back(),
+            Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),
             _ => {}
         }

@@ -9,6 +9,7 @@ use selvedge_routing::Difference;
 use selvedge_types::{Guid, Lid};
 
 use crate::apply::Wait;
+use crate::multicast::MulticastEvent;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -295,6 +296,15 @@ pub enum Event {
         /// Steps taken.
         steps: u32,
     },
+    /// Ports are in more partitions than their P_Key tables have room for.
+    PKeysFull {
+        /// How many.
+        ports: usize,
+        /// The first of them.
+        what: String,
+    },
+    /// Something about multicast trees.
+    Multicast(MulticastEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
@@ -343,6 +353,8 @@ impl Event {
             Self::Rebalanced { .. } => "SLV-SM-0051",
             Self::RebalanceHeld { .. } => "SLV-SM-0052",
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
+            Self::PKeysFull { .. } => "SLV-SM-0044",
+            Self::Multicast(event) => event.code(),
         }
     }
 
@@ -382,7 +394,9 @@ impl Event {
             | Self::LidConflict { .. }
             | Self::ReadBackDiffers { .. }
             | Self::RebalanceHeld { .. }
+            | Self::PKeysFull { .. }
             | Self::ForeignState { .. } => Severity::Warning,
+            Self::Multicast(event) => event.severity(),
             Self::NoPlan
             | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
@@ -492,6 +506,12 @@ impl Event {
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
+            Self::Multicast(event) => write!(f, "{event}"),
+            Self::PKeysFull { ports, what } => write!(
+                f,
+                "{ports} ports are in more partitions than their P_Key tables have room for (32 keys at most), among \
+                 them {what}: they do not get the keys of the last ones"
+            ),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,

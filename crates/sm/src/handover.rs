@@ -147,6 +147,9 @@ impl Sm {
         self.view.master = other;
         if self.view.role != role {
             self.view.role = role;
+            if role != Role::Master {
+                self.leave_multicast();
+            }
             out.push(Output::Event(Event::Role { role, other }));
         }
     }

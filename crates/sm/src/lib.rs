@@ -21,6 +21,7 @@ mod lid;
 mod lid_book;
 mod lid_layout;
 mod light;
+mod multicast;
 mod past;
 mod ports;
 mod probe;
@@ -48,6 +49,7 @@ pub use event::{Event, Severity, SweepReason};
 pub use inventory::{Agent, Inventory};
 pub use io::{Command, Input, Output, PersistentState};
 pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome, Task};
+pub use multicast::{MulticastEvent, MulticastPlan, MulticastTask};
 pub use lid::{OutOfLids, assign as assign_lids};
 pub use rebalance::{
     Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview,

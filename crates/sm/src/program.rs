@@ -41,6 +41,7 @@ impl Sm {
                 installed.lfts[switch].clear();
             }
         }
+        self.forget_copies(&inventory.fabric, &installed);
         self.read_tables(inventory, installed, 1);
     }
 
@@ -199,6 +200,9 @@ impl Sm {
         }
         if self.is_planning_balance(generation) {
             return self.balance_planned(result, out);
+        }
+        if self.is_planning_multicast(generation) {
+            return self.multicast_planned(result, out);
         }
         if generation != self.generation {
             return;

@@ -34,7 +34,11 @@ fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
     if now.left_out != Some(PortReason::PeerSilent) || !now.ports.iter().skip(1).any(is_active) {
         return;
     }
-    let Some(agent) = known.fabric.find(now.info.node_guid).and_then(|node| known.agents.get(node)) else {
+    let Some(agent) = known
+        .fabric
+        .find(now.info.node_guid)
+        .and_then(|node| known.agents.get(node))
+    else {
         return;
     };
     let port = held(known, now, PortNum::MANAGEMENT);
@@ -69,9 +73,15 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
         found.push(host(known, far, found[node].route.then(num)));
         found.len() - 1
     });
-    let Some(route) = found[node].route.then(num) else { return };
+    let Some(route) = found[node].route.then(num) else {
+        return;
+    };
     let info = held(known, &found[there], far.port);
-    let Some(port) = found[there].ports.get_mut(far.port.index()).filter(|port| port.info.is_none()) else {
+    let Some(port) = found[there]
+        .ports
+        .get_mut(far.port.index())
+        .filter(|port| port.info.is_none())
+    else {
         return;
     };
     port.info = info;
@@ -106,7 +116,12 @@ fn is_active(port: &FoundPort) -> bool {
 }
 
 fn is_known_active(known: &Inventory, at: PortRef) -> bool {
-    let is_active = |at| known.fabric.port(at).is_some_and(|port: &Port| port.link.state == PortState::Active);
+    let is_active = |at| {
+        known
+            .fabric
+            .port(at)
+            .is_some_and(|port: &Port| port.link.state == PortState::Active)
+    };
     is_active(at) && known.fabric.peer(at).is_some_and(is_active)
 }
 

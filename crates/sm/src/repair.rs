@@ -282,7 +282,7 @@ impl Repair {
         for at in self.damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]) {
             let end = ports::plan_port(fabric, policy, (&plan.lids, inventory.local), &job.declined, at);
             plan.ports.insert(at, end.ok_or("a port that came back has no LID")?);
-            let pkeys = ports::plan_end_port(fabric, at);
+            let pkeys = ports::plan_end_port(fabric, policy, inventory.local, at);
             plan.end_ports.extend(pkeys.map(|pkeys| (at, pkeys)));
         }
         let installed = Installed {

@@ -77,6 +77,7 @@ impl Sm {
                 total: probe.answers() + open,
             },
             Stage::Idle
+            | Stage::Copying(_)
             | Stage::Electing { .. }
             | Stage::Planning { .. }
             | Stage::Persisting { .. }

@@ -12,6 +12,7 @@ use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::inventory::Inventory;
 use crate::job::Outcome;
+use crate::multicast::{CopyId, Copying};
 use crate::probe::{Behind, Probe};
 use crate::view::StageName;
 
@@ -41,10 +42,14 @@ pub enum Token {
     Unwatched,
     /// NodeInfo behind a port whose peer was silent, in a light sweep.
     Knock,
+    /// NodeInfo behind a port where a GUID was seen that another node has, in a light sweep.
+    Twin,
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
     /// What is behind such a port, if its link came back.
     Behind(PortRef, Behind),
+    /// A block of a multicast table.
+    Copy(CopyId),
     /// SMInfo of the master, from a standby.
     Poll,
 }
@@ -106,6 +111,8 @@ pub enum Stage {
     },
     /// Looking at the ports of switches that said that something changed.
     Probing(Box<Probe>),
+    /// Reading or writing multicast tables.
+    Copying(Box<Copying>),
     /// Watching the master.
     Standby {
         /// Where it is.
@@ -128,7 +135,7 @@ impl Stage {
             Self::Reading { .. } => StageName::ReadingTables,
             Self::Planning { .. } => StageName::Planning,
             Self::Persisting { .. } => StageName::Persisting,
-            Self::Applying(..) => StageName::Applying,
+            Self::Applying(..) | Self::Copying(_) => StageName::Applying,
             Self::Probing(_) => StageName::Probing,
             Self::LightSweep { .. } => StageName::LightSweep,
         }

@@ -109,6 +109,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Sweep => Input::Command(Command::Sweep),
         RecordedInput::Rebalance(asked) => Input::Command(Command::Rebalance(*asked)),
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
+        RecordedInput::Groups(groups) => Input::Groups(groups.clone()),
         RecordedInput::Stop => Input::Command(Command::Stop),
     })
 }

@@ -143,7 +143,7 @@ impl<'a> World<'a> {
         self.converge("when all was well again")
     }
 
-    fn note(&mut self, what: &str) {
+    pub(super) fn note(&mut self, what: &str) {
         self.observer.happened(&self.rehearsal, what);
     }
 
@@ -539,7 +539,9 @@ impl<'a> World<'a> {
                 return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
             }
             if let Some(idle) = observed.not_active().next() {
-                return Ok(Some(format!("{} is not ACTIVE", observed.fabric.port_name(idle))));
+                let name = observed.fabric.port_name(idle);
+                self.let_in(id, &name)?;
+                return Ok(Some(format!("{name} is not ACTIVE")));
             }
             if let Some(error) = observed.judge().errors().next() {
                 return Ok(Some(error.to_string()));

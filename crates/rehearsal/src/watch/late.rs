@@ -57,6 +57,11 @@ impl Watcher {
         false
     }
 
+    /// Something was found that a rule excuses.
+    pub fn count(&mut self, checker: Checker, rule: Rule) {
+        *self.exemptions.entry((checker, rule)).or_default() += 1;
+    }
+
     /// How long a port that a flipped bit gave another M_Key may be locked for: the longest lease. It is counted.
     pub fn locked_for(&mut self, chassis: &Chassis, m_key: u64) -> Option<Duration> {
         self.corrupted?;
@@ -67,7 +72,7 @@ impl Watcher {
         let is_locked = |m_key_held: u64, protect: u8| m_key_held != 0 && m_key_held != m_key && protect > 0;
         let locked = settings.filter(|held| is_locked(held.m_key, held.m_key_protect));
         let lease = locked.map(|held| held.m_key_lease_s).filter(|lease| *lease > 0).max()?;
-        *self.exemptions.entry((Checker::Convergence, Rule::Locked)).or_default() += 1;
+        self.count(Checker::Convergence, Rule::Locked);
         Some(Duration::from_secs(lease.into()))
     }
 

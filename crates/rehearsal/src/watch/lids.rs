@@ -64,6 +64,11 @@ impl LidBook {
         }
     }
 
+    /// True if two nodes ever showed a GUID, or one showed another's.
+    pub fn is_cloned(&self, guid: Guid) -> bool {
+        self.cloned.contains(&guid)
+    }
+
     /// Notes which nodes show the GUIDs of others; true if one does.
     pub fn note_clones(&mut self, chassis: &Chassis) -> bool {
         let mut any = false;
@@ -93,7 +98,10 @@ impl LidBook {
             }
             if before.is_some_and(|before| before.base == now.base && before.lmc < now.lmc) {
                 let overlaps = |range: &LidRange| range.base <= now.last() && now.base <= range.last();
-                let others = self.by_guid.iter().filter(|(other, range)| **other != guid && overlaps(range));
+                let others = self
+                    .by_guid
+                    .iter()
+                    .filter(|(other, range)| **other != guid && overlaps(range));
                 self.overgrown.extend(others.map(|(other, _)| *other));
             }
             let before = before.unwrap_or(now);

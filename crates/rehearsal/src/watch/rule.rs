@@ -36,6 +36,8 @@ pub enum Rule {
     Predecessor,
     /// A flipped bit gave a port an M_Key that nobody can read: it may be set again when the lease of the key runs out.
     Locked,
+    /// A link that went down too often within a short time is left out until an operator asks for a sweep.
+    LeftOut,
 }
 
 impl Rule {
@@ -57,6 +59,7 @@ impl Rule {
             Self::NeverKnown => "LID never known",
             Self::Predecessor => "predecessor's packets",
             Self::Locked => "locked by a corrupt Set",
+            Self::LeftOut => "link left out",
         }
     }
 }

@@ -37,8 +37,8 @@ use rehang::{Found, Scratch};
 /// A LID, and switches that sent it over a lost link.
 type Victim = (Lid, Vec<u32>);
 
-/// So many channels are tried for all LIDs that need more than one entry: about 2 ms.
-const TRIES: usize = 2_000;
+/// So many channels are tried for all LIDs that need more than one entry: about 1.5 ms.
+const TRIES: usize = 1_500;
 /// And so many for one that several switches have lost.
 const TRIES_OF_MANY: usize = 50;
 

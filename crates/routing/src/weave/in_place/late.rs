@@ -4,6 +4,9 @@
 //! under way inside the part that is cut off would meet new entries by old channels; so switches that are to change
 //! drop the LID first, and those that sent over the lost link drop it as they are. Everybody there had lost it in any
 //! case. When packets have drained, old turns are gone, those of other LIDs too, and the new entries are written.
+//!
+//! Where that closes a cycle in any case, more is taken for cut off than is: first whoever sends over the neighbours of
+//! those that lost their link, then everybody. Those of them that must change lose packets meanwhile that had a way.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,6 +17,15 @@ use selvedge_types::Lid;
 
 use super::{LATE, Loss, Rehung};
 use crate::weave::net::NONE;
+
+/// What is tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prefers {
+    /// Few new entries.
+    Entries,
+    /// Short ways with little load.
+    Short,
+}
 
 /// A channel that a switch may send by. First those that stay, then those nearest to the lost link, as most sends over
 /// their switches; then by cost.
@@ -31,6 +43,26 @@ type Open = BinaryHeap<Reverse<Candidate>>;
 impl Loss<'_> {
     /// Leads whoever sends over some switches out again; false if that closes a cycle, and nothing has changed then.
     pub(super) fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
+        let goal = self.mender.trips[lid.index()].at;
+        let near = |at: &[u32]| -> Vec<u32> {
+            let next = at
+                .iter()
+                .flat_map(|&s| self.net.out(s as usize))
+                .map(|out| self.net.dst[out]);
+            let mut all: Vec<u32> = at.iter().copied().chain(next).filter(|&s| s != goal).collect();
+            all.sort_unstable();
+            all.dedup();
+            all
+        };
+        let (wider, all) = (near(roots), near(&[goal]));
+        let widest: Vec<u32> = roots.iter().copied().chain(all).collect();
+        let orders = [Prefers::Entries, Prefers::Short];
+        [roots, &wider, &widest]
+            .into_iter()
+            .any(|roots| orders.iter().any(|&prefers| self.try_late(lid, roots, prefers)))
+    }
+
+    fn try_late(&mut self, lid: Lid, roots: &[u32], prefers: Prefers) -> bool {
         self.cut_off(lid, roots);
         let (part, depth) = self.part_by_depth();
         let lane = self.mender.trips[lid.index()].lane;
@@ -40,7 +72,11 @@ impl Loss<'_> {
         order.unblock();
         let mut open = Open::new();
         for &s in &part {
-            self.open_ways_out(lid, (s, depth[s as usize]), &mut open);
+            let depth = match prefers {
+                Prefers::Entries => Some(depth[s as usize]),
+                Prefers::Short => None,
+            };
+            self.open_ways_out(lid, (s, depth), &mut open);
         }
         let mut next: Vec<(u32, u32)> = Vec::with_capacity(part.len());
         let mut added = Vec::new();
@@ -62,9 +98,10 @@ impl Loss<'_> {
             for out in self.net.out(switch as usize) {
                 let (from, before) = (self.net.dst[out], self.net.rev[out]);
                 if self.mender.alive[before as usize] && self.is_cut_off(from) {
+                    let spares = prefers == Prefers::Entries;
                     open.push(Reverse(Candidate {
-                        is_new: self.by(from, lid) != before,
-                        depth: depth[from as usize],
+                        is_new: spares && self.by(from, lid) != before,
+                        depth: if spares { depth[from as usize] } else { 0 },
                         cost: candidate.cost + self.weight(before),
                         channel: before,
                         onward: channel,
@@ -108,7 +145,7 @@ impl Loss<'_> {
     }
 
     /// Ways from a switch that is cut off to those that are not.
-    fn open_ways_out(&self, lid: Lid, (switch, depth): (u32, u32), open: &mut Open) {
+    fn open_ways_out(&self, lid: Lid, (switch, depth): (u32, Option<u32>), open: &mut Open) {
         for out in self.net.out(switch as usize) {
             let to = self.net.dst[out];
             if !self.mender.alive[out] || self.is_cut_off(to) {
@@ -118,8 +155,8 @@ impl Loss<'_> {
                 let is_goal = to == self.mender.trips[lid.index()].at;
                 let onward = if is_goal { NONE } else { self.by(to, lid) };
                 open.push(Reverse(Candidate {
-                    is_new: true,
-                    depth,
+                    is_new: depth.is_some(),
+                    depth: depth.unwrap_or(0),
                     cost: cost + self.weight(out as u32),
                     channel: out as u32,
                     onward,

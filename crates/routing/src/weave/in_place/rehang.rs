@@ -200,8 +200,9 @@ impl Loss<'_> {
         let round = self.mender.scratch.round;
         part.clear();
         for &root in roots {
-            part.push((root, part.len()));
-            self.mender.scratch.cut_off[root as usize] = round;
+            if std::mem::replace(&mut self.mender.scratch.cut_off[root as usize], round) != round {
+                part.push((root, part.len()));
+            }
         }
         let mut head = 0;
         while let Some(&(at, _)) = part.get(head) {
