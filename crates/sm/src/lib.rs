@@ -27,15 +27,17 @@ mod ports;
 mod probe;
 mod program;
 mod readback;
-mod rehang;
 mod rebalance;
 mod rebalancing;
 mod recall;
+mod register;
+mod rehang;
 mod repair;
 mod report;
 mod show;
 mod smp;
 mod stage;
+mod standby;
 mod traps;
 mod view;
 mod warm;
@@ -49,8 +51,8 @@ pub use event::{Event, Severity, SweepReason};
 pub use inventory::{Agent, Inventory};
 pub use io::{Command, Input, Output, PersistentState};
 pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome, Task};
-pub use multicast::{MulticastEvent, MulticastPlan, MulticastTask};
 pub use lid::{OutOfLids, assign as assign_lids};
+pub use multicast::{MulticastEvent, MulticastPlan, MulticastTask};
 pub use rebalance::{
     Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview,
 };

@@ -121,13 +121,7 @@ impl Sm {
         installed
     }
 
-    fn tables_read(
-        &mut self,
-        inventory: Arc<Inventory>,
-        installed: Installed,
-        now: Time,
-        out: &mut Vec<Output>,
-    ) {
+    fn tables_read(&mut self, inventory: Arc<Inventory>, installed: Installed, now: Time, out: &mut Vec<Output>) {
         if self.config.mode == Mode::Watch {
             self.finish(
                 &inventory,
@@ -156,6 +150,7 @@ impl Sm {
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
+        job.asks_hosts = self.plan_to_ask_hosts();
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -176,6 +171,7 @@ impl Sm {
             under_way: self.past.under_way(&inventory.fabric, self.now),
             resting: Arc::default(),
             rebalances: false,
+            asks_hosts: false,
             task,
         }
     }
@@ -353,7 +349,8 @@ impl Sm {
         if self.persisted_id >= *id {
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
-            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            apply.asks_hosts = self.asks_hosts(outcome.plan.generation);
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }
     }
@@ -388,6 +385,7 @@ impl Sm {
                 .into_iter()
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
+        self.hosts_asked(outcome.plan.generation, failed);
         self.view.plan = Some(Arc::clone(&outcome.plan));
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;
