@@ -1,6 +1,6 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,6 +164,7 @@ impl Rehearsal {
             looked_at: None,
             boots: Arc::default(),
             accepted: None,
+            links: BTreeSet::new(),
         });
         self.hand(id, Input::Start)
     }
@@ -493,7 +494,7 @@ impl Rehearsal {
                     .iter()
                     .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
                 if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
-                    life.accepted = accepted;
+                    life.accept(accepted);
                 }
                 Ok(())
             }

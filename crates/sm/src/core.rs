@@ -26,7 +26,7 @@ use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
-use crate::recall::recall;
+use crate::recall::{Silence, recall};
 use crate::register::Reregister;
 use crate::report;
 use crate::smp::{self, Smp};
@@ -83,6 +83,8 @@ pub struct Sm {
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<Datagram>,
+    /// Who did not answer when it started.
+    silence: Silence,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
@@ -140,6 +142,7 @@ impl Sm {
             represses: Vec::new(),
             balancing: Balancing::default(),
             multicast: Multicast::default(),
+            silence: Silence::default(),
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -549,6 +552,10 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
+        if self.config.mode == Mode::Manage && self.view.sweeps == 0 && self.silence.asks_again(&inventory) {
+            self.sweep_due = Some(SweepReason::Again);
+            return;
+        }
         if self.is_cut_off() {
             let (fabric, sweeps) = (Arc::clone(&inventory.fabric), self.view.sweeps);
             self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());

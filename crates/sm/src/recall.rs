@@ -7,11 +7,34 @@
 
 use selvedge_fabric::{Node, Port, PortRef};
 use selvedge_types::{NodeKind, PortNum, PortState};
+use selvedge_verify::phases;
 use selvedge_wire::{NodeInfo, PortInfo};
 
 use crate::PortReason;
 use crate::inventory::{Found, FoundPort, Inventory};
 use crate::smp;
+
+/// Sweeps that a manager repeats after its start because somebody does not answer; beyond, he hangs.
+const LOOKS_MAX: u32 = 2;
+
+/// What a manager that has just started makes of silence: it knows of nothing that was there before, and must not take
+/// it for nothing, as a link that is left out carries packets all the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silence {
+    looks: u32,
+}
+
+impl Silence {
+    /// True, a few times, if packets are under way and somebody does not answer.
+    pub fn asks_again(&mut self, inventory: &Inventory) -> bool {
+        let mut troubles = inventory.agents.iter().flat_map(|agent| agent.troubles.values());
+        let asks = self.looks < LOOKS_MAX
+            && troubles.any(|&why| why == PortReason::PeerSilent)
+            && phases::is_live(&inventory.fabric);
+        self.looks += u32::from(asks);
+        asks
+    }
+}
 
 /// Completes what was found by what was known before.
 pub fn recall(found: &mut Vec<Found>, known: &Inventory) {

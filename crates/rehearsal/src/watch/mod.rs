@@ -12,6 +12,7 @@ mod outside;
 mod routes;
 mod rule;
 mod touched;
+mod unseen;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,8 +41,6 @@ pub use rule::{Checker, Exemptions, Rule};
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     manager: ManagerId,
-    /// Route, attribute and modifier.
-    place: u64,
     /// Of its data.
     content: u64,
     /// How many were sent before it.
@@ -82,8 +81,8 @@ pub(crate) struct Watcher {
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
     /// How many were sent in all.
     serial: u64,
-    /// The newest Set of each manager to each place that was taken.
-    taken: BTreeMap<(ClientId, u64), u64>,
+    /// The newest Set of each manager that each node has taken, by attribute and modifier: routes may change.
+    taken: BTreeMap<(ClientId, NodeIdx, AttributeId, u32), u64>,
     wires: BTreeMap<ClientId, OnTheWire>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
@@ -287,7 +286,7 @@ impl Watcher {
         }
         let late = match (by, sent) {
             (Some(client), Some(sent)) => {
-                let newest = self.taken.entry((client, sent.place)).or_default();
+                let newest = self.taken.entry((client, node, attribute, modifier)).or_default();
                 *newest = sent.serial.max(*newest);
                 *newest > sent.serial
             }
@@ -329,8 +328,7 @@ impl Watcher {
             self.judge(Checker::Loops, excuse, || Violation::Loop { lid, switch })?;
         }
         if let Some((cycle, ghost)) = &delta.cycle {
-            let nodes: Vec<NodeIdx> = cycle.iter().map(|&port| chassis.wire(port).node()).collect();
-            let excuse = excuse.or_else(|| self.circle_excuse(chassis, &nodes, by));
+            let excuse = excuse.or_else(|| self.channels_excuse(chassis, cycle, by));
             let channels = ways(chassis, cycle);
             match ghost.as_slice() {
                 [] => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
@@ -366,18 +364,6 @@ impl Watcher {
             }
         }
         self.back_as_it_was(chassis, delta)
-    }
-
-    /// Why a circle that a Set closed is not held against the manager that sent it.
-    fn circle_excuse(&self, chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
-        if self.counting.is_some() {
-            return self.circle_excuse_outside(self.now);
-        }
-        let life = by.and_then(|manager| manager.life.as_ref());
-        let accepted = life.and_then(|life| life.accepted.as_ref());
-        let is_seen =
-            |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
-        (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
     /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it cannot

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use selvedge_emulator::ClientId;
 use selvedge_sim::Time;
-use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Method};
+use selvedge_wire::{AttributeId, Datagram, Method};
 
 use super::{Sent, Watcher};
 use crate::Violation;
@@ -62,16 +62,10 @@ impl Watcher {
 
     fn note_set(&mut self, (id, looked_at): (ManagerId, Option<Time>), client: ClientId, datagram: &Datagram) {
         let mad = &datagram.mad;
-        let route = mad.route().unwrap_or(DirectedRoute::LOCAL);
-        let place = Digest::default()
-            .bytes(route.ports())
-            .number(mad.attribute().code().into());
-        let place = place.number(mad.modifier().into()).0;
         let content = Digest::default().bytes(mad.smp_data()).0;
         self.serial += 1;
         let sent = Sent {
             manager: id,
-            place,
             content,
             serial: self.serial,
             looked_at,

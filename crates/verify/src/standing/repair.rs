@@ -345,11 +345,36 @@ impl Mix<'_> {
         }
     }
 
-    /// Packets that replaced entries have sent on meet the entries in force.
+    /// Packets that replaced entries have sent on meet the entries in force, or others that were replaced; and those that
+    /// wait where a replaced entry sent them wait there until they are gone.
     fn left_behind(&mut self, replaced: &[(Lid, usize, Entry)]) {
+        let mut more = 1;
         for &(_, step, Entry { switch, egress, .. }) in replaced {
-            self.reach(switch.to_usize(), egress, HOSTS | SWITCHES);
-            self.drift(step);
+            let switch = switch.to_usize();
+            more += usize::from(self.written[switch].0 == self.round);
+            let (_, now) = self.entries(switch, step);
+            self.written[switch] = (self.round, (egress, now, step));
+        }
+        // Of a switch that was written more than once only one old entry is noted; each way round finds the others.
+        for _ in 0..more {
+            for &(_, step, Entry { switch, egress, .. }) in replaced {
+                self.leave(switch.to_usize(), egress, HOSTS | SWITCHES);
+                self.reach(switch.to_usize(), egress, HOSTS | SWITCHES);
+                self.drift(step);
+            }
+        }
+    }
+
+    /// Packets that come in at a switch wait for an entry's channel. `more`: senders that count besides those that are
+    /// there now, as those of before may have lost their way.
+    fn leave(&mut self, switch: usize, entry: u8, more: u8) {
+        let shape = &self.standing.flows.shape;
+        let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
+        for arc in &shape.entering[entering] {
+            let senders = self.on(arc.cell, usize::from(arc.src), arc.port);
+            if senders != 0 {
+                self.turn(arc.cell, senders | more, entry);
+            }
         }
     }
 
@@ -359,16 +384,9 @@ impl Mix<'_> {
             self.written[switch.to_usize()] = (self.round, (before, egress, step));
         }
         for &(_, step, Entry { switch, egress, .. }) in writes {
-            let shape = &self.standing.flows.shape;
             let switch = switch.to_usize();
-            let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
-            for arc in &shape.entering[entering] {
-                let senders = self.on(arc.cell, usize::from(arc.src), arc.port);
-                if senders != 0 {
-                    self.turn(arc.cell, senders, egress);
-                }
-            }
-            let own = if shape.own[switch] > 0 { HOSTS } else { 0 };
+            self.leave(switch, egress, 0);
+            let own = if self.standing.flows.shape.own[switch] > 0 { HOSTS } else { 0 };
             self.reach(switch, egress, own | SWITCHES);
             self.drift(step);
         }
