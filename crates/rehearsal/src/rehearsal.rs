@@ -9,6 +9,7 @@ use selvedge_chassis::PortIdx;
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
+use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Par, Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Job, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
@@ -188,6 +189,11 @@ impl Rehearsal {
             return self.outside_call(id, |hands, _, _| hands.sweep(id));
         }
         self.hand(id, Input::Command(command))
+    }
+
+    /// Tells a manager of multicast groups, as its administrator does.
+    pub fn groups(&mut self, id: ManagerId, groups: Vec<MulticastGroup>) -> Result<(), RehearsalError> {
+        self.hand(id, Input::Groups(groups))
     }
 
     /// Gives a manager another policy: now if it runs, and in all lives to come.

@@ -35,6 +35,7 @@ mod graph;
 mod lanes;
 mod listed;
 mod minhop;
+pub mod multicast;
 mod note;
 mod paths;
 mod ports;

@@ -21,13 +21,17 @@ use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::lid_book::LidBook;
+use crate::multicast::Multicast;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
+use crate::recall::recall;
+use crate::register::Reregister;
 use crate::report;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
+use crate::standby::Others;
 use crate::view::{Role, View};
 
 /// A subnet manager.
@@ -67,10 +71,10 @@ pub struct Sm {
     pub(crate) persist_id: u64,
     /// The newest of these that is safe.
     pub(crate) persisted_id: u64,
-    /// How often this manager was asked for SMInfo (SMInfo.ActCount).
-    pub(crate) act_count: u32,
-    /// The same when the last sweep began.
-    pub(crate) asked_before: u32,
+    /// Whether hosts are to register again.
+    pub(crate) reregister: Reregister,
+    /// What is remembered of other managers.
+    pub(crate) others: Others,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
     pub(crate) unwatched: Vec<PortRef>,
     /// What repairs need.
@@ -80,9 +84,11 @@ pub struct Sm {
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<Datagram>,
     /// GUIDs that the last sweep saw twice.
-    duplicates: BTreeSet<Guid>,
+    pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
+    /// Multicast groups and trees.
+    pub(crate) multicast: Multicast,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -126,13 +132,14 @@ impl Sm {
             next_poll: None,
             persist_id: 0,
             persisted_id: 0,
-            act_count: 0,
-            asked_before: 0,
+            reregister: Reregister::default(),
+            others: Others::default(),
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
             represses: Vec::new(),
             balancing: Balancing::default(),
+            multicast: Multicast::default(),
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -143,7 +150,7 @@ impl Sm {
     pub fn next_wake(&self) -> Option<Time> {
         let timer = match self.stage {
             Stage::Standby { .. } => self.next_poll,
-            Stage::Stopped => None,
+            Stage::Stopped | Stage::Disabled { .. } => None,
             _ => self.next_sweep,
         };
         let wait = match &self.stage {
@@ -157,7 +164,10 @@ impl Sm {
             .then(|| self.balance_due())
             .flatten()
             .filter(|_| !self.is_preparing_repairs());
-        let due = [self.exchange.next_wake(), timer, wait, release, balance];
+        let trees = matches!(self.stage, Stage::Idle)
+            .then(|| self.multicast_due())
+            .flatten();
+        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
         due.into_iter().flatten().min()
     }
 
@@ -183,6 +193,7 @@ impl Sm {
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id),
+            Input::Groups(groups) => self.groups_changed(groups),
             Input::Command(command) => self.command(command, out),
         }
         self.advance(now, out);
@@ -210,6 +221,7 @@ impl Sm {
                 self.sweep_due = Some(SweepReason::Command);
             }
             Command::Rebalance(asked) => self.ask_balance(asked),
+            Command::Reregister => self.reregister = Reregister::Wanted,
             Command::SetPolicy(policy) => {
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
@@ -238,7 +250,7 @@ impl Sm {
             }
             Method::Trap => self.trap(datagram, out),
             Method::Get | Method::Set if datagram.mad.attribute() == AttributeId::SM_INFO => {
-                self.sm_info_asked(datagram, out);
+                self.sm_info_asked(now, datagram, out);
             }
             Method::Get
             | Method::Set
@@ -297,10 +309,17 @@ impl Sm {
                     changed: so_far || differs,
                 };
             }
-            (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
-                *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
+            (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+                *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
-            (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
+            (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
+            (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
+            (Token::Manager, Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let changed = self.is_rival(answer, &mut events) || so_far;
+                self.stage = Stage::LightSweep { changed };
+            }
+            (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (
                 Token::Discover(_)
@@ -314,6 +333,10 @@ impl Sm {
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
+                | Token::Twin
+                | Token::Copy(_)
+                | Token::Manager
+                | Token::Handover
                 | Token::Poll,
                 _,
             ) => {}
@@ -358,6 +381,7 @@ impl Sm {
                 return;
             }
             self.balance_if_due(now, out);
+            self.multicast_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
@@ -369,18 +393,26 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
             Stage::Applying(ref apply, _) => apply.wait().is_some(),
-            Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
-            Stage::Discovering(_) | Stage::Electing { .. } | Stage::Reading { .. } | Stage::Stopped => false,
+            Stage::Standby { .. } | Stage::Disabled { .. } => matches!(
+                self.sweep_due,
+                Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
+            ),
+            Stage::Discovering(_)
+            | Stage::Electing { .. }
+            | Stage::Reading { .. }
+            | Stage::HandingOver { .. }
+            | Stage::Stopped => false,
         }
     }
 
     fn begin_sweep(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(reason) = self.sweep_due.take() else { return };
+        self.interrupt_copying();
         match std::mem::take(&mut self.stage) {
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
             Stage::Applying(apply, inventory) => {
@@ -390,7 +422,7 @@ impl Sm {
         }
         self.disturb_balance(out);
         self.sweep_reason = reason;
-        self.asked_before = self.act_count;
+        self.forget_refusals();
         self.forget_repairs();
         self.unwatched.clear();
         self.exchange.clear();
@@ -419,8 +451,18 @@ impl Sm {
                 round,
                 ..
             } => self.tables_asked((inventory, installed, round), now, out),
+            Stage::HandingOver {
+                inventory,
+                at,
+                to,
+                is_taken,
+            } => match self.gives_way(&to, is_taken, out) {
+                true => self.yield_to(inventory, (at, &to), now, out),
+                false => self.begin_reading(inventory),
+            },
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
+            Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::LightSweep { changed } => {
                 if !changed && self.begin_reading_back() {
                     self.stage = Stage::LightSweep { changed };
@@ -439,6 +481,7 @@ impl Sm {
             | Stage::Persisting { .. }
             | Stage::Applying(..)
             | Stage::Standby { .. }
+            | Stage::Disabled { .. }
             | Stage::Stopped) => {
                 self.stage = waiting;
                 return false;
@@ -480,9 +523,11 @@ impl Sm {
         self.rest(now);
     }
 
-    fn discovered(&mut self, discovery: Discovery, now: Time, out: &mut Vec<Output>) {
+    fn discovered(&mut self, mut discovery: Discovery, now: Time, out: &mut Vec<Output>) {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
-        self.inventory = None;
+        if let Some(known) = self.inventory.take() {
+            recall(&mut discovery.found, &known);
+        }
         // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
         let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
         if !self.duplicates.is_subset(&before) {
@@ -534,6 +579,7 @@ impl Sm {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(),
             Stage::LightSweep { .. } => self.ask_back(),
+            Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),
             _ => {}
         }

@@ -65,7 +65,7 @@ impl Sm {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.failover.repaired.is_some() || self.is_balancing();
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } => self.knows_the_fabric(),
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) => self.knows_the_fabric(),
             Stage::Probing(_) => true,
             // A repair that waits does so for seconds: a sweep takes what is left of it along.
             Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
@@ -75,6 +75,8 @@ impl Sm {
             | Stage::Reading { .. }
             | Stage::Persisting { .. }
             | Stage::Standby { .. }
+            | Stage::HandingOver { .. }
+            | Stage::Disabled { .. }
             | Stage::Stopped => false,
         }
     }
@@ -146,7 +148,7 @@ impl Sm {
             return;
         }
         let is_free = match self.stage {
-            Stage::Idle => true,
+            Stage::Idle | Stage::Copying(_) => true,
             // A trap does not wait; what the light sweep itself finds, until it is through.
             Stage::LightSweep { changed } => {
                 let is_trap = matches!(self.failover.reason, Some(SweepReason::Trap(_)));
@@ -173,6 +175,7 @@ impl Sm {
         if !is_check {
             self.disturb_balance(out);
         }
+        self.interrupt_copying();
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
@@ -395,6 +398,7 @@ impl Sm {
     /// A plan is in force: prepares for what may be lost next, and looks again at what was repaired.
     pub(crate) fn after_apply(&mut self, inventory: &Arc<Inventory>, out: &mut Vec<Output>) {
         let repaired = self.failover.repaired.take();
+        self.multicast_after_apply();
         if !self.knows_the_fabric() {
             if let (Some(_), None) = (repaired, &self.sweep_due) {
                 self.sweep_due = Some(SweepReason::Again);

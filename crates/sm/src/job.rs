@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::multicast::MulticastChange;
 use selvedge_plan::{
-    BLOCK_LIDS, ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl,
-    Tables, UnderWay,
+    BLOCK_LIDS, ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen,
+    SlToVl, Tables, UnderWay,
 };
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
@@ -16,16 +17,17 @@ use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::phases::Passage;
 use selvedge_verify::phases::is_live;
 use selvedge_verify::standing::{Entry, LinkChange, Standing};
-use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
+use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
+use crate::multicast::{MulticastPlan, MulticastTask};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{lid, ports};
+use crate::{lid, ports, register};
 
 /// Decides whether a change set may be sent.
 ///
@@ -70,6 +72,16 @@ pub trait Judge: Send + Sync + fmt::Debug {
         _before: &Verdict,
     ) -> Option<Accepted> {
         None
+    }
+
+    /// Judges multicast tables and the way to them.
+    fn judge_multicast(
+        &self,
+        _inventory: &Inventory,
+        subject: &MulticastSubject<'_>,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_multicast(subject, change, &JudgeOptions::default())
     }
 }
 
@@ -153,6 +165,8 @@ pub enum Task {
     Prepare(Box<Prepare>),
     /// Plan a step towards balance.
     Rebalance(Box<Rebalance>),
+    /// Plan multicast trees.
+    Multicast(Box<MulticastTask>),
 }
 
 /// Plan this fabric.
@@ -184,6 +198,8 @@ pub struct Job {
     pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
+    /// Hosts are asked to register again.
+    pub(crate) asks_hosts: bool,
     /// What is to be done.
     pub(crate) task: Task,
 }
@@ -207,6 +223,8 @@ pub struct JobResult {
     pub warm: Option<Box<Warm>>,
     /// What came of planning a step towards balance; the step is the outcome.
     pub balance: Option<Balance>,
+    /// Multicast trees, accepted.
+    pub multicast: Option<Box<MulticastPlan>>,
 }
 
 /// An accepted plan.
@@ -238,6 +256,7 @@ impl Job {
             judge: Arc::new(DefaultJudge::default()),
             clock: None,
             rebalances: false,
+            asks_hosts: false,
             task,
         }
     }
@@ -252,6 +271,7 @@ impl Job {
             Task::Plan | Task::Rebalance(_) => Duration::from_nanos(switches * 20_000 + switches * lids * 2),
             Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
             Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
+            Task::Multicast(ref task) => task.virtual_cost(switches),
         }
     }
 
@@ -273,6 +293,12 @@ impl Job {
     #[must_use]
     pub const fn is_background(&self) -> bool {
         matches!(self.task, Task::Rebalance(_))
+    }
+
+    /// True if it plans multicast trees: beside whatever else is planned.
+    #[must_use]
+    pub const fn is_multicast(&self) -> bool {
+        matches!(self.task, Task::Multicast(_))
     }
 
     /// True if [`Self::run_in_place`] takes a few milliseconds at most: a repair of a fabric that is not too large, and
@@ -317,6 +343,7 @@ impl Job {
             Task::Plan => self.plan(par),
             Task::Repair(mut repair) => repair.run(self, par),
             Task::Rebalance(rebalance) => rebalance.run(self, par),
+            Task::Multicast(task) => task.run(self),
             Task::Prepare(prepare) => JobResult {
                 warm: Some(Box::new(prepare.run(self, par))),
                 ..JobResult::default()
@@ -352,6 +379,7 @@ impl Job {
                 || self.plan_ports(&lids),
                 || self.route(engine, &lids, previous.clone(), par),
             );
+            events.extend(self.full_tables(&ports));
             events.extend(routed.iter().flat_map(choices));
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => {
@@ -420,6 +448,15 @@ impl Job {
         Some(Event::Way { what })
     }
 
+    /// Tells of ports that are in more partitions than their tables have room for.
+    fn full_tables(&self, ports: &Ports) -> Option<Event> {
+        let first = *ports.too_many.first()?;
+        Some(Event::PKeysFull {
+            ports: ports.too_many.len(),
+            what: self.inventory.fabric.port_name(first),
+        })
+    }
+
     fn plan_ports(&self, lids: &Lids) -> Ports {
         let inventory = &self.inventory;
         Ports::plan(&inventory.fabric, &self.policy, lids, inventory.local, &self.declined)
@@ -454,7 +491,11 @@ impl Job {
                 par,
                 ..WayOptions::default()
             };
-            way::propose(fabric, &self.installed, &plan, &options)
+            let mut changes = way::propose(fabric, &self.installed, &plan, &options);
+            if self.asks_hosts {
+                register::ask_all(fabric, &plan, &mut changes);
+            }
+            changes
         };
         let accepted = self
             .judge

@@ -41,6 +41,7 @@ impl Sm {
                 installed.lfts[switch].clear();
             }
         }
+        self.forget_copies(&inventory.fabric, &installed);
         self.read_tables(inventory, installed, 1);
     }
 
@@ -120,13 +121,7 @@ impl Sm {
         installed
     }
 
-    fn tables_read(
-        &mut self,
-        inventory: Arc<Inventory>,
-        installed: Installed,
-        now: Time,
-        out: &mut Vec<Output>,
-    ) {
+    fn tables_read(&mut self, inventory: Arc<Inventory>, installed: Installed, now: Time, out: &mut Vec<Output>) {
         if self.config.mode == Mode::Watch {
             self.finish(
                 &inventory,
@@ -137,8 +132,7 @@ impl Sm {
             return self.rest(now);
         }
         let ours = |port: &Port| self.lids.planned.get(&port.guid) == Some(&port.settings.lids);
-        let (key, local) = (self.config.policy.m_key, inventory.local);
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, local, key, ours) {
+        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.view.plan = None;
@@ -156,6 +150,7 @@ impl Sm {
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
+        job.asks_hosts = self.plan_to_ask_hosts();
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -176,6 +171,7 @@ impl Sm {
             under_way: self.past.under_way(&inventory.fabric, self.now),
             resting: Arc::default(),
             rebalances: false,
+            asks_hosts: false,
             task,
         }
     }
@@ -200,6 +196,9 @@ impl Sm {
         }
         if self.is_planning_balance(generation) {
             return self.balance_planned(result, out);
+        }
+        if self.is_planning_multicast(generation) {
+            return self.multicast_planned(result, out);
         }
         if generation != self.generation {
             return;
@@ -350,7 +349,8 @@ impl Sm {
         if self.persisted_id >= *id {
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
-            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            apply.asks_hosts = self.asks_hosts(outcome.plan.generation);
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }
     }
@@ -385,6 +385,7 @@ impl Sm {
                 .into_iter()
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
+        self.hosts_asked(outcome.plan.generation, failed);
         self.view.plan = Some(Arc::clone(&outcome.plan));
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;

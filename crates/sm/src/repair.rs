@@ -19,7 +19,7 @@ use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{ports, rehang};
+use crate::{past, ports, rehang};
 
 /// Entries that changed in place.
 enum Changed {
@@ -288,11 +288,14 @@ impl Repair {
         for at in self.damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]) {
             let end = ports::plan_port(fabric, policy, (&plan.lids, inventory.local), &job.declined, at);
             plan.ports.insert(at, end.ok_or("a port that came back has no LID")?);
-            let pkeys = ports::plan_end_port(fabric, at);
+            let pkeys = ports::plan_end_port(fabric, policy, inventory.local, at);
             plan.end_ports.extend(pkeys.map(|pkeys| (at, pkeys)));
         }
         let installed = Installed {
-            under_way: job.under_way.clone(),
+            under_way: job
+                .under_way
+                .as_deref()
+                .map(|past| with_lost(past, &job.inventory, inventory)),
             ..Installed::clone(&job.installed)
         };
         let change_set = || {
@@ -316,6 +319,13 @@ impl Repair {
         };
         Ok((outcome, judged))
     }
+}
+
+/// What is under way, with links that the repair is for.
+fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderWay> {
+    let mut past = past.clone();
+    past.lost.extend(past::lost(&before.fabric, &now.fabric));
+    Arc::new(past)
 }
 
 /// Entries that changed lately, as they were.

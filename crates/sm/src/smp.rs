@@ -90,6 +90,7 @@ pub fn pkeys(keys: &[PKey]) -> PKeyTable {
 pub fn switch_info(seen: &SwitchInfo, settings: SwitchSettings) -> SwitchInfo {
     SwitchInfo {
         linear_top: Lid(settings.linear_top),
+        mcast_top: Lid(settings.multicast_top),
         lifetime_value: Bits::saturating(settings.lifetime),
         port_state_change: seen.port_state_change && !settings.port_state_change,
         ..*seen

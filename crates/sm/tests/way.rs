@@ -213,6 +213,7 @@ fn packets_of_a_moment_ago_count() {
             before: blocks(&old),
             phases: vec![blocks(&dropped)],
             age_ns,
+            lost: Vec::new(),
         }));
         let plan = bench.plan(new.clone());
         let judge = |changes: &ChangeSet| {

@@ -513,6 +513,8 @@ impl Watcher {
             let stored = manager.stored.lids.get(&chassis.port_guid(port));
             if stored != Some(&range) {
                 let (manager, lid) = (manager.name.clone(), range.base);
+                let is_cloned = self.lids.is_cloned(chassis.port_guid(port));
+                let excuse = excuse.or(is_cloned.then_some(Rule::ClonedGuid));
                 let port = chassis.fabric().port_name(chassis.port_ref(port));
                 self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
             }

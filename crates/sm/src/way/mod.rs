@@ -101,14 +101,22 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     if !phases::is_live(fabric) {
         return base;
     }
-    match wake::drop_first(fabric, installed, plan, &base, options) {
+    let mut set = match wake::drop_first(fabric, installed, plan, &base, options) {
         Some((held, dropped)) => {
             let mut set = way_to(fabric, &held, plan, changes(fabric, &held, plan), options);
             set.phases.insert(0, dropped);
             set
         }
         None => way_to(fabric, installed, plan, base, options),
+    };
+    // Steps were planned as if the links that come up carried packets from the start.
+    let lanes = options.lanes_in_force;
+    let longest = phases::longest_wait(fabric, installed, plan, &set, lanes, options.switch_pairs);
+    let bound = drain_bound_ns(lifetimes(fabric, &set), longest.unwrap_or(0)).unwrap_or(0);
+    for phase in set.phases.iter_mut().filter(|phase| phase.wait_before_ns > 0) {
+        phase.wait_before_ns = phase.wait_before_ns.max(bound);
     }
+    set
 }
 
 /// The same where nothing that the plan does not want leads to a link which is to be activated.
@@ -326,6 +334,7 @@ impl<'a> Way<'a> {
             // Any wait counts; how long it must be is known afterwards.
             drain_ns: Some(1),
             links: self.links,
+            lost: self.past.as_ref().map_or_else(Vec::new, |past| past.lost.clone()),
             switch_pairs: self.options.switch_pairs,
             listed_max: 1,
             par: self.options.par,

@@ -1,7 +1,7 @@
 //! The way of a change set: what it does to traffic on the fabric it is for.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Plan, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LostLink, Op, Plan, ServiceLevels, SlToVl, Tables};
 use selvedge_types::{Idx, Lid, LidRange, PortNum, PortState};
 use serde::Serialize;
 
@@ -67,14 +67,7 @@ pub fn passage(
     let wake = Wake::of_changes(fabric, changes);
     let tables = wake.in_force(&held);
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
-    let mut proposal = Proposal {
-        service_levels: Some(&plan.service_levels),
-        sl_to_vl: Some(&plan.sl_to_vl),
-        steps: match wake.is_empty() {
-            true => Proposal::of_changes(fabric, &held, changes).steps,
-            false => wake.steps(fabric, &held, changes),
-        },
-    };
+    let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
         return Passage::Still;
     }
@@ -95,9 +88,63 @@ pub fn passage(
         return Passage::Quick(proof);
     }
     past.put_before(&mut proposal);
+    let phase_options = PhaseOptions {
+        lost: past.lost,
+        ..phase_options
+    };
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
     let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
     without_newcomers(passage, fabric, changes)
+}
+
+/// The steps of a change set as packets meet them.
+fn as_met<'a>(fabric: &Fabric, held: &Tables, plan: &'a Plan, (wake, changes): (&Wake, &ChangeSet)) -> Proposal<'a> {
+    Proposal {
+        service_levels: Some(&plan.service_levels),
+        sl_to_vl: Some(&plan.sl_to_vl),
+        steps: match wake.is_empty() {
+            true => Proposal::of_changes(fabric, held, changes).steps,
+            false => wake.steps(fabric, held, changes),
+        },
+    }
+}
+
+/// How many lifetimes the longest wait of a change set must last, if it activates links between switches on its way: to
+/// packets, entries over them are none until then. 0 without a wait, or without such links; `None` if it makes no sense.
+#[must_use]
+pub fn longest_wait(
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    changes: &ChangeSet,
+    lanes_in_force: Option<(&ServiceLevels, &SlToVl)>,
+    switch_pairs: Severity,
+) -> Option<u32> {
+    let wake = Wake::of_changes(fabric, changes);
+    if wake.is_empty() || changes.phases.iter().all(|phase| phase.wait_before_ns == 0) {
+        return Some(0);
+    }
+    let held = in_force(installed, plan);
+    let tables = wake.in_force(&held);
+    let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
+    let mut options = PhaseOptions {
+        links: links_of(changes),
+        switch_pairs,
+        ..PhaseOptions::default()
+    };
+    let past = Past::new(installed, &tables);
+    if let Some(past) = &past {
+        past.put_before(&mut proposal);
+        options.lost.clone_from(&past.lost);
+    }
+    let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
+    let first = past.as_ref().map_or(&tables, |past| &past.tables);
+    let needed = lifetimes_to_wait(
+        Subject::tables(fabric, &plan.lids, first, levels, map),
+        &proposal,
+        &options,
+    )?;
+    needed.into_iter().max()
 }
 
 /// While packets of a cycle that was there before may be under way, nobody new is to send or to be sent to.
@@ -143,6 +190,8 @@ pub struct Past {
     pub steps: Vec<PhaseStep>,
     /// How long ago the last was acknowledged.
     pub age_ns: u64,
+    /// Links that have gone down since.
+    pub lost: Vec<LostLink>,
 }
 
 impl Past {
@@ -196,6 +245,7 @@ impl Past {
             tables,
             steps,
             age_ns: under_way.age_ns,
+            lost: under_way.lost.clone(),
         })
     }
 
@@ -231,6 +281,7 @@ fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
     PhaseOptions {
         drain_ns: None,
         links: links_of(changes),
+        lost: Vec::new(),
         switch_pairs: options.switch_pairs,
         listed_max: options.findings_max,
         par: options.par,

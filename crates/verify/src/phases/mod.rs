@@ -47,12 +47,12 @@ mod witness;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, LostLink, Op, ServiceLevels, SlToVl, Tables};
 use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
-pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, passage};
+pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, longest_wait, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
@@ -160,6 +160,9 @@ pub struct PhaseOptions {
     pub drain_ns: Option<u64>,
     /// Which links carry packets. Default: those that are ACTIVE.
     pub links: Links,
+    /// Links that went down a short while ago: packets to LIDs that change, which had crossed one, may be under way
+    /// until the first wait. Default: none.
+    pub lost: Vec<LostLink>,
     /// Severity of what concerns only traffic from switch to switch. Default: warning, as in
     /// [`JudgeOptions`](crate::JudgeOptions).
     pub switch_pairs: Severity,
@@ -174,6 +177,7 @@ impl Default for PhaseOptions {
         Self {
             drain_ns: None,
             links: Links::default(),
+            lost: Vec::new(),
             switch_pairs: Severity::Warning,
             listed_max: 100,
             par: Par::Sequential,
