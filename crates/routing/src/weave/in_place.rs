@@ -370,7 +370,7 @@ impl Loss<'_> {
     }
 
     /// Live channels into a switch that may hold packets to a LID: by entries in force, and by those replaced.
-    fn into_switch(&self, switch: u32, lid: Lid, first: usize, into: &mut Vec<u32>) {
+    fn entering(&self, switch: u32, lid: Lid, first: usize, into: &mut Vec<u32>) {
         into.clear();
         let past = self.mender.past.get(&lid).map_or(&[][..], Vec::as_slice);
         for out in self.net.out(switch as usize) {
