@@ -147,7 +147,8 @@ impl Order {
     }
 
     /// Looks for a spanning tree from `root` over `want` switches all of whose turns can be in the graph, and adds
-    /// them: then there is a way to any switch. If it fails nothing has changed. `is_up` says which channels may be used.
+    /// them: then there is a way to any switch. If it fails nothing has changed. `is_up` says which channels may be
+    /// used.
     pub fn find_base(&mut self, net: &Net, root: u32, want: usize, is_up: impl Fn(u32) -> bool) -> bool {
         let mut parent = vec![NONE; net.switches];
         let mut tree = vec![root];

@@ -1,8 +1,8 @@
 //! LIDs that find no way out of what is cut off, whatever is dropped first: they are routed anew as a whole.
 //!
 //! A spanning tree is looked for all of whose turns fit the graph of the lane without these LIDs, and if there is none
-//! without all that were to be written late. With it there is always a way: at worst along the tree. Entries that stay are preferred; those that change drop their LID first, so
-//! pairs that had a way lose packets meanwhile.
+//! without all that were to be written late. With it there is always a way: at worst along the tree. Entries that stay
+//! are preferred; those that change drop their LID first, so pairs that had a way lose packets meanwhile.
 
 use selvedge_types::Lid;
 
