@@ -17,7 +17,7 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Installed, Op, Plan, Policy, SlToVl};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
-use selvedge_sm::{Damage, Job, JobResult, Repair, Task};
+use selvedge_sm::{Damage, Job, JobResult, Repair, Task, Warm};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
 use support::{State, between_switches, bring_up, fabric};
@@ -47,28 +47,7 @@ fn main() {
     let mut waits = 0;
     let mut all = Measured::default();
     for &at in links.iter().take(runs) {
-        let damage = Damage {
-            lost: BTreeSet::from([at]),
-            flagged: BTreeSet::from([at.node]),
-            ..Damage::default()
-        };
-        let repair = Repair {
-            damage,
-            plan: Arc::clone(&state.plan),
-            verdict: Arc::clone(&state.verdict),
-            warm: warm.clone(),
-        };
-        let mut job = Job::new(
-            &state.inventory,
-            &state.installed,
-            Arc::default(),
-            Task::Repair(Box::new(repair)),
-        );
-        let start = Instant::now();
-        CLOCK.get_or_init(|| start);
-        job.clock = Some(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
-        let result = job.run(Par::Sequential);
-        let took = start.elapsed();
+        let (result, took) = lose(&state, warm.clone(), at);
         let name = state.inventory.fabric.port_name(at);
         let Some(outcome) = &result.outcome else {
             println!("  {name}: {took:?}, not repaired: {:?}", result.events);
@@ -105,6 +84,28 @@ fn main() {
     }
     println!("{spec}: of {runs} links {quick} in place, {waits} with waits");
     all.print();
+}
+
+/// Loses a link, and says how long it takes to plan around it.
+fn lose(state: &State, warm: Option<Box<Warm>>, at: PortRef) -> (JobResult, Duration) {
+    let damage = Damage {
+        lost: BTreeSet::from([at]),
+        flagged: BTreeSet::from([at.node]),
+        ..Damage::default()
+    };
+    let repair = Repair {
+        damage,
+        plan: Arc::clone(&state.plan),
+        verdict: Arc::clone(&state.verdict),
+        warm,
+    };
+    let task = Task::Repair(Box::new(repair));
+    let mut job = Job::new(&state.inventory, &state.installed, Arc::default(), task);
+    let start = Instant::now();
+    CLOCK.get_or_init(|| start);
+    job.clock = Some(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
+    let result = job.run(Par::Sequential);
+    (result, start.elapsed())
 }
 
 /// What was measured of all links.

@@ -47,6 +47,12 @@ impl Repair {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
+    /// True if what was prepared is for `weave`.
+    #[must_use]
+    pub fn is_woven(&self) -> bool {
+        self.warm.as_ref().is_some_and(|warm| warm.weave.is_some())
+    }
+
     /// Makes the repaired plan in place, if that can be done.
     pub fn run_in_place(&mut self, job: &mut Job) -> Option<JobResult> {
         let mut warm = self.warm.take().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Repairs of trees and other graphs, link after link: what they change is what must change, the whole judge is content with what comes
-//! of it, and the prover of transitions with the way there.
+//! Repairs of trees and other graphs, link after link: what they change is what must change, the whole judge is content
+//! with what comes of it, and the prover of transitions with the way there.
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
 use std::collections::BTreeSet;

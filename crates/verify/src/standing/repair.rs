@@ -73,8 +73,8 @@ pub fn judge_repair(
 }
 
 /// Lifetimes of switches after which no packet is on a channel that no entry in force leads to. When the last entry is
-/// acknowledged a packet may be in a switch that still sends it by an old one; one lifetime later it is in the next, and
-/// after another it is where the entries in force lead, or was dropped.
+/// acknowledged a packet may be in a switch that still sends it by an old one; one lifetime later it is in the next,
+/// and after another it is where the entries in force lead, or was dropped.
 const LIFETIMES: u32 = 2;
 
 /// How long a step of a repair has to wait so that packets under way by replaced entries are gone; `None` if a switch
@@ -232,8 +232,8 @@ impl Standing {
         Some(steps)
     }
 
-    /// What is added, if no mix of old and new entries, step by step, closes a cycle in traffic of hosts and agents once
-    /// links have changed. Nothing has been applied: all that stands is counted as still on its way.
+    /// What is added, if no mix of old and new entries, step by step, closes a cycle in traffic of hosts and agents
+    /// once links have changed. Nothing has been applied: all that stands is counted as still on its way.
     ///
     /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
     /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
