@@ -1,7 +1,8 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
-//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|apart [SEED [LINKS]]]]`:
-//! ten links, each lost from the whole fabric, or one after another without coming back.
+//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|at-once|apart [SEED
+//! [LINKS]]]]`: ten links, each lost from the whole fabric, or one after another without coming back: in turn, when
+//! packets under way are gone, or at once, while all of them may still be there.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -12,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use selvedge_fabric::PortRef;
-use selvedge_plan::{Installed, Op};
+use selvedge_plan::{Installed, Op, UnderWay};
 use selvedge_sim::{Par, Seed};
 use selvedge_sm::{Damage, Job, JobResult, Repair, Task};
 
@@ -22,7 +23,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let spec = arguments.next().unwrap_or_else(|| "sx6536".to_owned());
     let kind = arguments.next().unwrap_or_else(|| "any".to_owned());
-    let in_turn = arguments.next().is_some_and(|how| how == "in-turn");
+    let how = arguments.next().unwrap_or_default();
     let seed = arguments.next().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let runs: usize = arguments.next().and_then(|runs| runs.parse().ok()).unwrap_or(10);
     let mut state = bring_up(fabric(&spec), &Arc::default());
@@ -33,6 +34,7 @@ fn main() {
     Seed(seed).rng().shuffle(&mut links);
     let mut quick = 0;
     let mut waits = 0;
+    let mut past = UnderWay::default();
     for &at in links.iter().take(runs) {
         let damage = Damage {
             lost: BTreeSet::from([at]),
@@ -51,6 +53,7 @@ fn main() {
             Arc::default(),
             Task::Repair(Box::new(repair)),
         );
+        job.under_way = (how == "at-once").then(|| Arc::new(past.clone()));
         let start = Instant::now();
         CLOCK.get_or_init(|| start);
         job.clock = Some(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
@@ -74,8 +77,8 @@ fn main() {
             changes.count().lft_blocks,
             changes.phases.len(),
         );
-        if in_turn {
-            follow(&mut state, &result);
+        if matches!(&how[..], "in-turn" | "at-once") {
+            follow(&mut state, &result, &mut past);
             warm = state.prepare(result.warm);
         }
     }
@@ -84,15 +87,23 @@ fn main() {
 
 static CLOCK: OnceLock<Instant> = OnceLock::new();
 
-/// As when all Sets are acknowledged, and packets under way are gone.
-fn follow(state: &mut State, result: &JobResult) {
+/// As when all Sets are acknowledged.
+fn follow(state: &mut State, result: &JobResult, past: &mut UnderWay) {
     let Some(outcome) = &result.outcome else { return };
     let mut installed = Installed::clone(&state.installed);
-    for op in outcome.changes.value().phases.iter().flat_map(|phase| &phase.ops) {
-        if let Op::Lft { node, block, data } = op {
-            let switch = state.inventory.fabric.switch_index(*node).unwrap();
-            installed.learn(switch, usize::from(*block), *data);
+    for phase in &outcome.changes.value().phases {
+        let mut step = Vec::new();
+        for op in &phase.ops {
+            if let Op::Lft { node, block, data } = op {
+                let switch = state.inventory.fabric.switch_index(*node).unwrap();
+                let is_new = !past.before.iter().any(|known| (known.0, known.1) == (switch, *block));
+                let held = installed.block(switch, usize::from(*block)).copied();
+                past.before.extend(held.filter(|_| is_new).map(|held| (switch, *block, held)));
+                installed.learn(switch, usize::from(*block), *data);
+                step.push((switch, *block, *data));
+            }
         }
+        past.phases.push(step);
     }
     state.installed = Arc::new(installed);
     state.inventory = result.inventory.clone().unwrap();

@@ -79,6 +79,13 @@ impl Edges {
         Self { bits, order }
     }
 
+    /// Whether there is an edge from a vertex to an egress port behind it.
+    #[inline]
+    pub fn has(&self, shape: &Shape, vertex: u32, port: u8) -> bool {
+        let words = shape.ports().div_ceil(64);
+        self.bits[vertex as usize * words + usize::from(port) / 64] >> (port % 64) & 1 != 0
+    }
+
     /// How many of some edges are new, if there is no cycle with them. They are not kept.
     pub fn stays_acyclic_with<'a>(
         &mut self,
@@ -96,17 +103,14 @@ impl Edges {
         }
         let bits = &self.bits;
         let view = View { shape, words, bits };
-        for &(vertex, port) in &added {
-            self.order.added(&view, vertex, view.behind(vertex, usize::from(port)));
-        }
+        added.sort_unstable();
+        let edges = added
+            .iter()
+            .map(|&(vertex, port)| (vertex, view.behind(vertex, usize::from(port))));
+        let edges: Vec<(u32, u32)> = edges.collect();
+        self.order.added_all(&view, &edges);
         let (holds, count) = (self.order.is_acyclic(), added.len() as u64);
-        for (vertex, port) in added {
-            let to = View {
-                shape,
-                words,
-                bits: &self.bits,
-            }
-            .behind(vertex, usize::from(port));
+        for ((vertex, port), (_, to)) in added.into_iter().zip(edges) {
             self.bits[vertex as usize * words + usize::from(port) / 64] &= !(1 << (port % 64));
             self.order.removed(vertex, to);
         }
@@ -142,9 +146,8 @@ impl Edges {
         }
         let bits = &self.bits;
         let view = View { shape, words, bits };
-        for (vertex, to) in added {
-            self.order.added(&view, vertex, to);
-        }
+        added.sort_unstable();
+        self.order.added_all(&view, &added);
         if !touched.is_empty() {
             self.order.retry(&view);
         }

@@ -181,6 +181,7 @@ impl Standing {
                 sums,
                 touched: Vec::new(),
                 walked: 0,
+                coming: (usize::MAX, usize::MAX, Vec::new()),
             },
             blocks: 0,
             untold: Vec::new(),

@@ -182,6 +182,9 @@ impl Standing {
             round: self.round,
             written: vec![(0, (0, 0, 0)); self.flows.shape.switches],
             senders,
+            reached: vec![0; self.flows.shape.switches],
+            coming: vec![(0, (0, 0)); self.flows.shape.switches],
+            links: Vec::new(),
             open: Vec::new(),
             turns: Vec::new(),
             of_switch: false,
@@ -191,14 +194,9 @@ impl Standing {
             mix.follow(writes);
         }
         let Mix {
-            mut turns,
-            senders,
-            round,
-            ..
+            turns, senders, round, ..
         } = mix;
         (self.scratch, self.round) = (senders, round);
-        turns.sort_unstable();
-        turns.dedup();
         (writes.chunk_by(|a, b| a.0 == b.0).count() as u64, turns)
     }
 }
@@ -216,8 +214,13 @@ struct Mix<'a> {
     written: Noted<(u8, u8, usize)>,
     /// By cell: who may be on a channel.
     senders: Noted<u8>,
+    /// By switch: some channel to it is used that was not, or by others.
+    reached: Vec<u32>,
+    /// By switch, for a block (noted as a count of blocks): links by which any LID of it comes in, as a part of `links`.
+    coming: Noted<(u32, u32)>,
+    links: Vec<u32>,
     open: Vec<(u32, u8)>,
-    /// Dependencies that may come about: vertex and egress port.
+    /// Dependencies that may come about, none of them there already: vertex and egress port, some more than once.
     turns: Vec<(u32, u8)>,
     of_switch: bool,
     /// The lane's first vertex.
@@ -259,17 +262,42 @@ impl Mix<'_> {
         for &(_, step, Entry { switch, egress, .. }) in writes {
             let shape = &self.standing.flows.shape;
             let switch = switch.to_usize();
-            let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
-            for arc in &shape.entering[entering] {
+            let (first, end) = self.coming_in(switch);
+            for i in first..end {
+                let arc = shape.entering[self.links[i as usize] as usize];
                 let senders = self.on(arc.cell, usize::from(arc.src), arc.port);
                 if senders != 0 {
                     self.turn(arc.cell, senders, egress);
                 }
             }
+            if self.coming[switch].1 != (first, end) {
+                self.links.truncate(first as usize);
+            }
             let own = if shape.own[switch] > 0 { HOSTS } else { 0 };
             self.reach(switch, egress, own | SWITCHES);
             self.drift(step);
         }
+    }
+
+    /// Links by which packets to the LID may come to a switch, as a part of `links`.
+    fn coming_in(&mut self, switch: usize) -> (u32, u32) {
+        let (flows, shape) = (&self.standing.flows, &self.standing.flows.shape);
+        if self.reached[switch] == self.round {
+            let first = self.links.len() as u32;
+            self.links
+                .extend(shape.entering_from[switch]..shape.entering_from[switch + 1]);
+            return (first, self.links.len() as u32);
+        }
+        let block = usize::from(self.lid) / BLOCK_LIDS;
+        let (noted, part) = self.coming[switch];
+        if noted as usize == block + 1 {
+            return part;
+        }
+        let first = self.links.len() as u32;
+        flows.coming_in(block * shape.switches, switch, &mut self.links);
+        let part = (first, self.links.len() as u32);
+        self.coming[switch] = (block as u32 + 1, part);
+        part
     }
 
     /// Packets that are on a channel for the first time go on from there.
@@ -327,6 +355,7 @@ impl Mix<'_> {
         let new = senders & !known;
         if new != 0 {
             self.senders[cell].1 = known | new;
+            self.reached[usize::from(flows.next[cell])] = self.round;
             self.open.push((cell as u32, new));
         }
     }
@@ -339,7 +368,10 @@ impl Mix<'_> {
             return;
         }
         if senders & HOSTS != 0 || !self.of_switch {
-            self.turns.push(((self.first + cell as usize) as u32, entry));
+            let vertex = (self.first + cell as usize) as u32;
+            if !self.standing.graphs[0].has(shape, vertex, entry) {
+                self.turns.push((vertex, entry));
+            }
         }
         self.reach(switch, entry, senders);
     }
