@@ -1,5 +1,7 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
+mod jobs;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,8 +11,8 @@ use selvedge_chassis::PortIdx;
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
-use selvedge_sim::{Par, Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Job, Judge, Output, PersistentState, Sm, StageName, View};
+use selvedge_sim::{Seed, Time};
+use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
@@ -59,6 +61,7 @@ pub struct Rehearsal {
     /// Clients that are no managers: their answers wait here.
     tools: BTreeMap<ClientId, Vec<Datagram>>,
     plan_cost: Option<Duration>,
+    jobs_are_free: bool,
     log: Vec<LogEntry>,
     digest: u64,
     pub(crate) invariants: Invariants,
@@ -99,6 +102,7 @@ impl Rehearsal {
             managers: Vec::new(),
             tools: BTreeMap::new(),
             plan_cost: None,
+            jobs_are_free: false,
             log: Vec::new(),
             digest: Digest::default().0,
             deliveries: Vec::new(),
@@ -212,6 +216,11 @@ impl Rehearsal {
     /// What planning the whole fabric costs from now on; `None`: its documented virtual cost.
     pub const fn set_plan_cost(&mut self, cost: Option<Duration>) {
         self.plan_cost = cost;
+    }
+
+    /// No job costs anything from now on, repairs included: what is left is what the fabric takes.
+    pub const fn set_jobs_free(&mut self) {
+        self.jobs_are_free = true;
     }
 
     /// Virtual time.
@@ -546,7 +555,15 @@ impl Rehearsal {
                     return sent.map_err(|violation| self.violated(violation));
                 }
             }
-            Output::Compute(job) => life.pending.push(compute(now, *job, self.plan_cost)),
+            Output::Compute(job) => {
+                let plan_cost = self.plan_cost.filter(|_| job.is_whole());
+                let cost = if self.jobs_are_free {
+                    Some(Duration::ZERO)
+                } else {
+                    plan_cost
+                };
+                life.pending.push(jobs::compute(now, *job, cost));
+            }
             Output::Persist { id, state } => {
                 life.pending
                     .push((now + PERSIST_COST, Pending::Persisted { id, state }));
@@ -570,21 +587,6 @@ impl Rehearsal {
         }
         Ok(())
     }
-}
-
-/// The job runs now; its result is there when its virtual cost has passed.
-fn compute(now: Time, mut job: Job, cost: Option<Duration>) -> (Time, Pending) {
-    let cost = cost.filter(|_| job.is_whole());
-    let done = now + cost.unwrap_or_else(|| job.virtual_cost());
-    let result = Box::new(job.run(Par::Sequential));
-    (
-        done,
-        Pending::Computed {
-            generation: job.generation,
-            inventory: job.inventory,
-            result,
-        },
-    )
 }
 
 fn unknown(id: ManagerId) -> RehearsalError {

@@ -98,7 +98,8 @@ fn follow(state: &mut State, result: &JobResult, past: &mut UnderWay) {
                 let switch = state.inventory.fabric.switch_index(*node).unwrap();
                 let is_new = !past.before.iter().any(|known| (known.0, known.1) == (switch, *block));
                 let held = installed.block(switch, usize::from(*block)).copied();
-                past.before.extend(held.filter(|_| is_new).map(|held| (switch, *block, held)));
+                past.before
+                    .extend(held.filter(|_| is_new).map(|held| (switch, *block, held)));
                 installed.learn(switch, usize::from(*block), *data);
                 step.push((switch, *block, *data));
             }

@@ -76,7 +76,7 @@ pub struct Sm {
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
-    pub(crate) represses: Vec<Datagram>,
+    pub(crate) represses: Vec<(Time, Datagram)>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// What discovery asks next; empty between answers.
@@ -152,7 +152,14 @@ impl Sm {
             .then(|| self.balance_due())
             .flatten()
             .filter(|_| !self.is_preparing_repairs());
-        let due = [self.exchange.next_wake(), timer, wait, release, balance];
+        let due = [
+            self.exchange.next_wake(),
+            timer,
+            wait,
+            release,
+            balance,
+            self.repress_at(),
+        ];
         due.into_iter().flatten().min()
     }
 
@@ -182,8 +189,10 @@ impl Sm {
         }
         self.advance(now, out);
         self.pump(now, out);
-        for repress in std::mem::take(&mut self.represses) {
-            self.send_only(repress, out);
+        if self.repress_at().is_some_and(|at| at <= now) {
+            for (_, repress) in std::mem::take(&mut self.represses) {
+                self.send_only(repress, out);
+            }
         }
     }
 
@@ -532,7 +541,10 @@ impl Sm {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
-            self.exchange.submit(agent, (Token::Set(id), set));
+            match apply.is_busiest(agent) {
+                true => self.exchange.submit_first(agent, (Token::Set(id), set)),
+                false => self.exchange.submit(agent, (Token::Set(id), set)),
+            }
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;

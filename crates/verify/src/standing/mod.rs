@@ -303,6 +303,16 @@ impl Standing {
         exists.then(|| self.flows.entry(switch.0 as u16, lid.0))
     }
 
+    /// The entries of a block at a switch as they stand; `None` if there are none.
+    #[must_use]
+    pub fn row(&self, switch: SwitchIdx, block: usize) -> Option<&[u8; BLOCK_LIDS]> {
+        let switches = self.flows.shape.switches;
+        let exists = switch.to_usize() < switches;
+        exists
+            .then(|| self.flows.rows.get(block * switches + switch.to_usize()))
+            .flatten()
+    }
+
     /// Links whose state really changes: position of one of the two arcs.
     fn flips(&self, links: &[LinkChange]) -> Result<Vec<(usize, bool)>, StandingError> {
         let shape = &self.flows.shape;

@@ -5,7 +5,7 @@
 //! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. Waits are
 //! not looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
@@ -248,10 +248,44 @@ impl Mix<'_> {
 
     /// Packets that replaced entries have sent on meet the entries in force.
     fn left_behind(&mut self, replaced: &[(Lid, usize, Entry)]) {
+        let of_hosts = self.of_switch.then(|| self.met_by_hosts(replaced));
         for &(_, step, Entry { switch, egress, .. }) in replaced {
-            self.reach(switch.to_usize(), egress, HOSTS | SWITCHES);
+            let senders = match &of_hosts {
+                Some(met) if !met.contains(&switch) => SWITCHES,
+                _ => HOSTS | SWITCHES,
+            };
+            self.reach(switch.to_usize(), egress, senders);
             self.drift(step);
         }
+    }
+
+    /// Switches with replaced entries that packets of hosts can have met, by any mix of what was replaced and what is
+    /// in force, over links that were there: those of hosts now, and what entries lead to from there.
+    fn met_by_hosts(&self, replaced: &[(Lid, usize, Entry)]) -> BTreeSet<SwitchIdx> {
+        let (flows, shape, lid) = (&self.standing.flows, &self.standing.flows.shape, Lid(self.lid));
+        let is_of_hosts = |switch: &SwitchIdx| self.standing.carries_hosts(*switch, lid);
+        let mut met: BTreeSet<SwitchIdx> = replaced
+            .iter()
+            .map(|write| write.2.switch)
+            .filter(is_of_hosts)
+            .collect();
+        let mut open: Vec<SwitchIdx> = met.iter().copied().collect();
+        while let Some(switch) = open.pop() {
+            let first = replaced.partition_point(|write| write.2.switch < switch);
+            let of_switch = replaced[first..].iter().take_while(|write| write.2.switch == switch);
+            let now = flows.entry(switch.0 as u16, lid.0);
+            for egress in of_switch.map(|write| write.2.egress).chain([now]) {
+                let arc = shape.arc_of[shape.cell(switch.to_usize(), egress)];
+                let Some(arc) = shape.arcs.get(arc as usize) else {
+                    continue;
+                };
+                let next = SwitchIdx(arc.dst.into());
+                if !is_of_hosts(&next) && met.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        met
     }
 
     fn step(&mut self, writes: &[(Lid, usize, Entry)]) {
