@@ -1,6 +1,6 @@
 # The commands a newcomer needs. Each works on a fresh clone; the work itself is in `cargo xtask`.
 
-.PHONY: help demo test check bench soak setup
+.PHONY: help demo test check bench soak packages setup
 
 # rustup and the peers put their programs where non-login shells do not look.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
@@ -11,6 +11,7 @@ help:
 	@echo "make check   formatting, lints, tidy, documentation, licences"
 	@echo "make bench   bring-up times, ours and OpenSM's in one run (ARGS=routing: quality of routing)"
 	@echo "make soak    200,000 simulated disasters; stop it and start it again as you like (SOAK=folder)"
+	@echo "make packages a Debian and an RPM package, in target/packages"
 	@echo "make setup   install the peers that tests and benchmarks need (apt-get), only what is missing"
 
 # The demo needs Rust and nothing else.
@@ -26,9 +27,10 @@ check:
 	scripts/setup rust
 	cargo xtask check
 
+# What operators run is what is measured: without debug assertions.
 bench: setup
-	cargo build -q -p selvedge-cli -p selvedge-bench
-	$${CARGO_TARGET_DIR:-target}/debug/selvedge-bench $(ARGS)
+	cargo build -q --release -p selvedge-cli -p selvedge-bench
+	$${CARGO_TARGET_DIR:-target}/release/selvedge-bench $(ARGS)
 
 # Results in the folder: a line per thousand seeds, summary.md, failing schedules made small.
 SOAK ?= bench/runs/soak
@@ -36,6 +38,11 @@ soak:
 	scripts/setup build
 	cargo build -q -p selvedge-cli
 	$${CARGO_TARGET_DIR:-target}/debug/selvedge soak --seeds 1..200001 --out $(SOAK)/soak.jsonl --keep $(SOAK)/failing $(ARGS)
+
+# Builds with --release.
+packages:
+	scripts/setup packages
+	scripts/package
 
 setup:
 	scripts/setup rust peers

@@ -320,6 +320,10 @@ impl How {
             memory_bytes,
             kernel,
         } = &self.machine;
+        let build = match cfg!(debug_assertions) {
+            true => "dev: optimised, with debug assertions and overflow checks",
+            false => "release",
+        };
         let package = |name| first_line_of("dpkg-query", &["-W", "-f", "${Version}", name]);
         let arguments = self.arguments.join(" ");
         let command = match arguments.as_str() {
@@ -331,6 +335,7 @@ impl How {
              | what | value |\n|---|---|\n\
              | command | `{command}` |\n\
              | commit | {} |\n\
+             | build | {build} |\n\
              | processor | {cpu}, {cores} cores |\n\
              | memory | {:.1} GiB |\n\
              | kernel | Linux {kernel} |\n\

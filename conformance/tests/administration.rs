@@ -13,7 +13,7 @@ use std::time::Duration;
 use selvedge_conformance::parse::{Fields, Net};
 use selvedge_conformance::{HeavyLock, Ibsim, PeerLab, Running, until};
 use selvedge_transport::ibsim::IbsimPort;
-use selvedge_types::{Lid, Sl, TransactionId};
+use selvedge_types::{Guid, Lid, Sl, TransactionId};
 use selvedge_wire::sa::{Layout, Rmpp, RmppFlags, RmppKind, SaData, records};
 use selvedge_wire::{Address, Arrival, Class, Datagram, Mad, MadPort, Method};
 use support::{Fabric, LIMIT, emulate, lid_of, port};
@@ -153,6 +153,7 @@ fn check(stage: &Stage, agents_keep: bool) {
     paths(stage, &ends);
     what_the_plan_has_not(stage);
     keys(stage);
+    multicast(stage);
 }
 
 fn long_answers(stage: &Stage) {
@@ -298,7 +299,7 @@ fn paths(stage: &Stage, ends: &BTreeMap<u16, Option<u8>>) {
 
 /// Records of what nobody has registered or set: no rows, and no error.
 fn what_the_plan_has_not(stage: &Stage) {
-    for empty in ["VLAR", "MFTR", "SR", "IIR", "-g", "-m"] {
+    for empty in ["VLAR", "MFTR", "SR", "IIR", "-m"] {
         let told = stage.saquery(empty);
         assert!(!told.contains("dump"), "{empty}: {told}");
     }
@@ -323,6 +324,115 @@ fn keys(stage: &Stage) {
         let asked = stage.lab.run(CLIENT, "saquery", arguments).unwrap();
         let said = format!("{}{}", asked.stdout, asked.stderr);
         assert!(said.contains(status), "{arguments:?}: {said}");
+    }
+}
+
+/// Ports to which switches copy the packets of a group, by GUID, as `ibroute -M` reads them from the agents.
+fn copies(stage: &Stage, mlid: u16) -> BTreeMap<Guid, Vec<u8>> {
+    use records::node as f;
+    let switches = stage
+        .table(&records::NODE)
+        .into_iter()
+        .filter(|row| f::TYPE.get(row) == 2);
+    let ports = |row: &SaData| {
+        let lid = f::LID.get(row).to_string();
+        let said = stage.lab.output(CLIENT, "ibroute", &["-M", "-n", &lid]).unwrap();
+        let (head, tail) = said.split_once("MLid").unwrap();
+        let first = head.lines().find_map(|line| line.find("Ports: ")).unwrap() + "Ports: ".len();
+        let row = tail.lines().find(|line| line.starts_with(&format!("0x{mlid:x}")));
+        let marks = row.map_or(&[][..], |row| row.as_bytes().get(first..).unwrap_or_default());
+        let marks = marks.iter().step_by(2).zip(0..);
+        marks.filter(|(mark, _)| **mark == b'x').map(|(_, port)| port).collect()
+    };
+    switches
+        .map(|row| (Guid(f::NODE_GUID.get(&row)), ports(&row)))
+        .collect()
+}
+
+/// Who gets a packet that a host sends, copied by these tables; each as often as it arrives.
+fn receivers(stage: &Stage, copies: &BTreeMap<Guid, Vec<u8>>, host: Guid) -> Vec<Guid> {
+    let (mut found, mut hops) = (Vec::new(), 0);
+    let mut under_way: Vec<(Guid, u8)> = stage.net.peer(host, 1).into_iter().collect();
+    while let Some((node, entry)) = under_way.pop() {
+        hops += 1;
+        assert!(hops < 1_000, "packets go round: {copies:?}");
+        match copies.get(&node) {
+            None => found.push(node),
+            Some(ports) => {
+                let exits = ports.iter().filter(|port| **port != entry);
+                under_way.extend(exits.filter_map(|port| stage.net.peer(node, *port)));
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// Hosts join IPoIB's broadcast group, which is there from the start, and leave it: agents copy to them and to nobody
+/// else.
+fn multicast(stage: &Stage) {
+    use records::{member as m, node as n};
+    let told = stage.saquery("-g");
+    assert!(told.contains("Mlid....................0xC000"), "{told}");
+    assert!(told.contains("ff12:401b:ffff::ffff:ffff"), "{told}");
+    let nodes = stage.table(&records::NODE);
+    let hosts: Vec<(Guid, u64)> = (nodes.iter().filter(|row| n::TYPE.get(row) == 1))
+        .map(|row| (Guid(n::NODE_GUID.get(row)), n::PORT_GUID.get(row)))
+        .collect();
+    let change = |method: Method, port: u64| {
+        let mut client = stage.client.borrow_mut();
+        let mut mad = Mad::request(Class::SubnAdm, method, records::MEMBER.id, 0);
+        mad.set_transaction(TransactionId(port));
+        mad.set_sm_key(1);
+        let data = mad.sa_data_mut();
+        let broadcast = [
+            0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF,
+        ];
+        m::MGID.put(data, &broadcast);
+        let gid = u128::from(0xFE80_0000_0000_0000_u64) << 64 | u128::from(port);
+        m::PORT_GID.put(data, &gid.to_be_bytes());
+        m::JOIN_STATE.set(data, 1);
+        mad.set_component_mask(m::MGID.mask() | m::PORT_GID.mask() | m::JOIN_STATE.mask());
+        let address = Address::gsi(Lid(stage.sm), Sl::default());
+        client.send(&Datagram { address, mad }, LIMIT).unwrap();
+        loop {
+            let Some(Arrival::Received(found)) = client.receive(LIMIT).unwrap() else {
+                panic!("no answer to {mad}");
+            };
+            if found.mad.transaction() == mad.transaction() {
+                return assert_eq!(found.mad.status().0, 0, "{}", found.mad);
+            }
+        }
+    };
+    let agree = |members: &[Guid]| {
+        let what = || format!("{:?}", copies(stage, 0xC000));
+        until("agents to copy to members only", LIMIT, what, || {
+            let copies = copies(stage, 0xC000);
+            let all = hosts
+                .iter()
+                .map(|(host, _)| *host)
+                .filter(|host| members.contains(host));
+            let right = |host: Guid| {
+                let others: Vec<Guid> = members.iter().copied().filter(|member| *member != host).collect();
+                receivers(stage, &copies, host) == others
+            };
+            let is_clear = !members.is_empty() || copies.values().all(Vec::is_empty);
+            Ok((is_clear && all.into_iter().all(right)).then_some(()))
+        })
+        .unwrap();
+    };
+    let mut members: Vec<Guid> = Vec::new();
+    for (host, port) in [hosts[0], hosts[1], hosts[6], hosts[3]] {
+        change(Method::Set, port);
+        members.push(host);
+        members.sort_unstable();
+        agree(&members);
+    }
+    assert!(stage.saquery("MFTR").contains("MFT Record dump"));
+    for (host, port) in [hosts[1], hosts[0], hosts[6], hosts[3]] {
+        change(Method::Delete, port);
+        members.retain(|member| *member != host);
+        agree(&members);
     }
 }
 

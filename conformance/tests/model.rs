@@ -7,7 +7,6 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use selvedge_conformance::parse::Plane;
 use selvedge_conformance::{HeavyLock, MadCounts, OpenSm, OpenSmOptions, PeerLab, Relay, Running, until};
@@ -113,11 +112,7 @@ impl World {
 
     /// Breaks something, as `selvedge fault` does.
     fn fault(&self, fault: &str) {
-        let folders = std::fs::read_dir(self.lab.folder()).unwrap();
-        let mut sockets = folders.map(|entry| entry.unwrap().path().join("api.sock"));
-        let socket: PathBuf = sockets.find(|path| path.exists()).unwrap();
-        let arguments = ["fault", "--socket", socket.to_str().unwrap(), fault];
-        self.lab.selvedge(&arguments).unwrap().success().unwrap();
+        support::fault(&self.lab, fault);
     }
 }
 

@@ -197,6 +197,16 @@ pub fn emulate(lab: &PeerLab, spec: &str) -> Running {
     running
 }
 
+/// Breaks something on the emulator that was started first, as `selvedge fault` does.
+pub fn fault(lab: &PeerLab, fault: &str) {
+    let folders = fs::read_dir(lab.folder()).unwrap();
+    let mut sockets: Vec<PathBuf> = folders.map(|entry| entry.unwrap().path().join("api.sock")).collect();
+    sockets.sort();
+    let socket = sockets.iter().find(|path| path.exists()).unwrap();
+    let arguments = ["fault", "--socket", socket.to_str().unwrap(), fault];
+    lab.selvedge(&arguments).unwrap().success().unwrap();
+}
+
 /// What `selvedge verify` says of the tables that were read back, on the fabric that `ibnetdiscover` sees from `node`:
 /// its exit code and its output.
 pub fn judge(lab: &PeerLab, node: &str, survey: &Survey) -> (Option<i32>, String) {

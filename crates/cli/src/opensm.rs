@@ -30,6 +30,9 @@ pub struct OpenSmArgs {
     /// Keep the LIDs of this file, as OpenSM's /var/cache/opensm/guid2lid; LIDs that ports hold come first
     #[arg(long, value_name = "FILE")]
     pub guid2lid: Option<PathBuf>,
+    /// Partitions as in this file, as OpenSM's /etc/opensm/partitions.conf
+    #[arg(short = 'P', long, value_name = "FILE")]
+    pub partitions: Option<PathBuf>,
     /// Go on in the background
     #[arg(short = 'B', long, conflicts_with = "once")]
     pub background: bool,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use selvedge_api as api;
-use selvedge_config::{ConfigError, OpenSmConf, Settings, read_guids, read_opensm_conf};
+use selvedge_config::{ConfigError, OpenSmConf, Settings, read_guids, read_opensm_conf, read_partitions};
 use selvedge_daemon::{Outcome, Service as _};
 use selvedge_plan::{EngineName, LidLayout};
 use selvedge_sm::Mode;
@@ -98,6 +98,9 @@ impl RunArgs {
         policy.known_lids.clone_from(known);
         if !self.engine.is_empty() {
             policy.engines = self.engine.iter().cloned().map(EngineName).collect();
+        }
+        if let Some(path) = &self.opensm.partitions {
+            policy.partitions = Arc::new(read_partitions(path)?);
         }
         if let Some(path) = &self.roots {
             policy.roots = read_guids(path)?;

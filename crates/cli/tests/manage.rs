@@ -369,6 +369,19 @@ fn a_reload_keeps_what_the_command_line_says() {
     });
     assert_eq!(after["lids"], before["lids"]);
     lab.run(&["status", "findings"]).exits(0).says("none");
+
+    lab.write("fm.toml", "[routing]\nengines = [\"minhop\"]\n");
+    process.signal("HUP");
+    wait_for("plan after SIGHUP", || {
+        Some(plan()).filter(|plan| plan["engine"] == "minhop")
+    });
+    lab.write("fm.toml", "[routing]\nengine = 1\n");
+    process.signal("HUP");
+    let told = wait_for("complaint after SIGHUP", || {
+        events(&lab).into_iter().find(|event| event["code"] == "SLV-DAEMON-0108")
+    });
+    assert!(told["text"].as_str().unwrap().contains("fm.toml"), "{told}");
+    assert_eq!(plan()["engine"], "minhop");
     process.signal("TERM");
     assert_eq!(process.exit_code(), Some(0));
 }

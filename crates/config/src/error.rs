@@ -77,6 +77,18 @@ pub enum ConfigError {
         /// What was found, cut to 60 characters.
         found: String,
     },
+    /// SLV-CONFIG-0007: a partition that makes no sense.
+    #[error("SLV-CONFIG-0007: {}, line {line}: '{found}'; want {want}", path.display())]
+    Partition {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+        /// What was found, cut to 60 characters.
+        found: String,
+        /// What would be right.
+        want: &'static str,
+    },
 }
 
 /// What to do about an unknown key.

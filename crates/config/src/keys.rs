@@ -1,8 +1,10 @@
 //! Every key there is. One entry each: unit, legal values, default (from `Settings::default`), consequence.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_plan::partition::Partitions;
 use selvedge_plan::{EngineName, RebalanceWhen};
 use selvedge_types::{Lmc, Mtu, Sl};
 
@@ -323,6 +325,25 @@ impl Key {
             },
             show: |s| Some(Value::Int(u64::from(s.policy.sm_sl.get()))),
         },
+        Self {
+            section: "fabric",
+            name: "partitions",
+            want: "a list of lines as in OpenSM's partitions.conf, as [\"Default=0x7fff,ipoib: ALL=full;\"]",
+            doc: "Partitions and their IPoIB groups, in the words of OpenSM's partitions.conf. Empty: everybody is a full \
+                member of the default partition. With any rule, who has none is a limited member of it only. Keys that \
+                no rule gives are taken out of ports' tables.",
+            set: |s, v| {
+                let lines = v.list()?;
+                let read = || crate::parse_partitions(&lines.join("\n"), Path::new("fabric.partitions")).ok();
+                s.policy.partitions = Arc::new(if lines.is_empty() {
+                    Partitions::default()
+                } else {
+                    read()?
+                });
+                Some(())
+            },
+            show: |s| Some(Value::List(s.policy.partitions.statements.clone())),
+        },
         key64!(
             "keys",
             "m_key",
@@ -418,7 +439,7 @@ impl Key {
         millis!(
             "poll_interval_ms",
             poll_interval,
-            "Time between a standby's polls of the master."
+            "Time between a standby's polls of the master. An answer that takes longer counts as none."
         ),
         count!(
             "manager",

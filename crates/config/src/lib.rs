@@ -9,6 +9,7 @@ mod key;
 mod keys;
 mod opensm;
 mod parse;
+mod partitions;
 mod print;
 mod settings;
 mod value;
@@ -18,6 +19,7 @@ pub use guid_list::{parse_guid_numbers, parse_guids, read_guid_numbers, read_gui
 pub use key::{Key, closest};
 pub use opensm::{Finding, OpenSmConf, OpenSmOption, Treatment, parse_opensm_conf, read_opensm_conf};
 pub use parse::{apply, parse, read};
+pub use partitions::{parse_partitions, read_partitions};
 pub use print::{print_defaults, print_settings};
 pub use settings::{DaemonOptions, ManagerOptions, Settings};
 pub use value::Value;

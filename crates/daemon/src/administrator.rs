@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use selvedge_fabric::{NodeIdx, PortRef};
-use selvedge_sa::{Agents, Config, Input, Output, Sa, Sources};
+use selvedge_plan::multicast::MulticastGroup;
+use selvedge_sa::{Agents, Config, Input, Output, Registrations, Sa, Sources};
 use selvedge_sim::Time;
 use selvedge_sm::{Inventory, Role, Sm};
 use selvedge_wire::{PortInfo, SwitchInfo};
@@ -33,12 +34,33 @@ pub(crate) struct Administrator {
 }
 
 impl Administrator {
-    pub(crate) fn new(notes: Sender<Note>) -> Result<Self, DaemonError> {
+    /// One that knows what hosts registered in an earlier life.
+    pub(crate) fn new(notes: Sender<Note>, kept: Registrations) -> Result<Self, DaemonError> {
         Ok(Self {
-            sa: Sa::new(Config::default()),
+            sa: Sa::with_registrations(Config::default(), Time::ZERO, kept),
             indexer: indexer(notes)?,
             out: Vec::new(),
         })
+    }
+
+    /// Groups that have changed, for the manager.
+    pub(crate) fn take_changed_groups(&mut self) -> Vec<MulticastGroup> {
+        self.sa.take_changed_groups()
+    }
+
+    /// True if there are some.
+    pub(crate) fn has_changed_groups(&self) -> bool {
+        self.sa.groups().has_changed()
+    }
+
+    /// See [`Sa::revision`].
+    pub(crate) const fn revision(&self) -> u64 {
+        self.sa.revision()
+    }
+
+    /// See [`Sa::registrations`].
+    pub(crate) fn registrations(&self) -> Registrations {
+        self.sa.registrations()
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {

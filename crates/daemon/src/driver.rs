@@ -8,17 +8,19 @@ use std::time::Duration;
 use selvedge_api::{Reroute, Severity};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
+use selvedge_plan::partition::Partitions;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Event, Input, Job, Output, PersistentState, Sm, StageName, View};
+use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method, PortError};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
+use crate::keeper::{Found, Keeper};
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, Worker, compute_in_place, planner, storer};
+use crate::worker::{Note, ToStore, Worker, compute_in_place, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +59,15 @@ pub(crate) struct Driver {
     planner: Worker<Box<Job>>,
     /// Plans what nobody waits for.
     balancer: Worker<Box<Job>>,
-    storer: Worker<(u64, PersistentState)>,
+    /// Plans multicast trees.
+    copier: Worker<Box<Job>>,
+    /// When the manager was told of groups last.
+    groups_told_at: Time,
+    /// Partitions that the administrator knows of.
+    partitions: Option<Arc<Partitions>>,
+    storer: Worker<ToStore>,
     administrator: Administrator,
+    keeper: Keeper,
     out: Vec<Output>,
     /// Events that nobody has been told of.
     untold: Vec<(Time, Event)>,
@@ -83,7 +92,8 @@ pub(crate) struct Parts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) notes: (Sender<Note>, Receiver<Note>),
     pub(crate) recorder: Option<Recorder>,
-    pub(crate) folder: Option<StateDir>,
+    pub(crate) folder: Option<Arc<StateDir>>,
+    pub(crate) found: Found,
 }
 
 impl Driver {
@@ -98,7 +108,11 @@ impl Driver {
             recorder: parts.recorder,
             planner: planner("plan", sender.clone())?,
             balancer: planner("balance", sender.clone())?,
-            administrator: Administrator::new(sender.clone())?,
+            copier: planner("multicast", sender.clone())?,
+            groups_told_at: Time::ZERO,
+            partitions: None,
+            administrator: Administrator::new(sender.clone(), parts.found.registrations)?,
+            keeper: Keeper::new(parts.folder.clone(), parts.found.is_lost),
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             untold: Vec::new(),
@@ -115,6 +129,10 @@ impl Driver {
 
     /// Runs until told to stop, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
+        // Who only sets a fabric up once is no administrator to whom hosts come.
+        if self.keeper.is_lost() && self.until == Until::Stopped {
+            self.feed(Input::Command(Command::Reregister))?;
+        }
         let result = self.feed(Input::Start).and_then(|()| self.turn_until_done());
         let result = self.tell().and(result);
         // What is shown in the end is how things stood, not that somebody has stopped looking at them.
@@ -129,6 +147,8 @@ impl Driver {
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
+        let ended = self.keeper.end(&self.administrator.registrations());
+        self.told(ended);
         result.map(|()| view)
     }
 
@@ -158,9 +178,14 @@ impl Driver {
         if self.administrator.next_wake().is_some_and(|at| at <= now) {
             self.administer(selvedge_sa::Input::Wake)?;
         }
+        if self.keeper.is_due(now) {
+            let (revision, all) = (self.administrator.revision(), self.administrator.registrations());
+            self.storer.hand(ToStore::Registrations(revision, Box::new(all)));
+        }
         if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
             self.show();
         }
+        self.tell_groups(now)?;
         let mut wait = match self.untold.is_empty() {
             true => self.wait(now),
             false => Duration::ZERO,
@@ -227,13 +252,21 @@ impl Driver {
             _ if now.since(self.busy_since) < SOON => WAIT_SOON,
             _ => WAIT_BUSY,
         };
-        let wakes = [self.sm.next_wake(), self.administrator.next_wake()];
+        let wakes = [
+            self.sm.next_wake(),
+            self.administrator.next_wake(),
+            self.keeper.next_wake(),
+        ];
         let due = wakes
             .into_iter()
             .flatten()
             .map(|at| at.since(now))
             .fold(longest, Duration::min);
-        if self.changed { due.min(SHOW_INTERVAL) } else { due }
+        if self.changed || self.administrator.has_changed_groups() {
+            due.min(SHOW_INTERVAL)
+        } else {
+            due
+        }
     }
 
     fn take_notes(&mut self) -> Result<(), DaemonError> {
@@ -256,6 +289,10 @@ impl Driver {
                         self.notice(&Notice::NotStored(error));
                     }
                     self.feed(Input::Persisted { id })?;
+                }
+                Note::Kept { revision, result } => {
+                    let kept = result.and_then(|()| self.keeper.stored(revision));
+                    self.told(kept);
                 }
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.feed(Input::Command(command))?,
@@ -297,6 +334,8 @@ impl Driver {
     fn administer(&mut self, input: selvedge_sa::Input) -> Result<(), DaemonError> {
         let now = self.shared.clock.now();
         let mut out = self.administrator.handle(now, input);
+        let noted = self.keeper.look(now, self.administrator.revision());
+        self.told(noted);
         for output in out.drain(..) {
             self.send(&output.datagram, output.timeout)?;
         }
@@ -323,10 +362,14 @@ impl Driver {
                 self.busy += 1;
                 self.balancer.hand(job);
             }
+            Output::Compute(job) if job.is_multicast() => {
+                self.busy += 1;
+                self.copier.hand(job);
+            }
             Output::Compute(job) => self.hand_over(now, job),
             Output::Persist { id, state } => {
                 self.busy += 1;
-                self.storer.hand((id, state));
+                self.storer.hand(ToStore::State(id, state));
             }
             Output::SetIsSm(is_sm) => {
                 if let Err(error) = self.port.set_is_sm(is_sm) {
@@ -361,13 +404,18 @@ impl Driver {
     fn tell_event(&mut self, at: Time, event: &Event) -> Result<(), DaemonError> {
         if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
             self.compare_plans(at);
+            self.tell_partitions()?;
+            if matches!(event, Event::SubnetUp { .. }) {
+                self.keeper.hosts_were_asked(at);
+            }
             self.busy += usize::from(self.administrator.commit(&self.sm));
         }
         if let Event::Role { role, .. } = event {
-            self.administer(match role {
-                selvedge_sm::Role::Master => selvedge_sa::Input::Serve,
-                _ => selvedge_sa::Input::Withdraw,
-            })?;
+            self.role_changed(*role)?;
+        }
+        if let Event::Multicast(_) = event {
+            let copies = self.sm.view().copies;
+            self.administer(selvedge_sa::Input::Copies(copies))?;
         }
         let severity = match event.severity() {
             selvedge_sm::Severity::Info => Severity::Info,
@@ -378,6 +426,50 @@ impl Driver {
         let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
         self.shared.event(at, severity, event.code(), text);
         Ok(())
+    }
+
+    /// Tells the manager which groups have changed: not too often, as a thousand hosts may join at once.
+    fn tell_groups(&mut self, now: Time) -> Result<(), DaemonError> {
+        if !self.administrator.has_changed_groups() || now.since(self.groups_told_at) < SHOW_INTERVAL {
+            return Ok(());
+        }
+        self.groups_told_at = now;
+        let groups = self.administrator.take_changed_groups();
+        self.feed(Input::Groups(groups))
+    }
+
+    /// Tells the administrator which groups are there from the start.
+    fn tell_partitions(&mut self) -> Result<(), DaemonError> {
+        let Some(policy) = self.sm.view().policy else {
+            return Ok(());
+        };
+        if self.partitions.as_ref() == Some(&policy.partitions) {
+            return Ok(());
+        }
+        self.partitions = Some(Arc::clone(&policy.partitions));
+        self.administer(selvedge_sa::Input::Presets(Arc::clone(&policy.partitions)))
+    }
+
+    /// Questions are answered by the master only, and what hosts register is known to the master only.
+    fn role_changed(&mut self, role: selvedge_sm::Role) -> Result<(), DaemonError> {
+        use selvedge_sm::Role;
+        match role {
+            Role::Master => self.administer(selvedge_sa::Input::Serve),
+            // Our own link is down: when it comes back there may be nobody else still.
+            Role::Discovering => self.administer(selvedge_sa::Input::Withdraw),
+            Role::Standby | Role::NotActive => {
+                self.keeper.lose();
+                self.administer(selvedge_sa::Input::Forget)?;
+                self.feed(Input::Command(Command::Reregister))
+            }
+        }
+    }
+
+    /// What could not be kept is told.
+    fn told(&self, result: Result<(), selvedge_store::StoreError>) {
+        if let Err(error) = result {
+            self.notice(&Notice::NotStored(error));
+        }
     }
 
     /// Says what a new plan changed.

@@ -123,6 +123,10 @@ impl Service for Emulation {
         Self::no_manager()
     }
 
+    fn hang_up(&self) {
+        // There is nothing to read, and nothing to sweep.
+    }
+
     fn fault(&self, request: &FaultRequest) -> Result<FaultReport, Error> {
         let events_since = self.events.last();
         let done = self.host.fault(request)?;

@@ -25,6 +25,8 @@ pub enum Notice {
     },
     /// The operator's configuration was read again.
     Reloaded,
+    /// The operator's configuration cannot be used; what was read before stays in force.
+    NotReloaded(selvedge_api::Error),
     /// A new plan is in force and other tables with it.
     Rerouted(Reroute),
     /// IsSM could not be set at the port.
@@ -43,6 +45,7 @@ impl Notice {
             Self::Reloaded => "SLV-DAEMON-0105",
             Self::IsSmRefused(_) => "SLV-DAEMON-0106",
             Self::Rerouted(_) => "SLV-DAEMON-0107",
+            Self::NotReloaded(_) => "SLV-DAEMON-0108",
         }
     }
 
@@ -51,7 +54,7 @@ impl Notice {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::NotStored(_) | Self::RecordBroken(_) => Severity::Error,
-            Self::RecordFull { .. } | Self::Fault { .. } | Self::IsSmRefused(_) => Severity::Warning,
+            Self::NotReloaded(_) | Self::RecordFull { .. } | Self::Fault { .. } | Self::IsSmRefused(_) => Severity::Warning,
             Self::Reloaded | Self::Rerouted(_) => Severity::Info,
         }
     }
@@ -60,11 +63,12 @@ impl Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotStored(error) => write!(f, "LIDs are not stored, a restart may give ports other ones: {error}"),
+            Self::NotStored(error) => write!(f, "state is not stored, a restart may give ports other LIDs and ask hosts to register again: {error}"),
             Self::RecordFull { bytes } => write!(f, "the record is full after {bytes} bytes: nothing more is recorded"),
             Self::RecordBroken(error) => write!(f, "the record cannot be written: {error}; nothing more is recorded"),
             Self::Fault { done } => write!(f, "fault injected: {done}"),
             Self::Reloaded => f.write_str("the configuration was read again"),
+            Self::NotReloaded(error) => write!(f, "the configuration is not read again, the old one stays: {error}"),
             Self::IsSmRefused(error) => write!(f, "others cannot see that a manager is here (IsSM): {error}"),
             Self::Rerouted(reroute) => write!(f, "{reroute}"),
         }

@@ -38,6 +38,8 @@ pub trait Service: Send + Sync {
     fn rebalance(&self, request: RebalanceRequest) -> Result<Rebalance, Error>;
     /// Reads the configuration again.
     fn reload(&self) -> Result<(), Error>;
+    /// SIGHUP: reads the configuration again where there is one, and discovers everything again whatever it says.
+    fn hang_up(&self);
     /// Injects a fault.
     fn fault(&self, request: &FaultRequest) -> Result<FaultReport, Error>;
     /// Opens the log again.
@@ -186,6 +188,16 @@ impl Service for Manager {
         self.command(Command::SetPolicy(Arc::new(settings.policy)))?;
         self.shared.notice(&Notice::Reloaded);
         Ok(())
+    }
+
+    fn hang_up(&self) {
+        if self.reload.is_some()
+            && let Err(error) = self.reload()
+        {
+            self.shared.notice(&Notice::NotReloaded(error));
+        }
+        // Refused only by one that is stopping.
+        let _ = self.sweep();
     }
 
     fn fault(&self, request: &FaultRequest) -> Result<FaultReport, Error> {

@@ -1,4 +1,4 @@
-//! Signals: SIGHUP sweeps, SIGUSR1 reopens the log, SIGINT and SIGTERM end.
+//! Signals: SIGHUP reads the configuration again and sweeps, SIGUSR1 reopens the log, SIGINT and SIGTERM end.
 
 use std::io;
 use std::sync::Arc;
@@ -16,8 +16,7 @@ pub async fn obey(service: Arc<dyn Service>) -> io::Result<i32> {
     loop {
         let end = tokio::select! {
             _ = hangup.recv() => {
-                // Refused only by a process without a manager, which has nothing to sweep.
-                let _ = service.sweep();
+                service.hang_up();
                 None
             }
             _ = user1.recv() => {

@@ -9,6 +9,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::settings::SettingsError;
+use crate::switch::next_bit;
 
 /// Tables of an output: (lane, weight) in turns. Weights are in units of 64 bytes; an entry of weight 0 is skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,13 +82,20 @@ struct Table {
     entries: Vec<(u8, u8)>,
     /// Lanes that are in it.
     lanes: u16,
+    /// True if its entries are lanes 0, 1, 2 and so on, as by default: whose turn it is can be counted.
+    in_order: bool,
 }
 
 impl Table {
     fn new(entries: &[(u8, u8)]) -> Self {
         let entries: Vec<_> = entries.iter().copied().filter(|(_, weight)| *weight > 0).collect();
         let lanes = entries.iter().fold(0, |lanes, (vl, _)| lanes | 1 << vl);
-        Self { entries, lanes }
+        let in_order = (0..).zip(&entries).all(|(entry, &(vl, _))| entry == vl);
+        Self {
+            entries,
+            lanes,
+            in_order,
+        }
     }
 
     /// The lane that sends next of those that can (`ready`, some of which are in the table).
@@ -99,6 +107,13 @@ impl Table {
             if ready >> vl & 1 != 0 {
                 return vl;
             }
+        }
+        if self.in_order
+            && let Some(port) = next_bit(u64::from(ready), turn.entry + 1)
+            && let Some(&(vl, weight)) = self.entries.get(usize::from(port - 1))
+        {
+            (turn.entry, turn.left) = (vl, i32::from(weight));
+            return vl;
         }
         for _ in 0..entries {
             turn.entry += 1;

@@ -41,6 +41,12 @@ impl Packed {
     const fn key(self) -> u128 {
         (self.at as u128) << 32 | (self.who >> 32) as u128
     }
+
+    /// The same among events of one of the finest slots: the upper halves of their times are equal.
+    #[inline]
+    const fn key_in_slot(self) -> u64 {
+        self.at << 32 | self.who >> 32
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +61,7 @@ struct Digit {
     words: u64,
     occupied: [u64; WORDS],
     /// The event inserted last into each slot; each leads to the one before it.
-    heads: Vec<u32>,
+    heads: Box<[u32; SLOTS]>,
 }
 
 impl Digit {
@@ -63,10 +69,11 @@ impl Digit {
         Self {
             words: 0,
             occupied: [0; WORDS],
-            heads: vec![NIL; SLOTS],
+            heads: Box::new([NIL; SLOTS]),
         }
     }
 
+    /// The first slot with events, if there is one.
     #[inline]
     const fn first(&self) -> Option<usize> {
         if self.words == 0 {
@@ -76,18 +83,25 @@ impl Digit {
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 
+    /// Puts an event in front of a slot's; the one that was there.
     #[inline]
-    fn set(&mut self, slot: usize) {
+    fn put(&mut self, slot: usize, index: u32) -> u32 {
+        let slot = slot % SLOTS;
         self.occupied[slot / 64] |= 1 << (slot % 64);
         self.words |= 1 << (slot / 64);
+        core::mem::replace(&mut self.heads[slot], index)
     }
 
+    /// Empties a slot: the first of its events.
     #[inline]
-    fn clear(&mut self, slot: usize) {
-        self.occupied[slot / 64] &= !(1 << (slot % 64));
-        if self.occupied[slot / 64] == 0 {
+    fn take(&mut self, slot: usize) -> u32 {
+        let slot = slot % SLOTS;
+        let word = &mut self.occupied[slot / 64];
+        *word &= !(1 << (slot % 64));
+        if *word == 0 {
             self.words &= !(1 << (slot / 64));
         }
+        core::mem::replace(&mut self.heads[slot], NIL)
     }
 }
 
@@ -96,7 +110,10 @@ impl Digit {
 pub struct Calendar {
     /// Width of the finest slots, as a power of two.
     shift: u32,
-    digits: Vec<Digit>,
+    /// The finest slots.
+    fine: Digit,
+    /// Coarser ones, each digit 4,096 times as coarse as the one before.
+    coarse: Vec<Digit>,
     nodes: Vec<Node>,
     free: u32,
     len: usize,
@@ -106,14 +123,21 @@ pub struct Calendar {
     ready: Vec<Packed>,
 }
 
+/// Events of a slot up to which counting sorts them fastest.
+const VERY_FEW: usize = 8;
+/// Events of a slot up to which insertion sorts them fastest.
+const FEW: usize = 20;
+
 impl Calendar {
     /// An empty queue whose finest slots are `2^shift` picoseconds wide: best where a slot gets one to four events.
     #[must_use]
     pub fn new(shift: u32) -> Self {
-        let digits = (64 - shift.min(63)).div_ceil(BITS) as usize;
+        let shift = shift.min(32);
+        let digits = (64 - shift).div_ceil(BITS);
         Self {
-            shift: shift.min(63),
-            digits: (0..digits).map(|_| Digit::new()).collect(),
+            shift,
+            fine: Digit::new(),
+            coarse: (1..digits).map(|_| Digit::new()).collect(),
             nodes: Vec::new(),
             free: NIL,
             len: 0,
@@ -144,28 +168,34 @@ impl Calendar {
     pub fn push(&mut self, event: Event) {
         self.len += 1;
         let who = u64::from(event.component) << 32 | u64::from(event.payload);
-        let packed = Packed { at: event.at, who };
+        let event = Packed { at: event.at, who };
         let differs = (event.at ^ self.now) >> self.shift;
         if differs == 0 || event.at < self.now {
-            return self.push_ready(packed);
+            return self.push_ready(event);
         }
-        let index = if let Some(node) = self.nodes.get_mut(self.free as usize) {
-            let index = self.free;
-            self.free = node.next;
-            node.event = packed;
-            index
-        } else {
-            self.nodes.push(Node {
-                event: packed,
-                next: NIL,
-            });
-            // 2^32 events would be 100 GB.
-            u32::try_from(self.nodes.len() - 1).unwrap_or(NIL)
+        let index = self.free;
+        let Some(node) = self.nodes.get_mut(index as usize) else {
+            return self.push_new(event);
         };
-        self.link(index);
+        self.free = node.next;
+        node.event = event;
+        if differs < SLOTS as u64 {
+            node.next = self.fine.put((event.at >> self.shift) as usize, index);
+        } else {
+            self.link(index);
+        }
+    }
+
+    /// Schedules an event where no node is free.
+    #[cold]
+    fn push_new(&mut self, event: Packed) {
+        self.nodes.push(Node { event, next: NIL });
+        // 2^32 events would be 100 GB.
+        self.link(u32::try_from(self.nodes.len() - 1).unwrap_or(NIL));
     }
 
     /// Puts an event among those of the slot that is being emptied.
+    #[cold]
     fn push_ready(&mut self, event: Packed) {
         // Few events lie in a slot, so the place is near the end.
         let key = event.key();
@@ -176,31 +206,51 @@ impl Calendar {
     /// Takes the next event if it is due at or before `until`.
     #[inline]
     pub fn pop_until(&mut self, until: Ps) -> Option<Event> {
+        if self.ready.is_empty() && !self.advance(until) {
+            return None;
+        }
+        let &Packed { at, who } = self.ready.last()?;
+        if at > until {
+            return None;
+        }
+        self.len -= 1;
+        self.ready.pop();
+        let (component, payload) = ((who >> 32) as u32, who as u32);
+        Some(Event { at, component, payload })
+    }
+
+    /// Goes to the next slot with events, unless it begins after `until`; then some are ready.
+    fn advance(&mut self, until: Ps) -> bool {
         loop {
-            if let Some(&Packed { at, who }) = self.ready.last() {
-                if at > until {
-                    return None;
+            let Some(slot) = self.fine.first() else {
+                if self.spread(until) {
+                    continue;
                 }
-                self.len -= 1;
-                self.ready.pop();
-                let (component, payload) = ((who >> 32) as u32, who as u32);
-                return Some(Event { at, component, payload });
+                return !self.ready.is_empty();
+            };
+            let width = self.shift + BITS;
+            let start = self.now >> width << width | (slot as u64) << self.shift;
+            if start > until {
+                return false;
             }
-            if !self.advance(until) {
-                return None;
-            }
+            self.now = start;
+            let first = self.fine.take(slot);
+            self.fill_ready(first);
+            return true;
         }
     }
 
-    /// Goes to the next slot with events, unless it begins after `until`.
-    fn advance(&mut self, until: Ps) -> bool {
-        let Some(digit) = self.digits.iter().position(|d| d.words != 0) else {
+    /// Spreads the events of the next coarse slot, unless it begins after `until`. False if there are none, or some are
+    /// ready at once.
+    #[cold]
+    fn spread(&mut self, until: Ps) -> bool {
+        let Some(digit) = self.coarse.iter().position(|digit| digit.words != 0) else {
             return false;
         };
-        let Some(slot) = self.digits[digit].first() else {
+        let Some(slot) = self.coarse[digit].first() else {
             return false;
         };
-        let low = self.shift + BITS * digit as u32;
+        let low = self.shift + BITS * (digit as u32 + 1);
         let high = low + BITS;
         let above = if high >= 64 { 0 } else { self.now >> high << high };
         let start = above | (slot as u64) << low;
@@ -208,14 +258,8 @@ impl Calendar {
             return false;
         }
         self.now = start;
-        let mut index = self.digits[digit].heads[slot];
-        self.digits[digit].heads[slot] = NIL;
-        self.digits[digit].clear(slot);
-        if digit == 0 {
-            self.fill_ready(index);
-            return true;
-        }
         // The chain leads from the last to the first; linking it in order of insertion keeps that order.
+        let mut index = self.coarse[digit].take(slot);
         let mut first = NIL;
         while let Some(node) = self.nodes.get_mut(index as usize) {
             let next = node.next;
@@ -235,7 +279,7 @@ impl Calendar {
         }
         self.ready.reverse();
         self.sort_ready();
-        true
+        self.ready.is_empty()
     }
 
     /// Takes a chain, which leads from the last to the first event inserted.
@@ -255,19 +299,28 @@ impl Calendar {
     /// `ready` is in reverse order of insertion, and becomes sorted in reverse; equal ones stay in reverse.
     #[inline]
     fn sort_ready(&mut self) {
-        if self.ready.len() > 20 {
-            self.ready.sort_by_key(|event| core::cmp::Reverse(event.key()));
+        let ready = &mut self.ready[..];
+        if ready.len() > FEW {
+            ready.sort_by_key(|event| core::cmp::Reverse(event.key_in_slot()));
             return;
         }
-        for end in 1..self.ready.len() {
-            let event = self.ready[end];
-            let key = event.key();
-            let mut place = end;
-            while place > 0 && self.ready[place - 1].key() < key {
-                self.ready[place] = self.ready[place - 1];
-                place -= 1;
+        if ready.len() > VERY_FEW {
+            return insert_each(ready);
+        }
+        // Counts for each how many are before it: no branch that would be guessed wrong half of the time.
+        let mut events = [Packed { at: 0, who: 0 }; VERY_FEW];
+        let mut before = [0_usize; VERY_FEW];
+        for (i, &event) in ready.iter().enumerate() {
+            let key = event.key_in_slot();
+            for j in 0..i {
+                let is_before = usize::from(events[j].key_in_slot() >= key);
+                before[i] += is_before;
+                before[j] += 1 - is_before;
             }
-            self.ready[place] = event;
+            events[i] = event;
+        }
+        for (event, place) in events.iter().zip(before).take(ready.len()) {
+            ready[place % VERY_FEW] = *event;
         }
     }
 
@@ -276,13 +329,27 @@ impl Calendar {
     fn link(&mut self, index: u32) {
         let node = &mut self.nodes[index as usize];
         let differs = (node.event.at ^ self.now) >> self.shift;
-        let digit = (differs.ilog2() / BITS) as usize;
-        let slot = (node.event.at >> (self.shift + BITS * digit as u32)) as usize % SLOTS;
-        let digit = &mut self.digits[digit];
-        let head = &mut digit.heads[slot];
-        node.next = *head;
-        *head = index;
-        digit.set(slot);
+        let digit = differs.ilog2() / BITS;
+        let slot = (node.event.at >> (self.shift + BITS * digit)) as usize;
+        let digit = match (digit as usize).checked_sub(1) {
+            None => &mut self.fine,
+            Some(digit) => &mut self.coarse[digit],
+        };
+        node.next = digit.put(slot, index);
+    }
+}
+
+/// Insertion sort, as `sort_ready` wants it.
+fn insert_each(ready: &mut [Packed]) {
+    for end in 1..ready.len() {
+        let event = ready[end];
+        let key = event.key_in_slot();
+        let mut place = end;
+        while place > 0 && ready[place - 1].key_in_slot() < key {
+            ready[place] = ready[place - 1];
+            place -= 1;
+        }
+        ready[place] = event;
     }
 }
 

@@ -80,7 +80,8 @@ impl<W: Workload> Simulation<W> {
         };
         if lid <= self.layout.top {
             let output = if output > at.ports { NO_PATH } else { output };
-            self.layout.entries[at.first_entry as usize + usize::from(lid)] = output;
+            let place = self.layout.place_of_entry(switch.0, lid);
+            self.layout.entries[place] = output;
         }
     }
 
@@ -106,14 +107,14 @@ impl<W: Workload> Simulation<W> {
             }
         }
         for port in ends {
-            let component = self.ports[port as usize].component;
+            let component = self.layout.components[port as usize];
             let num = self.layout.refs[port as usize].port.get();
             let first_host = self.layout.first_host();
             match (component < first_host, up) {
-                (true, false) => self.drop_waiting(component as usize - 1, num),
+                (true, false) => self.drop_waiting(self.here(component), num),
                 (true, true) => {}
                 (false, false) => {}
-                (false, true) => self.host_send(component - first_host),
+                (false, true) => self.host_send::<false>(component - first_host),
             }
         }
     }

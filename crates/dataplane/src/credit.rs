@@ -9,9 +9,10 @@ use std::collections::VecDeque;
 
 use crate::Simulation;
 use crate::layout::NO_PORT;
+use crate::lane::STARVED;
 use crate::state::kind;
 use crate::traffic::Workload;
-use crate::units::{PS_PER_NS, Ps};
+use crate::units::Ps;
 
 /// Puts blocks into a list by time. They nearly always come after all others.
 #[inline]
@@ -42,38 +43,31 @@ fn collect(returns: &mut VecDeque<(Ps, u16)>, now: Ps) -> u32 {
 impl<W: Workload> Simulation<W> {
     /// True if an output has credits for so many blocks of a lane.
     #[inline]
-    pub(crate) fn has_credits(&mut self, port: u32, vl: u8, blocks: u8) -> bool {
-        let lane = &mut self.lanes[port as usize * usize::from(self.settings.vls) + usize::from(vl)];
-        if lane.credits >= u32::from(blocks) {
-            return true;
-        }
-        lane.credits += collect(&mut lane.returns, self.now);
-        lane.credits >= u32::from(blocks)
+    pub(crate) fn has_credits(&mut self, lane: usize, blocks: u8) -> bool {
+        self.lanes[lane].has(blocks, self.now, &mut self.far, lane)
     }
 
     /// An output waits for credits: sees to it that it hears of them.
     pub(crate) fn wait_for_credits(&mut self, port: u32, vl: u8, blocks: u8) {
         let index = port as usize * usize::from(self.settings.vls) + usize::from(vl);
-        let stats = &mut self.port_stats[port as usize];
-        stats.waits_since.get_or_insert(self.now);
+        if !self.ports[port as usize].waits {
+            self.ports[port as usize].waits = true;
+            self.port_stats[port as usize].waits_since = Some(self.now);
+        }
         let lane = &mut self.lanes[index];
-        if lane.wake_at > self.now || lane.starved {
+        // One that is starved will be woken later than ever.
+        if lane.wake_at > self.now {
             return;
         }
-        let mut sum = lane.credits;
-        for &(at, count) in &lane.returns {
-            sum += u32::from(count);
-            if sum >= u32::from(blocks) {
-                lane.wake_at = at;
-                self.wake_for_credits(port, at);
-                return;
-            }
+        let at = lane.enough_at(blocks, &self.far[index]);
+        lane.wake_at = at;
+        if at != STARVED {
+            self.wake_for_credits(port, at);
         }
-        lane.starved = true;
     }
 
     fn wake_for_credits(&mut self, port: u32, at: Ps) {
-        let component = self.ports[port as usize].component;
+        let component = self.layout.components[port as usize];
         let num = self.layout.refs[port as usize].port.get();
         self.schedule(at, component, kind::CREDIT, u32::from(num));
     }
@@ -81,13 +75,9 @@ impl<W: Workload> Simulation<W> {
     /// The buffer at the input `port` has so many blocks more from `freed_at` on: they go back to the sender.
     #[inline]
     pub(crate) fn give_back(&mut self, port: u32, vl: u8, blocks: u8, freed_at: Ps) {
-        let input = &self.ports[port as usize];
-        let (sender, delay) = (
-            input.peer,
-            input.cable_delay + self.settings.credit_delay_ns * PS_PER_NS,
-        );
+        let sender = self.ports[port as usize].peer;
         if sender != NO_PORT {
-            self.credit(sender, vl, blocks, freed_at + delay);
+            self.credit(sender, vl, blocks, freed_at + self.layout.credit_delay);
         }
     }
 
@@ -96,9 +86,8 @@ impl<W: Workload> Simulation<W> {
     pub(crate) fn credit(&mut self, sender: u32, vl: u8, blocks: u8, at: Ps) {
         let index = sender as usize * usize::from(self.settings.vls) + usize::from(vl);
         let lane = &mut self.lanes[index];
-        insert(&mut lane.returns, at, u16::from(blocks));
-        if lane.starved {
-            lane.starved = false;
+        lane.will_get((at, blocks), self.now, &mut self.far, index);
+        if lane.wake_at == STARVED {
             lane.wake_at = at;
             self.wake_for_credits(sender, at);
         }
@@ -106,9 +95,7 @@ impl<W: Workload> Simulation<W> {
 
     /// Blocks of an output's lane that are neither credits nor on their way back.
     pub(crate) fn blocks_out(&self, lane: usize) -> u32 {
-        let lane = &self.lanes[lane];
-        let returning: u32 = lane.returns.iter().map(|&(_, count)| u32::from(count)).sum();
-        self.settings.lane_blocks() - lane.credits - returning
+        self.settings.lane_blocks() - u32::from(self.lanes[lane].all_credits(&self.far[lane]))
     }
 
     /// Takes blocks of the buffer that all lanes of an input share, if it has so many.

@@ -46,7 +46,21 @@ impl<W: Workload> Simulation<W> {
         self.look_again();
     }
 
+    /// False if no packet of a switch waits for a lane that is short of credits, even with those on their way: most
+    /// looks end here.
+    fn some_wait(&self) -> bool {
+        let vls = usize::from(self.settings.vls);
+        let least = self.settings.packet_blocks();
+        let is_short = |lane: usize| u32::from(self.lanes[lane].all_credits(&self.far[lane])) < least;
+        let first_host = self.layout.hosts.first().map_or(0, |host| host.port as usize);
+        let wanted = self.ports[..first_host].iter().enumerate().filter(|(_, port)| port.wanted != 0);
+        wanted.flat_map(|(port, _)| port * vls..(port + 1) * vls).any(is_short)
+    }
+
     fn deadlocked(&self) -> Option<Deadlock> {
+        if !self.some_wait() {
+            return None;
+        }
         let waits = self.waits();
         let mut goes_on = vec![true; self.lanes.len()];
         for &(buffer, _) in &waits {
@@ -93,15 +107,16 @@ impl<W: Workload> Simulation<W> {
                 Queueing::Fifo => first * vls..(first + usize::from(switch.ports) + 1) * vls,
                 Queueing::Voq => {
                     let pairs = usize::from(switch.ports) * usize::from(switch.ports);
-                    let start = self.first_voq + switch.first_voq as usize * vls;
+                    let start = self.lanes.len() + switch.first_voq as usize * vls;
                     start..start + pairs * vls
                 }
             };
-            for queue in &self.queues[queues] {
-                let Some(output) = self.waits_for(number, queue.head) else {
+            for place in queues {
+                let head = self.queue::<false>(place).head;
+                let Some(output) = self.waits_for(number, head) else {
                     continue;
                 };
-                let mut index = queue.head;
+                let mut index = head;
                 while index != NIL {
                     let packet = self.packets.get(index);
                     let buffer = (first + usize::from(packet.input)) * vls + usize::from(packet.vl);

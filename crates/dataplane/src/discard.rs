@@ -3,9 +3,9 @@
 use crate::Simulation;
 use crate::layout::{NO_PORT, Port};
 use crate::packet::NIL;
-use crate::state::{Queue, kind};
+use crate::state::kind;
 use crate::stats::Drop;
-use crate::switch::next_port;
+use crate::switch::{Here, next_port};
 use crate::traffic::Workload;
 
 impl<W: Workload> Simulation<W> {
@@ -40,11 +40,11 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Drops the first packet of a queue.
-    pub(crate) fn drop_first(&mut self, switch: usize, index: u32, reason: Drop) {
-        self.leave_queue(switch, index);
+    pub(crate) fn drop_first(&mut self, switch: Here, index: u32, reason: Drop) {
+        self.leave_queue::<false>(switch, index);
         let packet = self.packets.get(index).spot();
-        let into = self.port_of(switch, packet.input);
-        self.count_drop(self.port_of(switch, packet.output), reason);
+        let into = switch.port(packet.input);
+        self.count_drop(switch.port(packet.output), reason);
         if packet.shared {
             self.free_shared(into, packet.blocks, self.now);
         } else {
@@ -52,31 +52,31 @@ impl<W: Workload> Simulation<W> {
         }
         self.lose(index, reason);
         if self.settings.speedup > 1 || self.ports[into as usize].input_free_at <= self.now {
-            self.offer_input(switch, packet.input);
+            self.offer_input::<false>(switch, packet.input);
         }
     }
 
     /// Sees to it that the age of a queue's first packet is looked at in time.
-    pub(crate) fn watch_age(&mut self, switch: usize, place: usize) {
-        let queue = self.queues[place];
-        if queue.watched || queue.head == NIL {
+    pub(crate) fn watch_age(&mut self, switch: Here, place: usize) {
+        let (age, head) = (self.ages[place], self.queue::<false>(place).head);
+        if age.watched || head == NIL {
             return;
         }
-        let arrived = self.packets.get(queue.head).arrived;
-        let hoq = self.hoq.map(|life| queue.head_since + life);
+        let arrived = self.packets.get(head).arrived;
+        let hoq = self.hoq.map(|life| age.head_since + life);
         let whole = self.switch_life.map(|life| arrived + life);
         let Some(at) = hoq.into_iter().chain(whole).min() else {
             return;
         };
-        self.queues[place].watched = true;
-        self.schedule(at.max(self.now), 1 + switch as u32, kind::LIFETIME, place as u32);
+        self.ages[place].watched = true;
+        self.schedule(at.max(self.now), switch.component(), kind::LIFETIME, place as u32);
     }
 
     /// The first packet of a queue may have waited for too long.
-    pub(crate) fn check_lifetime(&mut self, switch: usize, place: u32) {
+    pub(crate) fn check_lifetime(&mut self, switch: Here, place: u32) {
         let place = place as usize;
-        self.queues[place].watched = false;
-        let Queue { head, head_since, .. } = self.queues[place];
+        self.ages[place].watched = false;
+        let (head_since, head) = (self.ages[place].head_since, self.queue::<false>(place).head);
         if head == NIL {
             return;
         }
@@ -90,21 +90,20 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Drops all packets that wait for an output whose link broke.
-    pub(crate) fn drop_waiting(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
+    pub(crate) fn drop_waiting(&mut self, switch: Here, output: u8) {
+        let out = switch.port(output);
         // Those behind the first ones of their queues are found when they become first.
         while let Some(index) = self.first_waiting(switch, out, output) {
             self.drop_first(switch, index, Drop::LinkDown);
         }
     }
 
-    fn first_waiting(&self, switch: usize, out: u32, output: u8) -> Option<u32> {
+    fn first_waiting(&self, switch: Here, out: u32, output: u8) -> Option<u32> {
         let words = self.layout.words;
         (0..self.settings.vls).find_map(|vl| {
-            let row = (out as usize * self.vls() + usize::from(vl)) * words;
-            let wanted = &self.requests[row..row + words];
-            let input = next_port(wanted, wanted, 0)?;
-            Some(self.first_for(switch, input, output, vl)).filter(|&index| index != NIL)
+            let lane = out as usize * self.vls() + usize::from(vl);
+            let input = next_port(words, |word| self.requests(lane, word), 0)?;
+            Some(self.first_for::<false>(switch, input, output, vl)).filter(|&index| index != NIL)
         })
     }
 }

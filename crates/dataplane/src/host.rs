@@ -11,11 +11,11 @@ use crate::units::{Ps, blocks};
 
 impl<W: Workload> Simulation<W> {
     /// A host's event.
-    pub(crate) fn host_wake(&mut self, host: Host) {
+    pub(crate) fn host_wake<const PLAIN: bool>(&mut self, host: Host) {
         // An event that was made superfluous by an earlier one.
         if self.hosts[host as usize].wake_at == self.now {
             self.hosts[host as usize].wake_at = NOT_SET;
-            self.host_send(host);
+            self.host_send::<PLAIN>(host);
         }
     }
 
@@ -37,8 +37,8 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Posts what is due, sends a packet if the port is free, and sees to the next event.
-    pub(crate) fn host_send(&mut self, host: Host) {
-        self.post_due(host, self.now);
+    pub(crate) fn host_send<const PLAIN: bool>(&mut self, host: Host) {
+        self.post_due::<PLAIN>(host, self.now);
         let port = self.layout.hosts[host as usize].port;
         if self.ports[port as usize].free_at > self.now {
             if self.hosts[host as usize].lanes != 0 {
@@ -49,7 +49,7 @@ impl<W: Workload> Simulation<W> {
             }
             return;
         }
-        let sent = self.send_one(host, port);
+        let sent = self.send_one::<PLAIN>(host, port);
         let state = &self.hosts[host as usize];
         if sent && state.lanes != 0 {
             let at = self.ports[port as usize].free_at;
@@ -61,7 +61,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Messages whose time has come are posted, or missed where too many wait.
-    pub(crate) fn post_due(&mut self, host: Host, until: Ps) {
+    pub(crate) fn post_due<const PLAIN: bool>(&mut self, host: Host, until: Ps) {
         while let Some(message) = self.hosts[host as usize].next {
             if message.at > until {
                 break;
@@ -69,7 +69,7 @@ impl<W: Workload> Simulation<W> {
             let (sl, vl) = self.lane_of(host, &message);
             let vls = usize::from(self.settings.vls);
             if self.waiting[host as usize * vls + usize::from(vl)] < self.settings.source_queue {
-                self.post(host, message, sl, vl);
+                self.post::<PLAIN>(host, message, sl, vl);
             } else {
                 self.window.missed(&message);
             }
@@ -91,7 +91,7 @@ impl<W: Workload> Simulation<W> {
         (sl, self.layout.lanes[usize::from(sl % 16)].min(vls - 1))
     }
 
-    fn post(&mut self, host: Host, message: Message, sl: u8, vl: u8) {
+    fn post<const PLAIN: bool>(&mut self, host: Host, message: Message, sl: u8, vl: u8) {
         self.window.posted(&message);
         let to = self.layout.hosts[message.to as usize];
         let from = self.layout.hosts[host as usize];
@@ -122,10 +122,10 @@ impl<W: Workload> Simulation<W> {
             (self.messages.len() - 1) as u32
         };
         self.waiting[host as usize * vls + usize::from(vl)] += 1;
-        if self.settings.transport != Transport::None {
+        if !PLAIN && self.settings.transport != Transport::None {
             return self.post_to_qp(index, posted.missing);
         }
-        let queue = &mut self.queues[from.port as usize * vls + usize::from(vl)];
+        let queue = &mut self.lanes[from.port as usize * vls + usize::from(vl)].queue;
         if queue.head == NIL {
             queue.head = index;
         } else {
@@ -136,7 +136,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// Sends a packet of the lane whose turn it is; false if there is none, or no credits for it.
-    fn send_one(&mut self, host: Host, port: u32) -> bool {
+    fn send_one<const PLAIN: bool>(&mut self, host: Host, port: u32) -> bool {
         if !self.ports[port as usize].up {
             return false;
         }
@@ -147,8 +147,8 @@ impl<W: Workload> Simulation<W> {
         while lanes != 0 {
             let vl = lanes.trailing_zeros() as u8;
             lanes &= lanes - 1;
-            let bytes = if self.settings.transport == Transport::None {
-                let head = self.queues[port as usize * vls + usize::from(vl)].head;
+            let bytes = if PLAIN || self.settings.transport == Transport::None {
+                let head = self.lanes[port as usize * vls + usize::from(vl)].queue.head;
                 self.next_packet_bytes(head)
             } else if let Some(bytes) = self.next_of_qps(host, vl) {
                 bytes
@@ -156,7 +156,7 @@ impl<W: Workload> Simulation<W> {
                 continue;
             };
             let wanted = blocks(bytes) as u8;
-            if self.has_credits(port, vl, wanted) {
+            if self.has_credits(port as usize * vls + usize::from(vl), wanted) {
                 ready |= 1 << vl;
             } else {
                 short[usize::from(vl)] = wanted;
@@ -173,8 +173,8 @@ impl<W: Workload> Simulation<W> {
             1 => 0,
             _ => self.arbitration.choose(arbiter, ready),
         };
-        let packet = if self.settings.transport == Transport::None {
-            let head = self.queues[port as usize * vls + usize::from(vl)].head;
+        let packet = if PLAIN || self.settings.transport == Transport::None {
+            let head = self.lanes[port as usize * vls + usize::from(vl)].queue.head;
             self.cut(host, head)
         } else {
             self.cut_of_qps(host, vl)
@@ -236,7 +236,7 @@ impl<W: Workload> Simulation<W> {
     /// The first message of a lane has been sent.
     #[inline]
     fn message_sent(&mut self, host: Host, port: u32, vl: u8) {
-        let queue = &mut self.queues[port as usize * usize::from(self.settings.vls) + usize::from(vl)];
+        let queue = &mut self.lanes[port as usize * usize::from(self.settings.vls) + usize::from(vl)].queue;
         queue.head = self.messages[queue.head as usize].next;
         let state = &mut self.hosts[host as usize];
         if queue.head == NIL {

@@ -1,8 +1,8 @@
 //! From a fabric and its tables to arrays that packets walk over.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
-use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{Idx, Lid, PortNum, Sl};
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
+use selvedge_types::{Lid, PortNum, Sl};
 
 use crate::settings::{Settings, SettingsError};
 use crate::units::{ByteTime, LinkRate, NEVER, PS_PER_NS, Ps};
@@ -82,8 +82,9 @@ pub enum BuildError {
 /// No port.
 pub(crate) const NO_PORT: u32 = u32::MAX;
 
-/// One port, both ways: what changes with each packet, and what is needed for that.
+/// One port, both ways: what changes with each packet, and what is needed for that. One line of the cache.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(crate) struct Port {
     /// Until when its output sends.
     pub free_at: Ps,
@@ -91,16 +92,10 @@ pub(crate) struct Port {
     pub input_free_at: Ps,
     /// How long a byte takes on its link.
     pub byte_time: ByteTime,
-    /// From the first bit sent to the moment when the other end can forward it (a host: until it has begun to come).
-    pub head_delay: Ps,
-    /// One way through the cable.
-    pub cable_delay: Ps,
     /// Other end of the cable.
     pub peer: u32,
     /// Who handles events of the other end.
     pub peer_component: u32,
-    /// Who handles its own.
-    pub component: u32,
     /// Lanes that an input wants to send on by this output.
     pub wanted: u16,
     /// Packets in its input buffer.
@@ -119,12 +114,16 @@ pub(crate) struct Port {
     pub reads: u8,
     /// How often its link came up.
     pub epoch: u8,
+    /// Number of the other end's port.
+    pub peer_num: u8,
     /// True if its link is up.
     pub up: bool,
     /// True if the other end is a host.
     pub to_host: bool,
     /// True if the end of the packet that its output sends is an event.
     pub end_is_event: bool,
+    /// True if its output has something to send, but no credits.
+    pub waits: bool,
 }
 
 /// A switch.
@@ -136,8 +135,6 @@ pub(crate) struct Switch {
     pub ports: u8,
     /// Its first virtual output queue.
     pub first_voq: u32,
-    /// Its first forwarding entry.
-    pub first_entry: u32,
 }
 
 /// Everything that stays as it is, unless a fault or a manager changes it.
@@ -160,6 +157,14 @@ pub(crate) struct Layout {
     pub voqs: u32,
     /// Switch port of each position, for names.
     pub refs: Vec<PortRef>,
+    /// Who handles events of each position.
+    pub components: Vec<u32>,
+    /// From the first bit sent to the moment when a switch can forward it.
+    pub switch_head_delay: Ps,
+    /// The same until it has begun to come at a host.
+    pub host_head_delay: Ps,
+    /// From a block that is free to its credit at the sender.
+    pub credit_delay: Ps,
     /// True if not all links have the same rate.
     pub mixed: bool,
 }
@@ -200,6 +205,10 @@ pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layou
         words: 1,
         voqs: 0,
         refs: Vec::new(),
+        components: Vec::new(),
+        switch_head_delay: (settings.cable_delay_ns + settings.switch_delay_ns) * PS_PER_NS,
+        host_head_delay: settings.cable_delay_ns * PS_PER_NS,
+        credit_delay: (settings.cable_delay_ns + settings.credit_delay_ns) * PS_PER_NS,
         mixed: false,
     };
     for (idx, &node) in fabric.switches().iter_enumerated() {
@@ -209,6 +218,12 @@ pub(crate) fn build(network: &Network<'_>, settings: &Settings) -> Result<(Layou
         host.port = layout.refs.len() as u32;
         layout.refs.push(host.at);
     }
+    let first_host = layout.hosts[0].port;
+    let component = |(index, at): (u32, &PortRef)| match fabric.switch_index(at.node) {
+        Some(switch) => 1 + switch.0,
+        None => layout.first_host() + index - first_host,
+    };
+    layout.components = (0..).zip(&layout.refs).map(component).collect();
     let ports = layout.ports(fabric, settings);
     let rate = ports.iter().find(|p| p.peer != NO_PORT).map(|p| p.byte_time);
     layout.mixed = ports.iter().any(|p| p.peer != NO_PORT && Some(p.byte_time) != rate);
@@ -238,15 +253,16 @@ impl Layout {
             first_port: self.refs.len() as u32,
             ports,
             first_voq: self.voqs,
-            first_entry: self.entries.len() as u32,
         });
         self.voqs += u32::from(ports) * u32::from(ports);
         self.words = self.words.max(usize::from(ports).div_ceil(64));
         let all = (0..=ports).filter_map(PortNum::new);
         self.refs.extend(all.map(|port| PortRef { node, port }));
-        for lid in 0..=self.top {
-            let out = network.tables.get(idx, Lid(lid));
-            self.entries.push(if out > ports { NO_PATH } else { out });
+        let all = usize::from(self.top) + 1;
+        for (block, first) in (0..all).step_by(BLOCK_LIDS).enumerate() {
+            let entries = &network.tables.block(idx, block)[..BLOCK_LIDS.min(all - first)];
+            let known = |&out: &u8| if out > ports { NO_PATH } else { out };
+            self.entries.extend(entries.iter().map(known));
         }
     }
 
@@ -257,13 +273,7 @@ impl Layout {
             let found = by_ref.binary_search_by_key(&at, |&(at, _)| at).ok()?;
             Some(by_ref[found].1)
         };
-        let component = |at: PortRef, index: u32| match fabric.switch_index(at.node) {
-            Some(switch) => 1 + switch.0,
-            None => 1 + (self.switches.len() + (index - self.hosts[0].port) as usize) as u32,
-        };
-        let cable = settings.cable_delay_ns * PS_PER_NS;
-        let switch = settings.switch_delay_ns * PS_PER_NS;
-        let of = |(index, &at): (u32, &PortRef)| {
+        let of = |&at: &PortRef| {
             let peer_ref = fabric.peer(at).filter(|_| fabric.link_is_up(at));
             let peer = peer_ref.and_then(|peer| Some((peer, find(peer)?)));
             let to_host = peer.is_some_and(|(peer, _)| !fabric.node(peer.node).is_switch());
@@ -273,11 +283,8 @@ impl Layout {
                 free_at: 0,
                 input_free_at: 0,
                 byte_time: LinkRate::byte_time(rate),
-                head_delay: if to_host { cable } else { cable + switch },
-                cable_delay: cable,
                 peer: peer.map_or(NO_PORT, |(_, index)| index),
-                peer_component: peer.map_or(CONTROL, |(peer, index)| component(peer, index)),
-                component: component(at, index),
+                peer_component: peer.map_or(CONTROL, |(_, index)| self.components[index as usize]),
                 wanted: 0,
                 queued: 0,
                 received: 0,
@@ -287,32 +294,40 @@ impl Layout {
                 sending_to: 0,
                 reads: 0,
                 epoch: 0,
+                peer_num: peer.map_or(0, |(peer, _)| peer.port.get()),
                 up: peer.is_some(),
                 to_host,
                 end_is_event: false,
+                waits: false,
             }
         };
-        (0..).zip(&self.refs).map(of).collect()
+        self.refs.iter().map(of).collect()
     }
 
     /// The output of a packet at a switch; [`NO_PATH`] if there is none.
     #[inline]
-    pub fn entry(&self, switch: usize, dlid: u16) -> u8 {
+    pub fn entry(&self, switch: u32, dlid: u16) -> u8 {
         if dlid > self.top {
             return NO_PATH;
         }
-        self.entries[self.switches[switch].first_entry as usize + usize::from(dlid)]
+        self.entries[self.place_of_entry(switch, dlid)]
+    }
+
+    /// Where a forwarding entry lies, of a LID up to `top`.
+    #[inline]
+    pub fn place_of_entry(&self, switch: u32, dlid: u16) -> usize {
+        switch as usize * (usize::from(self.top) + 1) + usize::from(dlid)
     }
 
     /// The lane of a packet at a switch; 15: it is dropped.
     #[inline]
-    pub fn lane(&self, switch: usize, input: u8, output: u8, sl: u8) -> u8 {
+    pub fn lane(&self, switch: u32, input: u8, output: u8, sl: u8) -> u8 {
         if !self.has_exceptions {
             return self.lanes[usize::from(sl % 16)];
         }
         let num = |port| PortNum::new(port).unwrap_or_default();
         let sl = Sl::new(sl % 16).unwrap_or_default();
-        let switch = SwitchIdx::from_usize(switch);
+        let switch = SwitchIdx(switch);
         self.sl_to_vl.vl(switch, num(input), num(output), sl).get()
     }
 

@@ -28,6 +28,7 @@ mod credit;
 mod deadlock;
 mod discard;
 mod host;
+mod lane;
 mod layout;
 mod log;
 mod packet;

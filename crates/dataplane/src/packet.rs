@@ -21,8 +21,9 @@ pub(crate) enum Opcode {
     Nak,
 }
 
-/// A packet: what its headers say, where it is, and since when.
+/// A packet: what its headers say, where it is, and since when. One line of the cache.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(crate) struct Packet {
     /// When its message was posted.
     pub created: Ps,

@@ -377,7 +377,7 @@ impl<W: Workload> Simulation<W> {
             self.repeat(index);
         }
         self.take_turn(index);
-        self.host_send(from);
+        self.host_send::<false>(from);
     }
 
     /// Sends again from the first packet that is not acknowledged; without retries left the pair goes to ERROR.
@@ -473,7 +473,7 @@ impl<W: Workload> Simulation<W> {
             qp.timer_at = self.now;
             self.qps.counts.timeouts += 1;
             self.repeat(index);
-            self.host_send(host);
+            self.host_send::<false>(host);
         }
         let timeout = self.ack_timeout().unwrap_or(NEVER);
         let qp = &mut self.qps.all[index as usize];

@@ -204,7 +204,7 @@ impl<W: Workload> Simulation<W> {
     pub fn finish(mut self) -> Results {
         let end = self.now.min(self.settings.end());
         for host in 0..self.hosts.len() as u32 {
-            self.post_due(host, end);
+            self.post_due::<false>(host, end);
         }
         let time = end.saturating_sub(self.window.from);
         let rate = |at: &crate::layout::HostPort| {
@@ -294,13 +294,13 @@ impl<W: Workload> Simulation<W> {
             if port.peer == crate::layout::NO_PORT {
                 return None;
             }
-            let lanes = &self.lane_bytes[index * vls..(index + 1) * vls];
+            let lanes = self.lanes[index * vls..(index + 1) * vls].iter().map(|lane| lane.bytes);
             let share = |bytes: u64| bytes as f64 * port.byte_time.of(1 << 20) as f64 / (1_u64 << 20) as f64 / time;
             Some(LinkUse {
                 port: self.fabric.port_name(self.layout.refs[index]),
-                utilisation: share(lanes.iter().sum()),
+                utilisation: share(lanes.clone().sum()),
                 wait: self.waited(index) as f64 / time,
-                lanes: lanes.iter().map(|&bytes| share(bytes)).collect(),
+                lanes: lanes.map(share).collect(),
                 counters: self.counters(index),
             })
         };
@@ -310,11 +310,13 @@ impl<W: Workload> Simulation<W> {
     fn counters(&self, index: usize) -> PortCounters {
         let vls = usize::from(self.settings.vls);
         let (port, stats) = (&self.ports[index], &self.port_stats[index]);
-        let sent: u64 = self.lane_bytes[index * vls..(index + 1) * vls].iter().sum();
+        let lanes = &self.lanes[index * vls..(index + 1) * vls];
+        let sent: u64 = lanes.iter().map(|lane| lane.bytes).sum();
+        let packets: u64 = lanes.iter().map(|lane| lane.packets).sum();
         let words = |bytes: u64, packets: u64| (bytes - packets * u64::from(header::VCRC)) / 4;
         PortCounters {
-            xmit_data: words(sent, stats.packets),
-            xmit_packets: stats.packets,
+            xmit_data: words(sent, packets),
+            xmit_packets: packets,
             rcv_data: words(port.received_bytes, port.received),
             rcv_packets: port.received,
             xmit_wait_ns: self.waited(index) / PS_PER_NS,
@@ -348,7 +350,8 @@ impl<W: Workload> Simulation<W> {
             if port.peer == crate::layout::NO_PORT || port.to_host {
                 continue;
             }
-            let bytes: u64 = self.lane_bytes[index * vls..(index + 1) * vls].iter().sum();
+            let lanes = &self.lanes[index * vls..(index + 1) * vls];
+            let bytes: u64 = lanes.iter().map(|lane| lane.bytes).sum();
             let busy = bytes as f64 * port.byte_time.of(1 << 20) as f64 / (1_u64 << 20) as f64 / time;
             let wait = self.waited(index) as f64 / time;
             links += 1;
@@ -369,9 +372,10 @@ impl<W: Workload> Simulation<W> {
         }
         let vls = usize::from(self.settings.vls);
         for (index, lane) in self.lanes.iter().enumerate() {
-            let returning: u32 = lane.returns.iter().map(|&(_, blocks)| u32::from(blocks)).sum();
-            if lane.credits + returning > self.settings.lane_blocks() {
-                return Err(format!("{} has {} credits too many", self.lane_name(index), returning));
+            let (found, most) = (u32::from(lane.all_credits(&self.far[index])), self.settings.lane_blocks());
+            if found > most {
+                let name = self.lane_name(index);
+                return Err(format!("{name} has {} credits too many", found - most));
             }
         }
         for (number, switch) in self.layout.switches.iter().enumerate() {
@@ -393,12 +397,12 @@ impl<W: Workload> Simulation<W> {
             crate::Queueing::Voq => {
                 let input = port - self.layout.switches[switch].first_port as usize - 1;
                 let first = self.layout.switches[switch].first_voq as usize + input * ports;
-                self.first_voq + first * vls..self.first_voq + (first + ports) * vls
+                self.lanes.len() + first * vls..self.lanes.len() + (first + ports) * vls
             }
         };
         let mut count = 0;
-        for queue in &self.queues[queues] {
-            let mut index = queue.head;
+        for place in queues {
+            let mut index = self.queue::<false>(place).head;
             while index != NIL {
                 count += 1;
                 index = self.packets.get(index).next;

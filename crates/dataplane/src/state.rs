@@ -10,11 +10,12 @@ use crate::arbitration::{Arbiter, Compiled};
 use crate::calendar::{Calendar, Event};
 use crate::change::Timed;
 use crate::deadlock::Deadlock;
+use crate::lane::{Age, Far, Lane, Queue};
 use crate::layout::{self, BuildError, CONTROL, Layout, NOT_SET, Network, Port};
 use crate::log::EventLog;
 use crate::packet::{NIL, Packets};
 use crate::qp::Qps;
-use crate::settings::{Settings, SlChoice, Transport, lifetime};
+use crate::settings::{Queueing, Settings, SlChoice, Transport, lifetime};
 use crate::stats::{Drops, PortStats, Window};
 use crate::traffic::{Message, Workload};
 use crate::units::Ps;
@@ -37,53 +38,6 @@ pub(crate) mod kind {
     pub const TIMER: u32 = 6;
     /// Bits below.
     pub const SHIFT: u32 = 29;
-}
-
-/// Credits of an output's lane, and its turn among inputs.
-#[derive(Clone, Debug)]
-pub(crate) struct Lane {
-    /// Blocks that may be sent.
-    pub credits: u32,
-    /// Input served last.
-    pub turn: u8,
-    /// True if a packet waits for credits that are not on their way yet.
-    pub starved: bool,
-    /// When credits that a packet waits for will have come; in the past: none are waited for.
-    pub wake_at: Ps,
-    /// Credits on their way: when they come, and how many; by time.
-    pub returns: VecDeque<(Ps, u16)>,
-}
-
-impl Lane {
-    const fn new(credits: u32) -> Self {
-        Self {
-            credits,
-            turn: 0,
-            starved: false,
-            wake_at: 0,
-            returns: VecDeque::new(),
-        }
-    }
-}
-
-/// A queue of packets, chained by `next`: of an input's lane, or of an input's lane to one output.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Queue {
-    pub head: u32,
-    pub tail: u32,
-    /// Since when the first packet is the first.
-    pub head_since: Ps,
-    /// True if an event will look at its age.
-    pub watched: bool,
-}
-
-impl Queue {
-    pub const EMPTY: Self = Self {
-        head: NIL,
-        tail: NIL,
-        head_since: 0,
-        watched: false,
-    };
 }
 
 /// The buffer of an input that its lanes share.
@@ -168,14 +122,16 @@ pub struct Simulation<W> {
     pub(crate) ports: Vec<Port>,
     /// By port, then lane.
     pub(crate) lanes: Vec<Lane>,
+    /// By port, then lane: credits that come later than those that the lane knows itself.
+    pub(crate) far: Vec<Far>,
     pub(crate) arbiters: Vec<Arbiter>,
     pub(crate) arbitration: Compiled,
-    /// Of inputs by port and lane (at hosts: messages to send), then, if asked for, virtual output queues.
-    pub(crate) queues: Vec<Queue>,
-    /// Where those begin.
-    pub(crate) first_voq: usize,
-    /// By output, then lane: inputs that want it.
-    pub(crate) requests: Vec<u64>,
+    /// Virtual output queues, if asked for. Their places are behind those of `lanes`.
+    pub(crate) voqs: Vec<Queue>,
+    /// By place of a queue, where lifetimes can end.
+    pub(crate) ages: Vec<Age>,
+    /// By output, then lane: inputs from 65 on that want it.
+    pub(crate) more_requests: Vec<u64>,
     /// By switch: inputs that can send into the crossbar.
     pub(crate) idle_inputs: Vec<u64>,
     /// By input: outputs that its virtual output queues have packets for.
@@ -195,7 +151,6 @@ pub struct Simulation<W> {
     pub(crate) window: Window,
     pub(crate) drops: Drops,
     pub(crate) port_stats: Vec<PortStats>,
-    pub(crate) lane_bytes: Vec<u64>,
     pub(crate) deadlock: Option<Deadlock>,
     /// The workload is done.
     pub(crate) done: bool,
@@ -220,32 +175,31 @@ impl<W: Workload> Simulation<W> {
     ) -> Result<Self, BuildError> {
         let (layout, ports) = layout::build(network, settings)?;
         let vls = usize::from(settings.vls);
-        let is_voq = settings.queueing == crate::Queueing::Voq;
+        let is_voq = settings.queueing == Queueing::Voq;
         let sls = service_levels(network, settings, &layout);
         check_lanes(settings, &layout, &sls)?;
         let voqs = only_if(is_voq, layout.voqs as usize * vls);
         let arbitration = settings.vl_arb.compiled(settings.vls);
-        let lane = Lane::new(settings.lane_blocks());
+        let lane = Lane::new(settings.lane_blocks() as u16);
         let pool = Pool::new(settings.buffers.shared_blocks);
         // What cannot happen before the end needs no watching.
         let within = |limit: Option<Ps>| limit.filter(|&limit| limit < settings.end());
+        let (hoq, switch_life) = (within(lifetime(settings.hoq_life)), within(lifetime(settings.switch_life)));
         let hosts = layout.hosts.len();
         let mut simulation = Self {
             window: Window::new(settings.measure_from(), settings.end(), hosts),
             calendar: Calendar::new(SLOT_BITS),
             lanes: vec![lane; ports.len() * vls],
+            far: vec![Far::new(); ports.len() * vls],
             arbiters: vec![arbitration.arbiter(); ports.len()],
-            queues: vec![Queue::EMPTY; ports.len() * vls + voqs],
-            first_voq: ports.len() * vls,
-            requests: vec![0; ports.len() * vls * layout.words],
+            voqs: vec![Queue::EMPTY; voqs],
+            ages: vec![Age::default(); only_if(hoq.is_some() || switch_life.is_some(), ports.len() * vls + voqs)],
+            more_requests: vec![0; ports.len() * vls * (layout.words - 1)],
             idle_inputs: vec![u64::MAX; layout.switches.len() * layout.words],
             voq_outputs: vec![0; only_if(is_voq, ports.len() * layout.words)],
             pools: vec![pool; only_if(settings.buffers.shared_blocks > 0, ports.len())],
             hosts: (0..hosts as u64).map(|host| HostState::new(seed, host)).collect(),
             port_stats: vec![PortStats::default(); ports.len()],
-            lane_bytes: vec![0; ports.len() * vls],
-            hoq: within(lifetime(settings.hoq_life)),
-            switch_life: within(lifetime(settings.switch_life)),
             fabric: network.fabric.clone(),
             settings: settings.resolved(network),
             waiting: vec![0; hosts * vls],
@@ -270,6 +224,8 @@ impl<W: Workload> Simulation<W> {
             ports,
             sls,
             changes,
+            hoq,
+            switch_life,
         };
         simulation.begin();
         Ok(simulation)
@@ -300,9 +256,40 @@ impl<W: Workload> Simulation<W> {
 
     /// Handles every event up to and including `until`; stops early at a deadlock.
     pub fn run_until(&mut self, until: Ps) {
+        let mut goes_on = true;
+        while goes_on {
+            goes_on = if self.is_plain() {
+                self.run_to_change::<true>(until)
+            } else {
+                self.run_to_change::<false>(until)
+            };
+        }
+        if !self.is_over() {
+            self.now = self.now.max(until);
+        }
+    }
+
+    /// True if a run needs none of what is rare: for such runs everything on the way of a packet is compiled apart, as
+    /// code with `PLAIN`, which is the same code with these answers known.
+    fn is_plain(&self) -> bool {
+        let Settings {
+            queueing,
+            speedup,
+            transport,
+            ..
+        } = self.settings;
+        let simple = (queueing, speedup, transport) == (Queueing::Fifo, 1, Transport::None);
+        let layout = &self.layout;
+        let uniform = layout.words == 1 && !layout.mixed && !layout.has_exceptions;
+        simple && uniform && self.pools.is_empty() && self.ages.is_empty()
+    }
+
+    /// Handles events up to the next change, or look for deadlocks; false if there is nothing more to do.
+    fn run_to_change<const PLAIN: bool>(&mut self, until: Ps) -> bool {
+        let first_host = self.layout.first_host();
         while !self.is_over() {
             let Some(event) = self.calendar.pop_until(until) else {
-                break;
+                return false;
             };
             self.now = event.at;
             self.events += 1;
@@ -310,24 +297,26 @@ impl<W: Workload> Simulation<W> {
                 log.take();
             }
             let value = event.payload & ((1 << kind::SHIFT) - 1);
-            let first_host = self.layout.first_host();
             match event.payload >> kind::SHIFT {
-                kind::ARRIVE if event.component < first_host => self.arrive(event.component as usize - 1, value),
-                kind::ARRIVE => self.deliver(event.component - first_host, value),
-                kind::END => self.end_of_packet(event.component as usize - 1, value as u8),
-                kind::CREDIT if event.component < first_host => {
-                    self.arbitrate(event.component as usize - 1, value as u8);
+                kind::ARRIVE if event.component < first_host => {
+                    self.arrive::<PLAIN>(self.here(event.component), value);
                 }
-                kind::CREDIT => self.host_send(event.component - first_host),
-                kind::HOST => self.host_wake(event.component - first_host),
-                kind::LIFETIME => self.check_lifetime(event.component as usize - 1, value),
+                kind::ARRIVE => self.deliver(event.component - first_host, value),
+                kind::END => self.end_of_packet::<PLAIN>(self.here(event.component), value as u8),
+                kind::CREDIT if event.component < first_host => {
+                    self.arbitrate::<PLAIN>(self.here(event.component), value as u8);
+                }
+                kind::CREDIT => self.host_send::<PLAIN>(event.component - first_host),
+                kind::HOST => self.host_wake::<PLAIN>(event.component - first_host),
+                kind::LIFETIME => self.check_lifetime(self.here(event.component), value),
                 kind::TIMER => self.timer(event.component - first_host, value),
-                _ => self.change(value as usize),
+                _ => {
+                    self.change(value as usize);
+                    return true;
+                }
             }
         }
-        if !self.is_over() {
-            self.now = self.now.max(until);
-        }
+        false
     }
 
     /// True if nothing more happens: a deadlock, or the workload is done.

@@ -267,8 +267,6 @@ pub(crate) struct PortStats {
     pub wait: Ps,
     /// Since when it waits.
     pub waits_since: Option<Ps>,
-    /// Packets sent.
-    pub packets: u64,
     /// Packets for this output that were dropped.
     pub discards: u64,
     /// Packets from this input that had no way on.
@@ -278,12 +276,10 @@ pub(crate) struct PortStats {
 }
 
 impl PortStats {
-    /// It sends a packet, in the time that is measured.
-    #[inline]
-    pub fn sent(&mut self, now: Ps, measured_from: Ps) {
-        self.packets += 1;
+    /// It has waited, and sends a packet now.
+    pub fn waited(&mut self, now: Ps, measured_from: Ps) {
         if let Some(since) = self.waits_since.take() {
-            self.wait += now - since.max(measured_from);
+            self.wait += now.saturating_sub(since.max(measured_from));
         }
     }
 }

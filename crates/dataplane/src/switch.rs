@@ -5,39 +5,72 @@
 //! of a packet is an event only if somebody waits for it.
 
 use crate::Simulation;
+use crate::lane::Queue;
 use crate::packet::{NIL, Spot};
 use crate::settings::Queueing;
-use crate::state::{Queue, kind};
+use crate::state::kind;
 use crate::stats::Drop;
 use crate::traffic::Workload;
 use crate::units::Ps;
 
-/// The first set bit after `last` in `a & b`, going around; bit `n` stands for port `n + 1`.
+/// The first set bit after `last`, going around; bit `n` stands for port `n + 1`.
 #[inline]
-pub(crate) fn next_port(a: &[u64], b: &[u64], last: u8) -> Option<u8> {
-    if let ([a], [b]) = (a, b) {
-        let both = a & b;
-        if both == 0 {
-            return None;
-        }
-        // Bits from `last` on: port `last + 1` and above.
-        let above = if last >= 64 { 0 } else { both >> last << last };
-        let bits = if above == 0 { both } else { above };
-        return Some(bits.trailing_zeros() as u8 + 1);
+pub(crate) const fn next_bit(bits: u64, last: u8) -> Option<u8> {
+    if bits == 0 {
+        return None;
     }
-    let words = a.len();
+    // Bits from `last` on: port `last + 1` and above.
+    let above = if last >= 64 { 0 } else { bits >> last << last };
+    let bits = if above == 0 { bits } else { above };
+    Some(bits.trailing_zeros() as u8 + 1)
+}
+
+/// The same where a set has so many words.
+#[inline]
+pub(crate) fn next_port(words: usize, word: impl Fn(usize) -> u64, last: u8) -> Option<u8> {
+    if words == 1 {
+        return next_bit(word(0), last);
+    }
     let (first, shift) = (usize::from(last) / 64, last % 64);
     for step in 0..=words {
-        let word = (first + step) % words;
-        let mut both = a[word] & b[word];
+        let place = (first + step) % words;
+        let mut bits = word(place);
         if step == 0 {
-            both = both >> shift << shift;
+            bits = bits >> shift << shift;
         }
-        if both != 0 {
-            return Some((word * 64) as u8 + both.trailing_zeros() as u8 + 1);
+        if bits != 0 {
+            return Some((place * 64) as u8 + bits.trailing_zeros() as u8 + 1);
         }
     }
     None
+}
+
+/// Word and bit of a port in a set.
+#[inline]
+const fn bit_of(port: u8) -> (usize, u64) {
+    ((port as usize - 1) / 64, 1 << ((port - 1) % 64))
+}
+
+/// A switch where something happens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Here {
+    index: u32,
+    /// Its position 0 among all ports.
+    first_port: u32,
+}
+
+impl Here {
+    /// Who handles its events.
+    #[inline]
+    pub const fn component(self) -> u32 {
+        1 + self.index
+    }
+
+    /// Position of one of its ports among all.
+    #[inline]
+    pub const fn port(self, num: u8) -> u32 {
+        self.first_port + num as u32
+    }
 }
 
 impl<W: Workload> Simulation<W> {
@@ -46,49 +79,99 @@ impl<W: Workload> Simulation<W> {
         usize::from(self.settings.vls)
     }
 
+    /// Words of a set of ports.
     #[inline]
-    pub(crate) fn port_of(&self, switch: usize, num: u8) -> u32 {
-        self.layout.switches[switch].first_port + u32::from(num)
+    fn words<const PLAIN: bool>(&self) -> usize {
+        if PLAIN { 1 } else { self.layout.words }
     }
 
     #[inline]
-    fn is_voq(&self) -> bool {
-        self.settings.queueing == Queueing::Voq
+    fn speedup<const PLAIN: bool>(&self) -> u8 {
+        if PLAIN { 1 } else { self.settings.speedup }
+    }
+
+    #[inline]
+    pub(crate) fn is_voq<const PLAIN: bool>(&self) -> bool {
+        !PLAIN && self.settings.queueing == Queueing::Voq
+    }
+
+    /// The switch of an event.
+    #[inline]
+    pub(crate) fn here(&self, component: u32) -> Here {
+        let index = component - 1;
+        let first_port = self.layout.switches[index as usize].first_port;
+        Here { index, first_port }
     }
 
     /// Where the queue of packets from an input for an output lies.
     #[inline]
-    fn voq(&self, switch: usize, input: u8, output: u8, vl: u8) -> usize {
-        let switch = &self.layout.switches[switch];
+    fn voq(&self, switch: Here, input: u8, output: u8, vl: u8) -> usize {
+        let switch = &self.layout.switches[switch.index as usize];
         let ports = usize::from(switch.ports);
         let pair = (usize::from(input) - 1) * ports + usize::from(output) - 1;
-        self.first_voq + (switch.first_voq as usize + pair) * self.vls() + usize::from(vl)
+        self.lanes.len() + (switch.first_voq as usize + pair) * self.vls() + usize::from(vl)
     }
 
-    /// The queue that a packet waits in.
+    /// Where the queue that a packet waits in lies.
     #[inline]
-    fn queue_of(&self, switch: usize, packet: Spot) -> usize {
-        if self.is_voq() {
+    fn queue_of<const PLAIN: bool>(&self, switch: Here, packet: Spot) -> usize {
+        if self.is_voq::<PLAIN>() {
             self.voq(switch, packet.input, packet.output, packet.output_vl)
         } else {
-            self.port_of(switch, packet.input) as usize * self.vls() + usize::from(packet.vl)
+            switch.port(packet.input) as usize * self.vls() + usize::from(packet.vl)
+        }
+    }
+
+    /// The queue of a place.
+    #[inline]
+    pub(crate) fn queue<const PLAIN: bool>(&self, place: usize) -> &Queue {
+        match place.checked_sub(self.lanes.len()) {
+            Some(voq) if !PLAIN => &self.voqs[voq],
+            _ => &self.lanes[place].queue,
+        }
+    }
+
+    #[inline]
+    fn queue_mut<const PLAIN: bool>(&mut self, place: usize) -> &mut Queue {
+        match place.checked_sub(self.lanes.len()) {
+            Some(voq) if !PLAIN => &mut self.voqs[voq],
+            _ => &mut self.lanes[place].queue,
+        }
+    }
+
+    /// A word of the inputs that want an output's lane.
+    #[inline]
+    pub(crate) fn requests(&self, lane: usize, word: usize) -> u64 {
+        match word.checked_sub(1) {
+            None => self.lanes[lane].requests,
+            Some(word) => self.more_requests[lane * (self.layout.words - 1) + word],
+        }
+    }
+
+    #[inline]
+    fn requests_mut(&mut self, lane: usize, word: usize) -> &mut u64 {
+        match word.checked_sub(1) {
+            None => &mut self.lanes[lane].requests,
+            Some(word) => &mut self.more_requests[lane * (self.layout.words - 1) + word],
         }
     }
 
     /// A packet's first byte can be forwarded.
-    pub(crate) fn arrive(&mut self, switch: usize, index: u32) {
+    #[inline]
+    pub(crate) fn arrive<const PLAIN: bool>(&mut self, switch: Here, index: u32) {
         let packet = self.packets.get(index);
-        let (dlid, sl, epoch, held, mut spot) = (packet.dlid, packet.sl, packet.epoch, packet.held, packet.spot());
+        let (dlid, sl, epoch, mut spot) = (packet.dlid, packet.sl, packet.epoch, packet.spot());
+        let held = !PLAIN && packet.held;
         let bytes = packet.wire_bytes();
-        let input = self.port_of(switch, spot.input);
+        let input = switch.port(spot.input);
         if epoch != self.ports[input as usize].epoch {
             return self.lose_on_link(index, input);
         }
         if !held {
             self.came_in(input, bytes);
         }
-        let output = self.layout.entry(switch, dlid);
-        let out = self.port_of(switch, output);
+        let output = self.layout.entry(switch.index, dlid);
+        let out = switch.port(output);
         let reason = match output {
             255 => Some(Drop::NoEntry),
             0 => Some(Drop::ToSwitch),
@@ -99,15 +182,19 @@ impl<W: Workload> Simulation<W> {
             self.count_drop(if reason == Drop::LinkDown { out } else { input }, reason);
             return self.drop_arrived(index, input, reason);
         }
-        let output_vl = self.layout.lane(switch, spot.input, output, sl);
+        let output_vl = if PLAIN {
+            self.layout.lanes[usize::from(sl % 16)]
+        } else {
+            self.layout.lane(switch.index, spot.input, output, sl)
+        };
         if output_vl >= self.settings.vls {
             self.count_drop(input, Drop::Lane);
             return self.drop_arrived(index, input, Drop::Lane);
         }
-        if self.layout.mixed && !held && self.holds_back(switch, index, input, out) {
+        if !PLAIN && self.layout.mixed && !held && self.holds_back(switch, index, input, out) {
             return;
         }
-        let shared = !self.pools.is_empty() && self.take_shared(input, spot.blocks);
+        let shared = !PLAIN && !self.pools.is_empty() && self.take_shared(input, spot.blocks);
         if shared {
             self.give_back(input, spot.vl, spot.blocks, self.now);
         }
@@ -117,7 +204,7 @@ impl<W: Workload> Simulation<W> {
         (stored.shared, stored.held, stored.next) = (shared, false, NIL);
         (spot.output, spot.output_vl, spot.shared) = (output, output_vl, shared);
         self.ports[input as usize].queued += 1;
-        self.join_queue(switch, index, spot);
+        self.join_queue::<PLAIN>(switch, index, spot);
     }
 
     /// Counts a packet at the port where it came in.
@@ -131,7 +218,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// A packet from a slow link for a fast one must not run dry on the way: it begins later. Returns true once.
-    fn holds_back(&mut self, switch: usize, index: u32, input: u32, out: u32) -> bool {
+    fn holds_back(&mut self, switch: Here, index: u32, input: u32, out: u32) -> bool {
         let bytes = self.packets.get(index).wire_bytes();
         let comes = self.ports[input as usize].byte_time.of(bytes);
         let goes = self.ports[out as usize].byte_time.of(bytes);
@@ -140,62 +227,61 @@ impl<W: Workload> Simulation<W> {
         }
         let at = self.now + (comes - goes);
         self.packets.get_mut(index).held = true;
-        self.schedule(at, 1 + switch as u32, kind::ARRIVE, index);
+        self.schedule(at, switch.component(), kind::ARRIVE, index);
         true
     }
 
-    fn join_queue(&mut self, switch: usize, index: u32, packet: Spot) {
-        let place = self.queue_of(switch, packet);
-        let queue = &mut self.queues[place];
+    #[inline]
+    fn join_queue<const PLAIN: bool>(&mut self, switch: Here, index: u32, packet: Spot) {
+        let place = self.queue_of::<PLAIN>(switch, packet);
+        let queue = self.queue_mut::<PLAIN>(place);
         if queue.head == NIL {
             (queue.head, queue.tail) = (index, index);
-            self.is_first(switch, place, index);
-            self.look_after_input(switch, packet.input);
-            self.try_output(switch, packet.output);
+            self.is_first::<PLAIN>(switch, place, packet);
+            self.look_after_input::<PLAIN>(switch, packet.input);
+            self.try_output::<PLAIN>(switch, packet.output);
         } else {
             let tail = core::mem::replace(&mut queue.tail, index);
             self.packets.get_mut(tail).next = index;
-            self.look_after_input(switch, packet.input);
+            self.look_after_input::<PLAIN>(switch, packet.input);
         }
     }
 
     /// A packet has become the first of its queue: its output may take it.
     #[inline]
-    fn is_first(&mut self, switch: usize, place: usize, index: u32) {
-        let packet = self.packets.get(index);
-        let (input, output, vl) = (packet.input, packet.output, packet.output_vl);
-        let out = self.port_of(switch, output);
-        self.ports[out as usize].wanted |= 1 << vl;
-        let words = self.layout.words;
-        let (word, bit) = (usize::from(input - 1) / 64, (input - 1) % 64);
-        let row = (out as usize * self.vls() + usize::from(vl)) * words;
-        self.requests[row + word] |= 1 << bit;
-        if self.is_voq() {
-            let row = self.port_of(switch, input) as usize * words;
-            self.voq_outputs[row + usize::from(output - 1) / 64] |= 1 << ((output - 1) % 64);
+    fn is_first<const PLAIN: bool>(&mut self, switch: Here, place: usize, packet: Spot) {
+        let out = switch.port(packet.output) as usize;
+        self.ports[out].wanted |= 1 << packet.output_vl;
+        let (word, bit) = bit_of(packet.input);
+        *self.requests_mut(out * self.vls() + usize::from(packet.output_vl), if PLAIN { 0 } else { word }) |= bit;
+        if self.is_voq::<PLAIN>() {
+            let row = switch.port(packet.input) as usize * self.layout.words;
+            let (word, bit) = bit_of(packet.output);
+            self.voq_outputs[row + word] |= bit;
         }
-        self.queues[place].head_since = self.now;
-        if self.hoq.is_some() || self.switch_life.is_some() {
+        if !PLAIN && let Some(age) = self.ages.get_mut(place) {
+            age.head_since = self.now;
             self.watch_age(switch, place);
         }
     }
 
     /// An input has packets: they are looked at when it can send again, if it cannot now.
     #[inline]
-    fn look_after_input(&mut self, switch: usize, input: u8) {
-        let port = &self.ports[self.port_of(switch, input) as usize];
-        if self.settings.speedup == 1 && port.input_free_at > self.now {
+    fn look_after_input<const PLAIN: bool>(&mut self, switch: Here, input: u8) {
+        let port = &self.ports[switch.port(input) as usize];
+        if self.speedup::<PLAIN>() == 1 && port.input_free_at > self.now {
             let output = port.sending_to;
             self.end_is_event(switch, output);
-        } else if self.settings.speedup == 1 {
-            self.set_idle(switch, input, true);
+        } else if self.speedup::<PLAIN>() == 1 {
+            self.set_idle::<PLAIN>(switch, input, true);
         }
     }
 
     #[inline]
-    fn set_idle(&mut self, switch: usize, input: u8, idle: bool) {
-        let word = &mut self.idle_inputs[switch * self.layout.words + usize::from(input - 1) / 64];
-        let bit = 1 << ((input - 1) % 64);
+    fn set_idle<const PLAIN: bool>(&mut self, switch: Here, input: u8, idle: bool) {
+        let words = self.words::<PLAIN>();
+        let (word, bit) = bit_of(input);
+        let word = &mut self.idle_inputs[switch.index as usize * words + if PLAIN { 0 } else { word }];
         if idle {
             *word |= bit;
         } else {
@@ -203,100 +289,124 @@ impl<W: Workload> Simulation<W> {
         }
     }
 
+    #[inline]
+    fn is_idle<const PLAIN: bool>(&self, switch: Here, input: u8) -> bool {
+        let (word, bit) = bit_of(input);
+        self.idle_inputs[switch.index as usize * self.words::<PLAIN>() + if PLAIN { 0 } else { word }] & bit != 0
+    }
+
     /// The end of the packet that an output sends becomes an event.
     #[inline]
-    fn end_is_event(&mut self, switch: usize, output: u8) {
-        let port = &mut self.ports[self.layout.switches[switch].first_port as usize + usize::from(output)];
+    fn end_is_event(&mut self, switch: Here, output: u8) {
+        let port = &mut self.ports[switch.port(output) as usize];
         if !port.end_is_event {
             port.end_is_event = true;
             let at = port.free_at;
-            self.schedule(at, 1 + switch as u32, kind::END, u32::from(output));
+            self.schedule(at, switch.component(), kind::END, u32::from(output));
         }
     }
 
     /// An output is wanted: now if it is idle, else when its packet has ended.
     #[inline]
-    fn try_output(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
+    fn try_output<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
+        let out = switch.port(output);
         if self.ports[out as usize].free_at > self.now {
             self.end_is_event(switch, output);
         } else {
-            self.arbitrate(switch, output);
+            self.arbitrate::<PLAIN>(switch, output);
         }
     }
 
     /// An output has sent its packet, and so has the input that it came from.
-    pub(crate) fn end_of_packet(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
+    #[inline]
+    pub(crate) fn end_of_packet<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
+        let out = switch.port(output);
         let port = &mut self.ports[out as usize];
         port.end_is_event = false;
         let input = port.sending_from;
-        let into = self.port_of(switch, input);
+        let into = switch.port(input);
         let from = &mut self.ports[into as usize];
-        if self.settings.speedup > 1 {
+        if self.settings.speedup > 1 && !PLAIN {
             from.reads -= 1;
-            self.set_idle(switch, input, true);
+            self.set_idle::<PLAIN>(switch, input, true);
         } else if from.input_free_at <= self.now {
-            self.set_idle(switch, input, true);
+            self.set_idle::<PLAIN>(switch, input, true);
         }
-        self.arbitrate(switch, output);
-        self.offer_input(switch, input);
+        self.arbitrate::<PLAIN>(switch, output);
+        self.offer_input::<PLAIN>(switch, input);
     }
 
     /// An input can send: outputs that it has packets for are asked, each in its turn, until one takes a packet.
-    pub(crate) fn offer_input(&mut self, switch: usize, input: u8) {
-        let into = self.port_of(switch, input) as usize;
+    #[inline]
+    pub(crate) fn offer_input<const PLAIN: bool>(&mut self, switch: Here, input: u8) {
+        let into = switch.port(input) as usize;
         if self.ports[into].queued == 0 {
             return;
         }
-        let words = self.layout.words;
-        let (word, bit) = (switch * words + usize::from(input - 1) / 64, 1 << ((input - 1) % 64));
-        let start = self.ports[into].turn;
-        if self.is_voq() {
-            let ports = u16::from(self.layout.switches[switch].ports);
-            let behind = |output: u8| (u16::from(output) + ports - u16::from(start) - 1) % ports;
-            let (mut last, mut tried) = (start, 0);
-            while self.idle_inputs[word] & bit != 0 {
-                let row = &self.voq_outputs[into * words..(into + 1) * words];
-                let Some(output) = next_port(row, row, last) else {
-                    break;
-                };
-                if behind(output) < tried {
-                    break;
-                }
-                tried = behind(output) + 1;
-                last = output;
-                self.ask(switch, output);
+        if self.is_voq::<PLAIN>() {
+            return self.offer_voqs(switch, input);
+        }
+        let (start, vls) = (self.ports[into].turn, self.settings.vls);
+        let mut vl = start;
+        for _ in 0..vls {
+            if !self.is_idle::<PLAIN>(switch, input) {
+                break;
             }
-            self.ports[into].turn = last;
-        } else {
-            let vls = self.settings.vls;
-            for step in 1..=vls {
-                if self.idle_inputs[word] & bit == 0 {
-                    break;
-                }
-                let vl = (start + step) % vls;
-                let head = self.queues[into * usize::from(vls) + usize::from(vl)].head;
-                if head != NIL {
-                    self.ports[into].turn = vl;
-                    let output = self.packets.get(head).output;
-                    self.ask(switch, output);
-                }
+            vl = if vl + 1 >= vls { 0 } else { vl + 1 };
+            let head = self.lanes[into * usize::from(vls) + usize::from(vl)].queue.head;
+            if head != NIL {
+                self.ports[into].turn = vl;
+                let output = self.packets.get(head).output;
+                self.ask::<PLAIN>(switch, output);
             }
         }
+    }
+
+    /// The same with virtual output queues.
+    fn offer_voqs(&mut self, switch: Here, input: u8) {
+        let into = switch.port(input) as usize;
+        let (words, start) = (self.layout.words, self.ports[into].turn);
+        let ports = u16::from(self.layout.switches[switch.index as usize].ports);
+        let behind = |output: u8| (u16::from(output) + ports - u16::from(start) - 1) % ports;
+        let (mut last, mut tried) = (start, 0);
+        while self.is_idle::<false>(switch, input) {
+            let row = &self.voq_outputs[into * words..(into + 1) * words];
+            let Some(output) = next_port(words, |word| row[word], last) else {
+                break;
+            };
+            if behind(output) < tried {
+                break;
+            }
+            tried = behind(output) + 1;
+            last = output;
+            self.ask::<false>(switch, output);
+        }
+        self.ports[into].turn = last;
     }
 
     /// An idle output looks for a packet.
     #[inline]
-    fn ask(&mut self, switch: usize, output: u8) {
-        if self.ports[self.port_of(switch, output) as usize].free_at <= self.now {
-            self.arbitrate(switch, output);
+    fn ask<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
+        if self.ports[switch.port(output) as usize].free_at <= self.now {
+            self.arbitrate::<PLAIN>(switch, output);
         }
     }
 
+    /// The input whose turn it is of those that want an output's lane and can send.
+    #[inline]
+    fn next_input<const PLAIN: bool>(&self, switch: Here, lane: usize) -> Option<u8> {
+        let turn = self.lanes[lane].turn;
+        if PLAIN {
+            return next_bit(self.lanes[lane].requests & self.idle_inputs[switch.index as usize], turn);
+        }
+        let words = self.layout.words;
+        let word = |word| self.requests(lane, word) & self.idle_inputs[switch.index as usize * words + word];
+        next_port(words, word, turn)
+    }
+
     /// An output sends a packet, if it is idle and there is one that can go.
-    pub(crate) fn arbitrate(&mut self, switch: usize, output: u8) {
-        let out = self.port_of(switch, output);
+    pub(crate) fn arbitrate<const PLAIN: bool>(&mut self, switch: Here, output: u8) {
+        let out = switch.port(output);
         let port = &self.ports[out as usize];
         // An end that is due at this instant, but not handled yet, counts as busy.
         if port.free_at > self.now || port.end_is_event || port.wanted == 0 {
@@ -305,25 +415,23 @@ impl<W: Workload> Simulation<W> {
         if !port.up {
             return self.drop_waiting(switch, output);
         }
-        let (mut lanes, words, vls) = (port.wanted, self.layout.words, self.vls());
-        let idle = switch * words..(switch + 1) * words;
+        let (mut lanes, vls) = (port.wanted, self.vls());
         let mut chosen = [NIL; 16];
         let (mut ready, mut short) = (0_u16, 0_u16);
         while lanes != 0 {
             let vl = lanes.trailing_zeros() as u8;
             lanes &= lanes - 1;
             let lane = out as usize * vls + usize::from(vl);
-            let wanted = &self.requests[lane * words..(lane + 1) * words];
-            let Some(input) = next_port(wanted, &self.idle_inputs[idle.clone()], self.lanes[lane].turn) else {
+            let Some(input) = self.next_input::<PLAIN>(switch, lane) else {
                 continue;
             };
-            let index = self.first_for(switch, input, output, vl);
+            let index = self.first_for::<PLAIN>(switch, input, output, vl);
             if index == NIL {
                 continue;
             }
             let blocks = self.packets.get(index).blocks;
-            chosen[usize::from(vl)] = index;
-            if self.has_credits(out, vl, blocks) {
+            chosen[usize::from(vl % 16)] = index;
+            if self.has_credits(lane, blocks) {
                 ready |= 1 << vl;
             } else {
                 short |= 1 << vl;
@@ -341,7 +449,7 @@ impl<W: Workload> Simulation<W> {
             self.arbitration.sent(arbiter, u32::from(blocks));
             vl
         };
-        self.send(switch, out, vl, chosen[usize::from(vl)]);
+        self.send::<PLAIN>(switch, out, vl, chosen[usize::from(vl)]);
     }
 
     /// No lane of an output can go on. Where one can, the others are looked at again when its packet has ended.
@@ -356,86 +464,94 @@ impl<W: Workload> Simulation<W> {
 
     /// The packet that an input has for an output and lane.
     #[inline]
-    pub(crate) fn first_for(&self, switch: usize, input: u8, output: u8, vl: u8) -> u32 {
-        if self.is_voq() {
-            return self.queues[self.voq(switch, input, output, vl)].head;
+    pub(crate) fn first_for<const PLAIN: bool>(&self, switch: Here, input: u8, output: u8, vl: u8) -> u32 {
+        if self.is_voq::<PLAIN>() {
+            return self.queue::<PLAIN>(self.voq(switch, input, output, vl)).head;
         }
         let vls = self.vls();
-        let first = self.port_of(switch, input) as usize * vls;
+        let first = switch.port(input) as usize * vls;
+        // Nearly always a packet stays on its lane.
+        let own = self.lanes[first + usize::from(vl)].queue.head;
         let fits = |head: u32| {
             let packet = self.packets.get(head);
             packet.output == output && packet.output_vl == vl
         };
-        // Nearly always a packet stays on its lane.
-        let own = self.queues[first + usize::from(vl)].head;
-        if !self.layout.has_exceptions || own != NIL && fits(own) {
+        if PLAIN || !self.layout.has_exceptions || own != NIL && fits(own) {
             return own;
         }
-        let heads = self.queues[first..first + vls].iter().map(|queue| queue.head);
+        let heads = self.lanes[first..first + vls].iter().map(|lane| lane.queue.head);
         heads.into_iter().find(|&head| head != NIL && fits(head)).unwrap_or(NIL)
     }
 
     /// Takes a packet, the first of its queue, out of it.
-    pub(crate) fn leave_queue(&mut self, switch: usize, index: u32) {
+    #[inline]
+    pub(crate) fn leave_queue<const PLAIN: bool>(&mut self, switch: Here, index: u32) {
         let (packet, next) = (self.packets.get(index).spot(), self.packets.get(index).next);
-        let place = self.queue_of(switch, packet);
-        let queue: &mut Queue = &mut self.queues[place];
-        queue.head = next;
-        let head = queue.head;
-        let into = self.port_of(switch, packet.input);
+        let place = self.queue_of::<PLAIN>(switch, packet);
+        self.queue_mut::<PLAIN>(place).head = next;
+        let into = switch.port(packet.input);
         self.ports[into as usize].queued -= 1;
-        let words = self.layout.words;
-        let out = self.port_of(switch, packet.output);
-        let row = (out as usize * self.vls() + usize::from(packet.output_vl)) * words;
-        let still = if self.is_voq() {
-            head != NIL
+        let out = switch.port(packet.output);
+        let still = if self.is_voq::<PLAIN>() {
+            next != NIL
         } else {
             // Where packets keep their lanes nobody else is of this input, output and lane; the next one asks itself.
-            self.vls() > 1
+            !PLAIN
+                && self.vls() > 1
                 && self.layout.has_exceptions
-                && self.first_for(switch, packet.input, packet.output, packet.output_vl) != NIL
+                && self.first_for::<PLAIN>(switch, packet.input, packet.output, packet.output_vl) != NIL
         };
         if !still {
-            self.requests[row + usize::from(packet.input - 1) / 64] &= !(1 << ((packet.input - 1) % 64));
-            if self.requests[row..row + words].iter().all(|&word| word == 0) {
+            let lane = out as usize * self.vls() + usize::from(packet.output_vl);
+            let (word, bit) = bit_of(packet.input);
+            *self.requests_mut(lane, if PLAIN { 0 } else { word }) &= !bit;
+            if (0..self.words::<PLAIN>()).all(|word| self.requests(lane, word) == 0) {
                 self.ports[out as usize].wanted &= !(1 << packet.output_vl);
             }
         }
-        if head != NIL {
-            self.is_first(switch, place, head);
-        } else if self.is_voq() {
-            let lanes = 0..self.settings.vls;
-            let any = lanes.into_iter().any(|vl| {
-                let place = self.voq(switch, packet.input, packet.output, vl);
-                self.queues[place].head != NIL
-            });
-            if !any {
-                let row = into as usize * words + usize::from(packet.output - 1) / 64;
-                self.voq_outputs[row] &= !(1 << ((packet.output - 1) % 64));
-            }
+        if next != NIL {
+            let packet = self.packets.get(next).spot();
+            self.is_first::<PLAIN>(switch, place, packet);
+        } else if self.is_voq::<PLAIN>() {
+            self.clear_voq_output(switch, packet);
+        }
+    }
+
+    /// An input has nothing more for an output, unless on another lane.
+    fn clear_voq_output(&mut self, switch: Here, packet: Spot) {
+        let any = (0..self.settings.vls).any(|vl| {
+            let place = self.voq(switch, packet.input, packet.output, vl);
+            self.queue::<false>(place).head != NIL
+        });
+        if !any {
+            let row = switch.port(packet.input) as usize * self.layout.words;
+            let (word, bit) = bit_of(packet.output);
+            self.voq_outputs[row + word] &= !bit;
         }
     }
 
     /// Sends the first packet of a queue.
-    fn send(&mut self, switch: usize, out: u32, vl: u8, index: u32) {
-        self.leave_queue(switch, index);
+    #[inline]
+    fn send<const PLAIN: bool>(&mut self, switch: Here, out: u32, vl: u8, index: u32) {
+        self.leave_queue::<PLAIN>(switch, index);
         let packet = self.packets.get(index).spot();
-        let into = self.port_of(switch, packet.input);
+        let into = switch.port(packet.input);
         let lane = out as usize * self.vls() + usize::from(vl);
         self.lanes[lane].turn = packet.input;
         let ends = self.put_on_wire(out, vl, index);
+        let several = self.speedup::<PLAIN>() > 1;
         let input = &mut self.ports[into as usize];
         input.input_free_at = ends;
         input.sending_to = packet.output;
-        let (has_more, several) = (input.queued > 0, self.settings.speedup > 1);
+        let has_more = input.queued > 0;
         if several {
             input.reads += 1;
             let is_full = input.reads >= self.settings.speedup;
-            self.set_idle(switch, packet.input, !is_full);
+            self.set_idle::<PLAIN>(switch, packet.input, !is_full);
         } else {
-            self.set_idle(switch, packet.input, false);
+            self.set_idle::<PLAIN>(switch, packet.input, false);
         }
-        if packet.shared {
+        if packet.shared && !PLAIN {
             self.free_shared(into, packet.blocks, ends);
         } else {
             self.give_back(into, packet.vl, packet.blocks, ends);
@@ -446,7 +562,7 @@ impl<W: Workload> Simulation<W> {
         }
         // With several reads the input may have something for another output now.
         if several && has_more {
-            self.offer_input(switch, packet.input);
+            self.offer_input::<PLAIN>(switch, packet.input);
         }
     }
 
@@ -460,16 +576,22 @@ impl<W: Workload> Simulation<W> {
         port.free_at = self.now + time;
         packet.vl = vl;
         packet.epoch = port.epoch;
-        packet.input = self.layout.refs[port.peer as usize].port.get();
-        let arrives = self.now + port.head_delay + if port.to_host { time } else { 0 };
-        let (ends, component) = (port.free_at, port.peer_component);
-        let lane = out as usize * usize::from(self.settings.vls) + usize::from(vl);
-        self.lanes[lane].credits -= u32::from(packet.blocks);
-        if self.now >= self.window.from {
-            self.lane_bytes[lane] += u64::from(bytes);
-            self.port_stats[out as usize].sent(self.now, self.window.from);
+        packet.input = port.peer_num;
+        let blocks = packet.blocks;
+        let arrives = if port.to_host {
+            port.free_at + self.layout.host_head_delay
         } else {
-            self.port_stats[out as usize].waits_since = None;
+            self.now + self.layout.switch_head_delay
+        };
+        let (ends, component) = (port.free_at, port.peer_component);
+        if core::mem::take(&mut port.waits) {
+            self.port_stats[out as usize].waited(self.now, self.window.from);
+        }
+        let lane = &mut self.lanes[out as usize * usize::from(self.settings.vls) + usize::from(vl)];
+        lane.take(blocks);
+        if self.now >= self.window.from {
+            lane.bytes += u64::from(bytes);
+            lane.packets += 1;
         }
         if out == self.watched {
             self.departures.push(self.now);
@@ -485,7 +607,10 @@ mod tests {
 
     #[test]
     fn ports_take_turns() {
-        let check = |a: &[u64], b: &[u64], last, want| assert_eq!(next_port(a, b, last), want, "{a:x?} {last}");
+        let check = |a: &[u64], b: &[u64], last, want| {
+            let found = next_port(a.len(), |word| a[word] & b[word], last);
+            assert_eq!(found, want, "{a:x?} {last}");
+        };
         check(&[0b1011], &[0b1111], 0, Some(1));
         check(&[0b1011], &[0b1111], 1, Some(2));
         check(&[0b1011], &[0b1111], 2, Some(4));

@@ -177,7 +177,11 @@ impl LinkRate {
         let common = gcd(num, den);
         num /= common;
         den /= common;
-        ByteTime { num, den }
+        // The slowest is 4,000 / 1, the largest parts are FDR's 1x, 1,760 / 3.
+        ByteTime {
+            num: num as u32,
+            den: den as u32,
+        }
     }
 
     /// What the link carries, headers included, in bytes per second.
@@ -249,8 +253,8 @@ impl TryFrom<String> for LinkRate {
 /// How long a byte takes on a link: `num / den` picoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteTime {
-    num: u64,
-    den: u64,
+    num: u32,
+    den: u32,
 }
 
 impl ByteTime {
@@ -258,12 +262,12 @@ impl ByteTime {
     #[must_use]
     #[inline]
     pub const fn of(self, bytes: u32) -> Ps {
-        let product = bytes as u64 * self.num;
+        let product = bytes as u64 * self.num as u64;
         // A division takes as long as the rest of an event; all rates but FDR's need none.
         if self.den == 1 {
             product
         } else {
-            product.div_ceil(self.den)
+            product.div_ceil(self.den as u64)
         }
     }
 }

@@ -6,7 +6,7 @@ use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
-use selvedge_wire::{AttributeId, BadKey, Class, Method, SmpData, Status, Trap};
+use selvedge_wire::{AttributeId, BadKey, Class, Method, PortInfo, SmpData, Status, Trap};
 
 use crate::attribute::{self, Effects, Request};
 use crate::count::DropReason;
@@ -116,6 +116,7 @@ impl Emulator {
             ingress: at,
             modifier: mad.modifier(),
             m_key_shown: self.m_key_visible(own, m_key),
+            speeds_shown: !self.shy.contains(&node) || mad.modifier() & PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS != 0,
         };
         let (id, data) = (mad.attribute(), *mad.smp_data());
         let mut effects = Effects::default();

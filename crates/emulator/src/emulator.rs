@@ -6,7 +6,7 @@ use selvedge_chassis::{Chassis, PortIdx, TableKind};
 use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef};
 use selvedge_sim::{ComponentId, EventQueue, Seed, Time};
 use selvedge_types::{Idx, Lid, LinkSpeed, NodeKind, PKey, PortNum};
-use selvedge_wire::{CapabilityMask, CapabilityMask2, Class, Datagram, LocalPort, Method, SmpData};
+use selvedge_wire::{AttributeId, CapabilityMask, CapabilityMask2, Class, Datagram, LocalPort, Method, SmpData};
 
 use crate::agent::Agent;
 use crate::attribute::{node_info, port_info};
@@ -36,6 +36,8 @@ pub struct Emulator {
     pub(crate) slow: BTreeMap<NodeIdx, u64>,
     /// Switches that acknowledge blocks of forwarding tables and keep what they have.
     pub(crate) liars: BTreeSet<NodeIdx>,
+    /// Nodes that show extended speeds only to who says that they know them.
+    pub(crate) shy: BTreeSet<NodeIdx>,
     pub(crate) watch: Watch,
     pub(crate) clients: Clients,
     pub(crate) traps: TrapTable,
@@ -95,6 +97,7 @@ impl Emulator {
             hung: BTreeMap::new(),
             slow: BTreeMap::new(),
             liars: BTreeSet::new(),
+            shy: BTreeSet::new(),
             watch: Watch::default(),
             clients: Clients::default(),
             traps: TrapTable::default(),
@@ -253,10 +256,12 @@ impl Emulator {
         self.clients.get(client).map(|c| &c.sent)
     }
 
-    /// Sets that one client sent.
+    /// Sets that one client sent to agents; what managers tell each other by SubnSet(SMInfo) is none of these.
     #[must_use]
     pub fn sets_sent_by(&self, client: ClientId) -> u64 {
-        self.sent_by(client).map_or(0, |sent| sent.of_method(Method::Set))
+        // By whatever route: both classes are counted as one.
+        let told = |sent: &MadTable| sent.of(Class::SubnDirected, Method::Set, AttributeId::SM_INFO);
+        self.sent_by(client).map_or(0, |sent| sent.of_method(Method::Set) - told(sent))
     }
 
     /// Where a client sits.

@@ -16,7 +16,7 @@ use crate::{Emulator, EmulatorError, NodeName, PortName};
 /// How faults are written, for help texts.
 pub const FAULT_GRAMMAR: &str = "cut PORT | restore PORT | flap PORT times=3 down=10ms up=20ms | kill NODE | \
      revive NODE | reboot NODE | hang NODE | unhang NODE | slow NODE by=5ms | lie NODE | honest NODE | \
-     clone NODE of NODE | swap PORT with PORT | \
+     shy NODE | clone NODE of NODE | swap PORT with PORT | \
      loss RATIO [at PORT] | duplicate RATIO [at PORT] | \
      corrupt RATIO [at PORT] | delay RATIO max=5ms [at PORT]; PORT as \"S-L1-0\"[20], NODE as \"S-L1-0\" or 0x<GUID>, \
      RATIO as 1% or 1/200 (0% ends it)";
@@ -56,6 +56,9 @@ pub enum Fault {
     Lie(NodeName),
     /// It does what it acknowledges again.
     Honest(NodeName),
+    /// From now on the node shows the extended speeds (FDR to NDR) only to who says by bit 31 of PortInfo's modifier that
+    /// they know them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
+    Shy(NodeName),
     /// Exchanges the cables of two ports, as somebody does who plugs them in again the wrong way round.
     Swap(PortName, PortName),
     /// The first node shows the GUIDs of the second, as if flashed with them; of itself: its own again.
@@ -90,6 +93,7 @@ pub(crate) enum Action {
     Slow(NodeIdx, u64),
     Lie(NodeIdx),
     Honest(NodeIdx),
+    Shy(NodeIdx),
     Swap(PortIdx, PortIdx),
     Clone {
         node: NodeIdx,
@@ -143,6 +147,7 @@ impl Emulator {
             Fault::Slow(node, by) => Action::Slow(node.find(self.chassis.fabric())?, nanos(*by)),
             Fault::Lie(node) => Action::Lie(node.find(self.chassis.fabric())?),
             Fault::Honest(node) => Action::Honest(node.find(self.chassis.fabric())?),
+            Fault::Shy(node) => Action::Shy(node.find(self.chassis.fabric())?),
             Fault::Swap(a, b) => Action::Swap(self.link_at(a)?, self.link_at(b)?),
             Fault::Clone(node, original) => Action::Clone {
                 node: node.find(self.chassis.fabric())?,
@@ -186,7 +191,7 @@ impl FromStr for Fault {
 }
 
 /// How each fault is written, for who has its first word right.
-const FORMS: [(&str, &str); 17] = [
+const FORMS: [(&str, &str); 18] = [
     ("cut", "cut PORT"),
     ("restore", "restore PORT"),
     ("flap", "flap PORT times=3 down=10ms up=20ms"),
@@ -198,6 +203,7 @@ const FORMS: [(&str, &str); 17] = [
     ("slow", "slow NODE by=5ms"),
     ("lie", "lie NODE"),
     ("honest", "honest NODE"),
+    ("shy", "shy NODE"),
     ("clone", "clone NODE of NODE"),
     ("swap", "swap PORT with PORT"),
     ("loss", "loss RATIO [at PORT]"),
@@ -239,6 +245,7 @@ fn parse(text: &str) -> Result<Fault, EmulatorError> {
         }
         ["lie", at] => node(at).map(Fault::Lie),
         ["honest", at] => node(at).map(Fault::Honest),
+        ["shy", at] => node(at).map(Fault::Shy),
         ["swap", a, "with", b] => Ok(Fault::Swap(port(a)?, port(b)?)),
         ["clone", at, "of", original] => Ok(Fault::Clone(node(at)?, node(original)?)),
         ["delay", of, max, ref rest @ ..] => Ok(Fault::Delay {
@@ -392,6 +399,7 @@ impl fmt::Display for Fault {
             Self::Slow(node, by) => return write!(f, "slow {node} by={}", DurationText(*by)),
             Self::Lie(node) => return write!(f, "lie {node}"),
             Self::Honest(node) => return write!(f, "honest {node}"),
+            Self::Shy(node) => return write!(f, "shy {node}"),
             Self::Swap(a, b) => return write!(f, "swap {a} with {b}"),
             Self::Clone(node, original) => return write!(f, "clone {node} of {original}"),
             Self::Loss(ratio, port) => ("loss", ratio, port),
@@ -436,6 +444,7 @@ mod tests {
         check("slow a by=1500us", "slow \"a\" by=1500us");
         check("lie a", "lie \"a\"");
         check("honest 0x10", "honest 0x0000000000000010");
+        check("shy a", "shy \"a\"");
         check("swap s[1] with t[2]", "swap \"s\"[1] with \"t\"[2]");
         check("clone a of 0x10", "clone \"a\" of 0x0000000000000010");
         check("loss 1%", "loss 1%");

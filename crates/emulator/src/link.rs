@@ -128,6 +128,9 @@ impl Emulator {
             Action::Honest(node) => {
                 self.liars.remove(&node);
             }
+            Action::Shy(node) => {
+                self.shy.insert(node);
+            }
             Action::Swap(a, b) => self.swap(a, b),
             Action::Clone { node, original } => self.chassis.clone_guids(node, original),
             Action::Impair { link, impairment } => self.impair(link, impairment),

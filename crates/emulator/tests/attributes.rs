@@ -569,3 +569,17 @@ fn local_answers_need_no_mad() {
     emu.advance(Time::from_secs(1), &mut Vec::new());
     assert_eq!(emu.now(), Time::from_secs(1));
 }
+
+#[test]
+fn a_shy_agent_shows_its_speeds_to_who_knows_them() {
+    let mut world = World::new();
+    let shown = |world: &mut World, modifier: u32| -> bool {
+        let info: PortInfo = world.get(TO_S, modifier).unwrap();
+        assert!(info.capabilities.contains(CapabilityMask::EXTENDED_SPEEDS));
+        (info.ext_speed_supported.is_some(), info.ext_speed_enabled.is_some()) == (true, true)
+    };
+    assert!(shown(&mut world, 0));
+    world.emu.apply(world.now, &"shy S".parse().unwrap()).unwrap();
+    assert!(!shown(&mut world, 0));
+    assert!(shown(&mut world, PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS));
+}

@@ -8,7 +8,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::error::ExperimentError;
-use crate::file::{Picture, PictureKind};
+use crate::file::{Picture, PictureKind, Scale};
 use crate::palette::colour;
 use crate::summary::{Figure, Row, Summary};
 
@@ -25,6 +25,11 @@ const FONT: &str = "sans-serif";
 const GAP: f64 = 0.12;
 /// Half the size of a cross.
 const CROSS: i32 = 3;
+
+/// Numbers up to here are drawn as such: steps of one can be told apart.
+const NUMBER_MAX: f64 = 1e15;
+/// The least span of a scale, and as a share of its numbers.
+const SPAN_MIN: f64 = 1e-9;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
@@ -66,7 +71,12 @@ pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentErr
         head(
             &root,
             &picture.title,
-            &format!("{}; lines: 95 % confidence{}", summary.title, crosses(picture)),
+            &format!(
+                "{}; lines: 95 % confidence{}{}",
+                summary.title,
+                crosses(picture),
+                scales(picture)
+            ),
         )?;
         for (i, name) in drawing.series.iter().enumerate() {
             let at = (
@@ -76,13 +86,22 @@ pub fn svg(summary: &Summary, picture: &Picture) -> Result<String, ExperimentErr
             legend_entry(&root, at, colour(i), name)?;
         }
         let width = WIDTH / across as u32;
-        let range = value_range(&drawing);
+        let common = value_range(drawing.panels.iter().flat_map(|(_, series)| series.values().flatten()));
         for (i, (title, points)) in drawing.panels.iter().enumerate() {
             let at = (
                 width * (i % across) as u32,
                 HEAD + legend + 10 + PANEL_HEIGHT * (i / across) as u32,
             );
             let area = root.clone().shrink(at, (width, PANEL_HEIGHT));
+            let range = match picture.scale {
+                Scale::Common => common,
+                Scale::Panel => value_range(points.values().flatten()),
+            };
+            if !has_scale(&[range.0, range.1]) {
+                let what = format!("'{}' from {} to {}: no scale shows that", picture.y, range.0, range.1);
+                let file = picture.file.clone();
+                return Err(ExperimentError::Picture { file, what });
+            }
             panel(&area, title, (&drawing, points), range, picture)?;
         }
         root.present().map_err(failed)?;
@@ -107,10 +126,11 @@ fn arrange(summary: &Summary, picture: &Picture) -> Result<Drawing, ExperimentEr
         None => row
             .figures
             .get(&picture.x)
-            .map(|figure| (Some(figure.mean), String::new())),
+            .map(|figure| (Some(figure.mean), figure.mean.to_string())),
     };
     let rows = || summary.rows.iter().filter(|row| row.figures.contains_key(&picture.y));
-    let is_words = picture.kind == PictureKind::Bars || rows().filter_map(x_of).any(|(number, _)| number.is_none());
+    let numbers: Option<Vec<f64>> = rows().filter_map(x_of).map(|(number, _)| number).collect();
+    let is_words = picture.kind == PictureKind::Bars || !numbers.is_some_and(|numbers| has_scale(&numbers));
     let mut drawing = Drawing {
         axis: Axis { words: Vec::new() },
         series: Vec::new(),
@@ -160,6 +180,26 @@ fn crosses(picture: &Picture) -> String {
     mark.map_or_else(String::new, |mark| format!("; crosses: {}", mark.trim_end_matches('?')))
 }
 
+/// Heights are compared from panel to panel unless it is said that they cannot be.
+const fn scales(picture: &Picture) -> &'static str {
+    match picture.scale {
+        Scale::Common => "",
+        Scale::Panel => "; each panel has its own scale",
+    }
+}
+
+/// True if a scale can show the difference between some numbers, and its own steps. Others are drawn as words.
+fn has_scale(numbers: &[f64]) -> bool {
+    let (low, high) = numbers
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &number| {
+            (low.min(number), high.max(number))
+        });
+    let most = low.abs().max(high.abs());
+    let all = numbers.iter().all(|number| number.is_finite());
+    numbers.is_empty() || all && most <= NUMBER_MAX && (high <= low || high - low >= (most * SPAN_MIN).max(SPAN_MIN))
+}
+
 /// Where a word is in a list, which gets it if it is new.
 fn place(words: &mut Vec<String>, word: String) -> usize {
     match words.iter().position(|known| *known == word) {
@@ -186,13 +226,13 @@ fn legend_entry(root: &Area<'_>, (x, y): (i32, i32), colour: RGBColor, name: &st
     root.draw_text(name, &style, (x + 20, y + 1)).map_err(failed)
 }
 
-/// Upwards: from 0 (or below, where there is something) to a little more than the most, the same in all panels. An
-/// interval that is far wider than what was found says only that there are too few seeds: it is cut off.
-fn value_range(drawing: &Drawing) -> (f64, f64) {
-    let points = || drawing.panels.iter().flat_map(|(_, series)| series.values().flatten());
-    let most = points().map(|point| point.y.max).fold(0.0, f64::max);
-    let least = points().map(|point| point.y.min).fold(0.0, f64::min);
-    let (low, high) = points().fold((0.0_f64, 0.0_f64), |(low, high), point| {
+/// Upwards: from 0 (or below, where there is something) to a little more than the most. An interval that is far wider
+/// than what was found says only that there are too few seeds: it is cut off.
+fn value_range<'a>(points: impl Iterator<Item = &'a Point> + Clone) -> (f64, f64) {
+    let means = points.clone().map(|point| point.y.mean);
+    let most = means.clone().fold(0.0, f64::max);
+    let least = means.fold(0.0, f64::min);
+    let (low, high) = points.fold((0.0_f64, 0.0_f64), |(low, high), point| {
         let half = point.y.half_interval.unwrap_or(0.0);
         (low.min(point.y.mean - half), high.max(point.y.mean + half))
     });
@@ -398,6 +438,7 @@ mod tests {
             panel: vec!["fabric".to_owned()],
             mark: Some("deadlock?".to_owned()),
             kind,
+            scale: Scale::Common,
         }
     }
 
@@ -413,6 +454,50 @@ mod tests {
         assert_eq!(count(PictureKind::Lines, "<circle"), 16);
         // Two of the legend, and the paper.
         assert_eq!(count(PictureKind::Bars, "<rect"), 16 + 3);
+    }
+
+    #[test]
+    fn what_no_scale_shows_is_words() {
+        let check = |numbers: &[f64], want| assert_eq!(has_scale(numbers), want, "{numbers:?}");
+        check(&[], true);
+        check(&[0.0, 1.0], true);
+        check(&[5.0], true);
+        check(&[1e15, 0.0], true);
+        check(&[1e16], false);
+        check(&[1.0, 1.0 + f64::EPSILON], false);
+        check(&[1e-300, 2e-300], false);
+        check(&[f64::NAN, 1.0], false);
+        check(&[f64::MAX, f64::MIN], false);
+    }
+
+    #[test]
+    fn panels_may_have_their_own_scales() {
+        let mut summary = summary();
+        let small = summary
+            .rows
+            .iter_mut()
+            .filter(|row| row.cell.get("fabric").is_some_and(|f| f.to_string() == "ring"));
+        for figure in small.filter_map(|row| row.figures.get_mut("accepted_load")) {
+            figure.mean /= 10.0;
+        }
+        let heights = |scale| {
+            let picture = Picture {
+                scale,
+                ..picture(PictureKind::Bars, &["queue"])
+            };
+            let text = svg(&summary, &picture).unwrap();
+            assert_eq!(text.contains("own scale"), scale == Scale::Panel);
+            let bars = text
+                .lines()
+                .filter_map(|line| line.split_once("height=\"")?.1.split('"').next()?.parse().ok());
+            // The picture, the paper and two of the legend come first.
+            bars.skip(4).collect::<Vec<u32>>()
+        };
+        let (common, own) = (heights(Scale::Common), heights(Scale::Panel));
+        // The first panel is as high as before; the second one as high as the first.
+        assert_eq!(common[..8], own[..8]);
+        assert!(common[8..].iter().max() < Some(&50), "{common:?}");
+        assert!(own[8..].iter().max() > Some(&150), "{own:?}");
     }
 
     #[test]

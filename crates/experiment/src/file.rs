@@ -47,6 +47,18 @@ pub struct Picture {
     pub mark: Option<String>,
     /// How.
     pub kind: PictureKind,
+    /// How far it goes upwards.
+    pub scale: Scale,
+}
+
+/// How far the panels of a chart go upwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// All as far, so that heights compare from panel to panel.
+    #[default]
+    Common,
+    /// Each as far as its own values go, and the chart says so.
+    Panel,
 }
 
 /// How a chart is drawn.
@@ -310,6 +322,11 @@ fn picture(mut table: Table, varying: &[String]) -> Result<Picture, ExperimentEr
             Some("bars") => PictureKind::Bars,
             Some(other) => return Err(wrong(format!("there is no kind '{other}'; known: lines, bars"))),
         },
+        scale: match text_of(&mut table, "scale")?.as_deref() {
+            None | Some("common") => Scale::Common,
+            Some("panel") => Scale::Panel,
+            Some(other) => return Err(wrong(format!("there is no scale '{other}'; known: common, panel"))),
+        },
         file: file.clone(),
         x,
         y,
@@ -317,7 +334,7 @@ fn picture(mut table: Table, varying: &[String]) -> Result<Picture, ExperimentEr
     only(
         &table,
         "a picture",
-        &["file", "title", "x", "y", "series", "panel", "mark", "kind"],
+        &["file", "title", "x", "y", "series", "panel", "mark", "kind", "scale"],
     )?;
     for name in picture.series.iter().chain(&picture.panel) {
         if !varying.contains(name) {
@@ -428,6 +445,10 @@ mod tests {
         check(
             "[[picture]]\nfile = \"a.svg\"\ny = \"z\"\nx = \"v\"\nkind = \"pie\"",
             "no kind 'pie'",
+        );
+        check(
+            "[[picture]]\nfile = \"a.svg\"\ny = \"z\"\nx = \"v\"\nscale = \"log\"",
+            "no scale 'log'; known: common, panel",
         );
         check(
             "[[picture]]\nfile = \"a.svg\"\ny = \"z\"\nx = \"v\"\ncolor = 1",

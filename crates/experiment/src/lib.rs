@@ -12,6 +12,7 @@
 mod chart;
 mod error;
 mod file;
+pub mod fuzz_body;
 mod matrix;
 mod palette;
 mod results;
@@ -21,7 +22,7 @@ mod summary;
 
 pub use chart::svg;
 pub use error::{ExperimentError, FieldError, ResultsError};
-pub use file::{Experiment, Picture, PictureKind};
+pub use file::{Experiment, Picture, PictureKind, Scale};
 pub use matrix::{Cell, Run};
 pub use palette::colour;
 pub use results::{Outcome, Record, ResultsFile};

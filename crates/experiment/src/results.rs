@@ -35,7 +35,7 @@ impl Record {
         format!("{} {}", Json::Object(self.cell.clone()), self.seed)
     }
 
-    fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let mut object = Map::new();
         object.insert("cell".to_owned(), Json::Object(self.cell.clone()));
         object.insert("seed".to_owned(), self.seed.into());
@@ -46,7 +46,7 @@ impl Record {
         Json::Object(object).to_string()
     }
 
-    fn parse(line: &str) -> Result<Self, String> {
+    pub(crate) fn parse(line: &str) -> Result<Self, String> {
         let mut object = match serde_json::from_str(line).map_err(|error| error.to_string())? {
             Json::Object(object) => object,
             _ => return Err("no object".to_owned()),

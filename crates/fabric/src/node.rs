@@ -38,6 +38,9 @@ impl Default for SwitchAttributes {
 pub struct SwitchSettings {
     /// Highest LID that is looked up (LinearFDBTop).
     pub linear_top: u16,
+    /// Highest multicast LID that is looked up (MulticastFDBTop); 0: all there is room for.
+    #[serde(default)]
+    pub multicast_top: u16,
     /// How long a packet may stay: 4.096 µs × 2^value; 20–31: infinite (LifeTimeValue).
     pub lifetime: u8,
     /// A port's state changed since the bit was cleared (PortStateChange).

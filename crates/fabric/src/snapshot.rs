@@ -199,6 +199,13 @@ impl Fabric {
         }
     }
 
+    /// Takes a switch to have room for so many multicast groups, whatever it says of itself.
+    pub fn set_multicast_room(&mut self, node: NodeIdx, groups: u16) {
+        if let Some(switch) = self.nodes.get_mut(node).and_then(|node| node.switch.as_mut()) {
+            switch.mcast_cap = groups;
+        }
+    }
+
     /// `"description"[port]`, as the field writes a port; the GUID stands in for an empty description.
     #[must_use]
     pub fn port_name(&self, at: PortRef) -> String {

@@ -141,6 +141,21 @@ pub struct UnderWay {
     pub phases: Vec<Vec<BlockOf<SwitchIdx>>>,
     /// How long ago the last of them was acknowledged, in nanoseconds.
     pub age_ns: u64,
+    /// Links that have gone down since: packets that had crossed one may be where no sender of now leads.
+    pub lost: Vec<LostLink>,
+}
+
+/// A link between switches that carries nothing any more, in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LostLink {
+    /// The switch it left; `None` if that is gone as well.
+    pub from: Option<SwitchIdx>,
+    /// The port by which packets left that switch.
+    pub port: u8,
+    /// The switch it entered.
+    pub to: SwitchIdx,
+    /// The port by which packets entered that switch.
+    pub into: u8,
 }
 
 impl Installed {

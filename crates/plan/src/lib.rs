@@ -19,11 +19,13 @@
 mod change;
 mod lanes;
 mod lids;
+pub mod multicast;
+pub mod partition;
 mod policy;
 mod tables;
 mod whole;
 
-pub use change::{BlockOf, ChangeCount, ChangeSet, Installed, Op, Phase, UnderWay, changes};
+pub use change::{BlockOf, ChangeCount, ChangeSet, Installed, LostLink, Op, Phase, UnderWay, changes};
 pub use lanes::{ServiceLevels, SlToVl};
 pub use lids::{LidConflict, Lids};
 pub use policy::{EngineName, LidLayout, Policy, RebalanceWhen};

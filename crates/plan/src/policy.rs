@@ -1,7 +1,9 @@
 //! What the operator wants.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::partition::Partitions;
 use selvedge_fabric::PortSettings;
 use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl};
 
@@ -102,6 +104,8 @@ pub struct Policy {
     pub rebalance_quiet_s: u32,
     /// Pause between two steps, in seconds. Default 30: packets of the step before are gone then, as a rule.
     pub rebalance_pause_s: u32,
+    /// Partitions. Default: everybody is a full member of the default one.
+    pub partitions: Arc<Partitions>,
     /// Largest MTU to plan. Default 4096.
     pub mtu_max: Mtu,
     /// Switch lifetime: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
@@ -147,6 +151,7 @@ impl Default for Policy {
             rebalance_blocks: 0,
             rebalance_quiet_s: 300,
             rebalance_pause_s: 30,
+            partitions: Arc::default(),
             mtu_max: Mtu::B4096,
             packet_life: 18,
             hoq_life: 18,

@@ -11,11 +11,13 @@ use selvedge_chassis::PortIdx;
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
+use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
+use self::jobs::Costs;
 use crate::digest::Digest;
 use crate::invariant::Invariants;
 use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending};
@@ -60,8 +62,7 @@ pub struct Rehearsal {
     pub(crate) managers: Vec<Manager>,
     /// Clients that are no managers: their answers wait here.
     tools: BTreeMap<ClientId, Vec<Datagram>>,
-    plan_cost: Option<Duration>,
-    jobs_are_free: bool,
+    costs: Costs,
     log: Vec<LogEntry>,
     digest: u64,
     pub(crate) invariants: Invariants,
@@ -101,8 +102,7 @@ impl Rehearsal {
             outside: None,
             managers: Vec::new(),
             tools: BTreeMap::new(),
-            plan_cost: None,
-            jobs_are_free: false,
+            costs: Costs::default(),
             log: Vec::new(),
             digest: Digest::default().0,
             deliveries: Vec::new(),
@@ -194,6 +194,11 @@ impl Rehearsal {
         self.hand(id, Input::Command(command))
     }
 
+    /// Tells a manager of multicast groups, as its administrator does.
+    pub fn groups(&mut self, id: ManagerId, groups: Vec<MulticastGroup>) -> Result<(), RehearsalError> {
+        self.hand(id, Input::Groups(groups))
+    }
+
     /// Gives a manager another policy: now if it runs, and in all lives to come.
     pub fn reload(&mut self, id: ManagerId, policy: Arc<Policy>) -> Result<(), RehearsalError> {
         let manager = self.managers.get_mut(id.0).ok_or_else(|| unknown(id))?;
@@ -215,12 +220,12 @@ impl Rehearsal {
 
     /// What planning the whole fabric costs from now on; `None`: its documented virtual cost.
     pub const fn set_plan_cost(&mut self, cost: Option<Duration>) {
-        self.plan_cost = cost;
+        self.costs.plan = cost;
     }
 
     /// No job costs anything from now on, repairs included: what is left is what the fabric takes.
     pub const fn set_jobs_free(&mut self) {
-        self.jobs_are_free = true;
+        self.costs.are_free = true;
     }
 
     /// Virtual time.
@@ -555,15 +560,7 @@ impl Rehearsal {
                     return sent.map_err(|violation| self.violated(violation));
                 }
             }
-            Output::Compute(job) => {
-                let plan_cost = self.plan_cost.filter(|_| job.is_whole());
-                let cost = if self.jobs_are_free {
-                    Some(Duration::ZERO)
-                } else {
-                    plan_cost
-                };
-                life.pending.push(jobs::compute(now, *job, cost));
-            }
+            Output::Compute(job) => life.pending.push(self.costs.run(now, *job)),
             Output::Persist { id, state } => {
                 life.pending
                     .push((now + PERSIST_COST, Pending::Persisted { id, state }));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use selvedge_chassis::PortIdx;
 use selvedge_emulator::Fault;
 
-use crate::watch::{Exemptions, Findings, Watcher};
+use crate::watch::{Checker, Exemptions, Findings, Rule, Watcher};
 use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
 
 impl Rehearsal {
@@ -50,6 +50,18 @@ impl Rehearsal {
             Some(watcher) => watcher.at_rest(self.now, chassis, subnets, at),
             None => Ok(()),
         }
+    }
+
+    /// A link is not ACTIVE because it went down too often.
+    pub(crate) fn count_left_out(&mut self) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.count(Checker::Convergence, Rule::LeftOut);
+        }
+    }
+
+    /// How long a port may be locked that a flipped bit gave another M_Key than this.
+    pub(crate) fn locked_for(&mut self, m_key: u64) -> Option<Duration> {
+        self.watcher.as_mut()?.locked_for(self.emulator.chassis(), m_key)
     }
 
     /// Sets that agents took, and looks after events, while somebody watched.

@@ -226,6 +226,7 @@ impl Sa {
             services,
             groups,
             subscriptions,
+            ..
         } = &mut self.registered;
         let config = &self.config;
         services.tick(self.now);
@@ -246,6 +247,7 @@ impl Sa {
             }
             _ => return Err(Refusal::BadAttribute),
         };
+        self.revision += 1;
         let mut mad = request.answer(Status::OK, layout.offset());
         *mad.sa_data_mut() = record;
         out.push(send(request.reply(mad)));

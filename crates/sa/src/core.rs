@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use selvedge_mad::rmpp::{Progress, Receiver, ReceiverConfig, Sender, Taken};
+use selvedge_plan::multicast::MulticastGroup;
+use selvedge_plan::partition::Partitions;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
 use selvedge_wire::sa::{Rmpp, RmppKind, SaData};
@@ -12,7 +14,8 @@ use selvedge_wire::{Attribute, Datagram, Gid, Mad, Method, Notice, Status};
 use crate::client::{Exchange, Request};
 use crate::config::Config;
 use crate::io::{Counters, Input, Output};
-use crate::member::{DELETED, Groups};
+use crate::kept::Registrations;
+use crate::member::{CREATED, DELETED, Groups};
 use crate::pieces::send;
 use crate::query::{Query, Registered};
 use crate::refusal::Refusal;
@@ -62,6 +65,9 @@ pub struct Sa {
     pub(crate) questions: BTreeMap<Exchange, Receiver>,
     pub(crate) reports: Reports,
     pub(crate) counters: Counters,
+    pub(crate) presets: Arc<Partitions>,
+    /// How often what clients have registered has changed.
+    pub(crate) revision: u64,
     pub(crate) now: Time,
 }
 
@@ -80,8 +86,40 @@ impl Sa {
             questions: BTreeMap::new(),
             reports: Reports::default(),
             counters: Counters::default(),
+            presets: Arc::new(Partitions::only_default(&[])),
+            revision: 0,
             now: Time::ZERO,
         }
+    }
+
+    /// An administrator that knows what clients registered in an earlier life.
+    #[must_use]
+    pub fn with_registrations(config: Config, now: Time, mut kept: Registrations) -> Self {
+        let mut sa = Self::new(config);
+        let all = &mut sa.registered;
+        all.groups.restore(kept.take_groups(), kept.serial);
+        all.subscriptions.restore(kept.subscriptions);
+        all.services.restore(now, kept.services);
+        sa.now = now;
+        sa
+    }
+
+    /// What clients have registered, to be stored: an answer must not be forgotten by a restart.
+    #[must_use]
+    pub fn registrations(&self) -> Registrations {
+        let (groups, serial) = self.registered.groups.kept();
+        Registrations {
+            groups,
+            subscriptions: self.registered.subscriptions.kept(),
+            services: self.registered.services.kept(),
+            serial,
+        }
+    }
+
+    /// A number that changes whenever [`Self::registrations`] does, but for leases that run.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// What happened so far.
@@ -94,6 +132,11 @@ impl Sa {
     #[must_use]
     pub const fn groups(&self) -> &Groups {
         &self.registered.groups
+    }
+
+    /// Groups that have changed since the last call, for whoever builds their trees; one that has ended has no members.
+    pub fn take_changed_groups(&mut self) -> Vec<MulticastGroup> {
+        self.registered.groups.take_changed()
     }
 
     /// When [`Input::Wake`] is due, if nothing else happens.
@@ -123,17 +166,25 @@ impl Sa {
             Input::Wake => {}
             Input::Serve => self.serving = true,
             Input::Committed(snapshot) => self.committed(snapshot, out),
+            Input::Presets(partitions) => {
+                self.presets = partitions;
+                self.make_presets(out);
+            }
+            Input::Copies(copies) => self.registered.copies = copies,
             Input::Withdraw => self.withdraw(),
+            Input::Forget => {
+                self.withdraw();
+                self.registered = Registered::default();
+                self.revision += 1;
+            }
         }
         self.time_passes(out);
         self.work(out);
     }
 
-    /// Somebody else is master: what clients registered here is his to know, and they tell him.
     fn withdraw(&mut self) {
         self.serving = false;
         self.snapshot = None;
-        self.registered = Registered::default();
         self.open.clear();
         self.turns.clear();
         self.questions.clear();
@@ -144,13 +195,19 @@ impl Sa {
         self.serving = true;
         let old = self.snapshot.replace(Arc::clone(&snapshot));
         let is_there = |guid| snapshot.by_guid(guid).is_some();
+        let before = self.registered.count();
         self.registered.services.keep(is_there);
         self.registered.subscriptions.keep(is_there);
         let ended = self.registered.groups.keep(is_there);
+        self.revision += u64::from(self.registered.count() != before);
         let issuer = self.issuer();
         for mgid in ended {
             self.tell(&Event::of_gid(DELETED, issuer, mgid), out);
         }
+        if old.is_none() {
+            self.registered.groups.all_changed();
+        }
+        self.make_presets(out);
         // Nobody is told of a whole fabric: at the first plan there is nobody who has asked.
         let Some(old) = old else { return };
         let all = |snapshot: &Snapshot| -> Vec<Gid> {
@@ -160,6 +217,19 @@ impl Sa {
         for (number, of, other) in [(IN_SERVICE, &snapshot, &old), (OUT_OF_SERVICE, &old, &snapshot)] {
             for gid in all(of).into_iter().filter(|gid| other.by_gid(*gid).is_none()) {
                 self.tell(&Event::of_gid(number, issuer, gid), out);
+            }
+        }
+    }
+
+    /// Groups that are there from the start begin as soon as a plan is in force.
+    fn make_presets(&mut self, out: &mut Vec<Output>) {
+        let Some(snapshot) = self.snapshot.clone() else { return };
+        let groups = &mut self.registered.groups;
+        let (begun, ended) = groups.set_presets((&self.config, &snapshot), &self.presets.groups);
+        let issuer = self.issuer();
+        for (number, gids) in [(CREATED, begun), (DELETED, ended)] {
+            for mgid in gids {
+                self.tell(&Event::of_gid(number, issuer, mgid), out);
             }
         }
     }
@@ -195,11 +265,14 @@ impl Sa {
 
     fn time_passes(&mut self, out: &mut Vec<Output>) {
         let now = self.now;
+        let services = self.registered.services.count();
         self.registered.services.tick(now);
+        self.revision += u64::from(self.registered.services.count() != services);
         let (subscriptions, snapshot) = (&mut self.registered.subscriptions, &self.snapshot);
-        let counters = &mut self.counters;
+        let (counters, revision) = (&mut self.counters, &mut self.revision);
         self.reports.tick(&self.config, now, out, |lid| {
             counters.reports_lost += 1;
+            *revision += 1;
             if let Some(snapshot) = snapshot {
                 subscriptions.forget(snapshot, lid);
             }

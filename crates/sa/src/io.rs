@@ -1,8 +1,12 @@
 //! What goes in and out of an administrator.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_plan::multicast::MftBlocks;
+use selvedge_plan::partition::Partitions;
+use selvedge_types::Guid;
 use selvedge_wire::Datagram;
 
 use crate::snapshot::Snapshot;
@@ -20,8 +24,14 @@ pub enum Input {
     Serve,
     /// A plan is in force.
     Committed(Arc<Snapshot>),
+    /// Groups that are there from the start, by GID.
+    Presets(Arc<Partitions>),
+    /// What switches copy of multicast, by GUID.
+    Copies(Arc<BTreeMap<Guid, MftBlocks>>),
     /// The manager is master no longer: nobody is answered.
     Withdraw,
+    /// Somebody else is master: what clients registered here is his to know, and they tell him.
+    Forget,
 }
 
 /// Everything an administrator wants done.

@@ -1,16 +1,19 @@
 //! Multicast groups and their members.
 //!
-//! Who belongs to which group is kept and told here. That switches copy packets to them is not: whoever builds trees
-//! and MulticastForwardingTables reads [`Groups::iter`], which is the seam for it.
+//! Who belongs to which group is kept and told here. That switches copy packets to them is the manager's work: it is
+//! told which groups have changed ([`Groups::take_changed`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::SwitchIdx;
-use selvedge_types::{Guid, Lid, PKey};
+use selvedge_plan::multicast::{self as plan, MulticastGroup};
+use selvedge_plan::partition::PresetGroup;
+use selvedge_types::{Guid, Lid, Mtu, PKey};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{Filter, SA_DATA_LEN, SaData, records};
 
 use crate::config::Config;
+use crate::kept::KeptGroup;
 use crate::path::wish;
 use crate::query::{Cursor, Ground, Step};
 use crate::rate::{self, Selector, StaticRate, Wish};
@@ -19,6 +22,7 @@ use crate::snapshot::{EndPort, Snapshot};
 
 /// Bits of JoinState. Source: IBA vol 1 §15.2.5.17.
 const FULL: u8 = 1;
+const NON_MEMBER: u8 = 2;
 const SEND_ONLY_FULL: u8 = 8;
 /// First multicast LID. Source: IBA vol 1 §4.1.3.
 const FIRST: u16 = 0xC000;
@@ -53,6 +57,8 @@ pub struct Group {
     pub rate: StaticRate,
     /// Its members, by GUID.
     pub members: Vec<Member>,
+    /// It stays without members.
+    pub is_preset: bool,
     /// What all members share, as a record without member.
     record: SaData,
 }
@@ -60,7 +66,7 @@ pub struct Group {
 impl Group {
     /// It lives as long as somebody receives. Source: IBA vol 1 §15.2.5.17 (a group ends with its last full member).
     fn is_alive(&self) -> bool {
-        self.members.iter().any(|m| m.join_state & (FULL | SEND_ONLY_FULL) != 0)
+        self.is_preset || self.members.iter().any(|m| m.join_state & (FULL | SEND_ONLY_FULL) != 0)
     }
 
     /// Its record with a member.
@@ -81,6 +87,8 @@ pub struct Groups {
     by_mgid: BTreeMap<Gid, u16>,
     /// Of group GIDs that are given out.
     serial: u64,
+    /// Groups that have changed since somebody looked.
+    changed: BTreeSet<u16>,
 }
 
 /// What a join or leave came to.
@@ -103,6 +111,69 @@ impl Groups {
         self.by_mlid.values()
     }
 
+    /// True if a group has changed since [`Self::take_changed`].
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// All groups count as changed: somebody new looks.
+    pub(crate) fn all_changed(&mut self) {
+        self.changed.extend(self.by_mlid.keys());
+    }
+
+    /// Groups that have changed since the last call, as whoever builds trees needs them; one that has ended has no
+    /// members.
+    pub(crate) fn take_changed(&mut self) -> Vec<MulticastGroup> {
+        let group = |mlid: u16| {
+            let group = self.by_mlid.get(&mlid);
+            let receives = |m: &Member| m.join_state & (FULL | NON_MEMBER) != 0;
+            let member = |m: &Member| plan::Member {
+                guid: m.guid,
+                receives: receives(m),
+            };
+            MulticastGroup {
+                mlid: Lid(mlid),
+                mtu: group.and_then(|group| Mtu::from_code(group.mtu)).unwrap_or(Mtu::B256),
+                members: group
+                    .map(|group| group.members.iter().map(member).collect())
+                    .unwrap_or_default(),
+            }
+        };
+        std::mem::take(&mut self.changed).into_iter().map(group).collect()
+    }
+
+    /// Makes the groups that are to be there from the start, as far as there is room; the others live on only if they
+    /// have members. Returns those that begin, and those that end.
+    pub(crate) fn set_presets(
+        &mut self,
+        (config, snapshot): (&Config, &Snapshot),
+        presets: &BTreeMap<[u8; 16], PresetGroup>,
+    ) -> (Vec<Gid>, Vec<Gid>) {
+        let (mut begun, mut ended) = (Vec::new(), Vec::new());
+        for group in self.by_mlid.values_mut() {
+            group.is_preset = presets.contains_key(&group.mgid.0);
+            ended.extend((!group.is_alive()).then_some((group.mlid.0, group.mgid)));
+        }
+        for (mlid, _) in &ended {
+            self.remove(*mlid);
+        }
+        for (&mgid, preset) in presets {
+            let mgid = Gid(mgid);
+            if self.by_mgid.contains_key(&mgid) {
+                continue;
+            }
+            let (Ok(mlid), Some(rate)) = (self.free_mlid(config, snapshot), StaticRate::from_code(preset.rate)) else {
+                continue;
+            };
+            self.by_mgid.insert(mgid, mlid.0);
+            let life = snapshot.life();
+            self.by_mlid.insert(mlid.0, of_preset(preset, mlid, rate, life));
+            begun.push(mgid);
+        }
+        (begun, ended.into_iter().map(|(_, mgid)| mgid).collect())
+    }
+
     fn find(&self, mgid: Gid) -> Option<&Group> {
         self.by_mlid.get(self.by_mgid.get(&mgid)?)
     }
@@ -122,10 +193,10 @@ impl Groups {
             _ => Gid(f::MGID.wide(data)),
         };
         let known = self.by_mgid.get(&mgid).copied();
-        let of_port = |group: &Group| group.members.iter().any(|m| m.guid == port.guid);
-        let own = self.iter().filter(|group| of_port(group)).count();
+        let of_port = |group: &Group| group.members.binary_search_by_key(&port.guid, |m| m.guid).is_ok();
         let is_new_member = known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(of_port));
-        if is_new_member && own >= config.groups_per_client {
+        let own = || self.iter().filter(|group| of_port(group)).count();
+        if is_new_member && own() >= config.groups_per_client {
             return Err(Refusal::NoResources);
         }
         let (mlid, event) = match known {
@@ -141,6 +212,7 @@ impl Groups {
                 (mlid, Some((CREATED, mgid)))
             }
         };
+        self.changed.insert(mlid);
         let group = self.by_mlid.get_mut(&mlid).ok_or(Refusal::None)?;
         if event.is_none() {
             suits(group, snapshot, port, (mask, data))?;
@@ -221,6 +293,7 @@ impl Groups {
             mtu,
             rate,
             members: Vec::new(),
+            is_preset: false,
             record,
         })
     }
@@ -272,6 +345,7 @@ impl Groups {
         let (port, join_state) = member(snapshot, (requester, trusted), (mask, data))?;
         let mgid = Gid(f::MGID.wide(data));
         let mlid = *self.by_mgid.get(&mgid).ok_or(Refusal::Invalid)?;
+        self.changed.insert(mlid);
         let group = self.by_mlid.get_mut(&mlid).ok_or(Refusal::Invalid)?;
         let at = group.members.binary_search_by_key(&port.guid, |m| m.guid);
         let at = at.map_err(|_| Refusal::Invalid)?;
@@ -296,8 +370,48 @@ impl Groups {
     }
 
     fn remove(&mut self, mlid: u16) {
+        self.changed.insert(mlid);
         if let Some(group) = self.by_mlid.remove(&mlid) {
             self.by_mgid.remove(&group.mgid);
+        }
+    }
+
+    /// All of them, to be kept, and the serial number of the last group GID given out.
+    pub(crate) fn kept(&self) -> (Vec<KeptGroup>, u64) {
+        let kept = |group: &Group| KeptGroup {
+            record: group.record,
+            members: group.members.clone(),
+        };
+        (self.iter().map(kept).collect(), self.serial)
+    }
+
+    /// Takes back what was kept. What makes no sense is left out: a LID that is no group's, a GID that two have.
+    pub(crate) fn restore(&mut self, groups: BTreeMap<u16, KeptGroup>, serial: u64) {
+        use records::member as f;
+        self.serial = serial;
+        for (mlid, KeptGroup { record, mut members }) in groups {
+            let mgid = Gid(f::MGID.wide(&record));
+            let rate = u8::try_from(f::RATE.get(&record)).ok().and_then(StaticRate::from_code);
+            let is_sound = (FIRST..=LAST).contains(&mlid) && mgid.is_multicast() && !self.by_mgid.contains_key(&mgid);
+            let Some(rate) = rate.filter(|_| is_sound) else {
+                continue;
+            };
+            members.sort_unstable_by_key(|member| member.guid);
+            members.dedup_by_key(|member| member.guid);
+            let group = Group {
+                mgid,
+                mlid: Lid(mlid),
+                pkey: PKey(f::PKEY.get(&record) as u16),
+                mtu: f::MTU.get(&record) as u8,
+                rate,
+                members,
+                // Without a member it was one from the start; whether it still is, the partitions say when they come.
+                is_preset: true,
+                record,
+            };
+            self.by_mgid.insert(mgid, mlid);
+            self.by_mlid.insert(mlid, group);
+            self.changed.insert(mlid);
         }
     }
 
@@ -305,7 +419,11 @@ impl Groups {
     pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) -> Vec<Gid> {
         let mut ended = Vec::new();
         for (mlid, group) in &mut self.by_mlid {
+            let before = group.members.len();
             group.members.retain(|m| is_there(m.guid));
+            if group.members.len() != before {
+                self.changed.insert(*mlid);
+            }
             if !group.is_alive() {
                 ended.push((*mlid, group.mgid));
             }
@@ -345,6 +463,42 @@ impl Groups {
             to.set(&mut row, of.get(&group.record));
         }
         Ok(row)
+    }
+}
+
+/// A group that nobody has joined yet.
+fn of_preset(preset: &PresetGroup, mlid: Lid, rate: StaticRate, life: u8) -> Group {
+    use records::member as f;
+    let mut record = [0; SA_DATA_LEN];
+    let exactly = u64::from(Selector::EXACTLY >> 6);
+    for (field, value) in [
+        (f::QKEY, u64::from(preset.q_key)),
+        (f::TRAFFIC_CLASS, u64::from(preset.traffic_class)),
+        (f::SL, u64::from(preset.sl)),
+        (f::FLOW_LABEL, u64::from(preset.flow_label)),
+        (f::HOP_LIMIT, u64::from(preset.hop_limit)),
+        (f::SCOPE, u64::from(preset.mgid[1] & 0x0F)),
+        (f::MLID, u64::from(mlid.0)),
+        (f::PKEY, u64::from(preset.pkey.0 | 0x8000)),
+        (f::MTU_SELECTOR, exactly),
+        (f::MTU, u64::from(preset.mtu)),
+        (f::RATE_SELECTOR, exactly),
+        (f::RATE, u64::from(preset.rate)),
+        (f::LIFE_SELECTOR, exactly),
+        (f::LIFE, u64::from(life)),
+    ] {
+        field.set(&mut record, value);
+    }
+    f::MGID.put(&mut record, &preset.mgid);
+    Group {
+        mgid: Gid(preset.mgid),
+        mlid,
+        pkey: preset.pkey,
+        mtu: preset.mtu,
+        rate,
+        members: Vec::new(),
+        is_preset: true,
+        record,
     }
 }
 

@@ -1,7 +1,10 @@
 //! The engine that answers for every record: rows from a table, compared with a component mask, in pieces.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use selvedge_plan::multicast::MftBlocks;
+use selvedge_types::Guid;
 use selvedge_wire::sa::{Filter, Layout, SaData};
 
 use crate::inform::Subscriptions;
@@ -19,6 +22,16 @@ pub(crate) struct Registered {
     pub services: Services,
     pub groups: Groups,
     pub subscriptions: Subscriptions,
+    /// What switches copy of multicast, by GUID.
+    pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
+}
+
+impl Registered {
+    /// Members, subscriptions and services.
+    pub fn count(&self) -> usize {
+        let members = self.groups.iter().map(|group| group.members.len()).sum::<usize>();
+        members + self.subscriptions.count() + self.services.count()
+    }
 }
 
 /// What rows are made of.

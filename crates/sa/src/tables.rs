@@ -5,7 +5,8 @@ use selvedge_plan::BLOCK_LIDS;
 use selvedge_types::{Lid, NodeKind, PKey, PortNum, Sl, Vl};
 use selvedge_wire::sa::{Layout, SaData, records};
 use selvedge_wire::{
-    Attribute, Bits, GuidInfo, NodeDescription, NodeInfo, PKeyTable, PortInfo, SlToVl, SwitchInfo, VlCount,
+    Attribute, Bits, GuidInfo, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, SlToVl,
+    SwitchInfo, VlCount,
 };
 
 use crate::query::{Advance, Cursor, Ground, Step};
@@ -28,7 +29,7 @@ pub static TABLES: [Table; 11] = [
     table(&records::SL_TO_VL, sl_to_vl),
     table(&records::SWITCH_INFO, switch_info),
     table(&records::LINEAR_FORWARDING, linear_forwarding),
-    table(&records::MULTICAST_FORWARDING, nothing),
+    table(&records::MULTICAST_FORWARDING, multicast_forwarding),
     table(&records::SM_INFO, sm_info),
     table(&records::LINK, link),
     table(&records::GUID_INFO, guid_info),
@@ -238,6 +239,25 @@ fn linear_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData)
     records::linear_forwarding::BLOCK.set(row, block as u64);
     let entries: &[u8; BLOCK_LIDS] = tables.block(switch, block);
     records::linear_forwarding::TABLE.put(row, entries);
+    Step::Row
+}
+
+/// Blocks that switches are known to hold and that copy something.
+fn multicast_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, node) = at_cursor!(ground, cursor);
+    let held = ground.registered.copies.get(&node.guid).filter(|_| end.is_switch);
+    let found = held.and_then(|held| held.iter().nth(cursor.inner as usize));
+    let Some((&(block, position), &masks)) = found else {
+        return none(cursor);
+    };
+    cursor.inner += 1;
+    if masks.iter().all(|mask| *mask == 0) {
+        return Step::Nothing;
+    }
+    records::multicast_forwarding::LID.set(row, u64::from(end.lids.base.0));
+    records::multicast_forwarding::POSITION.set(row, u64::from(position));
+    records::multicast_forwarding::BLOCK.set(row, u64::from(block));
+    records::multicast_forwarding::TABLE.put(row, &MulticastForwardingTable { masks }.emit());
     Step::Row
 }
 

@@ -1,8 +1,10 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
 //! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|at-once|apart [SEED
-//! [LINKS]]]]`: ten links, each lost from the whole fabric, or one after another without coming back: in turn, when
-//! packets under way are gone, or at once, while all of them may still be there.
+//! [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or one after another without coming back: in turn,
+//! when packets under way are gone, or at once, while all of them may still be there. With LANES the fabric is routed by
+//! `weave` on so many lanes, as a library would (the manager programs one), and the load after each repair is shown
+//! beside that of a whole new plan of the damaged fabric.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -12,10 +14,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use selvedge_fabric::PortRef;
-use selvedge_plan::{Installed, Op, UnderWay};
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{Installed, Op, Plan, Policy, SlToVl, UnderWay};
+use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_sm::{Damage, Job, JobResult, Repair, Task};
+use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
 use support::{State, between_switches, bring_up, fabric};
 
@@ -26,7 +30,15 @@ fn main() {
     let how = arguments.next().unwrap_or_default();
     let seed = arguments.next().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let runs: usize = arguments.next().and_then(|runs| runs.parse().ok()).unwrap_or(10);
-    let mut state = bring_up(fabric(&spec), &Arc::default());
+    let lanes: Option<u8> = arguments.next().and_then(|lanes| lanes.parse().ok());
+    let policy = Policy {
+        lanes: lanes.unwrap_or(Policy::default().lanes),
+        ..Policy::default()
+    };
+    let mut state = bring_up(fabric(&spec), &Arc::new(policy));
+    if let Some(lanes) = lanes {
+        weave(&mut state, lanes);
+    }
     let began = Instant::now();
     let mut warm = state.prepare(None);
     println!("{spec}: prepared in {:?}", began.elapsed());
@@ -35,6 +47,7 @@ fn main() {
     let mut quick = 0;
     let mut waits = 0;
     let mut past = UnderWay::default();
+    let mut all = Measured::default();
     for &at in links.iter().take(runs) {
         let damage = Damage {
             lost: BTreeSet::from([at]),
@@ -70,19 +83,107 @@ fn main() {
         let in_place = result.installed.is_some();
         quick += usize::from(in_place);
         waits += usize::from(waited > 0);
-        println!(
+        print!(
             "  {name}: planned in {:?}, judged in {:?}, {} blocks in {} steps, {waited} waits, in place: {in_place}",
             took - result.judged,
             result.judged,
             changes.count().lft_blocks,
             changes.phases.len(),
         );
+        all.took.push(took);
+        all.judged.push(result.judged);
+        all.blocks.push(changes.count().lft_blocks as u64);
+        if lanes.is_some() {
+            let inventory = result.inventory.as_ref().unwrap();
+            let anew = woven(&inventory.fabric, &outcome.plan).1.figures.load.max;
+            let load = outcome.verdict.figures.load.max;
+            print!(", load {} -> {load}, anew {anew}", state.verdict.figures.load.max);
+            all.loads.push((state.verdict.figures.load.max, load, anew));
+        }
+        println!();
         if matches!(&how[..], "in-turn" | "at-once") {
             follow(&mut state, &result, &mut past);
             warm = state.prepare(result.warm);
         }
     }
     println!("{spec}: of {runs} links {quick} in place, {waits} with waits");
+    all.print();
+}
+
+/// What was measured of all links.
+#[derive(Default)]
+struct Measured {
+    took: Vec<Duration>,
+    judged: Vec<Duration>,
+    blocks: Vec<u64>,
+    /// Most host pairs on a link: before, after, and with a whole new plan.
+    loads: Vec<(u64, u64, u64)>,
+}
+
+impl Measured {
+    /// Median, nine tenths and most of each.
+    fn print(&mut self) {
+        fn of<T: Ord + Copy + std::fmt::Debug>(what: &str, values: &mut [T]) {
+            values.sort_unstable();
+            let at = |tenths: usize| values[(values.len() * tenths / 10).min(values.len() - 1)];
+            if !values.is_empty() {
+                println!(
+                    "  {what}: median {:?}, nine tenths {:?}, most {:?}",
+                    at(5),
+                    at(9),
+                    at(10)
+                );
+            }
+        }
+        of("planned and judged", &mut self.took);
+        of("judged", &mut self.judged);
+        of("blocks", &mut self.blocks);
+        let mean = |of: fn(&(u64, u64, u64)) -> u64| {
+            self.loads.iter().map(of).sum::<u64>() as f64 / self.loads.len().max(1) as f64
+        };
+        if !self.loads.is_empty() {
+            let (before, after, anew) = (mean(|l| l.0), mean(|l| l.1), mean(|l| l.2));
+            println!("  most on a link, mean: before {before:.0}, after {after:.0}, whole new plan {anew:.0}");
+        }
+    }
+}
+
+/// A plan like another, of this fabric, by `weave`; and what the judge says of it.
+fn woven(fabric: &Fabric, like: &Plan) -> (Plan, Verdict) {
+    let options = Options {
+        lanes: Some(like.lanes),
+        ..Options::default()
+    };
+    let routed = Engine::Weave
+        .route(fabric, &like.lids, &options, Seed(0), Par::Sequential)
+        .unwrap();
+    let plan = Plan {
+        engine: routed.engine,
+        tables: routed.tables,
+        service_levels: routed.service_levels,
+        sl_to_vl: SlToVl::modulo(routed.lanes),
+        lanes: routed.lanes,
+        ..like.clone()
+    };
+    let verdict = verify(Subject::plan(fabric, &plan), &JudgeOptions::default());
+    (plan, verdict)
+}
+
+/// Routes what was brought up on so many lanes instead.
+fn weave(state: &mut State, lanes: u8) {
+    let like = Plan {
+        lanes,
+        ..Plan::clone(&state.plan)
+    };
+    let (plan, verdict) = woven(&state.inventory.fabric, &like);
+    let mut installed = Installed::clone(&state.installed);
+    for switch in plan.tables.switch_indices() {
+        for block in 0..plan.tables.blocks() {
+            installed.learn(switch, block, *plan.tables.block(switch, block));
+        }
+    }
+    state.installed = Arc::new(installed);
+    (state.plan, state.verdict) = (Arc::new(plan), Arc::new(verdict));
 }
 
 static CLOCK: OnceLock<Instant> = OnceLock::new();

@@ -5,15 +5,17 @@
 //! back; then changes of the whole engine. For each: time to propose (with dependencies kept, and without), steps,
 //! waits, entries dropped.
 
+#[path = "../tests/bench/mod.rs"]
+mod bench;
+
 use std::time::{Duration, Instant};
 
-use selvedge_fabric::{Fabric, LinkState, PortRef};
-use selvedge_plan::{ChangeSet, EngineName, Generation, Installed, Lids, Op, Plan, ServiceLevels, SlToVl, Tables};
-use selvedge_routing::{Engine, Options};
+use bench::{Bench, set};
+use selvedge_plan::{ChangeSet, Op, ServiceLevels, SlToVl, Tables};
+use selvedge_routing::Engine;
 use selvedge_sim::{Par, Seed};
 use selvedge_sm::way::{self, WayOptions};
-use selvedge_topology::Spec;
-use selvedge_types::{Lid, LidRange, PortState};
+use selvedge_types::PortState;
 use selvedge_verify::phases::{Links, Passage, StandingTurns, passage};
 use selvedge_verify::{JudgeOptions, Subject};
 
@@ -22,44 +24,19 @@ fn main() {
     let spec = args.next().unwrap_or_else(|| "sx6536".to_owned());
     let faults: usize = args.next().and_then(|n| n.parse().ok()).unwrap_or(10);
     let seed: u64 = args.next().and_then(|n| n.parse().ok()).unwrap_or(1);
-    match spec.parse::<Spec>() {
-        Ok(Spec::Generated(recipe)) => match recipe.fabric() {
-            Ok(fabric) => measure(&spec, fabric, faults, Seed(seed)),
-            Err(error) => eprintln!("{error}"),
-        },
-        Ok(Spec::File(_)) => eprintln!("{spec}: only generated fabrics here"),
+    match bench::bench(&spec) {
+        Ok(bench) => measure(bench, faults, Seed(seed)),
         Err(error) => eprintln!("{error}"),
     }
 }
 
-struct Bench {
-    fabric: Fabric,
-    lids: Lids,
-}
-
-fn measure(spec: &str, mut fabric: Fabric, faults: usize, seed: Seed) {
-    let mut lids = Lids::new();
-    for ((at, _), lid) in fabric.end_ports().zip(1..) {
-        if lids.insert(at, LidRange::single(Lid(lid))).is_err() {
-            eprintln!("{spec}: out of LIDs");
-            return;
-        }
-    }
-    let links: Vec<_> = fabric.links().collect();
-    links
-        .iter()
-        .flat_map(|l| [l.a, l.b])
-        .for_each(|at| set(&mut fabric, at, PortState::Active));
-    for node in fabric.switches().iter().copied().collect::<Vec<_>>() {
-        let mut settings = fabric.node(node).switch_settings;
-        settings.lifetime = 18;
-        fabric.set_switch(node, settings);
-    }
-    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
-    let mut cables: Vec<_> = links.iter().filter(|l| is_switch(l.a) && is_switch(l.b)).collect();
+fn measure(mut bench: Bench, faults: usize, seed: Seed) {
+    let links = bench.fabric.links();
+    let mut cables: Vec<_> = links
+        .filter(|l| bench.is_between(l.a) && bench.is_between(l.b))
+        .collect();
     seed.rng().shuffle(&mut cables);
-    let mut bench = Bench { fabric, lids };
-    let Some(whole) = bench.route(Engine::Auto, None) else {
+    let Some(whole) = bench.by(Engine::Auto, None) else {
         return;
     };
     let standing = bench.standing(&whole);
@@ -72,7 +49,7 @@ fn measure(spec: &str, mut fabric: Fabric, faults: usize, seed: Seed) {
         [cable.a, cable.b]
             .into_iter()
             .for_each(|at| set(&mut bench.fabric, at, PortState::Down));
-        let Some(repaired) = bench.route(Engine::Auto, Some(&whole)) else {
+        let Some(repaired) = bench.by(Engine::Auto, Some(&whole)) else {
             continue;
         };
         bench.show(&format!("{name} lost"), &whole, &repaired, Some(&standing));
@@ -86,30 +63,18 @@ fn measure(spec: &str, mut fabric: Fabric, faults: usize, seed: Seed) {
     }
     let engines = [Engine::UpDn, Engine::MinHop, Engine::FatTree, Engine::Weave];
     for from in engines {
-        let Some(old) = bench.route(from, None) else { continue };
+        let Some(old) = bench.by(from, None) else { continue };
         for to in engines.into_iter().filter(|to| *to != from) {
-            if let Some(new) = bench.route(to, None) {
+            if let Some(new) = bench.by(to, None) {
                 bench.show(&format!("{from:?} to {to:?}"), &old, &new, None);
             }
         }
     }
 }
 
-fn set(fabric: &mut Fabric, at: PortRef, state: PortState) {
-    if let Some((link, settings)) = fabric.port(at).map(|port| (port.link, port.settings)) {
-        fabric.set_port(at, LinkState { state, ..link }, settings);
-    }
-}
-
 impl Bench {
-    fn route(&self, engine: Engine, previous: Option<&Tables>) -> Option<Tables> {
-        let options = Options {
-            previous: previous.cloned().map(Into::into),
-            lanes: Some(1),
-            ..Options::default()
-        };
-        let routed = engine.route(&self.fabric, &self.lids, &options, Seed(0), Par::Rayon);
-        routed.ok().map(|routed| routed.tables)
+    fn by(&self, engine: Engine, previous: Option<&Tables>) -> Option<Tables> {
+        self.route(engine, previous, Par::Rayon)
     }
 
     fn standing(&self, tables: &Tables) -> StandingTurns {
@@ -119,30 +84,7 @@ impl Bench {
     }
 
     fn show(&self, what: &str, from: &Tables, to: &Tables, standing: Option<&StandingTurns>) {
-        let mut installed = Installed::unknown(from.switches());
-        for (switch, block) in from
-            .switch_indices()
-            .flat_map(|s| (0..from.blocks()).map(move |b| (s, b)))
-        {
-            installed.learn(switch, block, *from.block(switch, block));
-        }
-        let plan = Plan {
-            generation: Generation(1),
-            engine: EngineName("example".to_owned()),
-            lids: self.lids.clone(),
-            tables: to.clone(),
-            service_levels: ServiceLevels::default(),
-            sl_to_vl: SlToVl::default(),
-            lanes: 1,
-            ports: Default::default(),
-            end_ports: Default::default(),
-            switches: self
-                .fabric
-                .switches()
-                .iter()
-                .map(|&n| self.fabric.node(n).switch_settings)
-                .collect(),
-        };
+        let (installed, plan) = (self.installed(from), self.plan(to.clone()));
         let options = WayOptions {
             standing,
             ..WayOptions::default()

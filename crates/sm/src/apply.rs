@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::past::Taken;
+use crate::register;
 use crate::smp::{self, Smp};
 
 /// A Set on its way: position in the change set.
@@ -47,6 +48,8 @@ pub struct Apply {
     pub has_drained: bool,
     /// Packets are under way between switches.
     is_live: bool,
+    /// Hosts are asked to register again.
+    pub asks_hosts: bool,
     has_begun: bool,
     /// Nodes that have more to do in this phase than others: nothing of theirs waits for those.
     busiest: BTreeSet<NodeIdx>,
@@ -104,6 +107,7 @@ impl Apply {
             taken: Taken::default(),
             has_drained: false,
             is_live,
+            asks_hosts: false,
             has_begun: false,
             busiest: BTreeSet::new(),
             acknowledged: 0,
@@ -223,6 +227,7 @@ impl Apply {
 
     fn build(&self, op: &Op, m_key: u64) -> Option<Smp> {
         let agent = self.inventory.agents.get(op.node())?;
+        let m_key = self.key_of(op).unwrap_or(m_key);
         Some(match op {
             Op::Lft { block, data, .. } => smp::set(&smp::lft(data), u32::from(*block), &agent.route, m_key),
             Op::Switch { settings, .. } => smp::set(
@@ -234,7 +239,11 @@ impl Apply {
             Op::PKeys { port, keys } => smp::set(&smp::pkeys(keys), 0, agent.route_to(port.port), m_key),
             Op::Port { port, settings, state } => {
                 let seen = self.inventory.port_info(*port)?;
-                let info = smp::port_info(seen, settings, *state);
+                let is_last = !matches!(state, Some(PortState::Armed));
+                let info = PortInfo {
+                    client_reregister: self.asks_hosts && is_last && register::understands(&self.fabric, *port),
+                    ..smp::port_info(seen, settings, *state)
+                };
                 smp::set(
                     &info,
                     smp::port_modifier(seen, port.port),
@@ -243,6 +252,21 @@ impl Apply {
                 )
             }
         })
+    }
+
+    /// The key that guards an agent, if it shows one: another than ours was written by a flipped bit, or its lease has run
+    /// out; it goes with the first Set of PortInfo. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 whoever reads the
+    /// key may use it; a lease that runs out clears the bits.
+    fn key_of(&self, op: &Op) -> Option<u64> {
+        let at = match op {
+            Op::Port { port, .. } | Op::PKeys { port, .. } if !self.fabric.node(port.node).is_switch() => *port,
+            Op::Port { .. } | Op::PKeys { .. } | Op::Lft { .. } | Op::Switch { .. } => PortRef {
+                node: op.node(),
+                port: PortNum::MANAGEMENT,
+            },
+        };
+        let shown = self.fabric.port(at)?.settings.m_key;
+        (shown != 0).then_some(shown)
     }
 
     /// Takes the answer to a Set: it counts only if the agent now holds what was asked.
@@ -402,20 +426,6 @@ impl Apply {
             }
             Op::Port { port, state: None, .. } => format!("PortInfo of {}", self.fabric.port_name(*port)),
         }
-    }
-
-    /// LIDs by port GUID, as planned: what must be stored before they are given out.
-    pub fn lids_by_guid(
-        outcome: &Outcome,
-        fabric: &Fabric,
-    ) -> BTreeMap<selvedge_types::Guid, selvedge_types::LidRange> {
-        let guid = |at: PortRef| fabric.port(at).map(|p| p.guid);
-        outcome
-            .plan
-            .lids
-            .iter()
-            .filter_map(|(at, range)| Some((guid(at)?, range)))
-            .collect()
     }
 }
 

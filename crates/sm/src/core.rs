@@ -1,6 +1,6 @@
 //! The manager: takes inputs, keeps the stage, hands out outputs.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, LidRange, PortNum, PortState};
+use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
 
 use crate::config::{Config, Mode};
@@ -20,13 +20,18 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::lid_book::LidBook;
+use crate::multicast::Multicast;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
+use crate::recall::recall;
+use crate::register::Reregister;
 use crate::report;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
+use crate::standby::Others;
 use crate::view::{Role, View};
 
 /// A subnet manager.
@@ -41,7 +46,8 @@ pub struct Sm {
     pub(crate) last_seen: Option<Arc<Fabric>>,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
-    pub(crate) known_lids: BTreeMap<Guid, LidRange>,
+    /// Which LIDs are whose.
+    pub(crate) lids: LidBook,
     /// What was handed out to be stored last.
     pub(crate) stored: PersistentState,
     pub(crate) declined: DeclinedByGuid,
@@ -65,10 +71,10 @@ pub struct Sm {
     pub(crate) persist_id: u64,
     /// The newest of these that is safe.
     pub(crate) persisted_id: u64,
-    /// How often this manager was asked for SMInfo (SMInfo.ActCount).
-    pub(crate) act_count: u32,
-    /// The same when the last sweep began.
-    pub(crate) asked_before: u32,
+    /// Whether hosts are to register again.
+    pub(crate) reregister: Reregister,
+    /// What is remembered of other managers.
+    pub(crate) others: Others,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
     pub(crate) unwatched: Vec<PortRef>,
     /// What repairs need.
@@ -77,8 +83,12 @@ pub struct Sm {
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<(Time, Datagram)>,
+    /// GUIDs that the last sweep saw twice.
+    pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
+    /// Multicast groups and trees.
+    pub(crate) multicast: Multicast,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -108,7 +118,7 @@ impl Sm {
             last_seen: None,
             inventory: None,
             declined: DeclinedByGuid::new(),
-            known_lids: state.lids.clone(),
+            lids: LidBook::stored(&state),
             generation: state.generation,
             stored: state,
             sweep_due: None,
@@ -122,13 +132,15 @@ impl Sm {
             next_poll: None,
             persist_id: 0,
             persisted_id: 0,
-            act_count: 0,
-            asked_before: 0,
+            reregister: Reregister::default(),
+            others: Others::default(),
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
             represses: Vec::new(),
             balancing: Balancing::default(),
+            multicast: Multicast::default(),
+            duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
     }
@@ -138,7 +150,7 @@ impl Sm {
     pub fn next_wake(&self) -> Option<Time> {
         let timer = match self.stage {
             Stage::Standby { .. } => self.next_poll,
-            Stage::Stopped => None,
+            Stage::Stopped | Stage::Disabled { .. } => None,
             _ => self.next_sweep,
         };
         let wait = match &self.stage {
@@ -152,15 +164,11 @@ impl Sm {
             .then(|| self.balance_due())
             .flatten()
             .filter(|_| !self.is_preparing_repairs());
-        let due = [
-            self.exchange.next_wake(),
-            timer,
-            wait,
-            release,
-            balance,
-            self.repress_at(),
-        ];
-        due.into_iter().flatten().min()
+        let trees = matches!(self.stage, Stage::Idle)
+            .then(|| self.multicast_due())
+            .flatten();
+        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
+        due.into_iter().chain([self.repress_at()]).flatten().min()
     }
 
     /// Takes one input; appends what is to be done.
@@ -185,15 +193,12 @@ impl Sm {
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id),
+            Input::Groups(groups) => self.groups_changed(groups),
             Input::Command(command) => self.command(command, out),
         }
         self.advance(now, out);
         self.pump(now, out);
-        if self.repress_at().is_some_and(|at| at <= now) {
-            for (_, repress) in std::mem::take(&mut self.represses) {
-                self.send_only(repress, out);
-            }
-        }
+        self.repress(now, out);
     }
 
     fn start(&mut self, out: &mut Vec<Output>) {
@@ -214,6 +219,7 @@ impl Sm {
                 self.sweep_due = Some(SweepReason::Command);
             }
             Command::Rebalance(asked) => self.ask_balance(asked),
+            Command::Reregister => self.reregister = Reregister::Wanted,
             Command::SetPolicy(policy) => {
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
@@ -242,7 +248,7 @@ impl Sm {
             }
             Method::Trap => self.trap(datagram, out),
             Method::Get | Method::Set if datagram.mad.attribute() == AttributeId::SM_INFO => {
-                self.sm_info_asked(datagram, out);
+                self.sm_info_asked(now, datagram, out);
             }
             Method::Get
             | Method::Set
@@ -290,7 +296,7 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
-                Some(true) => self.suspect(node, SweepReason::LightSweep),
+                Some(true) => self.suspect_flagged(node),
                 Some(false) => {}
                 None => *changed = true,
             },
@@ -301,10 +307,17 @@ impl Sm {
                     changed: so_far || differs,
                 };
             }
-            (Token::Own | Token::Unwatched | Token::Knock, Stage::LightSweep { changed }) => {
-                *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
+            (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+                *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
-            (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
+            (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
+            (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
+            (Token::Manager, Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let changed = self.is_rival(answer, &mut events) || so_far;
+                self.stage = Stage::LightSweep { changed };
+            }
+            (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (
                 Token::Discover(_)
@@ -318,6 +331,10 @@ impl Sm {
                 | Token::Own
                 | Token::Unwatched
                 | Token::Knock
+                | Token::Twin
+                | Token::Copy(_)
+                | Token::Manager
+                | Token::Handover
                 | Token::Poll,
                 _,
             ) => {}
@@ -362,6 +379,7 @@ impl Sm {
                 return;
             }
             self.balance_if_due(now, out);
+            self.multicast_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
@@ -373,18 +391,26 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) => true,
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
             Stage::Applying(ref apply, _) => apply.wait().is_some(),
-            Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
-            Stage::Discovering(_) | Stage::Electing { .. } | Stage::Reading { .. } | Stage::Stopped => false,
+            Stage::Standby { .. } | Stage::Disabled { .. } => matches!(
+                self.sweep_due,
+                Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
+            ),
+            Stage::Discovering(_)
+            | Stage::Electing { .. }
+            | Stage::Reading { .. }
+            | Stage::HandingOver { .. }
+            | Stage::Stopped => false,
         }
     }
 
     fn begin_sweep(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(reason) = self.sweep_due.take() else { return };
+        self.interrupt_copying();
         match std::mem::take(&mut self.stage) {
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
             Stage::Applying(apply, inventory) => {
@@ -394,7 +420,7 @@ impl Sm {
         }
         self.disturb_balance(out);
         self.sweep_reason = reason;
-        self.asked_before = self.act_count;
+        self.forget_refusals();
         self.forget_repairs();
         self.unwatched.clear();
         self.exchange.clear();
@@ -418,10 +444,23 @@ impl Sm {
                 silent,
             } => self.elected(inventory, (&others, silent), now, out),
             Stage::Reading {
-                inventory, installed, ..
-            } => self.tables_read(inventory, installed, now, out),
+                inventory,
+                installed,
+                round,
+                ..
+            } => self.tables_asked((inventory, installed, round), now, out),
+            Stage::HandingOver {
+                inventory,
+                at,
+                to,
+                is_taken,
+            } => match self.gives_way(&to, is_taken, out) {
+                true => self.yield_to(inventory, (at, &to), now, out),
+                false => self.begin_reading(inventory),
+            },
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
+            Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::LightSweep { changed } => {
                 if !changed && self.begin_reading_back() {
                     self.stage = Stage::LightSweep { changed };
@@ -440,6 +479,7 @@ impl Sm {
             | Stage::Persisting { .. }
             | Stage::Applying(..)
             | Stage::Standby { .. }
+            | Stage::Disabled { .. }
             | Stage::Stopped) => {
                 self.stage = waiting;
                 return false;
@@ -481,9 +521,17 @@ impl Sm {
         self.rest(now);
     }
 
-    fn discovered(&mut self, discovery: Discovery, now: Time, out: &mut Vec<Output>) {
+    fn discovered(&mut self, mut discovery: Discovery, now: Time, out: &mut Vec<Output>) {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
-        self.inventory = None;
+        if let Some(known) = self.inventory.take() {
+            recall(&mut discovery.found, &known);
+        }
+        // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
+        let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
+        if !self.duplicates.is_subset(&before) {
+            self.sweep_due = Some(SweepReason::Again);
+            return;
+        }
         let Some(local) = discovery.local_port().filter(|_| discovery.found[0].left_out.is_none()) else {
             let what = "its own node does not answer NodeInfo; is the port cabled and the driver loaded?".to_owned();
             return self.cut_off(what, now, out);
@@ -529,6 +577,7 @@ impl Sm {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(),
             Stage::LightSweep { .. } => self.ask_back(),
+            Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),
             _ => {}
         }
@@ -541,9 +590,9 @@ impl Sm {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
-            match apply.is_busiest(agent) {
-                true => self.exchange.submit_first(agent, (Token::Set(id), set)),
-                false => self.exchange.submit(agent, (Token::Set(id), set)),
+            self.exchange.submit(agent, (Token::Set(id), set));
+            if apply.is_busiest(agent) {
+                self.exchange.put_first(agent);
             }
         }
         self.view.acknowledged = apply.acknowledged;

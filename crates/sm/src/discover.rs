@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_mad::AgentId;
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
 use selvedge_wire::{
-    Attribute, AttributeId, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo,
+    Attribute, AttributeId, CapabilityMask, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable,
+    PortInfo, SwitchInfo,
 };
 
 use crate::PortReason;
@@ -56,7 +57,11 @@ pub struct Discovery {
     pub found: Vec<Found>,
     by_guid: BTreeMap<Guid, usize>,
     /// GUIDs that were reported as duplicate.
-    told: BTreeSet<Guid>,
+    pub told: BTreeSet<Guid>,
+    /// Vendor and device of nodes that show extended speeds only to who says that they know them.
+    shy: BTreeSet<(u32, u16)>,
+    /// Ports of these that were told.
+    knows_us: BTreeSet<(usize, PortNum)>,
     /// Answers so far.
     pub answers: u64,
 }
@@ -68,6 +73,8 @@ impl Discovery {
             found: Vec::new(),
             by_guid: BTreeMap::new(),
             told: BTreeSet::new(),
+            shy: BTreeSet::new(),
+            knows_us: BTreeSet::new(),
             answers: 0,
         }
     }
@@ -94,8 +101,15 @@ impl Discovery {
         });
     }
 
-    fn ask(&self, node: usize, ask: Ask, modifier: u32, out: &mut Vec<Request>) {
+    fn ask(&mut self, node: usize, ask: Ask, modifier: u32, out: &mut Vec<Request>) {
         let found = &self.found[node];
+        let mut modifier = modifier;
+        if let Ask::Port(_, port) = ask
+            && self.shy.contains(&make(&found.info))
+        {
+            modifier |= PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS;
+            self.knows_us.insert((node, port));
+        }
         let (attribute, route) = match ask {
             Ask::Description(_) => (NodeDescription::ID, found.route),
             Ask::Switch(_) => (SwitchInfo::ID, found.route),
@@ -294,9 +308,13 @@ impl Discovery {
     }
 
     fn port(&mut self, node: usize, port: PortNum, info: &PortInfo, out: &mut Vec<Request>) {
+        self.ask_the_shy(node, port, info, out);
         let found = &mut self.found[node];
         let slot = &mut found.ports[port.index()];
-        slot.info = Some(*info);
+        // Of a shy port's two answers the one with its speeds.
+        if info.ext_speed_supported.is_some() || slot.info.is_none_or(|old| old.ext_speed_supported.is_none()) {
+            slot.info = Some(*info);
+        }
         let up = info.phys_state == Some(PhysState::LinkUp) && info.state.is_some_and(|s| s != PortState::Down);
         let leads_on = match found.info.kind {
             NodeKind::Switch => port != PortNum::MANAGEMENT,
@@ -313,6 +331,30 @@ impl Discovery {
             None => slot.trouble = Some(PortReason::PeerSilent),
         }
     }
+
+    /// An end port that has extended speeds (FDR to NDR) and shows none wants to hear by bit 31 of the modifier that we
+    /// know them; without them its rate is taken for QDR. Its node is asked again, others of the same make at once so.
+    /// Not everybody is: the bit means nothing to older agents. Source: linux-rdma/opensm, issue 38.
+    fn ask_the_shy(&mut self, node: usize, port: PortNum, info: &PortInfo, out: &mut Vec<Request>) {
+        let found = &self.found[node].info;
+        let is_shy = info.capabilities.contains(CapabilityMask::EXTENDED_SPEEDS) && info.ext_speed_supported.is_none();
+        if !is_shy || self.knows_us.contains(&(node, port)) {
+            return;
+        }
+        self.shy.insert(make(found));
+        let ports = match found.kind {
+            NodeKind::Switch => 0..=found.port_count,
+            NodeKind::Ca | NodeKind::Router => port.get()..=port.get(),
+        };
+        for port in ports.filter_map(PortNum::new) {
+            self.ask(node, Ask::Port(node, port), u32::from(port.get()), out);
+        }
+    }
+}
+
+/// Vendor and device of a node.
+const fn make(info: &NodeInfo) -> (u32, u16) {
+    (info.vendor_id, info.device_id)
 }
 
 #[cfg(test)]

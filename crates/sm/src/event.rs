@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use selvedge_routing::Difference;
 use selvedge_types::{Guid, Lid};
+use selvedge_wire::SmControl;
 
 use crate::apply::Wait;
+use crate::multicast::MulticastEvent;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,6 +46,10 @@ pub enum SweepReason {
     Interval,
     /// LIDs that ports wait for are free.
     LidsFree,
+    /// Another manager handed the subnet over.
+    HandedOver,
+    /// The master told this standby to look.
+    Told,
 }
 
 impl fmt::Display for SweepReason {
@@ -59,6 +65,8 @@ impl fmt::Display for SweepReason {
             Self::Unanswered => f.write_str("another manager that does not answer"),
             Self::Interval => f.write_str("the time since the last one"),
             Self::LidsFree => f.write_str("LIDs that have become free"),
+            Self::HandedOver => f.write_str("the subnet that another manager hands over"),
+            Self::Told => f.write_str("the master's command"),
         }
     }
 }
@@ -295,10 +303,41 @@ pub enum Event {
         /// Steps taken.
         steps: u32,
     },
+    /// Ports are in more partitions than their P_Key tables have room for.
+    PKeysFull {
+        /// How many.
+        ports: usize,
+        /// The first of them.
+        what: String,
+    },
+    /// Something about multicast trees.
+    Multicast(MulticastEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
         what: String,
+    },
+    /// A better manager has come: it is offered the subnet.
+    HandingOver {
+        /// GUID of its port.
+        to: Guid,
+    },
+    /// It did not take it: this manager stays master.
+    HandoverRefused {
+        /// GUID of its port.
+        by: Guid,
+    },
+    /// Another manager commands, and may.
+    Told {
+        /// What.
+        control: SmControl,
+        /// GUID of its port.
+        by: Guid,
+    },
+    /// Another manager shows another SM_Key: it is not believed.
+    StrangeManager {
+        /// GUID of its port.
+        guid: Guid,
     },
 }
 
@@ -343,6 +382,12 @@ impl Event {
             Self::Rebalanced { .. } => "SLV-SM-0051",
             Self::RebalanceHeld { .. } => "SLV-SM-0052",
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
+            Self::PKeysFull { .. } => "SLV-SM-0044",
+            Self::Multicast(event) => event.code(),
+            Self::HandingOver { .. } => "SLV-SM-0060",
+            Self::HandoverRefused { .. } => "SLV-SM-0061",
+            Self::Told { .. } => "SLV-SM-0062",
+            Self::StrangeManager { .. } => "SLV-SM-0063",
         }
     }
 
@@ -372,6 +417,8 @@ impl Event {
             | Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceInterrupted { .. }
+            | Self::HandingOver { .. }
+            | Self::Told { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
             | Self::SwitchLost { .. }
@@ -382,7 +429,11 @@ impl Event {
             | Self::LidConflict { .. }
             | Self::ReadBackDiffers { .. }
             | Self::RebalanceHeld { .. }
+            | Self::PKeysFull { .. }
+            | Self::HandoverRefused { .. }
+            | Self::StrangeManager { .. }
             | Self::ForeignState { .. } => Severity::Warning,
+            Self::Multicast(event) => event.severity(),
             Self::NoPlan
             | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
@@ -492,6 +543,16 @@ impl Event {
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
+            Self::Multicast(event) => write!(f, "{event}"),
+            Self::PKeysFull { ports, what } => write!(
+                f,
+                "{ports} ports are in more partitions than their P_Key tables have room for (32 keys at most), among \
+                 them {what}: they do not get the keys of the last ones"
+            ),
+            Self::HandingOver { .. }
+            | Self::HandoverRefused { .. }
+            | Self::Told { .. }
+            | Self::StrangeManager { .. } => self.of_managers(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,

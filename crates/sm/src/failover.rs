@@ -8,7 +8,7 @@ use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::Lid;
-use selvedge_wire::{Attribute, AttributeId, Mad, PortInfo};
+use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
 use crate::core::{Sm, ok};
@@ -29,6 +29,8 @@ use crate::warm::{Prepare, Warm};
 pub struct Failover {
     /// Switches that said that something changed, and have not been looked at.
     suspects: BTreeSet<NodeIdx>,
+    /// Those of them that showed PortStateChange in a light sweep.
+    flagged: BTreeSet<NodeIdx>,
     /// Why they are to be looked at.
     reason: Option<SweepReason>,
     /// What makes a repair fast, between jobs.
@@ -61,7 +63,7 @@ impl Sm {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.failover.repaired.is_some() || self.is_balancing();
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } => self.knows_the_fabric(),
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) => self.knows_the_fabric(),
             Stage::Probing(_) => true,
             // A repair that waits does so for seconds: a sweep takes what is left of it along.
             Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
@@ -71,6 +73,8 @@ impl Sm {
             | Stage::Reading { .. }
             | Stage::Persisting { .. }
             | Stage::Standby { .. }
+            | Stage::HandingOver { .. }
+            | Stage::Disabled { .. }
             | Stage::Stopped => false,
         }
     }
@@ -87,6 +91,12 @@ impl Sm {
         };
         self.suspect(at.node, reason);
         true
+    }
+
+    /// A switch shows PortStateChange in a light sweep.
+    pub(crate) fn suspect_flagged(&mut self, node: NodeIdx) {
+        self.failover.flagged.insert(node);
+        self.suspect(node, SweepReason::LightSweep);
     }
 
     /// A switch says that a link changed.
@@ -111,11 +121,12 @@ impl Sm {
             return;
         }
         if let Stage::Probing(probe) = &mut self.stage {
-            probe.suspect(&std::mem::take(&mut self.failover.suspects));
+            let flagged = std::mem::take(&mut self.failover.flagged);
+            probe.suspect(&std::mem::take(&mut self.failover.suspects), &flagged);
             return;
         }
         let is_free = match self.stage {
-            Stage::Idle => true,
+            Stage::Idle | Stage::Copying(_) => true,
             // A trap does not wait; what the light sweep itself finds, until it is through.
             Stage::LightSweep { changed } => {
                 let is_trap = matches!(self.failover.reason, Some(SweepReason::Trap(_)));
@@ -129,6 +140,7 @@ impl Sm {
                 self.begin_probe(reason, false, out);
             } else {
                 self.failover.suspects.clear();
+                self.failover.flagged.clear();
                 self.sweep_due = Some(reason);
             }
         }
@@ -141,10 +153,12 @@ impl Sm {
         if !is_check {
             self.disturb_balance(out);
         }
+        self.interrupt_copying();
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
-        probe.suspect(&suspects);
+        let flagged = std::mem::take(&mut self.failover.flagged);
+        probe.suspect(&suspects, &flagged);
         self.exchange.clear();
         self.next_sweep = None;
         self.stage = Stage::Probing(Box::new(probe));
@@ -191,7 +205,7 @@ impl Sm {
             let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1)) else {
                 break;
             };
-            let get = smp::get(AttributeId::PORT_INFO, at.port.get().into(), &route, m_key);
+            let get = smp::get_port(&probe.inventory.fabric, at, &route, m_key);
             // What was sent by the usual way is lost, and must not take the agent's room.
             let agent = if is_detour {
                 AgentId::UNKNOWN
@@ -243,12 +257,15 @@ impl Sm {
 
     /// Every port was looked at, or enough of them.
     pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
-        if probe.is_check && probe.damage.lost.is_empty() && probe.damage.returned.is_empty() {
+        if probe.is_check && probe.found_nothing() {
             return self.rest(now);
         }
         if !probe.is_settled() {
             self.sweep_due = Some(probe.reason);
             return;
+        }
+        if probe.found_nothing() {
+            return self.rest(now);
         }
         self.stage = Stage::Probing(Box::new(probe));
         self.end_probe(out);
@@ -358,6 +375,7 @@ impl Sm {
     /// A plan is in force: prepares for what may be lost next, and looks again at what was repaired.
     pub(crate) fn after_apply(&mut self, inventory: &Arc<Inventory>, out: &mut Vec<Output>) {
         let repaired = self.failover.repaired.take();
+        self.multicast_after_apply();
         if !self.knows_the_fabric() {
             if let (Some(_), None) = (repaired, &self.sweep_due) {
                 self.sweep_due = Some(SweepReason::Again);

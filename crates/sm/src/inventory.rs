@@ -161,6 +161,7 @@ fn node_of(found: &mut Found) -> Node {
         });
         node.switch_settings = SwitchSettings {
             linear_top: switch.linear_top.0,
+            multicast_top: switch.mcast_top.0,
             lifetime: switch.lifetime_value.get(),
             port_state_change: switch.port_state_change,
         };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::{Generation, Policy};
 use selvedge_types::{Guid, LidRange};
 use selvedge_wire::Datagram;
@@ -35,6 +36,8 @@ pub enum Input {
         /// Number of the request.
         id: u64,
     },
+    /// Multicast groups as they are now; those that are not named are as they were.
+    Groups(Vec<MulticastGroup>),
     /// The operator wants something.
     Command(Command),
 }
@@ -48,6 +51,8 @@ pub enum Command {
     Rebalance(Asked),
     /// Plan with another policy.
     SetPolicy(Arc<Policy>),
+    /// What hosts registered is lost: the next plan asks them to register again.
+    Reregister,
     /// Leave: clear IsSM, send nothing more.
     Stop,
 }
@@ -86,6 +91,8 @@ pub enum Output {
 pub struct PersistentState {
     /// LIDs by port GUID (OpenSM's guid2lid).
     pub lids: BTreeMap<Guid, LidRange>,
+    /// LIDs that ports were last known to hold, of those that have not been seen to take the ones above.
+    pub lids_before: BTreeMap<Guid, LidRange>,
     /// No plan of a generation above this one has been sent. It runs ahead, so that not every plan needs the disk.
     pub generation: Generation,
     /// Lane of the LIDs behind each switch, by the switch's GUID; none if there is one lane.

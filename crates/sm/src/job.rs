@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::multicast::MulticastChange;
 use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl,
-    Tables, UnderWay,
+    BLOCK_LIDS, ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen,
+    SlToVl, Tables, UnderWay,
 };
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
@@ -16,16 +17,17 @@ use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
 use selvedge_verify::phases::Passage;
 use selvedge_verify::phases::is_live;
 use selvedge_verify::standing::{Entry, LinkChange, Standing};
-use selvedge_verify::{JudgeOptions, Judged, Refusal, Verdict};
+use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
 
 use crate::event::Event;
 use crate::inventory::Inventory;
+use crate::multicast::{MulticastPlan, MulticastTask};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{lid, ports};
+use crate::{lid, ports, register};
 
 /// Decides whether a change set may be sent.
 ///
@@ -70,6 +72,16 @@ pub trait Judge: Send + Sync + fmt::Debug {
         _before: &Verdict,
     ) -> Option<Accepted> {
         None
+    }
+
+    /// Judges multicast tables and the way to them.
+    fn judge_multicast(
+        &self,
+        _inventory: &Inventory,
+        subject: &MulticastSubject<'_>,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_multicast(subject, change, &JudgeOptions::default())
     }
 }
 
@@ -153,6 +165,8 @@ pub enum Task {
     Prepare(Box<Prepare>),
     /// Plan a step towards balance.
     Rebalance(Box<Rebalance>),
+    /// Plan multicast trees.
+    Multicast(Box<MulticastTask>),
 }
 
 /// Plan this fabric.
@@ -172,6 +186,8 @@ pub struct Job {
     pub policy: Arc<Policy>,
     /// LIDs by port GUID, as stored.
     pub known_lids: Arc<BTreeMap<Guid, LidRange>>,
+    /// LIDs that ports may hold besides: of a plan that they have not taken, or had not.
+    pub(crate) spared_lids: Arc<Vec<LidRange>>,
     /// Lanes of destination switches in force, by GUID.
     pub known_lanes: Arc<BTreeMap<Guid, u8>>,
     /// Settings that agents would not take.
@@ -182,6 +198,8 @@ pub struct Job {
     pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
+    /// Hosts are asked to register again.
+    pub(crate) asks_hosts: bool,
     /// What is to be done.
     pub(crate) task: Task,
 }
@@ -205,6 +223,8 @@ pub struct JobResult {
     pub warm: Option<Box<Warm>>,
     /// What came of planning a step towards balance; the step is the outcome.
     pub balance: Option<Balance>,
+    /// Multicast trees, accepted.
+    pub multicast: Option<Box<MulticastPlan>>,
 }
 
 /// An accepted plan.
@@ -228,6 +248,7 @@ impl Job {
             installed: Arc::clone(installed),
             policy,
             known_lids: Arc::default(),
+            spared_lids: Arc::default(),
             known_lanes: Arc::default(),
             under_way: None,
             resting: Arc::default(),
@@ -235,6 +256,7 @@ impl Job {
             judge: Arc::new(DefaultJudge::default()),
             clock: None,
             rebalances: false,
+            asks_hosts: false,
             task,
         }
     }
@@ -249,6 +271,7 @@ impl Job {
             Task::Plan | Task::Rebalance(_) => Duration::from_nanos(switches * 20_000 + switches * lids * 2),
             Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
             Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
+            Task::Multicast(ref task) => task.virtual_cost(switches),
         }
     }
 
@@ -270,6 +293,12 @@ impl Job {
     #[must_use]
     pub const fn is_background(&self) -> bool {
         matches!(self.task, Task::Rebalance(_))
+    }
+
+    /// True if it plans multicast trees: beside whatever else is planned.
+    #[must_use]
+    pub const fn is_multicast(&self) -> bool {
+        matches!(self.task, Task::Multicast(_))
     }
 
     /// True if [`Self::run_in_place`] takes a few milliseconds at most: a repair of a fabric that is not too large, and
@@ -311,6 +340,7 @@ impl Job {
             Task::Plan => self.plan(par),
             Task::Repair(mut repair) => repair.run(self, par),
             Task::Rebalance(rebalance) => rebalance.run(self, par),
+            Task::Multicast(task) => task.run(self),
             Task::Prepare(prepare) => JobResult {
                 warm: Some(Box::new(prepare.run(self, par))),
                 ..JobResult::default()
@@ -322,7 +352,8 @@ impl Job {
     fn plan(&self, par: Par) -> JobResult {
         let mut events = Vec::new();
         let fabric = &self.inventory.fabric;
-        let lids = match lid::assign(fabric, &self.policy, &self.known_lids, &self.resting, &mut events) {
+        let known = (&*self.known_lids, self.spared_lids.as_slice());
+        let lids = match lid::assign_sparing(fabric, &self.policy, known, &self.resting, &mut events) {
             Ok(lids) => lids,
             Err(error) => {
                 events.push(Event::OutOfLids { wanted: error.wanted });
@@ -345,6 +376,7 @@ impl Job {
                 || self.plan_ports(&lids),
                 || self.route(engine, &lids, previous.clone(), par),
             );
+            events.extend(self.full_tables(&ports));
             events.extend(routed.iter().flat_map(choices));
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => {
@@ -413,6 +445,15 @@ impl Job {
         Some(Event::Way { what })
     }
 
+    /// Tells of ports that are in more partitions than their tables have room for.
+    fn full_tables(&self, ports: &Ports) -> Option<Event> {
+        let first = *ports.too_many.first()?;
+        Some(Event::PKeysFull {
+            ports: ports.too_many.len(),
+            what: self.inventory.fabric.port_name(first),
+        })
+    }
+
     fn plan_ports(&self, lids: &Lids) -> Ports {
         let inventory = &self.inventory;
         Ports::plan(&inventory.fabric, &self.policy, lids, inventory.local, &self.declined)
@@ -428,12 +469,13 @@ impl Job {
 
     fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, String> {
         let fabric = &self.inventory.fabric;
-        let top = routed.tables.top();
+        let tables = covering(routed.tables, &self.installed);
+        let top = tables.top();
         let plan = Plan {
             generation: self.generation,
             engine: routed.engine,
             lids: lids.clone(),
-            tables: routed.tables,
+            tables,
             service_levels: routed.service_levels,
             sl_to_vl: SlToVl::modulo(routed.lanes),
             lanes: routed.lanes,
@@ -446,7 +488,11 @@ impl Job {
                 par,
                 ..WayOptions::default()
             };
-            way::propose(fabric, &self.installed, &plan, &options)
+            let mut changes = way::propose(fabric, &self.installed, &plan, &options);
+            if self.asks_hosts {
+                register::ask_all(fabric, &plan, &mut changes);
+            }
+            changes
         };
         let accepted = self
             .judge
@@ -549,6 +595,29 @@ fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<T
         }
     }
     known.then_some(tables)
+}
+
+/// Tables that reach as far as entries in force: where the highest LIDs are gone, a lower LinearFDBTop would only put
+/// their entries to sleep, and whoever raised it again would bring them into force before they are written.
+fn covering(tables: Tables, installed: &Installed) -> Tables {
+    let beyond = |blocks: &Vec<Option<[u8; BLOCK_LIDS]>>| {
+        let known = blocks.iter().enumerate().skip(tables.blocks());
+        let lids = known.filter_map(|(block, held)| {
+            let last = held.as_ref()?.iter().rposition(|&port| port != NO_PATH)?;
+            u16::try_from(block * BLOCK_LIDS + last).ok()
+        });
+        lids.max()
+    };
+    let Some(top) = installed.lfts.iter().filter_map(beyond).max() else {
+        return tables;
+    };
+    let mut wider = Tables::new(tables.switches(), Lid(top));
+    for switch in tables.switch_indices() {
+        for block in 0..tables.blocks().min(wider.blocks()) {
+            *wider.block_mut(switch, block) = *tables.block(switch, block);
+        }
+    }
+    wider
 }
 
 /// Blocks of one switch that must be read back before a plan can be compared with them.

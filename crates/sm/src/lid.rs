@@ -33,6 +33,18 @@ pub fn assign(
     resting: &BTreeSet<Lid>,
     events: &mut Vec<Event>,
 ) -> Result<Lids, OutOfLids> {
+    assign_sparing(fabric, policy, (known, &[]), resting, events)
+}
+
+/// The same, where ports that are away may hold other LIDs than those they are known by (`spared`): somebody else gets
+/// those only if nothing else is left.
+pub fn assign_sparing(
+    fabric: &Fabric,
+    policy: &Policy,
+    (known, spared): (&BTreeMap<Guid, LidRange>, &[LidRange]),
+    resting: &BTreeSet<Lid>,
+    events: &mut Vec<Event>,
+) -> Result<Lids, OutOfLids> {
     let ports: Vec<Claim> = fabric
         .end_ports()
         .filter(|(at, port)| at.port == PortNum::MANAGEMENT || port.is_up())
@@ -62,6 +74,13 @@ pub fn assign(
         in_order
             .iter()
             .for_each(|claim| keep(fabric, &mut lids, *claim, events));
+        // A switch has one LID whatever the policy: who grows moves on, as if the switch held it.
+        for claim in ports.iter().filter(|claim| claim.at.port == PortNum::MANAGEMENT) {
+            let known = known_range(claim.guid).filter(|_| lids.range(claim.at).is_none());
+            if let Some(base) = known {
+                come_back(&mut lids, &mut held, *claim, base);
+            }
+        }
         in_order.iter().for_each(|claim| grow(&mut lids, &mut held, *claim));
     }
     let mut needy = Vec::new();
@@ -76,7 +95,12 @@ pub fn assign(
     }
     lid_layout::arrange(fabric, policy, (&lids, known), &mut needy);
     // A known LID of a port that is away just now is given to somebody else only if nothing else is left.
-    let reserved: Vec<LidRange> = known.values().chain(policy.known_lids.values()).copied().collect();
+    let reserved: Vec<LidRange> = known
+        .values()
+        .chain(policy.known_lids.values())
+        .chain(spared)
+        .copied()
+        .collect();
     let mut free = FreeLids::new(&reserved, held);
     for (at, lmc) in needy {
         // What it has is better than nothing, and others may leave room.

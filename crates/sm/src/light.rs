@@ -1,9 +1,10 @@
 //! The light sweep: one SwitchInfo a switch, our own port, and a knock at every port whose peer was silent.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_mad::AgentId;
-use selvedge_types::PortState;
+use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
 
 use crate::config::Mode;
@@ -50,31 +51,52 @@ impl Sm {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, &inventory.agents[node].route, m_key);
             self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
         }
+        if self.config.mode == Mode::Manage {
+            self.ask_other_managers(&inventory);
+        }
         for &at in &self.unwatched {
-            let get = smp::get(
-                AttributeId::PORT_INFO,
-                at.port.get().into(),
-                &inventory.agents[at.node].route,
-                m_key,
-            );
+            let get = smp::get_port(&inventory.fabric, at, &inventory.agents[at.node].route, m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
         }
-        // Whatever state the port is in: it may have been set up before its peer fell silent.
-        let silent = inventory.agents.iter().flat_map(|agent| {
-            let silent = agent.troubles.iter().filter(|(_, why)| **why == PortReason::PeerSilent);
-            silent.filter_map(|(port, _)| agent.route.then(*port))
-        });
-        for route in silent {
-            let knock = smp::get(AttributeId::NODE_INFO, 0, &route, m_key);
-            self.exchange.submit(AgentId::UNKNOWN, (Token::Knock, knock));
-        }
+        self.knock(&inventory);
         self.prepare_reading_back(&inventory.fabric);
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// Asks who is behind ports that are left out: somebody may answer by now, or show a GUID of his own. Whatever state
+    /// the port is in: it may have been set up before its peer fell silent.
+    fn knock(&mut self, inventory: &Inventory) {
+        let doors = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
+            let is_switch = inventory.fabric.node(node).is_switch();
+            agent.troubles.iter().filter_map(move |(&port, why)| {
+                let token = match why {
+                    PortReason::PeerSilent => Token::Knock,
+                    PortReason::DuplicateGuid => Token::Twin,
+                    _ => return None,
+                };
+                let is_seat = node == inventory.local.node && port == inventory.local.port;
+                let leads_on = (is_switch || is_seat) && port != PortNum::MANAGEMENT;
+                let route = if leads_on {
+                    agent.route.then(port)
+                } else {
+                    Some(*agent.route_to(port))
+                };
+                Some((token, route?))
+            })
+        });
+        // Of two with one GUID the first may be the one that showed another's.
+        let first = self.duplicates.iter().filter_map(|&guid| inventory.fabric.find(guid));
+        let first = first.map(|node| (Token::Twin, inventory.agents[node].route));
+        for (token, route) in doors.chain(first).collect::<Vec<_>>() {
+            let get = smp::get(AttributeId::NODE_INFO, 0, &route, self.config.policy.m_key);
+            self.exchange.submit(AgentId::UNKNOWN, (token, get));
+        }
     }
 }
 
 /// True if an answer (or its absence) means that the fabric is not what it was.
-pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>) -> bool {
+pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>, duplicates: &BTreeSet<Guid>) -> bool {
+    let node = || ok(answer).and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());
     match token {
         Token::Own => match ok(answer).map(|mad| PortInfo::parse(mad.smp_data())) {
             Some(Ok(info)) => inventory.is_none_or(|inventory| is_other_port(&info, inventory)),
@@ -86,7 +108,9 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
             Some(Err(_)) | None => true,
         },
         // Somebody answers where nobody did.
-        Token::Knock => ok(answer).is_some_and(|mad| NodeInfo::parse(mad.smp_data()).is_ok()),
+        Token::Knock => node().is_some(),
+        // A node shows another GUID than those that two have.
+        Token::Twin => node().is_some_and(|info| !duplicates.contains(&info.node_guid)),
         Token::Light(_)
         | Token::Discover(_)
         | Token::OtherSm(_)
@@ -94,7 +118,10 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Set(_)
         | Token::ReadBack(_)
         | Token::Poll
+        | Token::Manager
+        | Token::Handover
         | Token::Probe(_)
+        | Token::Copy(_)
         | Token::Behind(..) => false,
     }
 }

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::Fabric;
-use selvedge_plan::{BLOCK_LIDS, BlockOf, Installed, Lids, NO_PATH, UnderWay};
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{BLOCK_LIDS, BlockOf, Installed, Lids, LostLink, NO_PATH, UnderWay};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid};
+use selvedge_types::{Guid, Lid, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 /// Steps that are kept apart; more are taken for one, which allows for more than can be.
 const STEPS_MAX: usize = 64;
+/// Fabrics that are remembered, one for each change; more in so short a time are not met.
+const FABRICS_MAX: usize = 16;
 /// Where switches keep packets for ever, those of an earlier change are taken to be gone after so long. It is an
 /// assumption: nothing bounds it.
 pub const ASSUMED_GONE: Duration = Duration::from_secs(60);
@@ -77,7 +79,7 @@ impl Taken {
 #[derive(Clone, Copy, Debug)]
 pub struct After<'a> {
     /// What agents hold.
-    pub fabric: &'a Fabric,
+    pub fabric: &'a Arc<Fabric>,
     /// Whose LIDs are whose.
     pub lids: &'a Lids,
     /// Tables as acknowledged.
@@ -92,6 +94,8 @@ pub struct Past {
     at: Time,
     /// How many lifetimes after that its packets matter.
     lifetimes: u32,
+    /// The fabric after each change.
+    fabrics: Vec<Arc<Fabric>>,
 }
 
 impl Past {
@@ -100,11 +104,16 @@ impl Past {
         taken.end_phase();
         if waited {
             self.taken.clear();
+            self.fabrics.clear();
         }
         if taken.is_empty() {
             return;
         }
         self.at = now;
+        if self.fabrics.len() >= FABRICS_MAX {
+            self.fabrics.remove(0);
+        }
+        self.fabrics.push(Arc::clone(after.fabric));
         for (at, block) in taken.before {
             self.taken.before.entry(at).or_insert(block);
         }
@@ -127,6 +136,7 @@ impl Past {
         let bound = drain_bound_ns(lifetimes, self.lifetimes);
         if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
             self.taken.clear();
+            self.fabrics.clear();
             return None;
         }
         let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
@@ -143,6 +153,97 @@ impl Past {
                 .collect(),
             phases: self.taken.steps.iter().map(step).collect(),
             age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
+            lost: lost_since(&self.fabrics, fabric),
         }))
+    }
+}
+
+/// Links between switches that carried packets in one of these fabrics and do not now.
+fn lost_since(fabrics: &[Arc<Fabric>], now: &Fabric) -> Vec<LostLink> {
+    let others = fabrics.iter().filter(|fabric| !std::ptr::eq(&raw const ***fabric, now));
+    let mut lost: Vec<LostLink> = others.flat_map(|before| lost(before, now)).collect();
+    lost.sort_unstable();
+    lost.dedup();
+    lost
+}
+
+/// The same of one.
+pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
+    let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+    let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
+    let end = |at: PortRef| {
+        let node = now.find(before.node(at.node).guid)?;
+        now.switch_index(node)
+            .map(|switch| (switch, PortRef { node, port: at.port }))
+    };
+    let is_switch = |at: PortRef| before.switch_index(at.node).is_some();
+    let one_way = |(from, to): (PortRef, PortRef)| {
+        let (leaves, (switch, enters)) = (end(from), end(to)?);
+        let stays = leaves.is_some_and(|(_, at)| now.peer(at) == Some(enters) && carries(now, at, enters));
+        (!stays).then(|| LostLink {
+            from: leaves.map(|(switch, _)| switch),
+            port: from.port.get(),
+            to: switch,
+            into: to.port.get(),
+        })
+    };
+    let carried = before
+        .links()
+        .filter(|l| is_switch(l.a) && is_switch(l.b) && carries(before, l.a, l.b));
+    carried
+        .flat_map(|l| [(l.a, l.b), (l.b, l.a)])
+        .filter_map(one_way)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, LinkState, Node};
+    use selvedge_types::{NodeKind, PortNum};
+
+    use super::*;
+
+    /// Switches with these GUIDs in a row; port 1 leads to the next.
+    fn row(guids: &[u64], down: Option<u64>) -> Arc<Fabric> {
+        let port = |n| PortNum::new(n).unwrap();
+        let mut b = FabricBuilder::new();
+        let keys: Vec<_> = guids
+            .iter()
+            .map(|&guid| {
+                let mut node = Node::new(NodeKind::Switch, Guid(guid), 2, format!("s{guid}"));
+                for n in [1, 2] {
+                    let state = if down == Some(guid) && n == 1 {
+                        PortState::Down
+                    } else {
+                        PortState::Active
+                    };
+                    let link = &mut node.port_mut(port(n)).unwrap().link;
+                    *link = LinkState { state, ..*link };
+                }
+                b.add(node)
+            })
+            .collect();
+        for pair in keys.windows(2) {
+            b.link((pair[0], port(1)), (pair[1], port(2))).unwrap();
+        }
+        Arc::new(b.finish().unwrap())
+    }
+
+    fn check(now: &Arc<Fabric>, want: &[(Option<u32>, u8, u32, u8)]) {
+        let before = row(&[1, 2, 3], None);
+        let found = lost_since(&[before, Arc::clone(now)], now);
+        let found: Vec<_> = found
+            .iter()
+            .map(|l| (l.from.map(|s| s.0), l.port, l.to.0, l.into))
+            .collect();
+        assert_eq!(found, want);
+    }
+
+    #[test]
+    fn links_that_went_down_are_known_from_both_ends() {
+        check(&row(&[1, 2, 3], None), &[]);
+        check(&row(&[1, 2, 3], Some(2)), &[(Some(1), 1, 2, 2), (Some(2), 2, 1, 1)]);
+        // Of a switch that is gone one end is left.
+        check(&row(&[1, 2], None), &[(None, 2, 1, 1)]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortCapability, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_plan::{EndPortPlan, Lids, Policy};
-use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PKey, PortNum, PortState};
+use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PortNum, PortState};
 
 use crate::apply::Declined;
 
@@ -18,14 +18,20 @@ pub struct Ports {
     pub settings: BTreeMap<PortRef, PortSettings>,
     /// P_Keys of end ports.
     pub end_ports: BTreeMap<PortRef, EndPortPlan>,
+    /// Ports that have no room for all keys of their partitions.
+    pub too_many: Vec<PortRef>,
 }
 
 impl Ports {
     /// What `policy` says of them; `sm` is the manager's own port.
     pub fn plan(fabric: &Fabric, policy: &Policy, lids: &Lids, sm: PortRef, declined: &DeclinedByGuid) -> Self {
         let settings = plan_ports(fabric, policy, lids, sm, declined);
-        let end_ports = plan_end_ports(fabric, &settings);
-        Self { settings, end_ports }
+        let (end_ports, too_many) = plan_end_ports(fabric, policy, sm, &settings);
+        Self {
+            settings,
+            end_ports,
+            too_many,
+        }
     }
 }
 
@@ -123,30 +129,34 @@ fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
     }
 }
 
-/// P_Key tables: the default partition, full membership, at index 0; whatever else the table holds stays.
-fn plan_end_ports(fabric: &Fabric, plan: &BTreeMap<PortRef, PortSettings>) -> BTreeMap<PortRef, EndPortPlan> {
-    let planned = fabric.end_ports().filter(|(at, _)| plan.contains_key(at));
-    planned
-        .filter_map(|(at, _)| Some((at, plan_end_port(fabric, at)?)))
-        .collect()
+/// P_Key tables: what the policy's partitions say; and ports that have no room for all of it.
+fn plan_end_ports(
+    fabric: &Fabric,
+    policy: &Policy,
+    sm: PortRef,
+    plan: &BTreeMap<PortRef, PortSettings>,
+) -> (BTreeMap<PortRef, EndPortPlan>, Vec<PortRef>) {
+    let mut too_many = Vec::new();
+    let mut planned = Vec::new();
+    for (at, _) in fabric.end_ports().filter(|(at, _)| plan.contains_key(at)) {
+        if let Some((pkeys, over)) = policy.partitions.table(fabric, at, sm) {
+            planned.push((at, EndPortPlan { pkeys }));
+            too_many.extend((over > 0).then_some(at));
+        }
+    }
+    (planned.into_iter().collect(), too_many)
 }
 
 /// The P_Key table of one end port; `None` if it is none.
-pub fn plan_end_port(fabric: &Fabric, at: PortRef) -> Option<EndPortPlan> {
-    if fabric.node(at.node).is_switch() && at.port != PortNum::MANAGEMENT {
-        return None;
-    }
-    let mut pkeys = fabric.port(at)?.pkeys.clone();
-    match pkeys.first_mut() {
-        Some(first) => *first = PKey::DEFAULT_FULL,
-        None => pkeys.push(PKey::DEFAULT_FULL),
-    }
+pub fn plan_end_port(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Option<EndPortPlan> {
+    let (pkeys, _) = policy.partitions.table(fabric, at, sm)?;
     Some(EndPortPlan { pkeys })
 }
 
 /// SwitchInfo of every switch.
 pub fn plan_switches(fabric: &Fabric, policy: &Policy, top: Lid) -> IdxVec<SwitchIdx, SwitchSettings> {
     let settings = |_: &NodeIdx| SwitchSettings {
+        multicast_top: 0,
         linear_top: top.0,
         lifetime: policy.packet_life,
         port_state_change: false,

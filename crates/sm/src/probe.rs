@@ -17,6 +17,7 @@ use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, 
 use crate::damage::{Damage, Returned};
 use crate::event::SweepReason;
 use crate::inventory::Inventory;
+use crate::smp;
 
 /// What is asked of the far end of a link that came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct Probe {
     held: BTreeSet<PortRef>,
     /// Switches that said that something changed.
     suspects: BTreeSet<NodeIdx>,
+    /// Suspects that show PortStateChange: something did happen.
+    flagged: BTreeSet<NodeIdx>,
     /// Suspects of which something was found.
     explained: BTreeSet<NodeIdx>,
     /// Ports whose answer came.
@@ -103,6 +106,7 @@ impl Probe {
             reason,
             is_check,
             suspects: BTreeSet::new(),
+            flagged: BTreeSet::new(),
             explained: BTreeSet::new(),
             known: BTreeSet::new(),
             open: BTreeSet::new(),
@@ -119,10 +123,10 @@ impl Probe {
         }
     }
 
-    /// Takes suspects in.
-    pub fn suspect(&mut self, nodes: &BTreeSet<NodeIdx>) {
+    /// Takes suspects in. `flagged` show PortStateChange; others only sent a trap, which may be an old one.
+    pub fn suspect(&mut self, nodes: &BTreeSet<NodeIdx>, flagged: &BTreeSet<NodeIdx>) {
         self.suspects.extend(nodes);
-        self.damage.flagged.extend(nodes);
+        self.flagged.extend(flagged);
         self.is_stale = true;
     }
 
@@ -234,10 +238,25 @@ impl Probe {
         self.heard.contains(&node) || !self.is_check && self.suspects.contains(&node)
     }
 
-    /// True if every link of a doubted switch is lost, or leads to another one.
+    /// True if every link of a doubted switch is lost, or leads to another one that is cut off likewise.
     fn is_cut_off(&self, node: NodeIdx) -> bool {
-        let is_cut = |(at, peer): (PortRef, PortRef)| self.is_lost(at, peer) || self.doubted.contains(&peer.node);
-        self.doubted.contains(&node) && self.links_to_switches(node).all(is_cut)
+        if !self.doubted.contains(&node) {
+            return false;
+        }
+        let mut behind = BTreeSet::from([node]);
+        let mut open = vec![node];
+        while let Some(node) = open.pop() {
+            let links = self.links_to_switches(node);
+            for (_, peer) in links.filter(|&(at, peer)| !self.is_lost(at, peer)) {
+                if !self.doubted.contains(&peer.node) {
+                    return false;
+                }
+                if behind.insert(peer.node) {
+                    open.push(peer.node);
+                }
+            }
+        }
+        true
     }
 
     /// True if nothing more can be learnt of a doubted switch for now: somebody vouches for it, or all its neighbours
@@ -356,8 +375,11 @@ impl Probe {
             }
             // It came back, or went and came back before anybody looked.
             (false, true) if self.held.contains(&at) => {
-                self.explained.insert(at.node);
-                self.explained.extend(port.peer.map(|peer| peer.node));
+                let far = port.peer.map(|peer| peer.node);
+                for node in [at.node].into_iter().chain(far) {
+                    self.explained.insert(node);
+                    self.damage.flagged.insert(node);
+                }
             }
             (false, true) => self.came_back(at, info),
             (true, true) if state != port.link.state => self.came_back(at, info),
@@ -409,7 +431,7 @@ impl Probe {
                 self.is_strange = true;
                 continue;
             };
-            let port = u32::from(back.far.port.get());
+            let port = smp::known_port(&self.inventory.fabric, back.far);
             asked.push((at, Behind::Node, AttributeId::NODE_INFO, 0, through));
             asked.push((at, Behind::Port, AttributeId::PORT_INFO, port, through));
             let near = agents[at.node].route;
@@ -468,15 +490,30 @@ impl Probe {
         self.looked()
     }
 
-    /// True if nothing is left open: every suspect is explained, or everybody answered and nothing has changed.
+    /// True if nothing is left open: every suspect is explained, or everybody answered and nothing has changed. Where
+    /// PortStateChange is set and nothing found explains it, a cable was moved while it was asked about: what is known
+    /// is half of the old cables and half of the new.
     pub fn is_settled(&self) -> bool {
-        !self.is_strange && (self.silent == 0 || self.suspects.is_subset(&self.explained))
+        let is_explained = |nodes: &BTreeSet<NodeIdx>| nodes.iter().all(|node| self.explains(*node));
+        !self.is_strange && is_explained(&self.flagged) && (self.silent == 0 || is_explained(&self.suspects))
+    }
+
+    /// True if there is nothing to repair.
+    pub fn found_nothing(&self) -> bool {
+        self.damage.lost.is_empty()
+            && self.damage.returned.is_empty()
+            && (self.is_check || self.damage.flagged.is_empty())
+    }
+
+    /// True if something was found that made a suspect say that something changed.
+    fn explains(&self, node: NodeIdx) -> bool {
+        self.explained.contains(&node) || self.is_cut_off(node)
     }
 
     fn looked(&self) -> Looked {
         let is_explained = || {
-            let explains = |node: &NodeIdx| self.explained.contains(node) || self.is_cut_off(*node);
-            self.suspects.iter().all(explains) && self.doubted.iter().all(|&node| self.is_resolved(node))
+            let suspects = self.suspects.iter();
+            suspects.copied().all(|node| self.explains(node)) && self.doubted.iter().all(|&node| self.is_resolved(node))
         };
         if self.is_strange {
             Looked::Strange

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
 use selvedge_routing::lanes_in_force;
@@ -19,6 +19,7 @@ use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
+use crate::lid_book::LidBook;
 use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
@@ -27,35 +28,47 @@ use crate::{lid, report, smp};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
+/// How often a table is asked for that nobody answers, each time with all retries: beyond, its agent hangs.
+const READ_ROUNDS: u32 = 3;
 
 impl Sm {
     /// Reads back the tables of switches that hold some and are not known already.
     pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
-        let fabric = &inventory.fabric;
         let mut installed = self.carried_tables(&inventory);
-        let mut todo = Vec::new();
-        for switch in fabric.switches().indices() {
-            let top = fabric.switch(switch).switch_settings.linear_top;
-            if top == 0 {
+        for (switch, &node) in inventory.fabric.switches().iter_enumerated() {
+            if inventory.fabric.node(node).switch_settings.linear_top == 0 {
                 // Fresh: it looks up no LID, so what its table holds does not matter; all of it will be written.
                 installed.lfts[switch].clear();
-                continue;
             }
-            let cap = fabric
-                .switch(switch)
-                .switch
-                .map_or(0, |s| s.linear_cap.saturating_sub(1));
-            let blocks = blocks_to_read(&installed, switch, top.min(cap));
-            todo.extend(blocks.into_iter().map(|block| (switch, block)));
         }
-        // The next is taken from the end; consecutive ones go to different agents.
-        todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
+        self.forget_copies(&inventory.fabric, &installed);
+        self.read_tables(inventory, installed, 1);
+    }
+
+    fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
+        let todo = unread(&inventory.fabric, &installed);
         self.stage = Stage::Reading {
             inventory,
             installed,
             total: todo.len() as u64,
             todo,
+            round,
         };
+    }
+
+    /// Everything was asked for. What nobody answered is asked for again, as nothing is proved of a switch that forwards
+    /// by entries nobody knows.
+    pub(crate) fn tables_asked(
+        &mut self,
+        (inventory, installed, round): (Arc<Inventory>, Installed, u32),
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        if round < READ_ROUNDS && !unread(&inventory.fabric, &installed).is_empty() {
+            self.read_tables(inventory, installed, round + 1);
+        } else {
+            self.tables_read(inventory, installed, now, out);
+        }
     }
 
     /// Keeps so many questions open while tables are read: a switch may say that it has 768 blocks.
@@ -108,13 +121,7 @@ impl Sm {
         installed
     }
 
-    pub(crate) fn tables_read(
-        &mut self,
-        inventory: Arc<Inventory>,
-        installed: Installed,
-        now: Time,
-        out: &mut Vec<Output>,
-    ) {
+    fn tables_read(&mut self, inventory: Arc<Inventory>, installed: Installed, now: Time, out: &mut Vec<Output>) {
         if self.config.mode == Mode::Watch {
             self.finish(
                 &inventory,
@@ -124,7 +131,8 @@ impl Sm {
             );
             return self.rest(now);
         }
-        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key) {
+        let ours = |port: &Port| self.lids.planned.get(&port.guid) == Some(&port.settings.lids);
+        if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.view.plan = None;
@@ -136,11 +144,13 @@ impl Sm {
         let under_way = self.past.under_way(&inventory.fabric, now);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
-        job.known_lids = Arc::new(self.known_lids.clone());
+        let (known, spared) = self.lids.known(&self.config.policy);
+        (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
+        job.asks_hosts = self.plan_to_ask_hosts();
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -153,6 +163,7 @@ impl Sm {
             installed: Arc::clone(installed),
             policy: Arc::clone(&self.config.policy),
             known_lids: Arc::default(),
+            spared_lids: Arc::default(),
             known_lanes: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
@@ -160,21 +171,22 @@ impl Sm {
             under_way: self.past.under_way(&inventory.fabric, self.now),
             resting: Arc::default(),
             rebalances: false,
+            asks_hosts: false,
             task,
         }
     }
 
     /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
     fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
-        let is_known = |guid| self.known_lids.contains_key(&guid);
-        if self.known_lids.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
+        let is_known = |guid| self.lids.planned.contains_key(&guid);
+        if self.lids.planned.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
             return;
         }
         out.push(Output::Event(Event::ForeignState {
-            stored: self.known_lids.len(),
+            stored: self.lids.planned.len(),
             found: fabric.end_ports().count(),
         }));
-        self.known_lids.clear();
+        self.lids = LidBook::default();
         self.stored = PersistentState::default();
     }
 
@@ -184,6 +196,9 @@ impl Sm {
         }
         if self.is_planning_balance(generation) {
             return self.balance_planned(result, out);
+        }
+        if self.is_planning_multicast(generation) {
+            return self.multicast_planned(result, out);
         }
         if generation != self.generation {
             return;
@@ -272,10 +287,11 @@ impl Sm {
         outcome: Arc<Outcome>,
         out: &mut Vec<Output>,
     ) {
-        self.known_lids.extend(Apply::lids_by_guid(&outcome, &inventory.fabric));
+        self.lids.plan(&inventory.fabric, &outcome.plan.lids);
         let plan = &outcome.plan;
         let mut state = PersistentState {
-            lids: self.known_lids.clone(),
+            lids: self.lids.planned.clone(),
+            lids_before: self.lids.before.clone(),
             generation: self.stored.generation,
             lanes: match plan.lanes {
                 0 | 1 => BTreeMap::new(),
@@ -333,7 +349,8 @@ impl Sm {
         if self.persisted_id >= *id {
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
-            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            apply.asks_hosts = self.asks_hosts(outcome.plan.generation);
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }
     }
@@ -358,6 +375,7 @@ impl Sm {
             installed: &installed,
         };
         self.past.add(taken, has_drained, now, after);
+        self.lids.held(&fabric, &outcome.plan.lids);
         self.read_back.written(&fabric, outcome.changes.value());
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
@@ -367,6 +385,7 @@ impl Sm {
                 .into_iter()
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
+        self.hosts_asked(outcome.plan.generation, failed);
         self.view.plan = Some(Arc::clone(&outcome.plan));
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;
@@ -406,6 +425,7 @@ impl Sm {
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
         self.read_back.written(&apply.fabric, apply.outcome.changes.value());
+        self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
         self.given_up.settle(now);
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
@@ -443,6 +463,23 @@ impl Sm {
         self.inventory = Some(Arc::new(inventory));
         self.view.inventory.clone_from(&self.inventory);
     }
+}
+
+/// Blocks that must be known before anything is planned, in the order in which they are taken from the end: consecutive
+/// ones go to different agents.
+fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
+    let mut todo = Vec::new();
+    for switch in fabric.switches().indices() {
+        let node = fabric.switch(switch);
+        let top = node.switch_settings.linear_top;
+        if top > 0 {
+            let cap = node.switch.map_or(0, |s| s.linear_cap.saturating_sub(1));
+            let blocks = blocks_to_read(installed, switch, top.min(cap));
+            todo.extend(blocks.into_iter().map(|block| (switch, block)));
+        }
+    }
+    todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
+    todo
 }
 
 /// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have

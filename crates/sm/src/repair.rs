@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
-use selvedge_routing::{Engine, Moved, Options, WeaveOptions};
+use selvedge_routing::{Engine, Moved, Options, Rehung, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
 use selvedge_verify::Verdict;
@@ -17,9 +17,15 @@ use crate::damage::Damage;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
-use crate::ports;
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
+use crate::{past, ports, rehang};
+
+/// Entries that changed in place.
+enum Changed {
+    Tree(Vec<Moved>),
+    Woven(Vec<Rehung>),
+}
 
 /// What a repair starts from.
 #[derive(Clone, Debug)]
@@ -48,7 +54,7 @@ impl Repair {
         let result = is_lost.then(|| self.quickly(job, &mut warm)).flatten();
         if result.is_none() {
             // What was changed half-way is of no use.
-            (warm.spare, warm.mender) = (None, None);
+            (warm.spare, warm.mender, warm.weave) = (None, None, None);
             self.warm = Some(warm);
         }
         result
@@ -92,7 +98,7 @@ impl Repair {
             mut inventory,
             mut installed,
         } = warm.spare.take()?;
-        let (mender, standing) = (warm.mender.as_mut()?, warm.standing.as_mut()?);
+        let standing = warm.standing.as_mut()?;
         let ends = self.damage.ends(&inventory.fabric);
         self.damage.apply(&mut inventory)?;
         let fabric = &inventory.fabric;
@@ -100,13 +106,23 @@ impl Repair {
         let is_between = |at: &&PortRef| fabric.peer(**at).is_some_and(|p| fabric.switch_index(p.node).is_some());
         let links: Vec<_> = ends.iter().filter(is_between).filter_map(of_switch).collect();
         let by_hosts = |switch, lid| standing.carries_hosts(switch, lid);
-        let moved = mender.lose(&self.plan.lids, &mut plan.tables, &links, by_hosts)?;
+        let moved = match (&mut warm.mender, &mut warm.weave) {
+            (Some(tree), _) => Changed::Tree(tree.lose(&self.plan.lids, &mut plan.tables, &links, by_hosts)?),
+            (None, Some(weave)) => {
+                let is_quiet = job.under_way.is_none();
+                Changed::Woven(weave.lose(&mut plan.tables, &links, is_quiet)?)
+            }
+            (None, None) => return None,
+        };
         for at in &ends {
             plan.ports.remove(at);
             plan.end_ports.remove(at);
         }
         plan.generation = job.generation;
-        let changes = self.changes_of(&moved, fabric, &plan, standing);
+        let changes = match &moved {
+            Changed::Tree(moved) => self.changes_of(moved, fabric, &plan, standing),
+            Changed::Woven(moved) => self.steps_of(moved, fabric, &plan, standing)?,
+        };
         let lost = |&(switch, port): &(SwitchIdx, PortNum)| LinkChange {
             switch,
             port,
@@ -182,10 +198,6 @@ impl Repair {
             })
         };
         let first: Vec<Op> = of_rank(0).chain(of_rank(1)).collect();
-        let quiet = self.damage.flagged.iter().filter_map(|&node| {
-            let settings = *plan.switches.get(fabric.switch_index(node)?)?;
-            Some(Op::Switch { node, settings })
-        });
         phases(
             plan,
             [
@@ -194,9 +206,31 @@ impl Repair {
                     "switches that others turned away from, and what is left",
                     of_rank(2).collect(),
                 ),
-                ("clear PortStateChange", quiet.collect()),
+                ("clear PortStateChange", self.quiet(fabric, plan)),
             ],
         )
+    }
+
+    /// The Sets of entries that `weave` changed; `None` if packets never drain, and must.
+    fn steps_of(&self, moved: &[Rehung], fabric: &Fabric, plan: &Plan, standing: &Standing) -> Option<ChangeSet> {
+        let quiet = Phase {
+            label: "clear PortStateChange",
+            wait_before_ns: 0,
+            ops: self.quiet(fabric, plan),
+        };
+        Some(ChangeSet {
+            generation: plan.generation,
+            phases: rehang::phases(moved, quiet, fabric, (&self.plan, standing))?,
+        })
+    }
+
+    /// The Sets that clear PortStateChange.
+    fn quiet(&self, fabric: &Fabric, plan: &Plan) -> Vec<Op> {
+        let quiet = self.damage.flagged.iter().filter_map(|&node| {
+            let settings = *plan.switches.get(fabric.switch_index(node)?)?;
+            Some(Op::Switch { node, settings })
+        });
+        quiet.collect()
     }
 
     fn tables(&self, inventory: &Inventory, job: &Job, par: Par) -> Result<Tables, String> {
@@ -253,11 +287,14 @@ impl Repair {
         for at in self.damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]) {
             let end = ports::plan_port(fabric, policy, (&plan.lids, inventory.local), &job.declined, at);
             plan.ports.insert(at, end.ok_or("a port that came back has no LID")?);
-            let pkeys = ports::plan_end_port(fabric, at);
+            let pkeys = ports::plan_end_port(fabric, policy, inventory.local, at);
             plan.end_ports.extend(pkeys.map(|pkeys| (at, pkeys)));
         }
         let installed = Installed {
-            under_way: job.under_way.clone(),
+            under_way: job
+                .under_way
+                .as_deref()
+                .map(|past| with_lost(past, &job.inventory, inventory)),
             ..Installed::clone(&job.installed)
         };
         let change_set = || {
@@ -319,6 +356,13 @@ fn fill_last_step(blocks: &mut BTreeMap<(usize, SwitchIdx), u8>, moved: &[Moved]
             *rank = 2;
         }
     }
+}
+
+/// What is under way, with links that the repair is for.
+fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderWay> {
+    let mut past = past.clone();
+    past.lost.extend(past::lost(&before.fabric, &now.fabric));
+    Arc::new(past)
 }
 
 /// Entries that changed lately, as they were.

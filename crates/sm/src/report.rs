@@ -117,14 +117,20 @@ fn guarded(port: &Port, key: u64) -> bool {
     }
 }
 
-/// The ports whose M_Key is not `key`, in words; `None` if there is none.
-pub fn foreign_m_keys(fabric: &Fabric, key: u64) -> Option<String> {
+/// The ports whose M_Key is not `key`, in words; `None` if there is none. Where most ports have our key, one that has
+/// the LIDs we gave it (`ours`) is not counted: nobody else took the fabric over, but a bit was flipped on the way of a
+/// Set, and the port can be had back.
+pub fn foreign_m_keys(fabric: &Fabric, key: u64, ours: impl Fn(&Port) -> bool) -> Option<String> {
     let named_max = 5;
-    let foreign: Vec<PortRef> = fabric
+    let in_use = |(at, port): &(PortRef, &Port)| at.port == PortNum::MANAGEMENT || port.is_up();
+    let (mut foreign, free): (Vec<_>, Vec<_>) = fabric
         .end_ports()
-        .filter(|(at, port)| (at.port == PortNum::MANAGEMENT || port.is_up()) && guarded(port, key))
-        .map(|(at, _)| at)
-        .collect();
+        .filter(in_use)
+        .partition(|(_, port)| guarded(port, key));
+    if foreign.len() < free.len() {
+        foreign.retain(|(_, port)| !ours(port));
+    }
+    let foreign: Vec<PortRef> = foreign.into_iter().map(|(at, _)| at).collect();
     let names: Vec<String> = foreign.iter().take(named_max).map(|&at| fabric.port_name(at)).collect();
     match foreign.len() {
         0 => None,

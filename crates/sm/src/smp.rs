@@ -1,7 +1,7 @@
 //! Builds the SMPs a manager sends.
 
-use selvedge_fabric::{PortSettings, SwitchSettings};
-use selvedge_types::{Lid, PKey, PortNum, PortState};
+use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchSettings};
+use selvedge_types::{Lid, LinkSpeed, PKey, PortNum, PortState};
 use selvedge_wire::{
     Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, LinearForwardingTable, Method, PKeyTable, PortInfo,
     SmpData, SwitchInfo, VlCount,
@@ -45,6 +45,18 @@ pub const fn get(attribute: AttributeId, modifier: u32, route: &DirectedRoute, m
     }
 }
 
+/// A PortInfo Get of a port that is known.
+pub fn get_port(fabric: &Fabric, at: PortRef, route: &DirectedRoute, m_key: u64) -> Smp {
+    get(AttributeId::PORT_INFO, known_port(fabric, at), route, m_key)
+}
+
+/// The modifier of such a Get: an agent with extended speeds may show them only to who knows them.
+pub fn known_port(fabric: &Fabric, at: PortRef) -> u32 {
+    let has_extended = |speed| speed >= LinkSpeed::Fdr;
+    let extended = fabric.port(at).is_some_and(|port| has_extended(port.capability.speed));
+    modifier(at.port, extended)
+}
+
 /// A Set along `route`.
 pub fn set<A: Attribute>(value: &A, modifier: u32, route: &DirectedRoute, m_key: u64) -> Smp {
     Smp {
@@ -78,6 +90,7 @@ pub fn pkeys(keys: &[PKey]) -> PKeyTable {
 pub fn switch_info(seen: &SwitchInfo, settings: SwitchSettings) -> SwitchInfo {
     SwitchInfo {
         linear_top: Lid(settings.linear_top),
+        mcast_top: Lid(settings.multicast_top),
         lifetime_value: Bits::saturating(settings.lifetime),
         port_state_change: seen.port_state_change && !settings.port_state_change,
         ..*seen
@@ -119,10 +132,15 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
 /// The modifier of a PortInfo Set. An agent with extended speeds is told that we know them; else it may take the link
 /// down to QDR. Source: OpenSM (`osm_link_mgr.c` sets bit 31 under the same condition).
 pub fn port_modifier(seen: &PortInfo, port: PortNum) -> u32 {
-    let extended = if seen.ext_speed_supported.is_some() {
+    modifier(port, seen.ext_speed_supported.is_some())
+}
+
+/// The modifier for a port that has extended speeds, or not.
+fn modifier(port: PortNum, extended: bool) -> u32 {
+    let known = if extended {
         PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS
     } else {
         0
     };
-    u32::from(port.get()) | extended
+    u32::from(port.get()) | known
 }

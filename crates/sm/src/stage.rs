@@ -12,6 +12,7 @@ use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::inventory::Inventory;
 use crate::job::Outcome;
+use crate::multicast::{CopyId, Copying};
 use crate::probe::{Behind, Probe};
 use crate::view::StageName;
 
@@ -41,12 +42,20 @@ pub enum Token {
     Unwatched,
     /// NodeInfo behind a port whose peer was silent, in a light sweep.
     Knock,
+    /// NodeInfo behind a port where a GUID was seen that another node has, in a light sweep.
+    Twin,
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
     /// What is behind such a port, if its link came back.
     Behind(PortRef, Behind),
+    /// A block of a multicast table.
+    Copy(CopyId),
     /// SMInfo of the master, from a standby.
     Poll,
+    /// SMInfo of another manager, in a light sweep of the master.
+    Manager,
+    /// The subnet is offered to a better manager.
+    Handover,
 }
 
 /// What a manager is in the middle of.
@@ -76,6 +85,8 @@ pub enum Stage {
         total: u64,
         /// Those of them that are yet to be asked for, the next one last.
         todo: Vec<(SwitchIdx, usize)>,
+        /// How often what is unknown has been asked for, this time included.
+        round: u32,
     },
     /// A job runs.
     Planning {
@@ -104,6 +115,8 @@ pub enum Stage {
     },
     /// Looking at the ports of switches that said that something changed.
     Probing(Box<Probe>),
+    /// Reading or writing multicast tables.
+    Copying(Box<Copying>),
     /// Watching the master.
     Standby {
         /// Where it is.
@@ -113,6 +126,22 @@ pub enum Stage {
         /// Polls in a row without an answer.
         misses: u32,
     },
+    /// As master, waiting for a better manager to take the subnet.
+    HandingOver {
+        /// What was found.
+        inventory: Arc<Inventory>,
+        /// Where the better one is.
+        at: PortRef,
+        /// What it said of itself.
+        to: SmInfo,
+        /// It has taken it.
+        is_taken: bool,
+    },
+    /// Told by the master to stay out, until it says otherwise.
+    Disabled {
+        /// What was found last.
+        inventory: Arc<Inventory>,
+    },
     /// Told to stop.
     Stopped,
 }
@@ -121,12 +150,12 @@ impl Stage {
     /// Its name for people.
     pub const fn name(&self) -> StageName {
         match self {
-            Self::Idle | Self::Standby { .. } | Self::Stopped => StageName::Idle,
-            Self::Discovering(_) | Self::Electing { .. } => StageName::Discovering,
+            Self::Idle | Self::Standby { .. } | Self::Disabled { .. } | Self::Stopped => StageName::Idle,
+            Self::Discovering(_) | Self::Electing { .. } | Self::HandingOver { .. } => StageName::Discovering,
             Self::Reading { .. } => StageName::ReadingTables,
             Self::Planning { .. } => StageName::Planning,
             Self::Persisting { .. } => StageName::Persisting,
-            Self::Applying(..) => StageName::Applying,
+            Self::Applying(..) | Self::Copying(_) => StageName::Applying,
             Self::Probing(_) => StageName::Probing,
             Self::LightSweep { .. } => StageName::LightSweep,
         }

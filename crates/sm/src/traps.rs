@@ -56,6 +56,15 @@ impl Sm {
         };
         Some(if is_mending { first + REPRESS_WITHIN } else { first })
     }
+
+    /// Represses the traps for which it is time.
+    pub(crate) fn repress(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.repress_at().is_some_and(|at| at <= now) {
+            for (_, repress) in std::mem::take(&mut self.represses) {
+                self.send_only(repress, out);
+            }
+        }
+    }
 }
 
 /// Traps are repressed so long after they came at the latest. No switch repeats one sooner than after some tens of

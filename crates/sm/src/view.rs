@@ -1,9 +1,11 @@
 //! What a manager shows of itself: cheap to clone, complete, read-only.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::multicast::MftBlocks;
 use selvedge_plan::{ChangeCount, Generation, Installed, Plan, Policy};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
@@ -264,6 +266,8 @@ pub struct View {
     pub failed: usize,
     /// Ports that are not ACTIVE, each with its reason, after the last apply.
     pub ports: Arc<Vec<PortReport>>,
+    /// What switches copy of multicast, as far as known: blocks by switch GUID.
+    pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
     /// What reading tables back has found.
     pub read_back: ReadBackFigures,
     /// MADs so far.

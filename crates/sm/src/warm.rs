@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Installed, Plan};
-use selvedge_routing::{Engine, FatTree, TreeMender};
+use selvedge_routing::{Engine, FatTree, TreeMender, WeaveMender};
 use selvedge_sim::Par;
 use selvedge_verify::Subject;
 use selvedge_verify::standing::Standing;
@@ -20,6 +20,8 @@ pub struct Warm {
     pub standing: Option<Standing>,
     /// The tree, if the plan in force is one of `fat-tree`.
     pub mender: Option<TreeMender>,
+    /// The order of the dependency graph, if the plan in force is one of `weave`.
+    pub weave: Option<WeaveMender>,
     /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
     pub spare: Option<Spare>,
 }
@@ -81,7 +83,12 @@ impl Prepare {
             let by_hosts = |switch, lid| standing.is_none_or(|standing| standing.carries_hosts(switch, lid));
             warm.mender = tree.map(|tree| TreeMender::new(tree).with_detours(&plan.lids, &plan.tables, by_hosts));
         }
-        if warm.spare.is_none() && warm.standing.is_some() && warm.mender.is_some() {
+        if warm.weave.is_none() && warm.standing.is_some() && plan.engine.0 == Engine::Weave.name() {
+            let levels = (&plan.service_levels, plan.lanes);
+            warm.weave = WeaveMender::new(&inventory.fabric, &plan.lids, &plan.tables, levels);
+        }
+        let has_mender = warm.mender.is_some() || warm.weave.is_some();
+        if warm.spare.is_none() && warm.standing.is_some() && has_mender {
             warm.spare = Some(Spare::new(inventory, &job.installed, plan));
         }
         warm

@@ -1,4 +1,4 @@
-//! Repairs of trees, link after link: what they change is what must change, the whole judge is content with what comes
+//! Repairs of trees and other graphs, link after link: what they change is what must change, the whole judge is content with what comes
 //! of it, and the prover of transitions with the way there.
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
@@ -12,6 +12,7 @@ use selvedge_sm::{Agent, Damage, Inventory, Job, JobResult, Prepare, Repair, Tas
 use selvedge_topology::Spec;
 use selvedge_types::{PhysState, PortState};
 use selvedge_verify::phases::{Passage, passage};
+use selvedge_verify::standing::{LinkChange, judge_repair};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 use selvedge_wire::DirectedRoute;
 
@@ -115,8 +116,8 @@ impl Bench {
         };
         let way = passage(&after.fabric, &held, plan, changes, None, &options);
         assert!(!matches!(way, Passage::Refused(_)), "{what}: {way:?}");
-        // In place every block is written once; steps may have to write one twice.
-        let is_quick = result.installed.is_some();
+        // In place every block of a tree is written once; steps may have to write one twice.
+        let is_quick = result.installed.is_some() && plan.engine.0 == "fat-tree";
         let mut differ = 0;
         for (switch, &node) in after.fabric.switches().iter_enumerated() {
             for block in 0..plan.tables.blocks() {
@@ -222,6 +223,118 @@ fn links_are_lost_one_after_another() {
         }
         assert!(quick > 2, "{spec}: only {quick} of 20 in place");
     }
+}
+
+/// The waits of a repair, each of some length.
+fn waits(result: &JobResult) -> Vec<u64> {
+    let phases = &result.outcome.as_ref().unwrap().changes.value().phases;
+    phases
+        .iter()
+        .map(|phase| phase.wait_before_ns)
+        .filter(|ns| *ns > 0)
+        .collect()
+}
+
+#[test]
+fn woven_links_are_lost_one_after_another() {
+    for (spec, at_once, least) in [
+        ("random:switches=24,degree=4,hosts=2,seed=5", 1, 12),
+        ("random:switches=32,degree=4,hosts=1,seed=6", 2, 8),
+        ("random:switches=48,degree=6,hosts=2,seed=7", 1, 12),
+        ("torus:4x4,hosts=1", 1, 8),
+        ("torus:6,hosts=1", 1, 1),
+    ] {
+        let (mut quick, mut without_wait) = (0, 0);
+        for seed in 1..=4 {
+            let mut bench = Bench::up(spec);
+            assert_eq!(bench.plan.engine.0, "weave", "{spec}");
+            let mut rng = Seed(seed).rng();
+            for step in 0..5 {
+                bench.prepare();
+                let links = between_switches(&bench.inventory.fabric);
+                let pick = |rng: &mut selvedge_sim::Rng| links[rng.below(links.len() as u64) as usize];
+                let lost: BTreeSet<PortRef> = (0..at_once).map(|_| pick(&mut rng)).collect();
+                let result = bench.lose(&lost);
+                let what = format!("{spec} seed {seed} step {step} {lost:?}");
+                // A fabric that falls apart is for a sweep.
+                if result.outcome.is_none() {
+                    break;
+                }
+                if result.installed.is_some() {
+                    quick += 1;
+                    without_wait += usize::from(waits(&result).is_empty());
+                    assert!(waits(&result).len() <= 1, "{what}: more than one wait");
+                }
+                bench.take(&what, result);
+            }
+        }
+        println!("{spec}: {quick} in place, {without_wait} of them without a wait");
+        assert!(quick >= least, "{spec}: only {quick} of 20 in place");
+        assert!(without_wait > 0, "{spec}: all wait");
+    }
+}
+
+#[test]
+fn a_wait_that_is_too_short_counts_for_nothing() {
+    let mut bench = Bench::up("random:switches=48,degree=4,hosts=2,seed=7");
+    bench.prepare();
+    let mut tried = 0;
+    for at in between_switches(&bench.inventory.fabric) {
+        let result = bench.lose(&BTreeSet::from([at]));
+        let outcome = result.outcome.as_ref().unwrap();
+        if result.installed.is_none() || waits(&result).is_empty() {
+            continue;
+        }
+        let fabric = &result.inventory.as_ref().unwrap().fabric;
+        let ends = [at, bench.inventory.fabric.peer(at).unwrap()];
+        let links = ends.map(|end| LinkChange {
+            switch: fabric.switch_index(end.node).unwrap(),
+            port: end.port,
+            is_up: false,
+        });
+        let judged = |change: fn(u64) -> u64| {
+            let mut changes = outcome.changes.value().clone();
+            let phases = changes.phases.iter_mut().filter(|phase| phase.wait_before_ns > 0);
+            phases.for_each(|phase| phase.wait_before_ns = change(phase.wait_before_ns));
+            let mut standing = bench.warm.as_ref().unwrap().standing.clone().unwrap();
+            let before = standing.proof();
+            let judged = judge_repair(&mut standing, fabric, &links, changes, &[], &bench.verdict);
+            assert!(
+                judged.is_some() || standing.proof() == before,
+                "a refusal changes nothing"
+            );
+            judged.is_some()
+        };
+        assert!(judged(|ns| ns), "{at:?}");
+        tried += 1;
+        assert!(!judged(|ns| ns - 1) && !judged(|_| 0), "{at:?}");
+        if tried > 3 {
+            return;
+        }
+    }
+    panic!("only {tried} repairs with a wait");
+}
+
+#[test]
+fn woven_switches_die() {
+    let (mut quick, mut whole) = (0, 0);
+    for seed in 1..=12 {
+        let mut bench = Bench::up("random:switches=24,degree=4,hosts=2,seed=5");
+        bench.prepare();
+        let fabric = Arc::clone(&bench.inventory.fabric);
+        let own = fabric.peer(bench.inventory.local).unwrap().node;
+        let others: Vec<NodeIdx> = fabric.switches().iter().copied().filter(|node| *node != own).collect();
+        let node = others[Seed(seed).rng().below(others.len() as u64) as usize];
+        let result = dies(&bench, node);
+        whole += 1;
+        // What is gone is planned around in place or left to a sweep.
+        if result.outcome.is_some() {
+            assert!(result.installed.is_some());
+            bench.take(&format!("seed {seed}"), result);
+            quick += 1;
+        }
+    }
+    assert!(quick > 0, "none of {whole} in place");
 }
 
 #[test]

@@ -1,63 +1,27 @@
 //! Ways between the tables of any two engines, on whole and damaged fabrics: each is proved by the judge.
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
+mod bench;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, LinkState, PortRef};
-use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, Plan, ServiceLevels, SlToVl, Tables, UnderWay,
-};
-use selvedge_routing::{Engine, Options};
+use bench::{Bench, set};
+use selvedge_plan::{ChangeSet, ServiceLevels, SlToVl, Tables, UnderWay};
+use selvedge_routing::Engine;
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_sm::way::{self, WayOptions};
-use selvedge_topology::Spec;
-use selvedge_types::{Lid, LidRange, PortState};
+use selvedge_types::PortState;
 use selvedge_verify::phases::{Passage, passage};
 use selvedge_verify::{JudgeOptions, Kind, Severity, Subject, Total, verify};
 
-/// A fabric under traffic, with LIDs.
-#[derive(Clone)]
-struct Bench {
-    fabric: Fabric,
-    lids: Lids,
-}
-
 fn bench(spec: &str) -> Bench {
-    let Spec::Generated(recipe) = spec.parse::<Spec>().unwrap() else {
-        panic!("{spec}: only generated fabrics here")
-    };
-    let mut fabric = recipe.fabric().unwrap();
-    let mut lids = Lids::new();
-    for ((at, _), lid) in fabric.end_ports().zip(1..) {
-        lids.insert(at, LidRange::single(Lid(lid))).unwrap();
-    }
-    let ends: Vec<PortRef> = fabric.links().flat_map(|link| [link.a, link.b]).collect();
-    ends.iter().for_each(|&at| set(&mut fabric, at, PortState::Active));
-    for node in fabric.switches().iter().copied().collect::<Vec<_>>() {
-        let mut settings = fabric.node(node).switch_settings;
-        settings.lifetime = 18;
-        settings.linear_top = 0xBFFF;
-        fabric.set_switch(node, settings);
-    }
-    Bench { fabric, lids }
-}
-
-fn set(fabric: &mut Fabric, at: PortRef, state: PortState) {
-    let port = fabric.port(at).unwrap();
-    let (link, settings) = (port.link, port.settings);
-    fabric.set_port(at, LinkState { state, ..link }, settings);
+    bench::bench(spec).unwrap()
 }
 
 impl Bench {
-    fn route(&self, engine: Engine, previous: Option<&Tables>) -> Option<Tables> {
-        let options = Options {
-            previous: previous.cloned().map(Into::into),
-            lanes: Some(1),
-            ..Options::default()
-        };
-        let routed = engine.route(&self.fabric, &self.lids, &options, Seed(0), Par::Sequential);
-        routed.ok().map(|routed| routed.tables)
+    fn by(&self, engine: Engine, previous: Option<&Tables>) -> Option<Tables> {
+        self.route(engine, previous, Par::Sequential)
     }
 
     /// Cuts links between switches that leave every switch connected.
@@ -72,40 +36,6 @@ impl Bench {
             [cable.a, cable.b]
                 .into_iter()
                 .for_each(|at| set(&mut self.fabric, at, PortState::Down));
-        }
-    }
-
-    fn is_between(&self, at: PortRef) -> bool {
-        self.fabric.switch_index(at.node).is_some()
-    }
-
-    fn installed(&self, tables: &Tables) -> Installed {
-        let mut installed = Installed::unknown(tables.switches());
-        for switch in tables.switch_indices() {
-            for block in 0..tables.blocks() {
-                installed.learn(switch, block, *tables.block(switch, block));
-            }
-        }
-        installed
-    }
-
-    fn plan(&self, tables: Tables) -> Plan {
-        let settings = self
-            .fabric
-            .switches()
-            .iter()
-            .map(|&node| self.fabric.node(node).switch_settings);
-        Plan {
-            generation: Generation(7),
-            engine: EngineName("test".to_owned()),
-            lids: self.lids.clone(),
-            tables,
-            service_levels: ServiceLevels::default(),
-            sl_to_vl: SlToVl::default(),
-            lanes: 1,
-            ports: Default::default(),
-            end_ports: Default::default(),
-            switches: settings.collect(),
         }
     }
 
@@ -153,7 +83,7 @@ fn word(what: &str, changes: &ChangeSet, passage: &Passage) -> &'static str {
 
 fn check(spec: &str, from: Engine, to: Engine, want: &str) {
     let bench = bench(spec);
-    let (old, new) = (bench.route(from, None).unwrap(), bench.route(to, None).unwrap());
+    let (old, new) = (bench.by(from, None).unwrap(), bench.by(to, None).unwrap());
     let (changes, passage) = bench.way(&old, new);
     let what = format!("{spec} {from:?} {to:?}");
     if let Passage::Proved(proof) = &passage {
@@ -187,7 +117,7 @@ fn engines_follow_one_another() {
 fn repairs_of_trees_need_no_wait() {
     for spec in ["karytree:k=4,n=2", "karytree:k=3,n=3", "sx6536"] {
         let whole = bench(spec);
-        let old = whole.route(Engine::FatTree, None).unwrap();
+        let old = whole.by(Engine::FatTree, None).unwrap();
         let links = whole.fabric.links();
         let cables: Vec<_> = links
             .filter(|l| whole.is_between(l.a) && whole.is_between(l.b))
@@ -197,7 +127,7 @@ fn repairs_of_trees_need_no_wait() {
             for at in [cable.a, cable.b] {
                 set(&mut damaged.fabric, at, PortState::Down);
             }
-            let new = damaged.route(Engine::FatTree, Some(&old)).unwrap();
+            let new = damaged.by(Engine::FatTree, Some(&old)).unwrap();
             let (changes, passage) = damaged.way(&old, new);
             let what = format!("{spec} {}: {}", damaged.fabric.port_name(cable.a), shape(&changes));
             assert_eq!(word(&what, &changes, &passage), "proved", "{what}");
@@ -244,8 +174,8 @@ fn every_way_is_proved() {
             let mut damaged = whole.clone();
             damaged.cut(&mut Seed(1).nth(number * 10 + cuts).rng(), cuts as usize);
             for (from, to) in ENGINES.into_iter().flat_map(|from| ENGINES.map(|to| (from, to))) {
-                let Some(old) = whole.route(from, None) else { continue };
-                let Some(new) = damaged.route(to, Some(&old)) else {
+                let Some(old) = whole.by(from, None) else { continue };
+                let Some(new) = damaged.by(to, Some(&old)) else {
                     continue;
                 };
                 let (changes, passage) = damaged.way(&old, new.clone());
@@ -271,7 +201,7 @@ fn every_way_is_proved() {
 #[test]
 fn packets_of_a_moment_ago_count() {
     let bench = bench("ring:switches=6,hosts=1");
-    let [old, new] = [Engine::UpDn, Engine::Weave].map(|engine| bench.route(engine, None).unwrap());
+    let [old, new] = [Engine::UpDn, Engine::Weave].map(|engine| bench.by(engine, None).unwrap());
     let dropped = Tables::new(old.switches(), old.top());
     let blocks = |tables: &Tables| {
         let switches = tables.switch_indices();
@@ -283,6 +213,7 @@ fn packets_of_a_moment_ago_count() {
             before: blocks(&old),
             phases: vec![blocks(&dropped)],
             age_ns,
+            lost: Vec::new(),
         }));
         let plan = bench.plan(new.clone());
         let judge = |changes: &ChangeSet| {

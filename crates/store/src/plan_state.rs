@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_types::Guid;
+use selvedge_types::{Guid, Lid, LidRange, Lmc};
 use serde::Deserialize;
 
 use crate::error::PlanStateError;
@@ -19,6 +19,8 @@ pub struct PlanState {
     pub generation: u64,
     /// Lane of the LIDs behind each switch, by the switch's GUID: hosts hold it in their connections.
     pub lanes: BTreeMap<Guid, u8>,
+    /// LIDs that ports were last known to hold, by port GUID, where they have not been seen to take those of guid2lid.
+    pub lids_before: BTreeMap<Guid, LidRange>,
 }
 
 /// The file.
@@ -30,6 +32,8 @@ struct File {
     generation: u64,
     #[serde(default)]
     lanes: BTreeMap<String, u8>,
+    #[serde(default)]
+    lids_before: BTreeMap<String, [u16; 2]>,
 }
 
 /// Only the first key: all else may mean something else in another format.
@@ -51,12 +55,29 @@ pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
             known: FORMAT,
         });
     }
-    let File { generation, lanes, .. } = toml::from_str(text).map_err(toml)?;
-    let lanes: Result<_, _> = lanes.into_iter().map(|(name, lane)| entry(name, lane)).collect();
+    let file: File = toml::from_str(text).map_err(toml)?;
+    let lanes: Result<_, _> = file.lanes.into_iter().map(|(name, lane)| entry(name, lane)).collect();
+    let before = file.lids_before.into_iter();
+    let lids_before: Result<_, _> = before.map(|(name, lids)| range(name, lids)).collect();
     Ok(PlanState {
-        generation,
+        generation: file.generation,
         lanes: lanes?,
+        lids_before: lids_before?,
     })
+}
+
+/// First and last LID of a port: as many as an LMC allows, aligned.
+fn range(name: String, [first, last]: [u16; 2]) -> Result<(Guid, LidRange), PlanStateError> {
+    let guid: Guid = name.parse().map_err(|_| PlanStateError::Guid { found: name })?;
+    let mut ranges = (0..=7)
+        .filter_map(Lmc::new)
+        .map(|lmc| LidRange { base: Lid(first), lmc });
+    let is_right = |range: &LidRange| {
+        range.base.is_unicast() && first.is_multiple_of(range.lmc.lids()) && range.last() == Lid(last)
+    };
+    let range = ranges.find(is_right);
+    let range = range.ok_or(PlanStateError::Lids { guid, first, last })?;
+    Ok((guid, range))
 }
 
 fn entry(name: String, lane: u8) -> Result<(Guid, u8), PlanStateError> {
@@ -70,7 +91,11 @@ fn entry(name: String, lane: u8) -> Result<(Guid, u8), PlanStateError> {
 /// Writes plan state, switches in ascending order of GUID.
 #[must_use]
 pub fn print_plan_state(state: &PlanState) -> String {
-    let PlanState { generation, lanes } = state;
+    let PlanState {
+        generation,
+        lanes,
+        lids_before,
+    } = state;
     let mut text = format!(
         "# Written by selvedge beside guid2lid: what a restart must not forget of the plan in force.\n\
          format = {FORMAT}\n\
@@ -83,6 +108,14 @@ pub fn print_plan_state(state: &PlanState) -> String {
             text.push_str(&format!("\"{guid}\" = {lane}\n"));
         }
     }
+    if !lids_before.is_empty() {
+        text.push_str(
+            "\n# First and last LID of ports that have not taken those in guid2lid yet, by port GUID.\n[lids_before]\n",
+        );
+        for (guid, range) in lids_before {
+            text.push_str(&format!("\"{guid}\" = [{}, {}]\n", range.base.0, range.last().0));
+        }
+    }
     text
 }
 
@@ -92,15 +125,23 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_read() {
-        let check = |lanes: &[(u64, u8)]| {
+        let check = |lanes: &[(u64, u8)], lids: &[(u64, u16, u8)]| {
+            let range = |base, lmc| LidRange {
+                base: Lid(base),
+                lmc: Lmc::new(lmc).unwrap(),
+            };
             let state = PlanState {
                 generation: u64::from(u32::MAX) + 9,
                 lanes: lanes.iter().map(|&(guid, lane)| (Guid(guid), lane)).collect(),
+                lids_before: lids
+                    .iter()
+                    .map(|&(guid, base, lmc)| (Guid(guid), range(base, lmc)))
+                    .collect(),
             };
             assert_eq!(parse_plan_state(print_plan_state(&state).as_bytes()), Ok(state));
         };
-        check(&[]);
-        check(&[(1, 0), (0xffff_ffff_ffff_fffe, 14)]);
+        check(&[], &[]);
+        check(&[(1, 0), (0xffff_ffff_ffff_fffe, 14)], &[(7, 5, 0), (9, 0xBF80, 6)]);
     }
 
     #[test]
@@ -117,5 +158,9 @@ mod tests {
         check(b"format = 1\ngeneration = 1\nother = 1", "unknown field `other`");
         check(b"format = 1\ngeneration = 1\n[lanes]\n\"0x1\" = 15", "has lane 15");
         check(b"format = 1\ngeneration = 1\n[lanes]\nhere = 1", "'here' is no GUID");
+        let lids = |range: &str| format!("format = 1\ngeneration = 1\n[lids_before]\n\"0x1\" = {range}");
+        for range in ["[0, 0]", "[5, 6]", "[4, 6]", "[6, 5]", "[49152, 49152]"] {
+            check(lids(range).as_bytes(), "are no LIDs of one port");
+        }
     }
 }

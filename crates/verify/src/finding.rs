@@ -5,6 +5,7 @@ use selvedge_types::{Guid, Lid, LidRange, Mtu, PortNum, PortState, Sl, Vl};
 use serde::Serialize;
 
 use crate::Kind;
+use crate::multicast::Stray;
 use crate::phases::PhaseFinding;
 
 /// How bad a finding is.
@@ -311,6 +312,33 @@ pub enum Fault {
     InheritedCycle {
         first: Box<PhaseFinding>,
     },
+    MulticastMissed {
+        mlid: Lid,
+        member: Place,
+    },
+    MulticastLoop {
+        mlid: Lid,
+        port: Place,
+    },
+    MulticastStray {
+        mlid: Lid,
+        port: Place,
+        why: Stray,
+    },
+    MulticastUnreached {
+        mlid: Lid,
+        member: Place,
+    },
+    MulticastWay {
+        mlid: Lid,
+        phase: u32,
+        port: Place,
+    },
+    MulticastChange {
+        switch: Place,
+        block: u16,
+        position: u8,
+    },
 }
 
 impl Fault {
@@ -351,6 +379,12 @@ impl Fault {
             Self::Generation { .. } => Kind::Generation,
             Self::UnsafeWay { .. } => Kind::UnsafeWay,
             Self::InheritedCycle { .. } => Kind::InheritedCycle,
+            Self::MulticastMissed { .. } => Kind::MulticastMissed,
+            Self::MulticastLoop { .. } => Kind::MulticastLoop,
+            Self::MulticastStray { .. } => Kind::MulticastStray,
+            Self::MulticastUnreached { .. } => Kind::MulticastUnreached,
+            Self::MulticastWay { .. } => Kind::MulticastWay,
+            Self::MulticastChange { .. } => Kind::MulticastChange,
         }
     }
 }

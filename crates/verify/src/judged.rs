@@ -221,6 +221,18 @@ pub(crate) fn proved(verdict: Verdict, changes: ChangeSet, passage: Passage) -> 
     })
 }
 
+/// Lets something else than a change set of plans pass if the verdict has no error.
+pub(crate) fn passed<T>(value: T, verdict: Verdict) -> Result<Judged<T>, Box<Refusal>> {
+    match verdict.is_ok() {
+        true => Ok(Judged {
+            value,
+            verdict,
+            passage: Passage::Still,
+        }),
+        false => Err(Box::new(Refusal { verdict })),
+    }
+}
+
 /// Lets a change set pass if the verdict has no error.
 pub(crate) fn sentence(
     mut docket: Docket<'_>,

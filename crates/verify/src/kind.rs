@@ -102,6 +102,18 @@ kinds! {
     /// SLV-JUDGE-0036: the tables in force can deadlock, or make packets go round, before anything is changed; the
     /// change set leads out of it.
     InheritedCycle, "SLV-JUDGE-0036", "inherited-cycle";
+    /// SLV-JUDGE-0050: a member of a multicast group is not sent what others send, or they not what it sends.
+    MulticastMissed, "SLV-JUDGE-0050", "multicast-missed";
+    /// SLV-JUDGE-0051: packets of a multicast group go round, or arrive twice.
+    MulticastLoop, "SLV-JUDGE-0051", "multicast-loop";
+    /// SLV-JUDGE-0052: a switch copies packets of a multicast group to a port that nobody needs them at.
+    MulticastStray, "SLV-JUDGE-0052", "multicast-stray";
+    /// SLV-JUDGE-0053: no tree can reach a member of a multicast group: its link is down, or its switch has no room.
+    MulticastUnreached, "SLV-JUDGE-0053", "multicast-unreached";
+    /// SLV-JUDGE-0054: while multicast tables are written, packets of a group can go round.
+    MulticastWay, "SLV-JUDGE-0054", "multicast-way";
+    /// SLV-JUDGE-0055: the Sets of multicast tables do not write what is planned, or something else.
+    MulticastChange, "SLV-JUDGE-0055", "multicast-change";
 }
 
 impl Kind {
@@ -117,6 +129,9 @@ impl Kind {
                 | Self::IllegalState
                 | Self::Generation
                 | Self::TableShape
+                | Self::MulticastLoop
+                | Self::MulticastWay
+                | Self::MulticastChange
         )
     }
 }

@@ -41,6 +41,7 @@ mod judged;
 mod kind;
 mod least;
 mod lids;
+mod multicast;
 mod parts;
 pub mod phases;
 mod quick;
@@ -61,6 +62,7 @@ pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Source
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};
 pub use least::{Least, Rule, least_change};
+pub use multicast::{MulticastSubject, Stray, judge_multicast, verify_multicast};
 pub use subject::Subject;
 pub use verdict::{Total, Verdict, verify};
 

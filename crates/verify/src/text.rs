@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
+use crate::multicast::Stray;
 
 impl fmt::Display for Severity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,6 +131,12 @@ impl fmt::Display for Fault {
             | Self::Generation { .. }
             | Self::UnsafeWay { .. }
             | Self::InheritedCycle { .. } => change_text(self, f),
+            Self::MulticastMissed { .. }
+            | Self::MulticastLoop { .. }
+            | Self::MulticastStray { .. }
+            | Self::MulticastUnreached { .. }
+            | Self::MulticastWay { .. }
+            | Self::MulticastChange { .. } => multicast_text(self, f),
             Self::LinearTopLow { .. }
             | Self::LinearCap { .. }
             | Self::LidMissing { .. }
@@ -359,6 +366,55 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Fault::InheritedCycle { first } => {
             write!(f, "the tables in force are not safe, the way leads out of it: {first}")
         }
+        _ => Ok(()),
+    }
+}
+
+fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
+        Fault::MulticastMissed { mlid, member } => {
+            write!(
+                f,
+                "group {:#06x}: {member} is a member, but does not hang together with the others",
+                mlid.0
+            )
+        }
+        Fault::MulticastLoop { mlid, port } => {
+            write!(f, "group {:#06x}: the link of {port} closes a circle of copies", mlid.0)
+        }
+        Fault::MulticastStray { mlid, port, why } => {
+            let why = match why {
+                Stray::NoLink => "no ACTIVE link is there",
+                Stray::NoMember => "nobody behind it receives",
+                Stray::NoGroup => "there is no such group",
+                Stray::OneWay => "the switch behind it does not copy back",
+                Stray::NoNeed => "nobody hangs on this branch",
+                Stray::Mtu => "the link's MTU is less than the group's",
+            };
+            write!(f, "group {:#06x}: packets would be copied to {port}, but {why}", mlid.0)
+        }
+        Fault::MulticastUnreached { mlid, member } => {
+            write!(
+                f,
+                "group {:#06x}: {member} cannot be reached: its link is not ACTIVE, or its switch has no room",
+                mlid.0
+            )
+        }
+        Fault::MulticastWay { mlid, phase, port } => {
+            write!(
+                f,
+                "group {:#06x}: in phase {phase} the link of {port} can close a circle of old and new copies",
+                mlid.0
+            )
+        }
+        Fault::MulticastChange {
+            switch,
+            block,
+            position,
+        } => write!(
+            f,
+            "multicast block {block} position {position} of {switch} would not become what is planned"
+        ),
         _ => Ok(()),
     }
 }

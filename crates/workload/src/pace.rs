@@ -121,11 +121,22 @@ pub fn exponential(rng: &mut Rng) -> f64 {
     let t = (m - 1.0) / (m + 1.0);
     let square = t * t;
     let mut sum = 0.0;
-    for n in (0..16).rev() {
-        sum = sum * square + 1.0 / f64::from(2 * n + 1);
+    for term in ARTANH.iter().rev() {
+        sum = sum * square + term;
     }
     (53 - e) as f64 * core::f64::consts::LN_2 - 2.0 * t * sum
 }
+
+/// 1/1, 1/3, 1/5 and so on: the series of artanh.
+const ARTANH: [f64; 16] = {
+    let mut terms = [0.0; 16];
+    let mut n = 0;
+    while n < terms.len() {
+        terms[n] = 1.0 / (2 * n + 1) as f64;
+        n += 1;
+    }
+    terms
+};
 
 /// Times of one host's messages.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! From the text of an `opensm.conf` to settings and findings.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use selvedge_types::Guid;
 
@@ -13,6 +14,9 @@ use crate::{ConfigError, Settings, closest};
 /// OpenSM's largest number of lanes, `max_op_vls 5`: its default.
 const OPENSM_LANES: u8 = 15;
 
+/// Where OpenSM looks for partitions unasked.
+const PARTITIONS: &str = "/etc/opensm/partitions.conf";
+
 /// What an `opensm.conf` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenSmConf {
@@ -22,6 +26,8 @@ pub struct OpenSmConf {
     pub port_guid: Option<Guid>,
     /// `root_guid_file`, of which the settings want the contents.
     pub roots_file: Option<PathBuf>,
+    /// `partition_config_file`, of which the settings want the contents; OpenSM's default is read if it is there.
+    pub partitions_file: Option<PathBuf>,
     /// What became of each line, in the order of the file.
     pub findings: Vec<Finding>,
 }
@@ -35,6 +41,7 @@ impl Default for OpenSmConf {
             settings,
             port_guid: None,
             roots_file: None,
+            partitions_file: Some(PathBuf::from(PARTITIONS)),
             findings: Vec::new(),
         }
     }
@@ -57,6 +64,10 @@ pub fn read_opensm_conf(path: &Path) -> Result<OpenSmConf, ConfigError> {
     let mut conf = parse_opensm_conf(&read_text(path)?, path)?;
     if let Some(roots) = &conf.roots_file {
         conf.settings.policy.roots = crate::read_guids(roots)?;
+    }
+    let is_there = |file: &&PathBuf| file.as_path() != Path::new(PARTITIONS) || file.exists();
+    if let Some(file) = conf.partitions_file.as_ref().filter(is_there) {
+        conf.settings.policy.partitions = Arc::new(crate::read_partitions(file)?);
     }
     conf.find_defaults(Path::exists);
     Ok(conf)
@@ -113,7 +124,10 @@ impl OpenSmConf {
                 value: option.default.to_owned(),
                 treatment,
                 key,
-                why: format!("this file is there, and OpenSM reads it unasked: {why}"),
+                why: match why {
+                    "" => "this file is there, and OpenSM reads it unasked".to_owned(),
+                    why => format!("this file is there, and OpenSM reads it unasked: {why}"),
+                },
             });
         }
     }
@@ -254,20 +268,19 @@ mod tests {
             let refused: Vec<(usize, &str)> = conf.refused().map(|f| (f.line, f.name.as_str())).collect();
             assert_eq!(refused, want, "{text}");
         };
-        let partitions = "/etc/opensm/partitions.conf";
+        let routes = "/etc/opensm/prefix-routes.conf";
         check("lmc 0", "/nowhere", &[]);
-        check("lmc 0", partitions, &[(0, "partition_config_file")]);
+        check("lmc 0", PARTITIONS, &[]);
+        check("lmc 0", routes, &[(0, "prefix_routes_file")]);
         check(
-            "lmc 0\npartition_config_file /etc/opensm/partitions.conf",
-            partitions,
-            &[(2, "partition_config_file")],
+            "lmc 0\nprefix_routes_file /etc/opensm/prefix-routes.conf",
+            routes,
+            &[(2, "prefix_routes_file")],
         );
-        check(
-            "partition_config_file /mine",
-            partitions,
-            &[(1, "partition_config_file")],
-        );
-        check("lmc 0", "/etc/opensm/prefix-routes.conf", &[(0, "prefix_routes_file")]);
+        check("prefix_routes_file /mine", routes, &[(1, "prefix_routes_file")]);
+        let mut unasked = conf("lmc 0");
+        unasked.find_defaults(|path| path == Path::new(PARTITIONS));
+        assert_eq!(unasked.findings[1].treatment, Treatment::Honoured);
     }
 
     #[test]

@@ -14,9 +14,8 @@ const BOOLEAN: &str = "TRUE or FALSE";
 const KEY64: &str = "a 64-bit number, as 0x0123456789abcdef";
 const LIFE: &str = "0 to 31 (4.096 us x 2^value)";
 
-const NO_PARTITIONS: &str =
-    "every port is a full member of the default partition 0xffff; other partitions are not planned";
-const NO_MULTICAST: &str = "multicast groups are not planned";
+const NO_ENFORCEMENT: &str =
+    "partitions hold by the tables of the ports themselves; switches do not enforce them beside";
 const NO_QOS: &str = "SLtoVL and VLArbitration tables are left as ports have them";
 const NO_SPEED: &str = "what a link may negotiate is left as the ports have it";
 const NO_CC: &str = "congestion control is not set up";
@@ -180,16 +179,39 @@ impl OpenSmOption {
             "0x08",
             number!("fabric.overrun_errors", policy.overrun_errors, 15, "0 to 15 errors"),
         ),
-        option("use_mfttop", "TRUE", Moot(NO_MULTICAST)),
+        option(
+            "use_mfttop",
+            "TRUE",
+            Moot("switches look up all multicast LIDs that they have room for"),
+        ),
         option(
             "partition_config_file",
             "/etc/opensm/partitions.conf",
-            Lacking(NO_PARTITIONS),
+            Same("fabric.partitions", |conf, text| {
+                conf.partitions_file = (text != "(null)").then(|| PathBuf::from(text));
+                Ok(())
+            }),
         ),
-        option("no_partition_enforcement", "FALSE", Lacking(NO_PARTITIONS)),
-        option("part_enforce", "both", Lacking(NO_PARTITIONS)),
-        option("allow_both_pkeys", "FALSE", Lacking(NO_PARTITIONS)),
-        option("keep_pkey_indexes", "TRUE", Moot(NO_PARTITIONS)),
+        option(
+            "no_partition_enforcement",
+            "FALSE",
+            Near("fabric.partitions", |_, _| Ok(()), NO_ENFORCEMENT),
+        ),
+        option(
+            "part_enforce",
+            "both",
+            Near("fabric.partitions", |_, _| Ok(()), NO_ENFORCEMENT),
+        ),
+        option(
+            "allow_both_pkeys",
+            "FALSE",
+            Lacking("a port has one key of a partition; 'both' means full"),
+        ),
+        option(
+            "keep_pkey_indexes",
+            "TRUE",
+            Moot("keys stay where they are in a port's table, only the first place is the default partition's"),
+        ),
         option("sm_assigned_guid", "0x00", Lacking("alias GUIDs are not given out")),
         option(
             "sweep_interval",
@@ -311,8 +333,9 @@ impl OpenSmOption {
             "polling_retry_number",
             "4",
             Same("manager.poll_misses", |conf, text| {
-                let polls = within(text, 1, 100).and_then(|n| u32::try_from(n).ok());
-                conf.settings.manager.poll_misses = polls.ok_or("1 to 100 polls")?;
+                // OpenSM counts repeats: it sends one poll more, and then takes over.
+                let repeats = within(text, 0, 99).and_then(|n| u32::try_from(n).ok());
+                conf.settings.manager.poll_misses = repeats.ok_or("0 to 99 repeats")? + 1;
                 Ok(())
             }),
         ),
@@ -396,8 +419,16 @@ impl OpenSmOption {
             "FALSE",
             Lacking("hosts do not subscribe yet"),
         ),
-        option("ipoib_mcgroup_creation_validation", "TRUE", Moot(NO_MULTICAST)),
-        option("mcgroup_join_validation", "TRUE", Moot(NO_MULTICAST)),
+        option(
+            "ipoib_mcgroup_creation_validation",
+            "TRUE",
+            Lacking("a group is made with what its first member gives, IPoIB or not"),
+        ),
+        option(
+            "mcgroup_join_validation",
+            "TRUE",
+            Lacking("MTU, rate and partition of whoever joins are always checked"),
+        ),
         option(
             "use_original_extended_sa_rates_only",
             "FALSE",
@@ -465,7 +496,7 @@ impl OpenSmOption {
             "FALSE",
             Moot("hosts are asked to register again only where their state is lost"),
         ),
-        option("disable_multicast", "FALSE", Moot(NO_MULTICAST)),
+        option("disable_multicast", "FALSE", Lacking("groups with members have trees")),
         option(
             "exit_on_fatal",
             "TRUE",
@@ -528,7 +559,11 @@ impl OpenSmOption {
             "/etc/opensm/prefix-routes.conf",
             Lacking("paths towards routers are not answered"),
         ),
-        option("consolidate_ipv6_snm_req", "FALSE", Lacking(NO_MULTICAST)),
+        option(
+            "consolidate_ipv6_snm_req",
+            "FALSE",
+            Lacking("every group has a multicast LID of its own"),
+        ),
         option("log_prefix", "(null)", Lacking("lines of the log begin with the time")),
     ];
 }

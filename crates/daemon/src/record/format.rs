@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use selvedge_config::{Settings, parse, print_settings};
+use selvedge_plan::multicast::{Member, MulticastGroup};
 use selvedge_plan::{Generation, Policy};
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState};
 use selvedge_store::{PlanState, parse_guid2lid, parse_plan_state, print_guid2lid, print_plan_state};
-use selvedge_types::{Guid, PortNum};
+use selvedge_types::{Guid, Lid, Mtu, PortNum};
 use selvedge_wire::{Datagram, LocalPort};
 
 use super::bytes::{Reader, put_datagram, put_text};
@@ -50,6 +51,10 @@ pub enum RecordedInput {
     Rebalance(Asked),
     /// [`Command::SetPolicy`].
     SetPolicy(Arc<Policy>),
+    /// [`Input::Groups`].
+    Groups(Vec<MulticastGroup>),
+    /// [`Command::Reregister`].
+    Reregister,
     /// [`Command::Stop`].
     Stop,
 }
@@ -78,6 +83,8 @@ impl std::fmt::Display for RecordedInput {
             Self::Rebalance(Asked { at_once: false }) => f.write_str("command rebalance"),
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
             Self::SetPolicy(_) => f.write_str("command set policy"),
+            Self::Groups(groups) => write!(f, "groups {}", groups.len()),
+            Self::Reregister => f.write_str("command reregister"),
             Self::Stop => f.write_str("command stop"),
         }
     }
@@ -96,12 +103,13 @@ impl Header {
         out.push(self.local.port.get());
         put_text(out, &print_settings(&self.settings));
         put_text(out, &print_guid2lid(&self.state.lids));
-        let PersistentState { generation, lanes, .. } = &self.state;
+        let state = &self.state;
         put_text(
             out,
             &print_plan_state(&PlanState {
-                generation: generation.0,
-                lanes: lanes.clone(),
+                generation: state.generation.0,
+                lanes: state.lanes.clone(),
+                lids_before: state.lids_before.clone(),
             }),
         );
     }
@@ -133,6 +141,7 @@ impl Header {
             settings,
             state: PersistentState {
                 lids,
+                lids_before: plan.lids_before,
                 generation: Generation(plan.generation),
                 lanes: plan.lanes,
             },
@@ -174,9 +183,47 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             };
             put_text(out, &print_settings(&settings));
         }
+        Input::Groups(groups) => {
+            begin(20);
+            put_groups(out, groups);
+        }
         Input::Command(Command::Stop) => begin(8),
+        Input::Command(Command::Reregister) => begin(11),
         Input::Command(Command::Rebalance(asked)) => begin(9 + u8::from(asked.at_once)),
     }
+}
+
+fn put_groups(out: &mut Vec<u8>, groups: &[MulticastGroup]) {
+    // Groups have LIDs of 16 bits, and so have members.
+    let length = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
+    out.extend(length(groups.len()));
+    for group in groups {
+        out.extend(group.mlid.0.to_le_bytes());
+        out.push(group.mtu.code());
+        out.extend(length(group.members.len()));
+        for member in group.members.iter() {
+            out.extend(member.guid.0.to_le_bytes());
+            out.push(u8::from(member.receives));
+        }
+    }
+}
+
+fn take_groups(reader: &mut Reader<'_>) -> Option<Vec<MulticastGroup>> {
+    let mut groups = Vec::new();
+    for _ in 0..reader.u32()? {
+        let (mlid, mtu) = (Lid(reader.u16()?), Mtu::from_code(reader.u8()?)?);
+        let mut members = Vec::new();
+        for _ in 0..reader.u32()? {
+            let (guid, receives) = (Guid(reader.u64()?), reader.u8()? != 0);
+            members.push(Member { guid, receives });
+        }
+        groups.push(MulticastGroup {
+            mlid,
+            mtu,
+            members: members.into(),
+        });
+    }
+    Some(groups)
 }
 
 /// Reads an entry; `None` at the end.
@@ -205,7 +252,9 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
             None => None,
         },
         8 => Some(RecordedInput::Stop),
+        20 => take_groups(reader).map(RecordedInput::Groups),
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),
+        11 => Some(RecordedInput::Reregister),
         other => return Err(format!("an input of kind {other} is unknown")),
     };
     let input = input.ok_or_else(cut)?;

@@ -37,6 +37,8 @@ pub(crate) struct Request {
     pub modifier: u32,
     /// The answer may show the port's M_Key.
     pub m_key_shown: bool,
+    /// PortInfo may show extended speeds.
+    pub speeds_shown: bool,
 }
 
 /// What a Set does beyond the chassis.

@@ -22,7 +22,7 @@ const EXTENDED: [LinkSpeed; 4] = [LinkSpeed::Fdr, LinkSpeed::Edr, LinkSpeed::Hdr
 
 pub(crate) fn get(chassis: &Chassis, request: &Request) -> Result<SmpData, Status> {
     let port = place(chassis, request)?;
-    Ok(describe(chassis, port, request.ingress, request.m_key_shown))
+    Ok(answer(chassis, port, request, request.m_key_shown))
 }
 
 pub(crate) fn set(
@@ -72,14 +72,26 @@ pub(crate) fn set(
         StateChange::Reset => effects.link = Some((port, LinkChange::Reset)),
         StateChange::Link(to) => effects.link = Some((port, LinkChange::Down(to))),
     }
-    let mut answer = describe(chassis, port, request.ingress, true);
+    let mut answer = answer(chassis, port, request, true);
     // Source: IBA vol 1 §14.2.5.6 (ClientReregister): the answer to a Set shows that it was understood.
     answer[51] |= data[51] & 0x80;
     Ok(answer)
 }
 
+fn answer(chassis: &Chassis, port: PortIdx, request: &Request, m_key_shown: bool) -> SmpData {
+    let mut info = port_info(chassis, port, request.ingress, m_key_shown);
+    if !request.speeds_shown {
+        (info.ext_speed_active, info.ext_speed_supported, info.ext_speed_enabled) = (None, None, None);
+    }
+    info.emit()
+}
+
 /// The PortInfo of `port` as the agent asked through `ingress` answers it.
 pub(crate) fn describe(chassis: &Chassis, port: PortIdx, ingress: PortIdx, m_key_shown: bool) -> SmpData {
+    port_info(chassis, port, ingress, m_key_shown).emit()
+}
+
+fn port_info(chassis: &Chassis, port: PortIdx, ingress: PortIdx, m_key_shown: bool) -> PortInfo {
     let (wire, held) = (chassis.wire(port), chassis.port(port));
     let (capability, settings) = (capability(chassis, port), held.settings());
     let is_up = wire.phys() == PhysState::LinkUp;
@@ -136,7 +148,6 @@ pub(crate) fn describe(chassis: &Chassis, port: PortIdx, ingress: PortIdx, m_key
         ext_speed_enabled: extended_enable(enabled, supported),
         ..PortInfo::default()
     }
-    .emit()
 }
 
 /// What a legal Set does to a port's state.
@@ -149,10 +160,9 @@ enum StateChange {
     Link(PhysState),
 }
 
-/// The port that the modifier names. Bit 31 says that the sender knows the extended speeds; the agent always does.
+/// The port that the modifier names. Bit 31 says that the sender knows the extended speeds.
 fn place(chassis: &Chassis, request: &Request) -> Result<PortIdx, Status> {
-    const EXTENDED_SPEEDS: u32 = 1 << 31;
-    let num = u8::try_from(request.modifier & !EXTENDED_SPEEDS).map_err(|_| Status::BAD_FIELD)?;
+    let num = u8::try_from(request.modifier & !PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS).map_err(|_| Status::BAD_FIELD)?;
     port_named(chassis, request, num)
 }
 

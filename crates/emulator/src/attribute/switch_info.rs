@@ -39,6 +39,7 @@ pub(crate) fn set(chassis: &mut Chassis, request: &Request, data: &SmpData) -> R
     }
     let settings = SwitchSettings {
         linear_top: wanted.linear_top.0,
+        multicast_top: wanted.mcast_top.0,
         lifetime: wanted.lifetime_value.get(),
         port_state_change: switch.settings().port_state_change && !wanted.port_state_change,
     };

@@ -63,8 +63,9 @@ fn who_comes_first_never_waits_for_others() {
         ex.submit(AgentId(i), i);
     }
     for i in 0..4 {
-        ex.submit_first(AgentId(0), i);
+        ex.submit(AgentId(0), i);
     }
+    ex.put_first(AgentId(0));
     let mut sent = drain(&mut ex, Time::ZERO);
     assert_eq!(modifiers(&sent), [10, 11, 12, 13]);
     let mut order = Vec::new();

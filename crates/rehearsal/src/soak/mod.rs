@@ -5,6 +5,7 @@ mod broken;
 mod differences;
 mod draw;
 mod event;
+mod operator;
 mod real;
 mod schedule;
 mod shrink;

@@ -143,7 +143,7 @@ impl<'a> World<'a> {
         self.converge("when all was well again")
     }
 
-    fn note(&mut self, what: &str) {
+    pub(super) fn note(&mut self, what: &str) {
         self.observer.happened(&self.rehearsal, what);
     }
 
@@ -472,6 +472,8 @@ impl<'a> World<'a> {
             return self.converge_outside(when, bound);
         }
         let began = self.rehearsal.now();
+        let mut bound = bound;
+        let mut was_locked = false;
         // What just happened must be seen by somebody first.
         self.run_for(Duration::from_millis(100))?;
         loop {
@@ -482,6 +484,14 @@ impl<'a> World<'a> {
                 false => Some("it does not come to rest".to_owned()),
             };
             let Some(what) = trouble else { return Ok(()) };
+            if !was_locked
+                && self.rehearsal.now() >= began + bound
+                && let Some(lease) = self.rehearsal.locked_for(self.policy.m_key)
+            {
+                // It began when a manager first tried to set the port, at the latest a moment ago.
+                was_locked = true;
+                bound += lease + SWEEPS_TO_CONVERGE * sweep;
+            }
             if self.rehearsal.now() >= began + bound {
                 let (now, seconds) = (self.rehearsal.now(), bound.as_secs());
                 let violation = Violation::NotConverged { what, when, seconds };
@@ -529,7 +539,9 @@ impl<'a> World<'a> {
                 return Ok(Some(format!("{port} has another LMC than the policy's {want}")));
             }
             if let Some(idle) = observed.not_active().next() {
-                return Ok(Some(format!("{} is not ACTIVE", observed.fabric.port_name(idle))));
+                let name = observed.fabric.port_name(idle);
+                self.let_in(id, &name)?;
+                return Ok(Some(format!("{name} is not ACTIVE")));
             }
             if let Some(error) = observed.judge().errors().next() {
                 return Ok(Some(error.to_string()));

@@ -14,8 +14,8 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Circle {
     /// The channels, first to last.
     pub channels: Vec<u32>,
-    /// When the oldest ghost in it became one, if it has any: then entries make no circle, and packets may.
-    pub ghost: Option<Time>,
+    /// When the ghosts in it became such, if it has any: then entries make no circle, and packets may.
+    pub ghosts: Vec<Time>,
 }
 
 /// Dependencies between channels.
@@ -125,20 +125,19 @@ impl Channels {
 
     fn way_back(&self, last: u32) -> Circle {
         let mut channels = vec![last];
-        let mut ghost = None;
+        let mut ghosts = Vec::new();
         let mut at = last;
         while self.visited[at as usize].1 != NONE {
             let from = self.visited[at as usize].1;
             let edge = from as usize * self.stride + at as usize % self.stride;
             if self.uses[edge] == 0 {
-                let since = self.ghosts[edge].0;
-                ghost = Some(ghost.map_or(since, |oldest: Time| oldest.min(since)));
+                ghosts.push(self.ghosts[edge].0);
             }
             at = from;
             channels.push(at);
         }
         channels.reverse();
-        Circle { channels, ghost }
+        Circle { channels, ghosts }
     }
 }
 
@@ -162,7 +161,7 @@ mod tests {
         channels.set(2, edge(2), None);
         channels.set(3, edge(2), None);
         let circle = channels.close(Time::ZERO, END).unwrap();
-        assert_eq!((circle.channels.len(), circle.ghost), (3, None), "{circle:?}");
+        assert_eq!((circle.channels.len(), circle.ghosts.len()), (3, 0), "{circle:?}");
         assert_eq!(channels.close(Time::ZERO, END), None, "told once");
         channels.set(2, None, None);
         assert!(channels.any_cycle(END).is_some(), "another LID makes it as well");
@@ -172,7 +171,7 @@ mod tests {
 
     #[test]
     fn ghosts_close_circles_while_they_last() {
-        let check = |now: u64, want: Option<Option<Time>>| {
+        let check = |now: u64, want: Option<Vec<Time>>| {
             let mut channels = Channels::new(3, 2);
             channels.set(0, edge(0), None);
             channels.set(1, edge(1), None);
@@ -180,10 +179,10 @@ mod tests {
             channels.set(1, None, Some((Time(10), Time(20))));
             channels.set(2, edge(2), None);
             let circle = channels.close(Time(now), END);
-            assert_eq!(circle.map(|circle| circle.ghost), want, "at {now}");
+            assert_eq!(circle.map(|circle| circle.ghosts), want, "at {now}");
             assert_eq!(channels.any_cycle(END), None);
         };
-        check(15, Some(Some(Time(10))));
+        check(15, Some(vec![Time(10)]));
         check(20, None);
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use selvedge_plan::multicast::{MftSet, MulticastChange};
 use selvedge_plan::{ChangeSet, Installed, Op, Plan};
 use selvedge_sim::Par;
 use selvedge_sm::{Accepted, Inventory, Judge};
 use selvedge_types::{Lid, PKey, PortNum};
 use selvedge_verify::standing::{Entry, LinkChange, Standing};
-use selvedge_verify::{Refusal, Verdict};
-use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, PKeyTable, PortInfo, SwitchInfo};
+use selvedge_verify::{Judged, MulticastSubject, Refusal, Verdict};
+use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, MulticastForwardingTable, PKeyTable, PortInfo, SwitchInfo};
 
 use crate::digest::Digest;
 
@@ -26,6 +27,18 @@ impl Passed {
     pub fn contains(&self, mad: &Mad) -> bool {
         let passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         digest_of(mad).is_some_and(|digest| passed.iter().any(|set| set.contains(&digest)))
+    }
+
+    fn note_copies(&self, inventory: &Inventory, change: &MulticastChange) {
+        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        passed.truncate(CHANGE_SETS - 1);
+        let digest = |set: &MftSet| {
+            let node = inventory.fabric.switches().get(set.switch)?;
+            let modifier = MulticastForwardingTable::modifier(set.block, set.position);
+            let data = MulticastForwardingTable { masks: set.data }.emit();
+            Some(copies(&inventory.agents.get(*node)?.route, modifier, &data))
+        };
+        passed.push_front(change.phases.iter().flatten().filter_map(digest).collect());
     }
 
     fn note(&self, inventory: &Inventory, accepted: &Accepted) {
@@ -86,6 +99,17 @@ impl Judge for Clerk {
         self.passed.note(inventory, &accepted);
         Some(accepted)
     }
+
+    fn judge_multicast(
+        &self,
+        inventory: &Inventory,
+        subject: &MulticastSubject<'_>,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        let change = self.judge.judge_multicast(inventory, subject, change)?;
+        self.passed.note_copies(inventory, change.value());
+        Ok(change)
+    }
 }
 
 fn digest_of_op(inventory: &Inventory, op: &Op) -> Option<u64> {
@@ -119,6 +143,7 @@ fn digest_of(mad: &Mad) -> Option<u64> {
             let info: SwitchInfo = mad.read().ok()?;
             Some(switch(&route, info.linear_top.0, info.lifetime_value.get()))
         }
+        AttributeId::MULTICAST_FORWARDING => Some(copies(&route, mad.modifier(), mad.smp_data())),
         AttributeId::PKEY_TABLE => Some(p_keys(&route, &mad.read().ok()?)),
         AttributeId::PORT_INFO => {
             let info: PortInfo = mad.read().ok()?;
@@ -142,6 +167,10 @@ fn start(route: &DirectedRoute, attribute: AttributeId, modifier: u32) -> Digest
 
 fn lft(route: &DirectedRoute, block: u32, data: &[u8; 64]) -> u64 {
     start(route, AttributeId::LINEAR_FORWARDING, block).bytes(data).0
+}
+
+fn copies(route: &DirectedRoute, modifier: u32, data: &[u8; 64]) -> u64 {
+    start(route, AttributeId::MULTICAST_FORWARDING, modifier).bytes(data).0
 }
 
 fn switch(route: &DirectedRoute, top: u16, lifetime: u8) -> u64 {

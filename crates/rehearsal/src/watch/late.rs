@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use selvedge_chassis::Chassis;
+use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::Emulator;
 use selvedge_fabric::NodeIdx;
 use selvedge_plan::BLOCK_LIDS;
@@ -10,7 +10,7 @@ use selvedge_sim::Time;
 use selvedge_sm::Role;
 use selvedge_wire::AttributeId;
 
-use super::{Checker, Lie, Sent, Watcher, name};
+use super::{Checker, Lie, Rule, Sent, Watcher, name};
 use crate::Violation;
 use crate::digest::Digest;
 use crate::manager::{Manager, ManagerId};
@@ -23,7 +23,8 @@ const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 
 impl Watcher {
-    /// What a switch acknowledged and does not hold.
+    /// What a switch acknowledged and does not hold. True if this Set ends such a lie: who sent it believed the switch to
+    /// hold something else than it did.
     pub(super) fn note_lie(
         &mut self,
         now: Time,
@@ -31,23 +32,48 @@ impl Watcher {
         (node, attribute, modifier): (NodeIdx, AttributeId, u32),
         sent: Option<Sent>,
         late: bool,
-    ) {
+    ) -> bool {
         let Some(sent) = sent.filter(|_| attribute == AttributeId::LINEAR_FORWARDING) else {
-            return;
+            return false;
         };
         let block = usize::try_from(modifier).unwrap_or(usize::MAX);
         let empty = [selvedge_plan::NO_PATH; BLOCK_LIDS];
         let held = chassis.switch(node).map_or(&empty, |switch| switch.linear_block(block));
         let is_held = Digest::default().bytes(held).0 == sent.content;
         if is_held && !late {
-            self.lies.remove(&(node, modifier));
-        } else if !self.corrupting {
+            let was_lied = self.lies.remove(&(node, modifier)).is_some();
+            if was_lied {
+                self.lies_ended.push(now);
+            }
+            return was_lied;
+        }
+        if !self.corrupting {
             self.lied = Some(now);
             self.lies.entry((node, modifier)).or_insert(Lie {
                 since: now,
                 by: sent.manager,
             });
         }
+        false
+    }
+
+    /// Something was found that a rule excuses.
+    pub fn count(&mut self, checker: Checker, rule: Rule) {
+        *self.exemptions.entry((checker, rule)).or_default() += 1;
+    }
+
+    /// How long a port that a flipped bit gave another M_Key may be locked for: the longest lease. It is counted.
+    pub fn locked_for(&mut self, chassis: &Chassis, m_key: u64) -> Option<Duration> {
+        self.corrupted?;
+        let ports = (0..chassis.port_count()).filter_map(|port| u32::try_from(port).ok().map(PortIdx));
+        let settings = ports
+            .filter(|&port| chassis.end_port(port) == port && chassis.is_powered(chassis.wire(port).node()))
+            .map(|port| chassis.port(port).settings());
+        let is_locked = |m_key_held: u64, protect: u8| m_key_held != 0 && m_key_held != m_key && protect > 0;
+        let locked = settings.filter(|held| is_locked(held.m_key, held.m_key_protect));
+        let lease = locked.map(|held| held.m_key_lease_s).filter(|lease| *lease > 0).max()?;
+        self.count(Checker::Convergence, Rule::Locked);
+        Some(Duration::from_secs(lease.into()))
     }
 
     /// Whoever rests over a block that its switch does not hold must read it back in time.

@@ -43,6 +43,8 @@ pub(super) struct LidBook {
     by_guid: BTreeMap<Guid, LidRange>,
     /// GUIDs that were ever seen at two places.
     cloned: BTreeSet<Guid>,
+    /// Those whose LIDs fell to a port that has more LIDs now, from the same base: LIDs of one port are a block.
+    overgrown: BTreeSet<Guid>,
 }
 
 impl LidBook {
@@ -60,6 +62,11 @@ impl LidBook {
                 self.by_guid.insert(chassis.port_guid(port), range);
             }
         }
+    }
+
+    /// True if two nodes ever showed a GUID, or one showed another's.
+    pub fn is_cloned(&self, guid: Guid) -> bool {
+        self.cloned.contains(&guid)
     }
 
     /// Notes which nodes show the GUIDs of others; true if one does.
@@ -89,6 +96,14 @@ impl LidBook {
             if before != Some(now) {
                 new = new.or(Some((port, now)));
             }
+            if before.is_some_and(|before| before.base == now.base && before.lmc < now.lmc) {
+                let overlaps = |range: &LidRange| range.base <= now.last() && now.base <= range.last();
+                let others = self
+                    .by_guid
+                    .iter()
+                    .filter(|(other, range)| **other != guid && overlaps(range));
+                self.overgrown.extend(others.map(|(other, _)| *other));
+            }
             let before = before.unwrap_or(now);
             if before != now {
                 first = first.or(Some(Moved {
@@ -103,11 +118,12 @@ impl LidBook {
     }
 
     /// Why a port may get another LID.
-    pub fn excuse(&self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
+    pub fn excuse(&mut self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);
         }
-        if moved.before.lmc != moved.now.lmc {
+        let was_overgrown = self.overgrown.remove(&moved.guid);
+        if moved.before.lmc != moved.now.lmc || was_overgrown {
             return Some(Rule::OtherLids);
         }
         let others = || end_ports(chassis).filter(|&port| port != moved.port);

@@ -84,6 +84,8 @@ pub(crate) struct Watcher {
     taken: BTreeMap<(ClientId, u64), u64>,
     wires: BTreeMap<ClientId, OnTheWire>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
+    /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
+    lies_ended: Vec<Time>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// What each manager ever stored of a port.
@@ -133,6 +135,7 @@ impl Watcher {
             taken: BTreeMap::new(),
             wires: BTreeMap::new(),
             lies: BTreeMap::new(),
+            lies_ended: Vec::new(),
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
             last_set: BTreeMap::new(),
@@ -287,12 +290,15 @@ impl Watcher {
             }
             _ => false,
         };
-        self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
+        let ends_lie = self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
         let excuse = match late {
             true => Some(Rule::LateSet),
             false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
-            false => self.excuse_of(now, sent.map(|s| s.manager), life),
+            false => {
+                let lie = ends_lie.then_some(Rule::LyingAgent);
+                self.excuse_of(now, sent.map(|s| s.manager), life).or(lie)
+            }
         };
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
         let renumbered = self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
@@ -376,9 +382,9 @@ impl Watcher {
             let nodes: Vec<NodeIdx> = cycle.iter().map(|&port| chassis.wire(port).node()).collect();
             let excuse = excuse.or_else(|| self.circle_excuse(chassis, &nodes, by));
             let channels = ways(chassis, cycle);
-            match *ghost {
-                None => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
-                Some(since) => {
+            match ghost.as_slice() {
+                [] => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
+                since => {
                     let excuse = excuse.or_else(|| self.ghost_excuse(since, by));
                     // A LID that is another port's now makes other dependencies than before.
                     let excuse = excuse.or(renumbered.then_some(Rule::OtherLids));
@@ -424,13 +430,23 @@ impl Watcher {
         (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
     }
 
-    /// A manager cannot know what its predecessor did a moment before.
-    fn ghost_excuse(&self, since: Time, by: Option<&Manager>) -> Option<Rule> {
+    /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it cannot
+    /// know what its predecessor did a moment before, what a switch held that lied, or what it wrote to a switch while
+    /// that showed another's GUID.
+    fn ghost_excuse(&self, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
+        let oldest = *since.iter().min()?;
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
-        let is_older = self.counting.is_none() && started.is_none_or(|started| since <= started);
+        let is_older = self.counting.is_none() && started.is_none_or(|started| oldest <= started);
         // Who was master before may have died at any time since.
-        let by_other = self.master_changed.is_some_and(|changed| since <= changed);
-        (is_older || by_other).then_some(Rule::Predecessor)
+        let by_other = self.master_changed.is_some_and(|changed| oldest <= changed);
+        if is_older || by_other {
+            return Some(Rule::Predecessor);
+        }
+        if self.cloned.is_some_and(|cloned| oldest <= cloned) {
+            return Some(Rule::ClonedGuid);
+        }
+        let of_liar = since.iter().any(|at| self.lies_ended.contains(at));
+        of_liar.then_some(Rule::LyingAgent)
     }
 
     /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that
@@ -497,6 +513,8 @@ impl Watcher {
             let stored = manager.stored.lids.get(&chassis.port_guid(port));
             if stored != Some(&range) {
                 let (manager, lid) = (manager.name.clone(), range.base);
+                let is_cloned = self.lids.is_cloned(chassis.port_guid(port));
+                let excuse = excuse.or(is_cloned.then_some(Rule::ClonedGuid));
                 let port = chassis.fabric().port_name(chassis.port_ref(port));
                 self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
             }

@@ -38,8 +38,8 @@ pub(super) const SWITCHES_MAX: usize = 64;
 pub(super) struct Delta {
     /// LIDs to which packets go in circles now and did not before, each with the switches of the circle.
     pub loops: Vec<(Lid, Vec<NodeIdx>)>,
-    /// Ports of a circle of channels that a new dependency closed, and when the oldest ghost in it became one.
-    pub cycle: Option<(Vec<PortIdx>, Option<Time>)>,
+    /// Ports of a circle of channels that a new dependency closed, and when the ghosts in it became such.
+    pub cycle: Option<(Vec<PortIdx>, Vec<Time>)>,
     /// LIDs that some switches reached before and do not now.
     pub lost: Vec<(Lid, Switches)>,
     /// LIDs that some switches reach now and did not before.
@@ -376,7 +376,7 @@ impl Routes {
         self.stale = stale;
         let far = &self.far;
         let cycle = self.channels.close(now, |channel| end(far, channel));
-        delta.cycle = cycle.map(|circle| (self.ports_of(chassis, &circle), circle.ghost));
+        delta.cycle = cycle.map(|circle| (self.ports_of(chassis, &circle), circle.ghosts));
     }
 
     /// Follows packets to one LID from everywhere.

@@ -19,7 +19,8 @@ pub enum Rule {
     LyingAgent,
     /// Two nodes show one GUID: the fabric cannot say which of them is meant.
     ClonedGuid,
-    /// The operator asked for other LIDs (another LMC).
+    /// The operator asked for other LIDs (another LMC); or did while the port was away, and another one that kept its
+    /// base LID got those of the port as well.
     OtherLids,
     /// A port got another LID because two held the same: of fabrics that were joined, say.
     LidConflict,
@@ -33,6 +34,10 @@ pub enum Rule {
     NeverKnown,
     /// Packets were under way by what another manager, or an earlier life of this one, had set a moment before.
     Predecessor,
+    /// A flipped bit gave a port an M_Key that nobody can read: it may be set again when the lease of the key runs out.
+    Locked,
+    /// A link that went down too often within a short time is left out until an operator asks for a sweep.
+    LeftOut,
 }
 
 impl Rule {
@@ -53,6 +58,8 @@ impl Rule {
             Self::LidOfNobody => "LID of nobody",
             Self::NeverKnown => "LID never known",
             Self::Predecessor => "predecessor's packets",
+            Self::Locked => "locked by a corrupt Set",
+            Self::LeftOut => "link left out",
         }
     }
 }
@@ -92,6 +99,8 @@ pub enum Checker {
     Window,
     /// A switch that does not hold what it acknowledged is read back.
     ReadBack,
+    /// Everything is well some time after the last fault.
+    Convergence,
 }
 
 impl Checker {
@@ -112,6 +121,7 @@ impl Checker {
             Self::Judged => "nothing unjudged",
             Self::Window => "window kept",
             Self::ReadBack => "read back",
+            Self::Convergence => "convergence",
         }
     }
 }

@@ -16,6 +16,7 @@
 
 mod apart;
 mod cluster;
+mod in_place;
 mod loom;
 mod net;
 mod order;
@@ -37,6 +38,7 @@ use crate::engine::EngineError;
 use crate::graph::Graph;
 use crate::note::{Note, RootSource};
 use crate::updn::{self, Ranking};
+pub use in_place::{Rehung, WeaveMender};
 use loom::{Loom, Score, Variant, Work};
 use net::{Errand, Goal, NONE, Net};
 use order::Base;

@@ -13,7 +13,7 @@ pub(super) const NONE: u32 = u32::MAX;
 const UNIT: u32 = 16;
 
 /// Channels between switches, numbered by the switch they leave, then by port.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Net {
     /// Number of switches.
     pub switches: usize,

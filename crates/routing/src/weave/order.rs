@@ -203,19 +203,28 @@ impl Order {
 
     /// Counts the turn once more, if it is in the graph or can be added; says whether it did.
     pub fn add(&mut self, net: &Net, from: u32, to: u32) -> bool {
-        let turn = net.turn(from, to);
-        if !self.agrees(from, to) {
-            if self.count[turn] & BLOCKED != 0 {
-                return false;
-            }
-            if !self.reorder(net, from, to, self.window, self.visits_max) {
-                self.count[turn] |= BLOCKED;
-                self.blocked.push(u32::try_from(turn).unwrap_or(NONE));
-                return false;
-            }
+        let fits = self.makes_room(net, from, to);
+        if fits {
+            self.count_up(net, from, to, net.turn(from, to));
         }
-        self.count_up(net, from, to, turn);
-        true
+        fits
+    }
+
+    /// True if the turn is in the graph or can be added; the order has room for it then.
+    pub fn makes_room(&mut self, net: &Net, from: u32, to: u32) -> bool {
+        if self.agrees(from, to) {
+            return true;
+        }
+        let turn = net.turn(from, to);
+        if self.count[turn] & BLOCKED != 0 {
+            return false;
+        }
+        let fits = self.reorder(net, from, to, self.window, self.visits_max);
+        if !fits {
+            self.count[turn] |= BLOCKED;
+            self.blocked.push(u32::try_from(turn).unwrap_or(NONE));
+        }
+        fits
     }
 
     /// Counts a turn that was in the graph before and did not close a cycle: it cannot close one now.
@@ -234,6 +243,20 @@ impl Order {
             let there = net.first[net.dst[from as usize] as usize];
             self.onward.clear(from as usize, (to - there) as usize);
             self.back.clear(to as usize, (net.rev[from as usize] - there) as usize);
+        }
+    }
+
+    /// Takes all turns from and to a channel out of the graph: its link is lost.
+    pub fn forget(&mut self, net: &Net, channel: u32) {
+        let (src, dst) = (net.src[channel as usize], net.dst[channel as usize]);
+        let onward = net.out(dst as usize).map(|to| (channel, to as u32));
+        let back = net.out(src as usize).map(|out| (net.rev[out], channel));
+        for (from, to) in onward.chain(back) {
+            let turn = net.turn(from, to);
+            if self.count[turn] & !BLOCKED != 0 {
+                self.count[turn] = 1 | self.count[turn] & BLOCKED;
+                self.remove(net, from, to);
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use selvedge_wire::Method;
+use selvedge_wire::{ExtLinkSpeeds, Method};
 
 use super::*;
 
@@ -15,6 +15,14 @@ struct Made {
     cables: Vec<Option<(usize, u8)>>,
     /// PortInfo of this port is answered with an error.
     mute: Option<u8>,
+    /// It has NDR, and shows it to whom? Without extended speeds: `None`.
+    ndr: Option<Shown>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shown {
+    ToAll,
+    ToThoseWhoKnow,
 }
 
 fn switch(guid: u64, ports: usize) -> Made {
@@ -23,6 +31,7 @@ fn switch(guid: u64, ports: usize) -> Made {
         kind: NodeKind::Switch,
         cables: vec![None; ports + 1],
         mute: None,
+        ndr: None,
     }
 }
 
@@ -32,6 +41,7 @@ fn host(guid: u64) -> Made {
         kind: NodeKind::Ca,
         cables: vec![None; 2],
         mute: None,
+        ndr: None,
     }
 }
 
@@ -75,11 +85,19 @@ fn answer(nodes: &[Made], request: &Request) -> Mad {
             vendor_id: 0,
         }),
         AttributeId::PORT_INFO => {
-            let port = u8::try_from(request.modifier).unwrap();
+            let port = u8::try_from(request.modifier & !PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS).unwrap();
+            let knows = request.modifier & PortInfo::SM_SUPPORTS_EXTENDED_SPEEDS != 0;
+            let shows = made.ndr == Some(Shown::ToAll) || knows && made.ndr.is_some();
+            let is_end_port = made.kind != NodeKind::Switch || port == 0;
             let up = made.cables[usize::from(port)].is_some();
             mad.write(&PortInfo {
                 state: Some(if up { PortState::Init } else { PortState::Down }),
                 phys_state: Some(if up { PhysState::LinkUp } else { PhysState::Polling }),
+                capabilities: match made.ndr.is_some() && is_end_port {
+                    true => CapabilityMask::EXTENDED_SPEEDS,
+                    false => CapabilityMask::default(),
+                },
+                ext_speed_supported: ExtLinkSpeeds::new(15).filter(|_| shows),
                 ..PortInfo::default()
             });
             if made.mute == Some(port) {
@@ -93,10 +111,18 @@ fn answer(nodes: &[Made], request: &Request) -> Mad {
 }
 
 fn walk(nodes: &[Made]) -> (Discovery, Vec<Event>) {
+    let (discovery, events, _) = walk_and_count(nodes);
+    (discovery, events)
+}
+
+/// And how often a port was asked for its PortInfo.
+fn walk_and_count(nodes: &[Made]) -> (Discovery, Vec<Event>, usize) {
     let (mut discovery, mut events, mut requests) = (Discovery::new(), Vec::new(), Vec::new());
     discovery.begin(&mut requests);
     let mut queue = VecDeque::from(requests);
+    let mut gets = 0;
     while let Some(request) = queue.pop_front() {
+        gets += usize::from(request.attribute == AttributeId::PORT_INFO);
         let mut more = Vec::new();
         discovery
             .answered(
@@ -109,7 +135,7 @@ fn walk(nodes: &[Made]) -> (Discovery, Vec<Event>) {
             .unwrap();
         queue.extend(more);
     }
-    (discovery, events)
+    (discovery, events, gets)
 }
 
 /// GUIDs that were found, those left out, and the codes of the events.
@@ -222,4 +248,31 @@ fn a_route_has_63_hops_at_most() {
         discovery.found.last().unwrap().ports[2].trouble,
         Some(PortReason::PeerSilent)
     );
+}
+
+/// Agents that show their extended speeds only to who knows them are asked once more; of the others nobody is. Of the
+/// same make the next is asked rightly at once.
+#[test]
+fn speeds_are_seen_wherever_they_are() {
+    let check = |shown: Option<Shown>, asked: usize| {
+        let mut nodes = vec![host(10), switch(20, 4), switch(30, 4), host(40)];
+        cable(&mut nodes, (0, 1), (1, 1));
+        cable(&mut nodes, (1, 2), (2, 1));
+        cable(&mut nodes, (2, 2), (3, 1));
+        for node in &mut nodes {
+            node.ndr = shown;
+        }
+        let (discovery, _, gets) = walk_and_count(&nodes);
+        let ports = discovery
+            .found
+            .iter()
+            .flat_map(|found| &found.ports)
+            .filter_map(|port| port.info);
+        let seen = ports.filter(|info| info.ext_speed_supported.is_some()).count();
+        assert_eq!((seen, gets), (if shown.is_some() { 12 } else { 0 }, asked), "{shown:?}");
+    };
+    check(None, 12);
+    check(Some(Shown::ToAll), 12);
+    // Every node here is of one make: the first host is asked twice, the switches never learn that they were to be.
+    check(Some(Shown::ToThoseWhoKnow), 13);
 }

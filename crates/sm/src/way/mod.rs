@@ -101,14 +101,22 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     if !phases::is_live(fabric) {
         return base;
     }
-    match wake::drop_first(fabric, installed, plan, &base, options) {
+    let mut set = match wake::drop_first(fabric, installed, plan, &base, options) {
         Some((held, dropped)) => {
             let mut set = way_to(fabric, &held, plan, changes(fabric, &held, plan), options);
             set.phases.insert(0, dropped);
             set
         }
         None => way_to(fabric, installed, plan, base, options),
+    };
+    // Steps were planned as if the links that come up carried packets from the start.
+    let lanes = options.lanes_in_force;
+    let longest = phases::longest_wait(fabric, installed, plan, &set, lanes, options.switch_pairs);
+    let bound = drain_bound_ns(lifetimes(fabric, &set), longest.unwrap_or(0)).unwrap_or(0);
+    for phase in set.phases.iter_mut().filter(|phase| phase.wait_before_ns > 0) {
+        phase.wait_before_ns = phase.wait_before_ns.max(bound);
     }
+    set
 }
 
 /// The same where nothing that the plan does not want leads to a link which is to be activated.
@@ -326,6 +334,7 @@ impl<'a> Way<'a> {
             // Any wait counts; how long it must be is known afterwards.
             drain_ns: Some(1),
             links: self.links,
+            lost: self.past.as_ref().map_or_else(Vec::new, |past| past.lost.clone()),
             switch_pairs: self.options.switch_pairs,
             listed_max: 1,
             par: self.options.par,
@@ -372,10 +381,12 @@ impl<'a> Way<'a> {
 
     /// The change set with its tables in these steps: settings first, then activation of links between switches, so
     /// that no entry leads to one that does not carry packets yet, then the steps. Ports of hosts are activated before
-    /// the first wait, or last; what leads out of tables that can deadlock activates all of them last.
+    /// the first wait, or last; what leads out of tables that can deadlock gives LIDs and activates ports last.
     fn assemble(&self, base: ChangeSet, steps: &[Step], word: Word) -> ChangeSet {
         let generation = base.generation;
         let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut lids = Vec::new();
+        let leads_out = word == Word::LeadsOut;
         for op in base.phases.into_iter().flat_map(|phase| phase.ops) {
             match &op {
                 Op::Lft { .. } => blocks.push(op),
@@ -386,6 +397,8 @@ impl<'a> Way<'a> {
                         hosts.push(op);
                     }
                 }
+                // Packets to a LID that goes round are sent as soon as somebody holds it.
+                Op::Port { .. } if leads_out && phases::gives_lids(self.fabric, &op) => lids.push(op),
                 Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } => settings.push(op),
             }
         }
@@ -396,10 +409,10 @@ impl<'a> Way<'a> {
         )];
         phases.push(phase(SETTINGS, 0, settings));
         let links = phase("activate links between switches", 0, links);
-        if word == Word::LeadsOut {
+        if leads_out {
             // Until what is in the way is gone nothing is to be added.
             self.add_steps(steps, blocks, &mut phases);
-            phases.push(links);
+            phases.extend([phase("give ports their LIDs", 0, lids), links]);
         } else {
             phases.push(links);
             self.add_steps(steps, blocks, &mut phases);
@@ -407,7 +420,7 @@ impl<'a> Way<'a> {
         let activation = phase("activate", 0, hosts);
         match phases.iter().position(|phase| phase.wait_before_ns > 0) {
             // Hosts that come while packets of a cycle are under way would feed it.
-            Some(first_wait) if word != Word::LeadsOut => phases.insert(first_wait, activation),
+            Some(first_wait) if !leads_out => phases.insert(first_wait, activation),
             Some(_) | None => phases.push(activation),
         }
         phases.retain(|phase| !phase.ops.is_empty());
@@ -415,14 +428,15 @@ impl<'a> Way<'a> {
         ChangeSet { generation, phases }
     }
 
-    /// Tables of switches that look up no LID yet (LinearFDBTop 0, after a reboot, say): what they hold comes into
-    /// force with the settings, and nobody knows what it is.
+    /// Blocks above LinearFDBTop, which no packet is looked up in (all of a switch that was rebooted, say): what they hold
+    /// comes into force with the settings, and nobody knows what it is.
     fn cleared(&self, blocks: &[Op]) -> Vec<Op> {
         let is_fresh = |node: NodeIdx, block: u16| {
             let switch = self.fabric.switch_index(node);
             let held = switch.map(|switch| self.in_force.block(switch, usize::from(block)));
             let is_unknown = held.is_some_and(|held| held.iter().all(|&entry| entry == NO_PATH));
-            self.fabric.node(node).switch_settings.linear_top == 0 && is_unknown
+            let top = self.fabric.node(node).switch_settings.linear_top;
+            is_unknown && (top == 0 || usize::from(block) * BLOCK_LIDS > usize::from(top))
         };
         let clear = |op: &Op| match *op {
             Op::Lft { node, block, .. } if is_fresh(node, block) => Some(Op::Lft {

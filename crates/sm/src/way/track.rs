@@ -1,7 +1,7 @@
 //! The packets of one LID while its entries change: where they may be, and which dependencies a write adds.
 
 use selvedge_fabric::SwitchIdx;
-use selvedge_plan::{NO_PATH, Tables};
+use selvedge_plan::{LostLink, NO_PATH, Tables};
 use selvedge_types::{Idx, Lid};
 use selvedge_verify::phases::Write;
 
@@ -25,6 +25,8 @@ pub struct Track<'a> {
     open: Vec<u32>,
     lid: Lid,
     senders: Option<Senders>,
+    /// Switches that packets to the LID may have entered by a link that has gone down since.
+    strays: Vec<u32>,
 }
 
 impl<'a> Track<'a> {
@@ -42,6 +44,7 @@ impl<'a> Track<'a> {
             open: Vec::new(),
             lid: Lid::NONE,
             senders: None,
+            strays: Vec::new(),
         }
     }
 
@@ -59,9 +62,19 @@ impl<'a> Track<'a> {
         tables: &Tables,
         lid: Lid,
         senders: Senders,
+        f: impl FnMut(Vertex, Vertex) -> bool,
+    ) -> bool {
+        self.load_with((tables, Vec::new()), lid, senders, f)
+    }
+
+    fn load_with(
+        &mut self,
+        (tables, strays): (&Tables, Vec<u32>),
+        lid: Lid,
+        senders: Senders,
         mut f: impl FnMut(Vertex, Vertex) -> bool,
     ) -> bool {
-        (self.lid, self.senders) = (lid, Some(senders));
+        (self.lid, self.senders, self.strays) = (lid, Some(senders), strays);
         self.round += 1;
         self.log.clear();
         self.step.clear();
@@ -71,7 +84,7 @@ impl<'a> Track<'a> {
         self.written.copy_from_slice(&self.now);
         let (net, lanes) = (self.net, self.lanes);
         for switch in 0..net.switches as u32 {
-            if !net.sends(switch, senders) {
+            if !net.sends(switch, senders) && !self.strays.contains(&switch) {
                 continue;
             }
             // Along the entries until packets of somebody else have been met.
@@ -97,19 +110,28 @@ impl<'a> Track<'a> {
     /// if all that makes a cycle.
     pub fn replay(
         &mut self,
-        tables: &Tables,
+        (tables, lost): (&Tables, &[LostLink]),
         (lid, senders): (Lid, Senders),
         taken: &[Vec<Write>],
         order: &mut Order,
     ) -> bool {
         let net = self.net;
-        self.load_until(tables, lid, senders, |from, to| order.insert(net, from, to).is_ok())
-            && taken.iter().all(|step| {
-                let is_taken = |write: &Write| self.write(order, write.switch.0, write.egress).is_ok();
-                let all = step.iter().all(is_taken);
-                self.settle();
-                all
-            })
+        let led = |from, port| {
+            let is_way = |write: &Write| (write.switch, write.egress) == (from, port);
+            tables.get(from, lid) == port || taken.iter().flatten().any(is_way)
+        };
+        let strays = lost
+            .iter()
+            .filter(|link| link.from.is_none_or(|from| led(from, link.port)));
+        let strays = strays.map(|link| link.to.0).collect();
+        self.load_with((tables, strays), lid, senders, |from, to| {
+            order.insert(net, from, to).is_ok()
+        }) && taken.iter().all(|step| {
+            let is_taken = |write: &Write| self.write(order, write.switch.0, write.egress).is_ok();
+            let all = step.iter().all(is_taken);
+            self.settle();
+            all
+        })
     }
 
     /// Writes an entry in the step at hand, if the dependencies it adds are taken; else nothing changes.
@@ -137,7 +159,7 @@ impl<'a> Track<'a> {
         if way == NONE {
             return Ok(());
         }
-        let mut carries = net.sends(switch, senders);
+        let mut carries = net.sends(switch, senders) || self.strays.contains(&switch);
         for &channel in net.entering(switch) {
             if self.reached[channel as usize] == self.round {
                 self.turn(order, channel, way)?;

@@ -76,6 +76,7 @@ fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], opti
     let phase_options = PhaseOptions {
         drain_ns: None,
         links: Links::Trained,
+        lost: Vec::new(),
         switch_pairs: options.switch_pairs,
         listed_max: 1,
         par: options.par,

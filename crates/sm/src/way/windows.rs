@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Lids, NO_PATH, Tables};
+use selvedge_plan::{Lids, LostLink, NO_PATH, Tables};
 use selvedge_types::Lid;
 use selvedge_verify::phases::{Past, Write};
 
@@ -53,6 +53,8 @@ pub struct Taken {
     tables: Tables,
     /// Writes of each LID by step.
     by_lid: BTreeMap<Lid, Vec<Vec<Write>>>,
+    /// Links that have gone down since.
+    lost: Vec<LostLink>,
 }
 
 impl Taken {
@@ -69,6 +71,7 @@ impl Taken {
         Self {
             tables: past.tables.clone(),
             by_lid,
+            lost: past.lost.clone(),
         }
     }
 }
@@ -231,8 +234,8 @@ fn at_rest(ground: &Ground<'_>, tables: &Tables, lids: &[Lid], past: Option<&Tak
         return None;
     }
     for (&lid, taken) in past.iter().flat_map(|past| &past.by_lid) {
-        let before = past.map_or(tables, |past| &past.tables);
-        if !track.replay(before, (lid, ground.senders(lid)), taken, &mut order) {
+        let (before, lost) = past.map_or((tables, &[][..]), |past| (&past.tables, &past.lost));
+        if !track.replay((before, lost), (lid, ground.senders(lid)), taken, &mut order) {
             return None;
         }
     }
@@ -257,7 +260,8 @@ fn move_on(
         let senders = ground.senders(task.lid);
         match past.and_then(|past| Some((past, past.by_lid.get(&task.lid)?))) {
             // All of it is known already, so it fits.
-            Some((past, taken)) if track.replay(&past.tables, (task.lid, senders), taken, &mut order) => {}
+            Some((past, taken)) if track.replay((&past.tables, &past.lost), (task.lid, senders), taken, &mut order) => {
+            }
             Some(_) => return true,
             None => track.load(tables, task.lid, senders, |_, _| ()),
         }

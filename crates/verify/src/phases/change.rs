@@ -1,8 +1,8 @@
 //! The way of a change set: what it does to traffic on the fabric it is for.
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op, Plan, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{Idx, Lid, PortState};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LostLink, Op, Plan, ServiceLevels, SlToVl, Tables};
+use selvedge_types::{Idx, Lid, LidRange, PortNum, PortState};
 use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
@@ -67,14 +67,7 @@ pub fn passage(
     let wake = Wake::of_changes(fabric, changes);
     let tables = wake.in_force(&held);
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
-    let mut proposal = Proposal {
-        service_levels: Some(&plan.service_levels),
-        sl_to_vl: Some(&plan.sl_to_vl),
-        steps: match wake.is_empty() {
-            true => Proposal::of_changes(fabric, &held, changes).steps,
-            false => wake.steps(fabric, &held, changes),
-        },
-    };
+    let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
         return Passage::Still;
     }
@@ -85,7 +78,7 @@ pub fn passage(
     let Some(past) = Past::new(installed, &tables) else {
         let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
         let passage = of_proposal(subject, standing, (&proposal, 0), &lifetimes, &phase_options);
-        return without_newcomers(passage, changes);
+        return without_newcomers(passage, fabric, changes);
     };
     // Dependencies that are kept with those that linger know of the past.
     let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
@@ -95,22 +88,87 @@ pub fn passage(
         return Passage::Quick(proof);
     }
     past.put_before(&mut proposal);
+    let phase_options = PhaseOptions {
+        lost: past.lost,
+        ..phase_options
+    };
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
     let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
-    without_newcomers(passage, changes)
+    without_newcomers(passage, fabric, changes)
 }
 
-/// While packets of a cycle that was there before may be under way, nobody new is to send.
-fn without_newcomers(passage: Passage, changes: &ChangeSet) -> Passage {
+/// The steps of a change set as packets meet them.
+fn as_met<'a>(fabric: &Fabric, held: &Tables, plan: &'a Plan, (wake, changes): (&Wake, &ChangeSet)) -> Proposal<'a> {
+    Proposal {
+        service_levels: Some(&plan.service_levels),
+        sl_to_vl: Some(&plan.sl_to_vl),
+        steps: match wake.is_empty() {
+            true => Proposal::of_changes(fabric, held, changes).steps,
+            false => wake.steps(fabric, held, changes),
+        },
+    }
+}
+
+/// How many lifetimes the longest wait of a change set must last, if it activates links between switches on its way: to
+/// packets, entries over them are none until then. 0 without a wait, or without such links; `None` if it makes no sense.
+#[must_use]
+pub fn longest_wait(
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    changes: &ChangeSet,
+    lanes_in_force: Option<(&ServiceLevels, &SlToVl)>,
+    switch_pairs: Severity,
+) -> Option<u32> {
+    let wake = Wake::of_changes(fabric, changes);
+    if wake.is_empty() || changes.phases.iter().all(|phase| phase.wait_before_ns == 0) {
+        return Some(0);
+    }
+    let held = in_force(installed, plan);
+    let tables = wake.in_force(&held);
+    let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
+    let mut options = PhaseOptions {
+        links: links_of(changes),
+        switch_pairs,
+        ..PhaseOptions::default()
+    };
+    let past = Past::new(installed, &tables);
+    if let Some(past) = &past {
+        past.put_before(&mut proposal);
+        options.lost.clone_from(&past.lost);
+    }
+    let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
+    let first = past.as_ref().map_or(&tables, |past| &past.tables);
+    let needed = lifetimes_to_wait(
+        Subject::tables(fabric, &plan.lids, first, levels, map),
+        &proposal,
+        &options,
+    )?;
+    needed.into_iter().max()
+}
+
+/// While packets of a cycle that was there before may be under way, nobody new is to send or to be sent to.
+fn without_newcomers(passage: Passage, fabric: &Fabric, changes: &ChangeSet) -> Passage {
     let mut before_wait = changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0);
     let has_wait = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
     let activates = |op: &Op| matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active));
+    let brings = |op: &Op| activates(op) || gives_lids(fabric, op);
     match passage {
-        Passage::Inherited(refusal) if has_wait && before_wait.any(|phase| phase.ops.iter().any(activates)) => {
+        Passage::Inherited(refusal) if has_wait && before_wait.any(|phase| phase.ops.iter().any(brings)) => {
             Passage::Refused(refusal)
         }
         other => other,
     }
+}
+
+/// True if a Set gives an end port LIDs that it does not hold: from then on packets are sent to them.
+#[must_use]
+pub fn gives_lids(fabric: &Fabric, op: &Op) -> bool {
+    let Op::Port { port, settings, .. } = op else { return false };
+    let is_external = port.port != PortNum::MANAGEMENT && fabric.node(port.node).is_switch();
+    let held = fabric.port(*port).map(|port| port.settings.lids);
+    let is_new = |held: LidRange| settings.lids.iter().any(|lid| lid.is_unicast() && !held.contains(lid));
+    !is_external && held.is_some_and(is_new)
 }
 
 /// The tables in force as far as a plan writes them: whole blocks, as entries above its highest LID may be left in the
@@ -132,6 +190,8 @@ pub struct Past {
     pub steps: Vec<PhaseStep>,
     /// How long ago the last was acknowledged.
     pub age_ns: u64,
+    /// Links that have gone down since.
+    pub lost: Vec<LostLink>,
 }
 
 impl Past {
@@ -185,6 +245,7 @@ impl Past {
             tables,
             steps,
             age_ns: under_way.age_ns,
+            lost: under_way.lost.clone(),
         })
     }
 
@@ -220,6 +281,7 @@ fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
     PhaseOptions {
         drain_ns: None,
         links: links_of(changes),
+        lost: Vec::new(),
         switch_pairs: options.switch_pairs,
         listed_max: options.findings_max,
         par: options.par,

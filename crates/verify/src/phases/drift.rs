@@ -108,6 +108,8 @@ pub struct Drift<'a> {
     owner_leaf: Option<u32>,
     owner_switch: Option<u32>,
     to_host: bool,
+    /// Switches that packets to the LID may have entered by a link that has gone down since, with the port there.
+    strays: Vec<(u32, u8)>,
     sl: Sl,
     /// The lane everywhere, if there is only one.
     only: Option<u8>,
@@ -134,6 +136,7 @@ impl<'a> Drift<'a> {
             owner_leaf: None,
             owner_switch: None,
             to_host: false,
+            strays: Vec::new(),
             sl: Sl::default(),
             only: None,
             span: (0, 0),
@@ -152,11 +155,29 @@ impl<'a> Drift<'a> {
         };
         self.owner_switch = switch;
         self.to_host = switch.is_none();
+        self.note_strays(lid, writes);
         for sl in self.rules.levels_to(lid) {
             self.sl = sl;
             self.only = self.rules.only(sl);
             self.load(lid);
             self.through(writes, waits);
+        }
+    }
+
+    /// Agents send to hosts everywhere, so only packets to switches can be where no sender leads.
+    fn note_strays(&mut self, lid: Lid, writes: &Writes) {
+        self.strays.clear();
+        if self.to_host || writes.is_empty() {
+            return;
+        }
+        for lost in &self.net.lost {
+            let led = |from: SwitchIdx| {
+                let was_written = |write: &Entry| (write.1, write.2) == (from.0, lost.port);
+                self.tables.get(from, lid) == lost.port || writes.iter().any(was_written)
+            };
+            if lost.from.is_none_or(led) {
+                self.strays.push((lost.to.0, lost.into));
+            }
         }
     }
 
@@ -261,7 +282,10 @@ impl<'a> Drift<'a> {
         let hosts = net.hosts_of(switch);
         let has_host = hosts.len() > usize::from(is_owner(self.owner_leaf));
         let has_own = !is_owner(self.owner_switch);
+        // After the first wait they are gone.
+        let strays = if self.span.0 == 0 { self.strays.len() } else { 0 };
         if let Some(vl) = self.only {
+            let has_host = has_host || self.strays[..strays].iter().any(|stray| stray.0 as usize == switch);
             let senders = u8::from(has_host) << HOSTS | u8::from(has_own) << SWITCHES;
             self.reach(SOURCE, channel, vl, senders);
             return;
@@ -273,6 +297,12 @@ impl<'a> Drift<'a> {
                 rules.for_each_lane(switch, host.port, entry, sl, |vl| {
                     self.reach(SOURCE, channel, vl, 1 << HOSTS);
                 });
+            }
+        }
+        for number in 0..strays {
+            let (at, into) = self.strays[number];
+            if at as usize == switch {
+                rules.for_each_lane(switch, into, entry, sl, |vl| self.reach(SOURCE, channel, vl, 1 << HOSTS));
             }
         }
         if has_own {

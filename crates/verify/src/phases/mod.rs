@@ -47,12 +47,12 @@ mod witness;
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, LostLink, Op, ServiceLevels, SlToVl, Tables};
 use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
-pub use change::{Passage, Past, in_force, is_live, lifetimes, links_of, passage};
+pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, longest_wait, passage};
 pub use net::Links;
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
@@ -107,7 +107,10 @@ impl Proposal<'_> {
         let mut steps = Vec::new();
         // What earlier phases have written.
         let mut written: BTreeMap<(SwitchIdx, u16), &[u8; BLOCK_LIDS]> = BTreeMap::new();
+        // What was waited before a phase that changes no entry counts for the next.
+        let mut wait_before_ns = 0_u64;
         for phase in &changes.phases {
+            wait_before_ns = wait_before_ns.saturating_add(phase.wait_before_ns);
             let mut writes = Vec::new();
             for op in &phase.ops {
                 let Op::Lft { node, block, data } = op else { continue };
@@ -138,8 +141,8 @@ impl Proposal<'_> {
                 }
             }
             if !writes.is_empty() {
-                let wait_before_ns = phase.wait_before_ns;
                 steps.push(PhaseStep { wait_before_ns, writes });
+                wait_before_ns = 0;
             }
         }
         Self {
@@ -157,6 +160,9 @@ pub struct PhaseOptions {
     pub drain_ns: Option<u64>,
     /// Which links carry packets. Default: those that are ACTIVE.
     pub links: Links,
+    /// Links that went down a short while ago: packets to LIDs that change, which had crossed one, may be under way
+    /// until the first wait. Default: none.
+    pub lost: Vec<LostLink>,
     /// Severity of what concerns only traffic from switch to switch. Default: warning, as in
     /// [`JudgeOptions`](crate::JudgeOptions).
     pub switch_pairs: Severity,
@@ -171,6 +177,7 @@ impl Default for PhaseOptions {
         Self {
             drain_ns: None,
             links: Links::default(),
+            lost: Vec::new(),
             switch_pairs: Severity::Warning,
             listed_max: 100,
             par: Par::Sequential,
@@ -223,6 +230,17 @@ pub struct QuickProof {
     pub standing: u64,
     /// Dependencies that the steps add.
     pub added: u64,
+}
+
+impl QuickProof {
+    /// With the proof of steps that come later.
+    pub(crate) fn and(self, later: Self) -> Self {
+        Self {
+            lids: self.lids.max(later.lids),
+            standing: self.standing,
+            added: self.added + later.added,
+        }
+    }
 }
 
 /// Proves a proposal, its waits not looked at, by what it adds to the standing dependencies. Work: per written entry

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{Lids, NO_PATH};
+use selvedge_plan::{Lids, LostLink, NO_PATH};
 use selvedge_types::{Lid, PortNum, PortState};
 use serde::Serialize;
 
@@ -81,6 +81,8 @@ pub struct Net {
     first_in: Vec<u32>,
     /// Hosts by switch, then port.
     pub hosts: Vec<Host>,
+    /// Links that went down while packets that had crossed them may be under way.
+    pub lost: Vec<LostLink>,
     first_host: Vec<u32>,
     host_index: BTreeMap<PortRef, (u32, u32)>,
 }
@@ -100,6 +102,7 @@ impl Net {
             entering: Vec::new(),
             first_in: vec![0; switches + 1],
             hosts: Vec::new(),
+            lost: Vec::new(),
             first_host: vec![0],
             host_index: BTreeMap::new(),
         };

@@ -93,7 +93,8 @@ impl<'a> Trial<'a> {
         proposal: &Proposal<'a>,
         options: &PhaseOptions,
     ) -> Result<Self, Vec<PhaseFinding>> {
-        let net = Net::new(subject.fabric, options.links);
+        let mut net = Net::new(subject.fabric, options.links);
+        net.lost.clone_from(&options.lost);
         let layout = Layout::new(&net);
         let rules = rules(subject, proposal);
         let standing = standing.filter(|standing| standing.net.is_cabled_like(&net));

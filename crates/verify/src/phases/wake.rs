@@ -90,6 +90,8 @@ impl Wake {
         let mut asleep = self.asleep.clone();
         let mut written = Written::new();
         let mut steps: Vec<PhaseStep> = Vec::new();
+        // What was waited before a phase that changes nothing for packets counts for the next.
+        let mut wait_before_ns = 0_u64;
         for phase in &changes.phases {
             let woken: BTreeSet<End> = phase.ops.iter().flat_map(|op| woken(fabric, op)).collect();
             let woken: Vec<End> = woken.into_iter().filter(|end| asleep.remove(end)).collect();
@@ -97,7 +99,7 @@ impl Wake {
             let wakes: Vec<Write> = wakes.collect();
             // Whatever order the Sets of one phase have: with all its links awake each mix has more dependencies.
             let writes = changed(fabric, (tables, &asleep), &mut written, &phase.ops);
-            let mut wait_before_ns = phase.wait_before_ns;
+            wait_before_ns = wait_before_ns.saturating_add(phase.wait_before_ns);
             for writes in [wakes, writes].into_iter().filter(|writes| !writes.is_empty()) {
                 steps.push(PhaseStep { wait_before_ns, writes });
                 wait_before_ns = 0;
@@ -218,6 +220,24 @@ mod tests {
         let port = PortRef { node, port: port(2) };
         let (settings, state) = (PortSettings::default(), Some(PortState::Active));
         Op::Port { port, settings, state }
+    }
+
+    #[test]
+    fn a_wait_that_no_packet_sees_counts_for_what_follows() {
+        let fabric = pair();
+        let phase = |wait_before_ns, op| Phase {
+            label: "",
+            wait_before_ns,
+            ops: vec![op],
+        };
+        // LID 7 gets an entry over the link that sleeps: nothing changes until it is activated.
+        let changes = ChangeSet {
+            phases: vec![phase(5, lft(&fabric, 1, &[(5, 2), (7, 2)])), phase(2, activate(&fabric, 0))],
+            ..ChangeSet::default()
+        };
+        let wake = Wake::of_changes(&fabric, &changes);
+        let steps = wake.steps(&fabric, &Tables::new(2, Lid(9)), &changes);
+        assert_eq!(steps.iter().map(|step| step.wait_before_ns).collect::<Vec<_>>(), [7]);
     }
 
     /// What the steps write: switch, LID, egress.

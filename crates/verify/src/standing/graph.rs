@@ -86,13 +86,21 @@ impl Edges {
         self.bits[vertex as usize * words + usize::from(port) / 64] >> (port % 64) & 1 != 0
     }
 
-    /// How many of some edges are new, if there is no cycle with them. They are not kept.
+    /// How many of some edges are new, if there is no cycle with them and without some vertices, which nobody can wait
+    /// for. They are not kept.
     pub fn stays_acyclic_with<'a>(
         &mut self,
         shape: &Shape,
         more: impl IntoIterator<Item = &'a (u32, u8)>,
+        without: &[u32],
     ) -> Option<u64> {
         let words = shape.ports().div_ceil(64);
+        let taken: Vec<(u32, u8)> = without.iter().flat_map(|&v| self.edges_at(shape, v)).collect();
+        taken.iter().for_each(|&edge| self.take(shape, edge));
+        if !taken.is_empty() {
+            let bits = &self.bits;
+            self.order.retry(&View { shape, words, bits });
+        }
         let mut added = Vec::new();
         for &(vertex, port) in more {
             let (word, bit) = (vertex as usize * words + usize::from(port) / 64, 1 << (port % 64));
@@ -101,20 +109,52 @@ impl Edges {
                 added.push((vertex, port));
             }
         }
+        self.tell(shape, &added);
+        let (holds, count) = (self.order.is_acyclic(), added.len() as u64);
+        added.iter().for_each(|&edge| self.take(shape, edge));
+        for &(vertex, port) in &taken {
+            self.bits[vertex as usize * words + usize::from(port) / 64] |= 1 << (port % 64);
+        }
+        self.tell(shape, &taken);
+        holds.then_some(count)
+    }
+
+    /// Edges that leave and enter a vertex.
+    fn edges_at(&self, shape: &Shape, vertex: u32) -> Vec<(u32, u8)> {
+        let words = shape.ports().div_ceil(64);
+        let bits = &self.bits;
+        let mut edges = Vec::new();
+        for port in 0..shape.ports() {
+            if bits[vertex as usize * words + port / 64] >> (port % 64) & 1 != 0 {
+                edges.push((vertex, port as u8));
+            }
+        }
+        let port = (vertex as usize % shape.total() % shape.cells) as u8;
+        View { shape, words, bits }.before(vertex, |from| edges.push((from, port)));
+        edges
+    }
+
+    /// Tells the order of edges that are there.
+    fn tell(&mut self, shape: &Shape, edges: &[(u32, u8)]) {
+        let words = shape.ports().div_ceil(64);
         let bits = &self.bits;
         let view = View { shape, words, bits };
-        added.sort_unstable();
-        let edges = added
+        let mut edges = edges.to_vec();
+        edges.sort_unstable();
+        let edges = edges
             .iter()
             .map(|&(vertex, port)| (vertex, view.behind(vertex, usize::from(port))));
         let edges: Vec<(u32, u32)> = edges.collect();
         self.order.added_all(&view, &edges);
-        let (holds, count) = (self.order.is_acyclic(), added.len() as u64);
-        for ((vertex, port), (_, to)) in added.into_iter().zip(edges) {
-            self.bits[vertex as usize * words + usize::from(port) / 64] &= !(1 << (port % 64));
-            self.order.removed(vertex, to);
-        }
-        holds.then_some(count)
+    }
+
+    /// Takes an edge away.
+    fn take(&mut self, shape: &Shape, (vertex, port): (u32, u8)) {
+        let words = shape.ports().div_ceil(64);
+        let bits = &self.bits;
+        let to = View { shape, words, bits }.behind(vertex, usize::from(port));
+        self.bits[vertex as usize * words + usize::from(port) / 64] &= !(1 << (port % 64));
+        self.order.removed(vertex, to);
     }
 
     /// The vertices of a cycle, if there is one, each waiting for the next and the last for the first.

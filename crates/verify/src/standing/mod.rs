@@ -39,7 +39,7 @@ use serde::Serialize;
 
 pub use error::StandingError;
 pub use judge::judge;
-pub use repair::judge_repair;
+pub use repair::{judge_repair, wait_ns};
 
 use crate::figures::{LaneFigures, Load};
 use crate::finding::Traffic;

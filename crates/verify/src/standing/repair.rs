@@ -2,8 +2,8 @@
 //!
 //! Nothing is compared that has not changed: work is what [`Standing::apply`] says, and for each entry that is written
 //! the links of its switch. The plan is judged as it will be, and the way to it as [`crate::phases`] judges it: any mix
-//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. Waits are
-//! not looked at.
+//! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. After a
+//! wait of [`wait_ns`] those packets are gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
 use selvedge_types::{Idx, Lid};
 
 use crate::judged::{Judged, proved};
-use crate::phases::{Passage, QuickProof};
+use crate::phases::{Passage, QuickProof, drain_bound_ns};
 use crate::standing::shape::{Goal, NOWHERE};
 use crate::standing::{Change, Entry, LinkChange, Standing};
 use crate::verdict::Verdict;
@@ -37,22 +37,28 @@ pub fn judge_repair(
     before: &Verdict,
 ) -> Option<Judged<ChangeSet>> {
     let steps = standing.steps(fabric, &changes)?;
-    let way = standing.safe_way(links, &steps, under_way)?;
-    let mut entries = steps.concat();
-    // The last of several for one entry counts.
-    entries.reverse();
-    entries.sort_by_key(|e| (e.lid, e.switch));
-    entries.dedup_by_key(|e| (e.lid, e.switch));
-    let links = links.to_vec();
-    let gone_ends = links.clone();
-    let undo = standing.apply_quickly(&Change { links, entries }).ok()?;
-    let gone = standing.newly_gone(fabric, &gone_ends);
+    let parts = between_waits(fabric, &changes, &steps);
+    let mut undo = Vec::with_capacity(parts.len());
+    let mut way: Option<QuickProof> = None;
+    for (number, steps) in parts.iter().enumerate() {
+        let taken = match number {
+            0 => standing.take(links, steps, under_way),
+            _ => standing.take_drained(steps),
+        };
+        let Some((more, back)) = taken else {
+            standing.take_back(undo);
+            return None;
+        };
+        undo.push(back);
+        way = Some(way.map_or(more, |way| way.and(more)));
+    }
+    let way = way?;
+    let gone = standing.newly_gone(fabric, links);
     standing.set_gone(&gone, true);
     let proof = standing.proof();
     if !proof.holds() {
         standing.set_gone(&gone, false);
-        // It was in force a moment ago, so it has no circle.
-        drop(standing.apply(&undo));
+        standing.take_back(undo);
         return None;
     }
     let mut verdict = before.clone();
@@ -64,6 +70,89 @@ pub fn judge_repair(
         (verdict.figures.host_ports, verdict.figures.host_pairs) = standing.live_hosts();
     }
     proved(verdict, changes, Passage::Quick(way))
+}
+
+/// Lifetimes of switches after which no packet is on a channel that no entry in force leads to. When the last entry is
+/// acknowledged a packet may be in a switch that still sends it by an old one; one lifetime later it is in the next, and
+/// after another it is where the entries in force lead, or was dropped.
+const LIFETIMES: u32 = 2;
+
+/// How long a step of a repair has to wait so that packets under way by replaced entries are gone; `None` if a switch
+/// keeps packets for ever.
+#[must_use]
+pub fn wait_ns(fabric: &Fabric) -> Option<u64> {
+    let nodes = fabric.switches().iter();
+    let lifetimes = nodes.map(|&node| fabric.node(node).switch_settings.lifetime);
+    drain_bound_ns(lifetimes, LIFETIMES)
+}
+
+/// Steps, in parts: packets of those before are gone when a part begins. Shorter waits count for nothing.
+fn between_waits<'a>(fabric: &Fabric, changes: &ChangeSet, steps: &'a [Vec<Entry>]) -> Vec<&'a [Vec<Entry>]> {
+    if changes.phases.iter().all(|phase| phase.wait_before_ns == 0) {
+        return vec![steps];
+    }
+    let bound = wait_ns(fabric);
+    let is_enough = |ns: u64| ns > 0 && bound.is_some_and(|bound| ns >= bound);
+    let (mut parts, mut first) = (Vec::new(), 0);
+    for (at, phase) in changes.phases.iter().enumerate().skip(1) {
+        if is_enough(phase.wait_before_ns) {
+            parts.push(&steps[first..at]);
+            first = at;
+        }
+    }
+    parts.push(&steps[first..]);
+    parts
+}
+
+/// Entries as they are after some steps.
+fn last(steps: &[Vec<Entry>]) -> Vec<Entry> {
+    let mut entries = steps.concat();
+    // The last of several for one entry counts.
+    entries.reverse();
+    entries.sort_by_key(|e| (e.lid, e.switch));
+    entries.dedup_by_key(|e| (e.lid, e.switch));
+    entries
+}
+
+impl Standing {
+    /// Takes steps after links have changed, if they are safe.
+    fn take(
+        &mut self,
+        links: &[LinkChange],
+        steps: &[Vec<Entry>],
+        under_way: &[Entry],
+    ) -> Option<(QuickProof, Change)> {
+        let way = self.safe_way(links, steps, under_way)?;
+        let links = links.to_vec();
+        let entries = last(steps);
+        let undo = self.apply_quickly(&Change { links, entries }).ok()?;
+        Some((way, undo))
+    }
+
+    /// Takes steps when packets of those before have drained, if they are safe. Packets of hosts that were under way
+    /// may be wherever the entries in force lead from a switch, so all traffic counts.
+    fn take_drained(&mut self, steps: &[Vec<Entry>]) -> Option<(QuickProof, Change)> {
+        self.catch_up();
+        let (lids, turns) = self.turns_of(steps, &[], SWITCHES);
+        let added = self.graphs[1].stays_acyclic_with(&self.flows.shape, &turns, &[])?;
+        let undo = self.apply_quickly(&Change {
+            links: Vec::new(),
+            entries: last(steps),
+        });
+        let way = QuickProof {
+            lids,
+            standing: self.flows.sums.dependencies.iter().sum(),
+            added,
+        };
+        Some((way, undo.ok()?))
+    }
+
+    fn take_back(&mut self, changes: Vec<Change>) {
+        for undo in changes.iter().rev() {
+            // It was in force a moment ago, so it has no circle.
+            drop(self.apply(undo));
+        }
+    }
 }
 
 impl Standing {
@@ -143,17 +232,26 @@ impl Standing {
         Some(steps)
     }
 
-    /// What is added, if no mix of old and new entries, step by step and without a wait, closes a cycle in traffic of
-    /// hosts and agents once links have changed. Nothing has been applied: all that stands is counted as still on its
-    /// way, what led over the links as well.
+    /// What is added, if no mix of old and new entries, step by step, closes a cycle in traffic of hosts and agents once
+    /// links have changed. Nothing has been applied: all that stands is counted as still on its way.
+    ///
+    /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
+    /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
     fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Entry]) -> Option<QuickProof> {
         let flips = self.flips(links).ok()?;
         self.flip(&flips);
-        let turns = self.turns_of(steps, under_way);
+        let (lids, turns) = self.turns_of(steps, under_way, HOSTS);
         let back: Vec<_> = flips.iter().map(|&(arc, is_up)| (arc, !is_up)).collect();
         self.flip(&back);
-        let (lids, turns) = turns;
-        let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, &turns)?;
+        let shape = &self.flows.shape;
+        let mut lost = Vec::new();
+        for &(arc, _) in flips.iter().filter(|(_, is_up)| !is_up) {
+            for cell in [shape.arcs[arc].cell, shape.arcs[arc].back] {
+                let first = (0..shape.lane_count).map(|lane| (lane * shape.total()) as u32);
+                lost.extend(first.map(|first| first + cell));
+            }
+        }
+        let added = self.graphs[0].stays_acyclic_with(shape, &turns, &lost)?;
         Some(QuickProof {
             lids,
             standing: self.flows.sums.dependencies.iter().sum(),
@@ -161,8 +259,9 @@ impl Standing {
         })
     }
 
-    /// Dependencies that may come about on the way, and how many LIDs it concerns. Links have changed already.
-    fn turns_of(&mut self, steps: &[Vec<Entry>], under_way: &[Entry]) -> (u64, Vec<(u32, u8)>) {
+    /// Dependencies that may come about on the way, and how many LIDs it concerns. Links have changed already. Of LIDs
+    /// of switches those count that packets of `least` make.
+    fn turns_of(&mut self, steps: &[Vec<Entry>], under_way: &[Entry], least: u8) -> (u64, Vec<(u32, u8)>) {
         let scratch = std::mem::take(&mut self.scratch);
         let total = self.flows.shape.total();
         let senders = if scratch.len() == total {
@@ -180,6 +279,7 @@ impl Standing {
             standing: self,
             lid: 0,
             round: self.round,
+            least,
             written: vec![(0, (0, 0, 0)); self.flows.shape.switches],
             senders,
             reached: vec![0; self.flows.shape.switches],
@@ -210,6 +310,8 @@ struct Mix<'a> {
     standing: &'a Standing,
     lid: u16,
     round: u32,
+    /// Whose packets count where a LID is a switch's: those of hosts, or of switches too.
+    least: u8,
     /// By switch: the entry that was written last, before and after, and the step.
     written: Noted<(u8, u8, usize)>,
     /// By cell: who may be on a channel.
@@ -401,7 +503,7 @@ impl Mix<'_> {
         if flows.next[shape.cell(switch, entry)] == NOWHERE {
             return;
         }
-        if senders & HOSTS != 0 || !self.of_switch {
+        if senders & (HOSTS | self.least) != 0 || !self.of_switch {
             let vertex = (self.first + cell as usize) as u32;
             if !self.standing.graphs[0].has(shape, vertex, entry) {
                 self.turns.push((vertex, entry));

@@ -332,6 +332,7 @@ pub fn plan(fabric: &Fabric, lids: Lids, tables: Tables) -> Plan {
     }
     let top = plan.lids.top().0;
     let switches = fabric.switches().indices().map(|_| SwitchSettings {
+        multicast_top: 0,
         linear_top: top,
         lifetime: 18,
         port_state_change: false,

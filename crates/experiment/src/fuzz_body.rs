@@ -1,0 +1,96 @@
+//! The body of the fuzz target, also run by `cargo test` over the stored corpus.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::chart::svg;
+use crate::file::Experiment;
+use crate::results::Record;
+use crate::schema::{Field, Kind, Schema};
+use crate::summary::{Figure, Row, Summary};
+
+/// Charts of more combinations than this are not drawn: a fuzzer wants many short runs.
+const DRAWN_MAX: usize = 64;
+
+/// Reads any bytes as the file of an experiment, and each line as a stored result; panics if what was read is not what
+/// was written.
+///
+/// Checked: a file that is refused is refused with a code; a file that is taken has as many runs as it says, each once,
+/// reads the same again, and its charts can be drawn or are refused with a code. A result, written and read again, is
+/// the same.
+pub fn read_and_draw(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    for line in text.lines() {
+        if let Ok(record) = Record::parse(line) {
+            assert_eq!(Record::parse(&record.line()), Ok(record), "{line}");
+        }
+    }
+    let schema = schema();
+    let experiment = match Experiment::parse(&text, &schema) {
+        Ok(experiment) => experiment,
+        Err(error) => return assert!(error.to_string().starts_with("SLV-EXPERIMENT-0"), "{error}"),
+    };
+    assert_eq!(Experiment::parse(&text, &schema), Ok(experiment.clone()), "read twice");
+    assert!(!experiment.cells.is_empty() && !experiment.seeds.is_empty());
+    for name in experiment.cells.iter().flat_map(|cell| cell.settings.keys()) {
+        assert!(schema.find(name).is_ok(), "{name} is no setting");
+    }
+    if experiment.cells.len() > DRAWN_MAX || experiment.seeds.len() > DRAWN_MAX {
+        return;
+    }
+    let runs: Vec<String> = experiment.runs().map(|run| run.key()).collect();
+    assert!(runs.len() <= experiment.cells.len() * experiment.seeds.len());
+    assert_eq!(runs.iter().collect::<BTreeSet<_>>().len(), runs.len(), "a run twice");
+    let summary = made_up(&experiment);
+    for picture in &experiment.pictures {
+        match svg(&summary, picture) {
+            Ok(drawn) => assert!(drawn.contains("</svg>"), "{drawn}"),
+            Err(error) => assert!(error.to_string().starts_with("SLV-EXPERIMENT-0"), "{error}"),
+        }
+    }
+}
+
+/// A setting of each kind.
+fn schema() -> Schema {
+    let field = |name: &str, kind: Kind| Field {
+        name: name.to_owned(),
+        kind,
+        help: String::new(),
+    };
+    let queues = ["fifo", "voq"].map(str::to_owned).into();
+    Schema(vec![
+        field("fabric", Kind::Any),
+        field("vls", Kind::Any),
+        field("load", Kind::Any),
+        field("queue", Kind::Choice(queues)),
+        field("grh", Kind::Flag),
+        field("job", Kind::Many),
+    ])
+}
+
+/// Figures of all pictures, for each combination.
+fn made_up(experiment: &Experiment) -> Summary {
+    let figure = |mean: f64| Figure {
+        count: 3,
+        mean,
+        half_interval: Some(0.1 * mean),
+        min: 0.9 * mean,
+        max: 1.1 * mean,
+    };
+    let row = |(place, cell): (usize, &crate::Cell)| {
+        let pictures = experiment.pictures.iter();
+        let names = pictures.flat_map(|picture| [Some(picture.y.clone()), picture.mark.clone()]);
+        let figures: BTreeMap<_, _> = names.flatten().map(|name| (name, figure((place % 7) as f64))).collect();
+        Row {
+            cell: cell.clone(),
+            figures,
+            refused: 0,
+            why: None,
+        }
+    };
+    Summary {
+        title: experiment.title.clone(),
+        varying: experiment.varying.clone(),
+        names: experiment.figures.clone(),
+        rows: experiment.cells.iter().enumerate().map(row).collect(),
+    }
+}

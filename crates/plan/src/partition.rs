@@ -1,0 +1,279 @@
+//! Partitions: who may talk to whom, and the IPoIB groups that are there from the start.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_types::{Guid, NodeKind, PKey, PortNum};
+
+/// P_Keys that a port's table is planned up to: its first block, which is all that is read and written.
+pub const PKEYS_MAX: usize = 32;
+
+/// Whom a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Every end port.
+    All,
+    /// End ports of nodes of a kind.
+    Kind(NodeKind),
+    /// The manager's own port.
+    Manager,
+    /// The port with this GUID.
+    Port(Guid),
+}
+
+/// A rule: these ports are members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Who.
+    pub who: Who,
+    /// As full members; as limited ones otherwise.
+    pub is_full: bool,
+    /// Its key goes to index 0 of their tables.
+    pub is_first: bool,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Its name.
+    pub name: String,
+    /// Its key without the membership bit; never 0.
+    pub key: u16,
+    /// Its rules; of those that are about a port the last holds.
+    pub rules: Vec<Rule>,
+}
+
+/// A group that is there from the start and stays without members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetGroup {
+    /// Its GID.
+    pub mgid: [u8; 16],
+    /// Its partition's key, with the membership bit.
+    pub pkey: PKey,
+    /// Largest payload, as its code.
+    pub mtu: u8,
+    /// Static rate, as its code.
+    pub rate: u8,
+    /// Service level.
+    pub sl: u8,
+    /// Q_Key.
+    pub q_key: u32,
+    /// Traffic class.
+    pub traffic_class: u8,
+    /// Flow label, 20 bits.
+    pub flow_label: u32,
+    /// Hop limit.
+    pub hop_limit: u8,
+}
+
+/// GID of the IPv4 broadcast group of a partition. Source: RFC 4391 §4; OpenSM observed.
+const BROADCAST: [u8; 16] = [0xFF, 0x12, 0x40, 0x1B, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF];
+
+impl PresetGroup {
+    /// Q_Key of IPoIB groups. Source: OpenSM observed.
+    pub const IPOIB_Q_KEY: u32 = 0x0B1B;
+
+    /// The IPv4 broadcast group of a partition with OpenSM's defaults: MTU 2048, 10 Gbit/s, SL 0.
+    #[must_use]
+    pub fn broadcast(key: u16) -> Self {
+        let pkey = PKey(key | 0x8000);
+        let mut mgid = BROADCAST;
+        mgid[4..6].copy_from_slice(&pkey.0.to_be_bytes());
+        Self {
+            mgid,
+            pkey,
+            mtu: 4,
+            rate: 3,
+            sl: 0,
+            q_key: Self::IPOIB_Q_KEY,
+            traffic_class: 0,
+            flow_label: 0,
+            hop_limit: 0,
+        }
+    }
+}
+
+/// All partitions of a subnet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partitions {
+    /// What they were read from, statement by statement; empty: nobody has said anything.
+    pub statements: Vec<String>,
+    /// By key.
+    pub partitions: BTreeMap<u16, Partition>,
+    /// Groups that are there from the start, by GID.
+    pub groups: BTreeMap<[u8; 16], PresetGroup>,
+}
+
+impl Partitions {
+    /// Key of the default partition. Source: IBA vol 1 §10.9.1.2.
+    pub const DEFAULT: u16 = 0x7FFF;
+
+    /// The default partition with these rules, and no groups.
+    #[must_use]
+    pub fn only_default(rules: &[Rule]) -> Self {
+        let partition = Partition {
+            name: "Default".to_owned(),
+            key: Self::DEFAULT,
+            rules: rules.to_vec(),
+        };
+        Self {
+            statements: Vec::new(),
+            partitions: BTreeMap::from([(Self::DEFAULT, partition)]),
+            groups: BTreeMap::new(),
+        }
+    }
+
+    /// Keys of a port, without the places in its table: first the one for index 0.
+    fn keys(&self, kind: NodeKind, guid: Guid, is_manager: bool) -> Vec<PKey> {
+        let holds = |rule: &&Rule| match rule.who {
+            Who::All => true,
+            Who::Kind(of) => of == kind,
+            Who::Manager => is_manager,
+            Who::Port(of) => of == guid,
+        };
+        let mut keys = Vec::new();
+        let mut first = None;
+        for partition in self.partitions.values() {
+            let Some(rule) = partition.rules.iter().rev().find(holds) else {
+                continue;
+            };
+            let key = PKey(partition.key | u16::from(rule.is_full) << 15);
+            keys.push(key);
+            // The default partition's, unless another one is to be first.
+            if rule.is_first || first.is_none() && partition.key == Self::DEFAULT {
+                first = Some(key);
+            }
+        }
+        if let Some(first) = first {
+            keys.retain(|key| *key != first);
+            keys.insert(0, first);
+        }
+        keys
+    }
+
+    /// The P_Key table that an end port shall hold: what it holds already stays where it is. The second value says
+    /// how many keys it has no room for.
+    #[must_use]
+    pub fn table(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<(Vec<PKey>, usize)> {
+        let (node, port) = (fabric.nodes().get(at.node)?, fabric.port(at)?);
+        if node.is_switch() && at.port != PortNum::MANAGEMENT {
+            return None;
+        }
+        let room = usize::from(node.partition_cap).clamp(1, PKEYS_MAX);
+        let mut wanted = self.keys(node.kind, port.guid, at == manager);
+        let too_many = wanted.len().saturating_sub(room);
+        wanted.truncate(room);
+        let mut left = wanted.into_iter();
+        let mut table = vec![PKey(0); room];
+        // Without any the first place stays empty.
+        table[0] = left.next().unwrap_or_default();
+        let mut left: Vec<PKey> = left.collect();
+        for (slot, held) in table.iter_mut().zip(&port.pkeys).skip(1) {
+            if let Some(found) = left.iter().position(|key| key.0 & 0x7FFF == held.0 & 0x7FFF) {
+                *slot = left.remove(found);
+            }
+        }
+        let mut left = left.into_iter();
+        for slot in table.iter_mut().skip(1).filter(|slot| slot.0 == 0) {
+            *slot = left.next().unwrap_or_default();
+        }
+        let used = table.iter().rposition(|key| key.0 != 0).map_or(0, |last| last + 1);
+        table.truncate(used);
+        Some((table, too_many))
+    }
+}
+
+impl Default for Partitions {
+    /// What OpenSM does without a file: everybody is a full member of the default partition, and IPv4's broadcast group
+    /// is there.
+    fn default() -> Self {
+        let everybody = Rule {
+            who: Who::All,
+            is_full: true,
+            is_first: false,
+        };
+        let mut partitions = Self::only_default(&[everybody]);
+        let group = PresetGroup::broadcast(Self::DEFAULT);
+        partitions.groups.insert(group.mgid, group);
+        partitions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+
+    use super::*;
+
+    fn rule(who: Who, is_full: bool, is_first: bool) -> Rule {
+        Rule { who, is_full, is_first }
+    }
+
+    fn with(more: &[(u16, &[Rule])]) -> Partitions {
+        let mut partitions = Partitions::only_default(&[rule(Who::All, false, false), rule(Who::Manager, true, false)]);
+        for (key, rules) in more {
+            let partition = Partition {
+                name: String::new(),
+                key: *key,
+                rules: rules.to_vec(),
+            };
+            partitions.partitions.insert(*key, partition);
+        }
+        partitions
+    }
+
+    #[test]
+    fn what_a_port_holds_stays_where_it_is() {
+        let check =
+            |partitions: &Partitions, held: &[u16], is_manager: bool, room: u16, want: &[u16], too_many: usize| {
+                let mut builder = FabricBuilder::new();
+                let mut node = Node::new(NodeKind::Ca, Guid(0x10), 1, "h");
+                node.partition_cap = room;
+                let one = PortNum::new(1).unwrap();
+                let port = node.port_mut(one).unwrap();
+                port.guid = Guid(0x11);
+                port.pkeys = held.iter().map(|key| PKey(*key)).collect();
+                builder.add(node);
+                let fabric = builder.finish().unwrap();
+                let at = fabric.find_port(Guid(0x11)).unwrap();
+                let manager = PortRef {
+                    port: if is_manager { one } else { PortNum::MANAGEMENT },
+                    ..at
+                };
+                let (table, over) = partitions.table(&fabric, at, manager).unwrap();
+                let table: Vec<u16> = table.iter().map(|key| key.0).collect();
+                assert_eq!((table, over), (want.to_vec(), too_many), "{held:x?}");
+            };
+        check(&Partitions::default(), &[0xFFFF], false, 32, &[0xFFFF], 0);
+        check(&Partitions::default(), &[], false, 32, &[0xFFFF], 0);
+        check(&Partitions::default(), &[0xFFFF, 0x8001], false, 32, &[0xFFFF], 0);
+        check(&with(&[]), &[0xFFFF], false, 32, &[0x7FFF], 0);
+        check(&with(&[]), &[0xFFFF], true, 32, &[0xFFFF], 0);
+        let three = with(&[
+            (
+                1,
+                &[rule(Who::All, false, false), rule(Who::Port(Guid(0x11)), true, false)],
+            ),
+            (2, &[rule(Who::Kind(NodeKind::Ca), false, false)]),
+            (
+                3,
+                &[
+                    rule(Who::Kind(NodeKind::Switch), true, false),
+                    rule(Who::Port(Guid(0x12)), true, false),
+                ],
+            ),
+        ]);
+        check(&three, &[0xFFFF], false, 32, &[0x7FFF, 0x8001, 0x0002], 0);
+        check(
+            &three,
+            &[0xFFFF, 0x8004, 0x0001, 0x0002],
+            false,
+            32,
+            &[0x7FFF, 0, 0x8001, 0x0002],
+            0,
+        );
+        check(&three, &[0xFFFF], false, 2, &[0x7FFF, 0x8001], 1);
+        let first = with(&[(5, &[rule(Who::All, true, true)])]);
+        check(&first, &[0xFFFF], false, 32, &[0x8005, 0x7FFF], 0);
+    }
+}

@@ -1,0 +1,295 @@
+//! Multicast trees in agents: packets are copied as the installed tables say, at every moment, by code that knows
+//! nothing of trees. Members come and go, links and switches fail, a manager takes over what another one left.
+
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::{Fabric, NodeIdx};
+use selvedge_plan::Policy;
+use selvedge_plan::multicast::{Member, MulticastGroup};
+use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
+use selvedge_sim::Seed;
+use selvedge_sm::{Config, DefaultJudge, Event, Mode};
+use selvedge_types::{Guid, Lid, Mtu, NodeKind, PortNum, PortState};
+use selvedge_wire::LocalPort;
+
+const SPECS: [&str; 5] = [
+    "karytree:k=3,n=2",
+    "karytree:k=2,n=3",
+    "torus:3x3,hosts=1",
+    "ring:switches=5,hosts=2",
+    "random:switches=8,degree=3,hosts=2,seed=4",
+];
+
+struct World {
+    fabric: Fabric,
+    rehearsal: Rehearsal,
+    manager: ManagerId,
+    hosts: Vec<Guid>,
+    groups: BTreeMap<u16, BTreeSet<Guid>>,
+}
+
+impl World {
+    fn new(spec: &str, seed: u64) -> Self {
+        let fabric = common::fabric(spec);
+        let options = Options {
+            seed: Seed(seed),
+            ..Options::default()
+        };
+        let mut rehearsal = Rehearsal::new(&fabric, options);
+        rehearsal.watch();
+        let manager = common::add_manager(&mut rehearsal, "a", "\"H-0\"", 1, Policy::default());
+        rehearsal.start(manager).unwrap();
+        let ports = fabric.end_ports();
+        let hosts = ports.filter(|(at, _)| fabric.node(at.node).kind == NodeKind::Ca);
+        let mut world = Self {
+            hosts: hosts.map(|(_, port)| port.guid).collect(),
+            groups: BTreeMap::new(),
+            rehearsal,
+            manager,
+            fabric,
+        };
+        world.rest();
+        world
+    }
+
+    /// Until nothing is to be done; at every step no packet goes round.
+    fn rest(&mut self) {
+        let (fabric, groups, hosts) = (&self.fabric, &self.groups, &self.hosts);
+        let circle = |world: &Rehearsal| {
+            let senders = || {
+                groups
+                    .keys()
+                    .flat_map(|mlid| hosts.iter().map(move |host| (*mlid, *host)))
+            };
+            senders().find(|(mlid, host)| flood(world, fabric, *mlid, *host).is_none())
+        };
+        let mut last = u64::MAX;
+        let done = self.rehearsal.run_until(Duration::from_secs(60), "rest", |world| {
+            let version = versions(world, fabric);
+            if version != last {
+                last = version;
+                if let Some((mlid, host)) = circle(world) {
+                    panic!("packets of {host} to {mlid:#x} go round");
+                }
+            }
+            world.is_quiet()
+        });
+        done.unwrap_or_else(|error| panic!("{error}\n{}", self.rehearsal.log_text()));
+    }
+
+    fn tell(&mut self, mlids: &[u16]) {
+        let group = |mlid: &u16| MulticastGroup {
+            mlid: Lid(*mlid),
+            mtu: Mtu::B2048,
+            members: (self.groups[mlid].iter())
+                .map(|&guid| Member { guid, receives: true })
+                .collect::<Vec<_>>()
+                .into(),
+        };
+        let groups = mlids.iter().map(group).collect();
+        self.rehearsal.groups(self.manager, groups).unwrap();
+    }
+
+    /// Every member that is alive gets what every other sends, once; nobody else does.
+    fn check(&self) {
+        let chassis = self.rehearsal.emulator().chassis();
+        let is_up = |guid: &Guid| {
+            let at = self.fabric.find_port(*guid).unwrap();
+            let port = chassis.port_idx(at).unwrap();
+            chassis.wire(port).peer().is_some() && chassis.wire(port).state() == PortState::Active
+        };
+        for (&mlid, members) in &self.groups {
+            for &sender in members.iter().filter(|guid| is_up(guid)) {
+                let got = flood(&self.rehearsal, &self.fabric, mlid, sender).expect("no circle");
+                let want: Vec<Guid> = members.iter().copied().filter(|g| is_up(g) && *g != sender).collect();
+                assert_eq!(got, want, "{sender} to {mlid:#x}\n{}", self.rehearsal.log_text());
+            }
+        }
+    }
+}
+
+/// Changes whenever a table or a link does.
+fn versions(world: &Rehearsal, fabric: &Fabric) -> u64 {
+    use selvedge_chassis::TableKind::{Links, Multicast};
+    let chassis = world.emulator().chassis();
+    let nodes = fabric.nodes().indices();
+    let all = nodes.map(|node| chassis.version(node, Multicast) + chassis.version(node, Links));
+    all.map(u64::from).sum()
+}
+
+/// Who gets a packet, ascending, one entry for each time; `None` if it goes round.
+fn flood(world: &Rehearsal, fabric: &Fabric, mlid: u16, sender: Guid) -> Option<Vec<Guid>> {
+    let chassis = world.emulator().chassis();
+    let index = usize::from(mlid - 0xC000);
+    let beyond = |node: NodeIdx, num: u8| {
+        let port = chassis.port_at(node, num)?;
+        let peer = chassis.wire(port).peer()?;
+        let is_active = |at| chassis.wire(at).state() == PortState::Active;
+        (is_active(port) && is_active(peer)).then(|| chassis.port_ref(peer))
+    };
+    let mut got = Vec::new();
+    let from = fabric.find_port(sender).unwrap();
+    let mut under_way: Vec<_> = beyond(from.node, from.port.get()).into_iter().collect();
+    let mut hops = 0;
+    while let Some(at) = under_way.pop() {
+        hops += 1;
+        if hops > 10_000 {
+            return None;
+        }
+        let Some(switch) = chassis.switch(at.node) else {
+            got.push(fabric.port(at).unwrap().guid);
+            continue;
+        };
+        for num in 0..=fabric.node(at.node).port_count() {
+            let data = switch.multicast_block((index / 32) as u16, num / 16);
+            let copies = data[index % 32] >> (num % 16) & 1 != 0;
+            if copies && num != at.port.get() && PortNum::new(num).is_some() {
+                under_way.extend(beyond(at.node, num));
+            }
+        }
+    }
+    got.sort_unstable();
+    Some(got)
+}
+
+#[test]
+fn members_come_and_go() {
+    for (spec, seed) in SPECS.into_iter().zip(1..) {
+        let mut world = World::new(spec, seed);
+        let mut rng = Seed(seed).rng();
+        let sets = |world: &World| world.rehearsal.view(world.manager).unwrap().mads.sets;
+        let before = sets(&world);
+        world.rehearsal.run_for(Duration::from_secs(30)).unwrap();
+        assert_eq!(sets(&world), before, "without groups nothing is sent");
+        for _ in 0..25 {
+            let mut told = BTreeSet::new();
+            for _ in 0..=rng.below(3) {
+                let mlid = 0xC000 + 31 * rng.below(3) as u16;
+                let host = world.hosts[rng.below(world.hosts.len() as u64) as usize];
+                let members = world.groups.entry(mlid).or_default();
+                if !members.remove(&host) {
+                    members.insert(host);
+                }
+                told.insert(mlid);
+            }
+            world.tell(&told.into_iter().collect::<Vec<_>>());
+            world.rest();
+            world.check();
+        }
+        let none: Vec<u16> = world.groups.keys().copied().collect();
+        world.groups.values_mut().for_each(BTreeSet::clear);
+        world.tell(&none);
+        world.rest();
+        let view = world.rehearsal.view(world.manager).unwrap();
+        let left = view.copies.values().flat_map(BTreeMap::values).flatten();
+        assert!(
+            left.into_iter().all(|mask| *mask == 0),
+            "{spec}: ended groups leave nothing behind"
+        );
+    }
+}
+
+#[test]
+fn trees_follow_the_links() {
+    for (spec, seed) in SPECS.into_iter().zip(10..) {
+        let mut world = World::new(spec, seed);
+        let mut rng = Seed(seed).rng();
+        for mlid in 0..6_u16 {
+            let hosts = world.hosts.iter().copied().filter(|_| rng.below(2) == 0);
+            world.groups.insert(0xC000 + mlid, hosts.collect());
+        }
+        world.tell(&[0xC000, 0xC001, 0xC002, 0xC003, 0xC004, 0xC005]);
+        world.rest();
+        world.check();
+        let trunks: Vec<_> = (world.fabric.links())
+            .filter(|link| {
+                [link.a, link.b]
+                    .iter()
+                    .all(|at| world.fabric.switch_index(at.node).is_some())
+            })
+            .collect();
+        for _ in 0..6 {
+            let link = trunks[rng.below(trunks.len() as u64) as usize];
+            let name = world.fabric.port_name(link.a);
+            for fault in [format!("cut {name}"), format!("restore {name}")] {
+                world.rehearsal.fault(&fault.parse().unwrap()).unwrap();
+                world.rest();
+                world.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn switches_die_and_come_back() {
+    for (spec, seed) in SPECS.into_iter().zip(20..) {
+        let mut world = World::new(spec, seed);
+        let mut rng = Seed(seed).rng();
+        for mlid in 0..4_u16 {
+            let hosts = world.hosts.iter().copied().filter(|_| rng.below(2) == 0);
+            world.groups.insert(0xC000 + mlid, hosts.collect());
+        }
+        world.tell(&[0xC000, 0xC001, 0xC002, 0xC003]);
+        world.rest();
+        let seat = world.fabric.find_port(world.hosts[0]).unwrap();
+        let beside = world.fabric.peer(seat).unwrap().node;
+        let others = world.fabric.switches().iter().filter(|node| **node != beside);
+        let names: Vec<String> = others
+            .map(|node| world.fabric.node(*node).description.clone())
+            .collect();
+        for _ in 0..4 {
+            let name = &names[rng.below(names.len() as u64) as usize];
+            for fault in [
+                format!("kill \"{name}\""),
+                format!("revive \"{name}\""),
+                format!("reboot \"{name}\""),
+            ] {
+                world.rehearsal.fault(&fault.parse().unwrap()).unwrap();
+                world.rest();
+                world.check();
+            }
+        }
+    }
+}
+
+#[test]
+fn what_others_left_is_taken_over() {
+    let mut world = World::new("karytree:k=3,n=2", 1);
+    world
+        .groups
+        .insert(0xC000, world.hosts.iter().copied().step_by(2).collect());
+    world.groups.insert(0xC005, world.hosts.iter().copied().collect());
+    world.tell(&[0xC000, 0xC005]);
+    world.rest();
+    let nowhere = LocalPort {
+        node_guid: Guid::NONE,
+        port_guid: Guid::NONE,
+        port: PortNum::MANAGEMENT,
+    };
+    let config = Config::new(Mode::Manage, nowhere, Arc::new(Policy::default()));
+    let judge = Arc::new(DefaultJudge::default());
+    world.rehearsal.kill(world.manager).unwrap();
+    world.manager = world.rehearsal.add_manager("b", "\"H-1\"", config, judge);
+    world.rehearsal.start(world.manager).unwrap();
+    world.rest();
+    // The same groups, told anew: not an entry changes. Then others.
+    let before = world.rehearsal.view(world.manager).unwrap().mads.sets;
+    world.tell(&[0xC000, 0xC005]);
+    world.rest();
+    world.check();
+    assert_eq!(world.rehearsal.view(world.manager).unwrap().mads.sets, before);
+    world
+        .groups
+        .insert(0xC005, world.hosts.iter().copied().take(3).collect());
+    world.tell(&[0xC005]);
+    world.rest();
+    world.check();
+    let in_force = |event: &Event| event.code() == "SLV-SM-0070";
+    assert!(world.rehearsal.log().iter().any(|entry| in_force(&entry.event)));
+}

@@ -1,0 +1,317 @@
+//! Trees of multicast groups: for each group the switches and links that copy its packets.
+//!
+//! A tree grows from a *root* in the middle of the fabric: among the switches that have the shortest way to the farthest
+//! host, the one that is nearest to the group's first members, and of those the one that is root of fewest groups. What
+//! a tree has stays: links in force cost nothing, others one each, so that who joins is grafted at the nearest point,
+//! who leaves is pruned with what leads to nobody else, and a lost link moves what hung on it. Of links that are equally
+//! good the one that carries fewest groups is taken. Where no ways join two members (a switch that has no multicast
+//! table lies between) each part has a tree of its own.
+//!
+//! Work: per group that is planned one walk over all links; per root one walk for each of at most eight members.
+
+mod net;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::multicast::{MulticastGroup, MulticastGroups, MulticastTables, PortMask, entry_of};
+use selvedge_types::{Guid, Idx, Lid};
+
+use net::{Arc, Net};
+
+/// Members of which the nearest root is looked for: more would cost a walk each and move the root little.
+const SAMPLES: usize = 8;
+
+/// What is to be planned, and what there is.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeRequest<'a> {
+    /// The fabric.
+    pub fabric: &'a Fabric,
+    /// All groups.
+    pub groups: &'a MulticastGroups,
+    /// What switches copy now.
+    pub held: &'a MulticastTables,
+    /// Roots of the trees in force, by group: GUIDs of switches.
+    pub roots: &'a BTreeMap<Lid, Guid>,
+    /// Groups that are to be planned; others keep what they have.
+    pub stale: &'a BTreeSet<Lid>,
+}
+
+/// Trees of all groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trees {
+    /// What switches are to copy.
+    pub tables: MulticastTables,
+    /// Roots, by group.
+    pub roots: BTreeMap<Lid, Guid>,
+    /// Members that no tree can reach: their switch has no room for the group, or their link is down.
+    pub unreached: Vec<(Lid, Guid)>,
+}
+
+/// Plans the trees of the groups that are stale. A pure function: the same trees on any machine.
+#[must_use]
+pub fn trees(request: &TreeRequest<'_>) -> Trees {
+    let mut planner = Planner::new(request);
+    for mlid in request.held.mlids() {
+        if request.groups.find(mlid).is_none() {
+            planner.clear(mlid);
+        }
+    }
+    let (stale, kept): (Vec<_>, Vec<_>) =
+        (request.groups.iter()).partition(|group| request.stale.contains(&group.mlid));
+    kept.into_iter().for_each(|group| planner.keep(group));
+    stale.into_iter().for_each(|group| planner.plan(group));
+    planner.trees
+}
+
+struct Planner<'a> {
+    request: &'a TreeRequest<'a>,
+    net: Net,
+    /// Switches in the middle, by number; looked for when the first root is.
+    centre: Option<Vec<u32>>,
+    /// Hops from a switch to all others.
+    hops: BTreeMap<u32, Vec<u16>>,
+    /// Groups of which a switch is the root.
+    rooted: Vec<u32>,
+    /// Groups on each cable.
+    load: Vec<u32>,
+    trees: Trees,
+}
+
+/// How a switch was reached.
+#[derive(Clone, Copy, Debug)]
+struct Reached {
+    cost: u32,
+    /// The arc that led here, and whether it is in force; none: a source.
+    by: Option<(Arc, bool)>,
+    is_final: bool,
+}
+
+impl<'a> Planner<'a> {
+    fn new(request: &'a TreeRequest<'a>) -> Self {
+        let net = Net::new(request.fabric);
+        Self {
+            centre: None,
+            hops: BTreeMap::new(),
+            rooted: vec![0; net.switches()],
+            load: vec![0; net.cables()],
+            trees: Trees {
+                tables: request.held.clone(),
+                ..Trees::default()
+            },
+            net,
+            request,
+        }
+    }
+
+    fn clear(&mut self, mlid: Lid) {
+        for switch in (0..self.net.switches()).map(SwitchIdx::from_usize) {
+            self.trees.tables.set_mask(switch, mlid, PortMask::default());
+        }
+    }
+
+    /// A group that stays as it is: its load counts.
+    fn keep(&mut self, group: &MulticastGroup) {
+        for arc in self.in_force(group.mlid) {
+            self.load[arc.cable as usize] += 1;
+        }
+        if let Some(&root) = self.request.roots.get(&group.mlid) {
+            self.trees.roots.insert(group.mlid, root);
+            if let Some(switch) = self.switch_of(root) {
+                self.rooted[switch as usize] += 1;
+            }
+        }
+    }
+
+    fn switch_of(&self, guid: Guid) -> Option<u32> {
+        let fabric = self.request.fabric;
+        fabric
+            .find(guid)
+            .and_then(|node| fabric.switch_index(node))
+            .map(|s| s.0)
+    }
+
+    /// Arcs of which both ends copy to the link, by the end that is seen first.
+    fn in_force(&self, mlid: Lid) -> Vec<Arc> {
+        let held = self.request.held;
+        let mut arcs = Vec::new();
+        for from in 0..self.net.switches() as u32 {
+            let mask = held.mask(SwitchIdx(from), mlid);
+            if mask.is_empty() {
+                continue;
+            }
+            let used = |arc: &&Arc| {
+                let back = held.mask(SwitchIdx(arc.to), mlid).contains(arc.to_port);
+                from < arc.to && mask.contains(arc.port) && back
+            };
+            arcs.extend(self.net.arcs(from).iter().filter(used));
+        }
+        arcs
+    }
+
+    fn plan(&mut self, group: &MulticastGroup) {
+        let (fabric, mlid) = (self.request.fabric, group.mlid);
+        let can = |switch: u32| self.net.can(switch, mlid);
+        let mut wanted: BTreeMap<u32, PortMask> = BTreeMap::new();
+        let mut unreached = Vec::new();
+        for member in group.members.iter() {
+            let at: Option<PortRef> = fabric.find_port(member.guid);
+            match at
+                .and_then(|at| entry_of(fabric, at))
+                .filter(|(switch, _)| can(switch.0))
+            {
+                Some((switch, port)) => {
+                    let mask = wanted.entry(switch.0).or_default();
+                    if member.receives {
+                        mask.insert(port);
+                    }
+                }
+                None => unreached.push((mlid, member.guid)),
+            }
+        }
+        self.trees.unreached.extend(unreached);
+        let mut left: Vec<u32> = wanted.keys().copied().collect();
+        let mut held = vec![false; self.net.cables()];
+        self.in_force(mlid)
+            .iter()
+            .for_each(|arc| held[arc.cable as usize] = true);
+        self.clear(mlid);
+        let mut is_first = true;
+        while let Some(root) = self.root(group, &left, is_first) {
+            if std::mem::take(&mut is_first) {
+                self.rooted[root as usize] += 1;
+                let guid = fabric.switch(SwitchIdx(root)).guid;
+                self.trees.roots.insert(mlid, guid);
+            }
+            let reached = self.walk(group, root, &held);
+            let (here, elsewhere): (Vec<u32>, Vec<u32>) =
+                left.into_iter().partition(|&s| reached[s as usize].is_some());
+            self.draw(&mut wanted, root, &here, &reached);
+            left = elsewhere;
+        }
+        for (switch, mask) in wanted {
+            self.trees.tables.set_mask(SwitchIdx(switch), mlid, mask);
+        }
+    }
+
+    /// Where a tree of these switches begins: where it began, if that is still there, else in the middle.
+    fn root(&mut self, group: &MulticastGroup, left: &[u32], is_first: bool) -> Option<u32> {
+        let first = *left.first()?;
+        let before = self.request.roots.get(&group.mlid).filter(|_| is_first);
+        let before = before.and_then(|&guid| self.switch_of(guid));
+        let net = &self.net;
+        let from_first = self.hops.entry(first).or_insert_with(|| net.hops_from(first));
+        let is_near = |root: &u32| net.can(*root, group.mlid) && from_first[*root as usize] != u16::MAX;
+        if let Some(root) = before.filter(is_near) {
+            return Some(root);
+        }
+        let centre = match self.centre.take() {
+            Some(centre) => centre,
+            None => self.net.centre(self.request.fabric),
+        };
+        let step = left.len().div_ceil(SAMPLES);
+        let samples: Vec<u32> = left.iter().copied().step_by(step).collect();
+        for &sample in &samples {
+            let net = &self.net;
+            self.hops.entry(sample).or_insert_with(|| net.hops_from(sample));
+        }
+        let cost = |&candidate: &u32| {
+            let hops = samples.iter().map(|sample| self.hops[sample][candidate as usize]);
+            let (most, all) = hops.fold((0, 0), |(most, all), hops| (hops.max(most), all + u64::from(hops)));
+            (most, all, self.rooted[candidate as usize], candidate)
+        };
+        let able = centre
+            .iter()
+            .copied()
+            .filter(|&s| self.net.can(s, group.mlid) && is_first);
+        let best = able
+            .min_by_key(cost)
+            .filter(|best| self.hops[&first][*best as usize] != u16::MAX);
+        self.centre = Some(centre);
+        Some(best.unwrap_or(first))
+    }
+
+    /// The cheapest way from the root to every switch that it can reach.
+    fn walk(&self, group: &MulticastGroup, root: u32, held: &[bool]) -> Vec<Option<Reached>> {
+        let mut reached: Vec<Option<Reached>> = vec![None; self.net.switches()];
+        let mut queue = VecDeque::from([root]);
+        reached[root as usize] = Some(Reached {
+            cost: 0,
+            by: None,
+            is_final: false,
+        });
+        while let Some(at) = queue.pop_front() {
+            let Some(here) = reached[at as usize].as_mut().filter(|here| !here.is_final) else {
+                continue;
+            };
+            here.is_final = true;
+            let cost = here.cost;
+            for &arc in self.net.arcs(at) {
+                if arc.mtu < group.mtu || !self.net.can(arc.to, group.mlid) {
+                    continue;
+                }
+                let is_held = held[arc.cable as usize];
+                let cost = cost + u32::from(!is_held);
+                if !self.is_better(reached[arc.to as usize].as_ref(), cost, (arc, is_held)) {
+                    continue;
+                }
+                let is_new_cost = reached[arc.to as usize].is_none_or(|seen| seen.cost != cost);
+                reached[arc.to as usize] = Some(Reached {
+                    cost,
+                    by: Some((arc, is_held)),
+                    is_final: false,
+                });
+                // What is in force is followed first, so that its parts are entered once each.
+                if is_held {
+                    queue.push_front(arc.to);
+                } else if is_new_cost {
+                    queue.push_back(arc.to);
+                }
+            }
+        }
+        reached
+    }
+
+    fn is_better(&self, seen: Option<&Reached>, cost: u32, (arc, is_held): (Arc, bool)) -> bool {
+        let Some(seen) = seen else { return true };
+        let Some((other, other_is_held)) = seen.by.filter(|_| !seen.is_final) else {
+            return false;
+        };
+        let load = |arc: Arc| self.load[arc.cable as usize];
+        let rank = |cost, is_held: bool, load, cable| (cost, !is_held, load, cable);
+        rank(cost, is_held, load(arc), arc.cable) < rank(seen.cost, other_is_held, load(other), other.cable)
+    }
+
+    /// Adds the ways from the root to these switches, and takes away what leads from the root to where they part.
+    fn draw(&mut self, wanted: &mut BTreeMap<u32, PortMask>, root: u32, to: &[u32], reached: &[Option<Reached>]) {
+        // Of each switch of the tree: how many branches go on from it, and the last of them.
+        let mut branches: BTreeMap<u32, (u32, Option<Arc>)> = to.iter().map(|&switch| (switch, (0, None))).collect();
+        let mut arcs: BTreeMap<u32, Arc> = BTreeMap::new();
+        for &switch in to {
+            let mut at = switch;
+            while let Some((arc, _)) = reached[at as usize].and_then(|r| r.by) {
+                if arcs.insert(at, arc).is_some() {
+                    break;
+                }
+                let from = branches.entry(arc.from).or_default();
+                *from = (from.0 + 1, Some(arc));
+                at = arc.from;
+            }
+        }
+        let mut top = root;
+        while !to.contains(&top)
+            && let Some((1, Some(arc))) = branches.get(&top)
+        {
+            arcs.remove(&arc.to);
+            top = arc.to;
+        }
+        for arc in arcs.into_values() {
+            self.load[arc.cable as usize] += 1;
+            wanted.entry(arc.from).or_default().insert(arc.port);
+            wanted.entry(arc.to).or_default().insert(arc.to_port);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,219 @@
+use std::sync::Arc as Shared;
+
+use selvedge_plan::multicast::Member;
+use selvedge_topology::Spec;
+use selvedge_types::{Mtu, NodeKind};
+use selvedge_verify::{JudgeOptions, MulticastSubject, judge_multicast};
+
+use super::*;
+
+/// A fabric whose cables are all ACTIVE.
+fn fabric(spec: &str) -> Fabric {
+    let Ok(Spec::Generated(recipe)) = spec.parse() else {
+        panic!("{spec}")
+    };
+    let mut fabric = recipe.fabric().unwrap();
+    let ends: Vec<PortRef> = fabric.links().flat_map(|link| [link.a, link.b]).collect();
+    for at in ends {
+        set_state(&mut fabric, at, PortState::Active);
+    }
+    fabric
+}
+
+fn set_state(fabric: &mut Fabric, at: PortRef, state: PortState) {
+    let port = fabric.port(at).unwrap();
+    let (mut link, mut settings) = (port.link, port.settings);
+    link.state = state;
+    link.phys = selvedge_types::PhysState::LinkUp;
+    settings.mtu = Mtu::B4096;
+    fabric.set_port(at, link, settings);
+}
+
+use selvedge_types::PortState;
+
+fn hosts(fabric: &Fabric) -> Vec<Guid> {
+    let ports = fabric.end_ports();
+    let hosts = ports.filter(|(at, _)| fabric.node(at.node).kind == NodeKind::Ca);
+    hosts.map(|(_, port)| port.guid).collect()
+}
+
+fn group(mlid: u16, members: &[Guid]) -> MulticastGroup {
+    let mut members: Vec<Member> = members.iter().map(|&guid| Member { guid, receives: true }).collect();
+    members.sort_unstable();
+    MulticastGroup {
+        mlid: Lid(mlid),
+        mtu: Mtu::B2048,
+        members: Shared::from(members),
+    }
+}
+
+/// Plans, has the judge look at it, and goes there.
+struct World {
+    fabric: Fabric,
+    groups: MulticastGroups,
+    held: MulticastTables,
+    roots: BTreeMap<Lid, Guid>,
+}
+
+impl World {
+    fn new(spec: &str) -> Self {
+        let fabric = fabric(spec);
+        Self {
+            held: MulticastTables::new(fabric.switches().len()),
+            groups: MulticastGroups::default(),
+            roots: BTreeMap::new(),
+            fabric,
+        }
+    }
+
+    /// Sets of each phase.
+    fn turn(&mut self) -> Vec<usize> {
+        let stale = self.groups.iter().map(|group| group.mlid).collect();
+        let trees = trees(&TreeRequest {
+            fabric: &self.fabric,
+            groups: &self.groups,
+            held: &self.held,
+            roots: &self.roots,
+            stale: &stale,
+        });
+        let change = selvedge_plan::multicast::multicast_changes(Default::default(), &self.held, &trees.tables);
+        let phases = change.phases.iter().map(Vec::len).collect();
+        let subject = MulticastSubject {
+            fabric: &self.fabric,
+            groups: &self.groups,
+            held: &self.held,
+            wanted: &trees.tables,
+        };
+        if let Err(refusal) = judge_multicast(&subject, change, &JudgeOptions::default()) {
+            panic!("{refusal}");
+        }
+        (self.held, self.roots) = (trees.tables, trees.roots);
+        phases
+    }
+
+    fn put(&mut self, mlid: u16, members: &[Guid]) -> Vec<usize> {
+        self.groups.put(group(mlid, members));
+        self.turn()
+    }
+
+    fn switches(&self, mlid: u16) -> usize {
+        let all = (0..self.held.switches()).map(SwitchIdx::from_usize);
+        all.filter(|switch| !self.held.mask(*switch, Lid(mlid)).is_empty())
+            .count()
+    }
+}
+
+#[test]
+fn trees_are_as_small_as_they_can_be() {
+    let check = |spec: &str, pick: &[usize], want: usize| {
+        let mut world = World::new(spec);
+        let hosts = hosts(&world.fabric);
+        let members: Vec<Guid> = pick.iter().map(|&i| hosts[i]).collect();
+        world.put(0xC000, &members);
+        assert_eq!(world.switches(0xC000), want, "{spec} {pick:?}");
+    };
+    // One leaf; two leaves of one pod; two pods.
+    check("karytree:k=4,n=3", &[0, 1], 1);
+    check("karytree:k=4,n=3", &[0, 4], 3);
+    check("karytree:k=4,n=3", &[0, 16], 5);
+    check("torus:4x4,hosts=1", &[0, 1], 2);
+    check("single:ports=36,hosts=36", &[0, 35], 1);
+}
+
+#[test]
+fn who_joins_is_grafted_and_who_leaves_is_pruned() {
+    for spec in [
+        "karytree:k=4,n=3",
+        "torus:4x4,hosts=2",
+        "random:switches=20,degree=4,hosts=2,seed=3",
+    ] {
+        let mut world = World::new(spec);
+        let hosts = hosts(&world.fabric);
+        let mut members = Vec::new();
+        for (i, &host) in hosts.iter().enumerate().step_by(3) {
+            members.push(host);
+            let before = world.held.clone();
+            let phases = world.put(0xC000, &members);
+            assert!(phases.len() <= 1, "{spec}: a join takes nothing away");
+            for switch in (0..before.switches()).map(SwitchIdx::from_usize) {
+                let (old, new) = (before.mask(switch, Lid(0xC000)), world.held.mask(switch, Lid(0xC000)));
+                assert!(old.is_within(new), "{spec}: join {i}");
+            }
+        }
+        while members.len() > 1 {
+            members.remove(members.len() / 2);
+            let before = world.held.clone();
+            world.put(0xC000, &members);
+            for switch in (0..before.switches()).map(SwitchIdx::from_usize) {
+                let (old, new) = (before.mask(switch, Lid(0xC000)), world.held.mask(switch, Lid(0xC000)));
+                assert!(new.is_within(old), "{spec}: leave");
+            }
+        }
+        world.put(0xC000, &[]);
+        assert_eq!(
+            world.switches(0xC000),
+            0,
+            "{spec}: an ended group leaves nothing behind"
+        );
+    }
+}
+
+#[test]
+fn lost_links_move_what_hung_on_them() {
+    for spec in [
+        "karytree:k=4,n=3",
+        "torus:4x4,hosts=2",
+        "random:switches=20,degree=4,hosts=2,seed=3",
+    ] {
+        let mut world = World::new(spec);
+        let hosts = hosts(&world.fabric);
+        for mlid in 0..40 {
+            let some: Vec<Guid> = hosts.iter().skip(mlid % 3).step_by(1 + mlid % 5).copied().collect();
+            world.groups.put(group(0xC000 + mlid as u16, &some));
+        }
+        assert!(world.turn().len() == 1, "{spec}: fresh trees only grow");
+        assert!(world.turn().is_empty(), "{spec}: what is good stays");
+        let links: Vec<_> = world.fabric.links().collect();
+        let between = |at: PortRef, fabric: &Fabric| fabric.switch_index(at.node).is_some();
+        let trunks: Vec<_> = links
+            .into_iter()
+            .filter(|link| between(link.a, &world.fabric) && between(link.b, &world.fabric))
+            .collect();
+        for link in trunks.iter().step_by(7) {
+            set_state(&mut world.fabric, link.a, PortState::Down);
+            set_state(&mut world.fabric, link.b, PortState::Down);
+            let phases = world.turn();
+            assert!(phases.len() <= 2, "{spec}: {phases:?}");
+        }
+    }
+}
+
+#[test]
+fn groups_share_the_links() {
+    let mut world = World::new("karytree:k=4,n=3");
+    let hosts = hosts(&world.fabric);
+    for mlid in 0..16 {
+        world.groups.put(group(0xC000 + mlid, &hosts));
+    }
+    world.turn();
+    let roots: BTreeSet<Guid> = world.roots.values().copied().collect();
+    assert_eq!(roots.len(), 16, "a root for each");
+}
+
+#[test]
+fn parts_without_a_way_have_trees_of_their_own() {
+    let mut world = World::new("ring:switches=4,hosts=1");
+    let hosts = hosts(&world.fabric);
+    let trunks: Vec<_> = (world.fabric.links())
+        .filter(|link| {
+            world.fabric.switch_index(link.a.node).is_some() && world.fabric.switch_index(link.b.node).is_some()
+        })
+        .collect();
+    assert_eq!(trunks.len(), 4);
+    for link in [trunks[0], trunks[3]] {
+        set_state(&mut world.fabric, link.a, PortState::Down);
+        set_state(&mut world.fabric, link.b, PortState::Down);
+    }
+    world.put(0xC000, &hosts);
+    assert_eq!(world.switches(0xC000), 4);
+}

@@ -1,0 +1,152 @@
+//! Which LIDs are whose: those of the last plan, and those that ports held before it until they have taken them.
+//!
+//! A plan's LIDs are stored before any Set goes out, so that nothing an agent may hold is forgotten. A port that was
+//! away meanwhile, or whose Set was not sent because the next plan came, holds what it held before: if it then loses its
+//! power, that is what hosts know it by.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Lids, Policy};
+use selvedge_types::{Guid, LidRange};
+
+use crate::io::PersistentState;
+
+/// LIDs by port GUID.
+#[derive(Clone, Debug, Default)]
+pub struct LidBook {
+    /// Those of the last plan that had the port.
+    pub planned: BTreeMap<Guid, LidRange>,
+    /// What ports were last known to hold that have not been seen to hold those.
+    pub before: BTreeMap<Guid, LidRange>,
+}
+
+impl LidBook {
+    /// What was stored.
+    pub fn stored(state: &PersistentState) -> Self {
+        Self {
+            planned: state.lids.clone(),
+            before: state.lids_before.clone(),
+        }
+    }
+
+    /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though
+    /// nobody saw it; where that is of another LMC than is wanted now, those before count.
+    pub fn known(&self, policy: &Policy) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
+        let mut known = self.planned.clone();
+        let mut spared = Vec::new();
+        for (guid, &before) in &self.before {
+            let Some(range) = known.get_mut(guid) else { continue };
+            match range.lmc == before.lmc || range.lmc == policy.lmc {
+                true => spared.push(before),
+                false => spared.push(std::mem::replace(range, before)),
+            }
+        }
+        (known, spared)
+    }
+
+    /// A plan is about to be stored, then applied to `fabric`.
+    pub fn plan(&mut self, fabric: &Fabric, lids: &Lids) {
+        for (at, range) in lids.iter() {
+            let Some(port) = fabric.port(at) else { continue };
+            let held = port.settings.lids;
+            if held == range {
+                self.before.remove(&port.guid);
+            } else if held.base.is_unicast() {
+                self.before.insert(port.guid, held);
+            } else if let Some(&known) = self.planned.get(&port.guid).filter(|known| **known != range) {
+                self.before.entry(port.guid).or_insert(known);
+            }
+            self.planned.insert(port.guid, range);
+        }
+    }
+
+    /// What ports hold after a plan was applied, or a part of it.
+    pub fn held(&mut self, fabric: &Fabric, lids: &Lids) {
+        if self.before.is_empty() {
+            return;
+        }
+        for (at, range) in lids.iter() {
+            if let Some(port) = fabric.port(at).filter(|port| port.settings.lids == range) {
+                self.before.remove(&port.guid);
+            }
+        }
+    }
+
+    /// What ports hold that another manager takes care of.
+    pub fn of_another(&mut self, fabric: &Fabric) {
+        for (_, port) in fabric
+            .end_ports()
+            .filter(|(_, port)| port.settings.lids.base.is_unicast())
+        {
+            self.before.remove(&port.guid);
+            self.planned.insert(port.guid, port.settings.lids);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node, PortRef};
+    use selvedge_types::{Lid, Lmc, NodeKind, PortNum};
+
+    use super::*;
+
+    fn range(base: u16, lmc: u8) -> LidRange {
+        LidRange {
+            base: Lid(base),
+            lmc: Lmc::new(lmc).unwrap(),
+        }
+    }
+
+    /// A host with GUID 7 that holds LIDs, and a plan that gives it others.
+    fn host(held: LidRange, planned: LidRange) -> (Fabric, Lids) {
+        let mut builder = FabricBuilder::new();
+        let port = PortNum::new(1).unwrap();
+        let mut node = Node::new(NodeKind::Ca, Guid(7), 1, "h");
+        let settings = node.port_mut(port).unwrap();
+        (settings.guid, settings.settings.lids) = (Guid(7), held);
+        builder.add(node);
+        let fabric = builder.finish().unwrap();
+        let node = fabric.find(Guid(7)).unwrap();
+        let mut lids = Lids::new();
+        lids.insert(PortRef { node, port }, planned).unwrap();
+        (fabric, lids)
+    }
+
+    /// Plans one after another, each with what the port holds when it is made and after it: what the port is known by
+    /// in the end, under some LMC, and what it may hold instead.
+    fn check(plans: &[(LidRange, LidRange, LidRange)], lmc: u8, want: LidRange, spared: &[LidRange]) {
+        let mut book = LidBook::default();
+        for &(before, planned, after) in plans {
+            let (fabric, lids) = host(before, planned);
+            book.plan(&fabric, &lids);
+            let (fabric, _) = host(after, planned);
+            book.held(&fabric, &lids);
+        }
+        let policy = Policy {
+            lmc: Lmc::new(lmc).unwrap(),
+            ..Policy::default()
+        };
+        let (known, may_hold) = book.known(&policy);
+        assert_eq!((known.get(&Guid(7)), &*may_hold), (Some(&want), spared), "{plans:?}");
+    }
+
+    #[test]
+    fn a_port_is_known_by_what_it_held_until_it_has_the_new() {
+        let none = LidRange::default();
+        let (old, new) = (range(5, 0), range(8, 1));
+        check(&[(none, old, old)], 0, old, &[]);
+        check(&[(old, new, new)], 1, new, &[]);
+        // Raised, and lowered again before it got them.
+        check(&[(old, new, old)], 0, old, &[new]);
+        check(&[(old, new, old)], 1, new, &[old]);
+        check(&[(old, new, old), (old, old, old)], 0, old, &[]);
+        // It has lost its power since: what it held counts.
+        check(&[(old, new, old), (none, new, none)], 0, old, &[new]);
+        check(&[(none, old, old), (none, new, none)], 0, old, &[new]);
+        check(&[(none, new, none)], 0, new, &[]);
+        // Another LID, not another LMC.
+        check(&[(old, range(9, 0), old)], 0, range(9, 0), &[old]);
+    }
+}

@@ -1,0 +1,198 @@
+//! Reads and writes blocks of multicast tables, phase by phase.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_mad::AgentId;
+use selvedge_plan::multicast::{MftSet, MulticastChange};
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+use selvedge_verify::Judged;
+use selvedge_wire::{Attribute, AttributeId, Mad, MulticastForwardingTable};
+
+use crate::core::{Sm, ok};
+use crate::event::Event;
+use crate::inventory::Inventory;
+use crate::io::Output;
+use crate::multicast::MulticastEvent;
+use crate::smp;
+use crate::stage::{Stage, Token};
+
+/// A block that is read or written: its position in the list of the phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CopyId(usize);
+
+/// Blocks of multicast tables that are read or written.
+#[derive(Debug)]
+pub struct Copying {
+    inventory: Arc<Inventory>,
+    work: Work,
+    /// The next of the list to be asked for.
+    next: usize,
+    /// Asked and not answered.
+    open: BTreeSet<CopyId>,
+    /// Sets acknowledged.
+    done: usize,
+    has_failed: bool,
+}
+
+#[derive(Debug)]
+enum Work {
+    Read(Vec<(SwitchIdx, (u16, u8))>),
+    Write {
+        change: Judged<MulticastChange>,
+        phase: usize,
+    },
+}
+
+impl Copying {
+    /// Blocks to read; the last is read first.
+    pub fn reading(inventory: Arc<Inventory>, mut blocks: Vec<(SwitchIdx, (u16, u8))>) -> Self {
+        blocks.reverse();
+        Self::new(inventory, Work::Read(blocks))
+    }
+
+    /// A change to make.
+    pub fn writing(inventory: Arc<Inventory>, change: Judged<MulticastChange>) -> Self {
+        Self::new(inventory, Work::Write { change, phase: 0 })
+    }
+
+    const fn new(inventory: Arc<Inventory>, work: Work) -> Self {
+        Self {
+            inventory,
+            work,
+            next: 0,
+            open: BTreeSet::new(),
+            done: 0,
+            has_failed: false,
+        }
+    }
+
+    fn set(&self, id: CopyId) -> Option<&MftSet> {
+        match &self.work {
+            Work::Read(_) => None,
+            Work::Write { change, phase } => change.value().phases.get(*phase)?.get(id.0),
+        }
+    }
+
+    fn place(&self, id: CopyId) -> Option<(SwitchIdx, (u16, u8))> {
+        match &self.work {
+            Work::Read(blocks) => blocks.get(id.0).copied(),
+            Work::Write { .. } => self.set(id).map(|set| (set.switch, (set.block, set.position))),
+        }
+    }
+
+    fn guid(&self, switch: SwitchIdx) -> Guid {
+        self.inventory.fabric.switch(switch).guid
+    }
+
+    /// The next block to ask for; none until the answers of a phase are in.
+    fn next(&mut self, m_key: u64) -> Option<(CopyId, AgentId, smp::Smp)> {
+        let id = CopyId(self.next);
+        let (switch, (block, position)) = self.place(id)?;
+        let node = self.inventory.fabric.switches()[switch];
+        let route = &self.inventory.agents.get(node)?.route;
+        let modifier = MulticastForwardingTable::modifier(block, position);
+        let request = match self.set(id) {
+            Some(set) => smp::set(&MulticastForwardingTable { masks: set.data }, modifier, route, m_key),
+            None => smp::get(AttributeId::MULTICAST_FORWARDING, modifier, route, m_key),
+        };
+        self.next += 1;
+        self.open.insert(id);
+        Some((id, AgentId(node.0), request))
+    }
+}
+
+impl Sm {
+    /// Keeps so many questions and Sets open.
+    pub(crate) fn feed_copying(&mut self) {
+        let Stage::Copying(copying) = &mut self.stage else {
+            return;
+        };
+        while self.exchange.open() < 4 * self.config.window {
+            let Some((id, agent, request)) = copying.next(self.config.policy.m_key) else {
+                return;
+            };
+            self.exchange.submit(agent, (Token::Copy(id), request));
+        }
+    }
+
+    /// A block was read or written, or nobody answered.
+    pub(crate) fn copied(&mut self, id: CopyId, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let (now, Stage::Copying(copying)) = (self.now, &mut self.stage) else {
+            return;
+        };
+        copying.open.remove(&id);
+        let Some((switch, place)) = copying.place(id) else {
+            return;
+        };
+        let guid = copying.guid(switch);
+        let held = ok(answer).and_then(|mad| MulticastForwardingTable::parse(mad.smp_data()).ok());
+        let Some(held) = held else {
+            self.multicast.forget(guid, place);
+            self.multicast.silence(guid, now);
+            copying.has_failed = true;
+            let what = copying.inventory.fabric.switch(switch).description.clone();
+            out.push(Output::Event(Event::Multicast(MulticastEvent::Silent { what })));
+            return;
+        };
+        self.multicast.learn(guid, place, held.masks);
+        match copying.set(id) {
+            Some(set) if set.data != held.masks => {
+                self.multicast.silence(guid, now);
+                copying.has_failed = true;
+                let what = copying.inventory.fabric.switch(switch).description.clone();
+                out.push(Output::Event(Event::Multicast(MulticastEvent::Silent { what })));
+            }
+            Some(_) => copying.done += 1,
+            None => {}
+        }
+    }
+
+    /// All answers of a phase are in.
+    pub(crate) fn copying_settled(&mut self, mut copying: Copying, now: Time, out: &mut Vec<Output>) {
+        if let Work::Write { change, phase } = &mut copying.work
+            && *phase + 1 < change.value().phases.len()
+            && !copying.has_failed
+        {
+            *phase += 1;
+            copying.next = 0;
+            self.stage = Stage::Copying(Box::new(copying));
+            return;
+        }
+        self.stage = Stage::Idle;
+        match &copying.work {
+            Work::Write { .. } if !copying.has_failed => {
+                let groups = self.multicast.groups.len();
+                let sets = copying.done;
+                out.push(Output::Event(Event::Multicast(MulticastEvent::InForce {
+                    groups,
+                    sets,
+                })));
+                if !self.multicast.stale.is_empty() {
+                    self.multicast.due = Some(now);
+                }
+            }
+            Work::Write { .. } => self.multicast.all_stale(now),
+            Work::Read(_) => self.multicast.due = Some(now),
+        }
+        self.view.copies = Arc::clone(self.multicast.held());
+    }
+
+    /// Something else comes first: what was under way may have been carried out or not.
+    pub(crate) fn interrupt_copying(&mut self) {
+        if !matches!(self.stage, Stage::Copying(_)) {
+            return;
+        }
+        let Stage::Copying(copying) = std::mem::take(&mut self.stage) else {
+            return;
+        };
+        for &id in &copying.open {
+            if let Some((switch, place)) = copying.place(id) {
+                self.multicast.forget(copying.guid(switch), place);
+            }
+        }
+        self.multicast.all_stale(self.now);
+    }
+}

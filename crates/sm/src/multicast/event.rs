@@ -1,0 +1,83 @@
+//! What is told of multicast trees.
+
+use std::fmt;
+
+use selvedge_types::{Guid, Lid};
+
+use crate::event::Severity;
+
+/// Something about multicast that an operator may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MulticastEvent {
+    /// Switches copy as planned.
+    InForce {
+        /// Groups with members.
+        groups: usize,
+        /// Sets that it took.
+        sets: usize,
+    },
+    /// The judge refuses trees: what is in force stays.
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// A switch does not answer for its multicast table, or does not take it.
+    Silent {
+        /// The switch.
+        what: String,
+    },
+    /// No tree can reach members.
+    Unreached {
+        /// How many.
+        members: usize,
+        /// A group of one of them.
+        mlid: Lid,
+        /// Port GUID of it.
+        member: Guid,
+    },
+}
+
+impl MulticastEvent {
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InForce { .. } => "SLV-SM-0070",
+            Self::Refused { .. } => "SLV-SM-0071",
+            Self::Silent { .. } => "SLV-SM-0072",
+            Self::Unreached { .. } => "SLV-SM-0073",
+        }
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::InForce { .. } => Severity::Info,
+            Self::Silent { .. } | Self::Unreached { .. } => Severity::Warning,
+            Self::Refused { .. } => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for MulticastEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InForce { groups, sets } => {
+                write!(f, "multicast: {groups} groups with members in force, {sets} Sets")
+            }
+            Self::Refused { why } => write!(f, "multicast trees refused, those in force stay: {why}"),
+            Self::Silent { what } => write!(
+                f,
+                "\"{what}\" does not take its multicast table; trees go around it for a minute, or until a sweep"
+            ),
+            Self::Unreached { members, mlid, member } => write!(
+                f,
+                "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: is its link ACTIVE, \
+                 and has its switch room for so many groups?",
+                mlid.0
+            ),
+        }
+    }
+}

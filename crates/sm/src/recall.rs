@@ -1,0 +1,167 @@
+//! What did not answer in a sweep and is there all the same.
+//!
+//! A port that is still ACTIVE has not lost its link since it was activated: what is behind it is what was there before,
+//! with the settings and tables it had, whether its agent answers or not. Leaving it out would take its entries away,
+//! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
+//! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
+
+use selvedge_fabric::{Node, Port, PortRef};
+use selvedge_types::{NodeKind, PortNum, PortState};
+use selvedge_wire::{NodeInfo, PortInfo};
+
+use crate::PortReason;
+use crate::inventory::{Found, FoundPort, Inventory};
+use crate::smp;
+
+/// Completes what was found by what was known before.
+pub fn recall(found: &mut Vec<Found>, known: &Inventory) {
+    for node in 0..found.len() {
+        switch_itself(found, known, node);
+        for port in 0..found[node].ports.len() {
+            let Some(port) = u8::try_from(port).ok().and_then(PortNum::new) else {
+                continue;
+            };
+            if found[node].ports[port.index()].trouble == Some(PortReason::PeerSilent) {
+                silent_port(found, known, (node, port));
+            }
+        }
+    }
+}
+
+/// A switch whose SwitchInfo or port 0 did not answer, and that has not been off: one of its links is ACTIVE.
+fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
+    let now = &mut found[node];
+    if now.left_out != Some(PortReason::PeerSilent) || !now.ports.iter().skip(1).any(is_active) {
+        return;
+    }
+    let Some(agent) = known
+        .fabric
+        .find(now.info.node_guid)
+        .and_then(|node| known.agents.get(node))
+    else {
+        return;
+    };
+    let port = held(known, now, PortNum::MANAGEMENT);
+    let (Some(switch), Some(port)) = (now.switch.or(agent.switch), now.ports[0].info.or(port)) else {
+        return;
+    };
+    (now.switch, now.ports[0].info, now.left_out) = (Some(switch), Some(port), None);
+    now.ports[0].trouble = Some(PortReason::PeerSilent);
+}
+
+/// A port that did not answer, or behind which nobody did.
+fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, PortNum)) {
+    let here = &found[node];
+    let Some(at) = place(known, here, num) else { return };
+    let Some(far) = known.fabric.peer(at).filter(|_| is_known_active(known, at)) else {
+        return;
+    };
+    let far_guid = known.fabric.node(far.node).guid;
+    let there = found.iter().position(|other| other.info.node_guid == far_guid);
+    let is_switch = here.info.kind == NodeKind::Switch;
+    let says_changed = here.switch.is_none_or(|switch| switch.port_state_change);
+    let far_is_active = there.is_some_and(|there| found[there].ports.get(far.port.index()).is_some_and(is_active));
+    if here.ports[num.index()].info.is_none() && (far_is_active || is_switch && !says_changed) {
+        let info = held(known, here, num);
+        found[node].ports[num.index()].info = info;
+    }
+    if !is_switch || !is_active(&found[node].ports[num.index()]) || known.fabric.switch_index(far.node).is_some() {
+        return join(found, (node, num), there.map(|there| (there, far.port)));
+    }
+    // A host that says nothing behind a link that was never lost.
+    let there = there.unwrap_or_else(|| {
+        found.push(host(known, far, found[node].route.then(num)));
+        found.len() - 1
+    });
+    let Some(route) = found[node].route.then(num) else {
+        return;
+    };
+    let info = held(known, &found[there], far.port);
+    let Some(port) = found[there]
+        .ports
+        .get_mut(far.port.index())
+        .filter(|port| port.info.is_none())
+    else {
+        return;
+    };
+    port.info = info;
+    if port.route.is_none() {
+        let was = known.fabric.port(far);
+        port.route = Some(route);
+        port.guid = was.map(|was| was.guid).unwrap_or_default();
+        port.pkeys = was.map(|was| was.pkeys.clone()).unwrap_or_default();
+    }
+    join(found, (node, num), Some((there, far.port)));
+}
+
+/// Notes a cable of which neither end is known to lead elsewhere.
+fn join(found: &mut [Found], near: (usize, PortNum), far: Option<(usize, PortNum)>) {
+    let Some(far) = far.filter(|far| found[far.0].ports.len() > far.1.index()) else {
+        return;
+    };
+    let is_free = |(node, port): (usize, PortNum)| found[node].ports[port.index()].peer.is_none();
+    if is_free(near) && is_free(far) {
+        found[near.0].ports[near.1.index()].peer = Some(far);
+        found[far.0].ports[far.1.index()].peer = Some(near);
+    }
+}
+
+fn place(known: &Inventory, found: &Found, port: PortNum) -> Option<PortRef> {
+    let node = known.fabric.find(found.info.node_guid)?;
+    Some(PortRef { node, port })
+}
+
+fn is_active(port: &FoundPort) -> bool {
+    port.info.is_some_and(|info| info.state == Some(PortState::Active))
+}
+
+fn is_known_active(known: &Inventory, at: PortRef) -> bool {
+    let is_active = |at| {
+        known
+            .fabric
+            .port(at)
+            .is_some_and(|port: &Port| port.link.state == PortState::Active)
+    };
+    is_active(at) && known.fabric.peer(at).is_some_and(is_active)
+}
+
+/// PortInfo of a port as it was last set.
+fn held(known: &Inventory, found: &Found, port: PortNum) -> Option<PortInfo> {
+    let at = place(known, found, port)?;
+    let (seen, port) = (known.port_info(at)?, known.fabric.port(at)?);
+    Some(PortInfo {
+        state: Some(port.link.state),
+        phys_state: Some(port.link.phys),
+        link_down_default: seen.link_down_default,
+        width_enabled: seen.width_enabled,
+        speed_enabled: seen.speed_enabled,
+        ext_speed_enabled: seen.ext_speed_enabled,
+        ..smp::port_info(seen, &port.settings, None)
+    })
+}
+
+/// A host as it was known, none of its ports yet.
+fn host(known: &Inventory, at: PortRef, route: Option<selvedge_wire::DirectedRoute>) -> Found {
+    let node: &Node = known.fabric.node(at.node);
+    Found {
+        info: NodeInfo {
+            kind: node.kind,
+            node_guid: node.guid,
+            port_count: node.port_count(),
+            system_guid: node.system_guid,
+            vendor_id: node.vendor_id,
+            device_id: node.device_id,
+            revision: node.revision,
+            partition_cap: node.partition_cap,
+            port_guid: known.fabric.port(at).map(|port| port.guid).unwrap_or_default(),
+            local_port: at.port.get(),
+            base_version: 1,
+            class_version: 1,
+        },
+        route: route.unwrap_or(known.agents[at.node].route),
+        description: node.description.clone(),
+        switch: None,
+        ports: vec![FoundPort::default(); usize::from(node.port_count()) + 1],
+        left_out: None,
+    }
+}

@@ -1,0 +1,101 @@
+//! The Sets of a repair that `weave` made: step by step, as each LID needs it. What needs that packets have drained comes
+//! last.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, Op, Phase, Plan};
+use selvedge_routing::Rehung;
+use selvedge_verify::standing::{Standing, wait_ns};
+
+/// The steps of entries, and `quiet` before the first that waits or else last. `None` if packets never drain.
+pub fn phases(
+    moved: &[Rehung],
+    quiet: Phase,
+    fabric: &Fabric,
+    (before, standing): (&Plan, &Standing),
+) -> Option<Vec<Phase>> {
+    let (late, now): (Vec<Rehung>, Vec<Rehung>) = moved.iter().copied().partition(|m| m.waits());
+    let mut written = BTreeMap::new();
+    let mut phases = Vec::new();
+    for ops in steps(&now, fabric, (before, standing), &mut written) {
+        let label = match phases.is_empty() {
+            true => "turn away from what is lost",
+            false => "follow those that turned away",
+        };
+        phases.push(phase(label, ops));
+    }
+    if !quiet.ops.is_empty() {
+        phases.push(quiet);
+    }
+    for (number, ops) in (0..).zip(steps(&late, fabric, (before, standing), &mut written)) {
+        let wait_before_ns = match number {
+            0 => wait_ns(fabric)?,
+            _ => 0,
+        };
+        phases.push(Phase {
+            wait_before_ns,
+            ..phase("lead on what was dropped", ops)
+        });
+    }
+    Some(phases)
+}
+
+const fn phase(label: &'static str, ops: Vec<Op>) -> Phase {
+    Phase {
+        label,
+        wait_before_ns: 0,
+        ops,
+    }
+}
+
+/// Blocks as far as they have been written.
+type Written = BTreeMap<(SwitchIdx, usize), [u8; BLOCK_LIDS]>;
+
+/// Blocks of each step, in which those that packets of hosts use come first. A block is written again in a later step
+/// if it has entries of several.
+fn steps(
+    moved: &[Rehung],
+    fabric: &Fabric,
+    (before, standing): (&Plan, &Standing),
+    written: &mut Written,
+) -> Vec<Vec<Op>> {
+    let mut by_step: BTreeMap<u16, BTreeMap<(SwitchIdx, usize), bool>> = BTreeMap::new();
+    for m in moved {
+        let block = (m.switch, m.lid.index() / BLOCK_LIDS);
+        let carries = by_step.entry(m.step).or_default().entry(block).or_default();
+        *carries |= standing.carries_hosts(m.switch, m.lid);
+    }
+    let mut steps = Vec::with_capacity(by_step.len());
+    for (step, blocks) in by_step {
+        for m in moved.iter().filter(|m| m.step == step) {
+            let (block, i) = (m.lid.index() / BLOCK_LIDS, m.lid.index() % BLOCK_LIDS);
+            let held = written
+                .entry((m.switch, block))
+                .or_insert_with(|| *before.tables.block(m.switch, block));
+            held[i] = m.egress;
+        }
+        let mut left: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+        blocks
+            .keys()
+            .for_each(|&(switch, _)| *left.entry(switch).or_default() += 1);
+        // An agent takes one Set after another: who has most of them begins first.
+        let order = blocks.iter().map(|(&(switch, block), &carries)| {
+            let waits = left.entry(switch).or_default();
+            *waits = waits.saturating_sub(1);
+            (!carries, Reverse(*waits), block, switch)
+        });
+        let mut order: Vec<_> = order.collect();
+        order.sort_unstable();
+        let op = |&(_, _, block, switch): &(bool, Reverse<usize>, usize, SwitchIdx)| {
+            written.get(&(switch, block)).map(|&data| Op::Lft {
+                node: fabric.switches()[switch],
+                block: u16::try_from(block).unwrap_or(u16::MAX),
+                data,
+            })
+        };
+        steps.push(order.iter().filter_map(op).collect());
+    }
+    steps
+}

@@ -1,0 +1,437 @@
+//! Multicast tables: every member is reached once by every other, nobody else is, and no packet goes round, neither by
+//! the tables nor on the way to them.
+//!
+//! # Why it suffices to look at the shape
+//! A switch copies a packet of a group to every port of its mask but the one it came in by. If both ends of every cable
+//! that is used have it in their masks, and cables that are used form no circle, then a packet that enters at one switch
+//! reaches each switch that hangs together with it exactly once, and ends. So each member's packets reach every port
+//! of those masks once: it is left to show that members hang together, that their ports are in the masks, and that no
+//! other ports are. `tests/multicast.rs` compares this with packets that are really copied.
+//!
+//! # The way
+//! Within a phase any mix of old and new blocks may be in force. Cables that the old or the new masks use must then form
+//! no circle, at whatever end they stand; a phase that only takes away from a group may begin from a circle that it
+//! found. Packets under way took old entries as far as they came, which made no circle either, and take new ones from
+//! there, so they end.
+//!
+//! # Cost
+//! O(switches) a group, and the same per phase for each group that it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::multicast::{
+    MFT_LIDS, MftSet, MulticastChange, MulticastGroup, MulticastGroups, MulticastTables, PortMask, entry_of,
+};
+use selvedge_types::{Idx, Lid, Mtu, PortNum, PortState};
+use serde::Serialize;
+
+use crate::figures::Figures;
+use crate::finding::{Fault, Finding, Place, Severity};
+use crate::judged::{JudgeOptions, Judged, Refusal, passed};
+use crate::verdict::{Docket, Verdict};
+
+/// Multicast tables, and who they are for.
+#[derive(Clone, Copy, Debug)]
+pub struct MulticastSubject<'a> {
+    /// The fabric.
+    pub fabric: &'a Fabric,
+    /// Groups and their members.
+    pub groups: &'a MulticastGroups,
+    /// What switches copy now.
+    pub held: &'a MulticastTables,
+    /// What they are to copy.
+    pub wanted: &'a MulticastTables,
+}
+
+/// Why a switch must not copy to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stray {
+    /// Its link is not ACTIVE, or it does not exist.
+    NoLink,
+    /// The port behind it is no member that receives.
+    NoMember,
+    /// There is no such group.
+    NoGroup,
+    /// The switch behind it does not copy to this link.
+    OneWay,
+    /// Nobody hangs on the branch.
+    NoNeed,
+    /// The link's MTU is less than the group's.
+    Mtu,
+}
+
+/// Judges multicast tables without a way to them.
+#[must_use]
+pub fn verify_multicast(subject: &MulticastSubject<'_>, options: &JudgeOptions) -> Verdict {
+    let mut docket = Docket::new(options);
+    Judge::new(subject, &mut docket).tables();
+    docket.verdict(Figures::default())
+}
+
+/// Judges multicast tables and the change that leads to them from what switches copy now.
+///
+/// # Errors
+/// A refusal with the whole verdict, if there is any error.
+pub fn judge_multicast(
+    subject: &MulticastSubject<'_>,
+    change: MulticastChange,
+    options: &JudgeOptions,
+) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+    let mut docket = Docket::new(options);
+    let mut judge = Judge::new(subject, &mut docket);
+    judge.tables();
+    judge.way(&change);
+    passed(change, docket.verdict(Figures::default()))
+}
+
+/// Switches that hang together.
+struct Parts(Vec<u32>);
+
+impl Parts {
+    fn new(count: usize) -> Self {
+        Self((0..count as u32).collect())
+    }
+
+    fn of(&mut self, mut at: u32) -> u32 {
+        while self.0[at as usize] != at {
+            self.0[at as usize] = self.0[self.0[at as usize] as usize];
+            at = self.0[at as usize];
+        }
+        at
+    }
+
+    /// False if they hung together before.
+    fn join(&mut self, a: SwitchIdx, b: SwitchIdx) -> bool {
+        let (a, b) = (self.of(a.0), self.of(b.0));
+        self.0[a.max(b) as usize] = a.min(b);
+        a != b
+    }
+}
+
+type End = (SwitchIdx, PortNum);
+
+struct Judge<'a, 'd, 'o> {
+    subject: &'a MulticastSubject<'a>,
+    docket: &'d mut Docket<'o>,
+    /// Switches that groups of an MTU could join, by MTU and by how many switches have room.
+    lands: BTreeMap<(Mtu, usize), Vec<u32>>,
+}
+
+impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
+    fn new(subject: &'a MulticastSubject<'a>, docket: &'d mut Docket<'o>) -> Self {
+        let lands = BTreeMap::new();
+        Self { subject, docket, lands }
+    }
+
+    fn switches(&self) -> impl Iterator<Item = SwitchIdx> + use<> {
+        (0..self.subject.fabric.switches().len()).map(SwitchIdx::from_usize)
+    }
+
+    fn error(&mut self, fault: Fault) {
+        self.docket.add(Finding::new(Severity::Error, fault));
+    }
+
+    fn at(&self, (switch, port): End) -> PortRef {
+        PortRef {
+            node: self.subject.fabric.switches()[switch],
+            port,
+        }
+    }
+
+    fn place(&self, end: End) -> Place {
+        Place::port(self.subject.fabric, self.at(end))
+    }
+
+    /// The switch port at the other end of an ACTIVE link; `Err` if no link is there that carries packets.
+    fn beyond(&self, end: End) -> Result<Option<End>, Stray> {
+        let fabric = self.subject.fabric;
+        let at = self.at(end);
+        let is_active = |at| fabric.port(at).is_some_and(|p| p.link.state == PortState::Active);
+        let peer = fabric.peer(at).filter(|&peer| is_active(at) && is_active(peer));
+        let peer = peer.ok_or(Stray::NoLink)?;
+        Ok(fabric.switch_index(peer.node).map(|switch| (switch, peer.port)))
+    }
+
+    fn mtu(&self, end: End) -> Mtu {
+        self.subject
+            .fabric
+            .port(self.at(end))
+            .map_or(Mtu::B256, |p| p.settings.mtu)
+    }
+
+    fn has_room(&self, switch: SwitchIdx, mlid: Lid) -> bool {
+        let room = self.subject.fabric.switch(switch).switch.map_or(0, |s| s.mcast_cap);
+        mlid.0 - Lid::MULTICAST_MIN.0 < room
+    }
+
+    fn tables(&mut self) {
+        let subject = self.subject;
+        for mlid in subject.wanted.mlids() {
+            if subject.groups.find(mlid).is_none() {
+                let mut ports = self.switches().filter_map(|switch| {
+                    let mask = subject.wanted.mask(switch, mlid);
+                    mask.iter().next().map(|port| (switch, port))
+                });
+                if let Some(end) = ports.next() {
+                    self.stray(mlid, end, Stray::NoGroup);
+                }
+            }
+        }
+        for group in subject.groups.iter() {
+            self.group(group);
+        }
+    }
+
+    fn stray(&mut self, mlid: Lid, end: End, why: Stray) {
+        let port = self.place(end);
+        self.error(Fault::MulticastStray { mlid, port, why });
+    }
+
+    fn group(&mut self, group: &MulticastGroup) {
+        let fabric = self.subject.fabric;
+        // Where members enter, and which ports receive.
+        let (mut senders, mut receivers) = (BTreeMap::new(), BTreeSet::new());
+        for member in group.members.iter() {
+            let at = fabric.find_port(member.guid);
+            let entry = at.and_then(|at| entry_of(fabric, at));
+            match entry.filter(|(switch, _)| self.has_room(*switch, group.mlid)) {
+                Some(entry) => {
+                    senders.entry(entry.0).or_insert(entry.1);
+                    if member.receives {
+                        receivers.insert(entry);
+                    }
+                }
+                None => {
+                    let member = match at {
+                        Some(at) => Place::port(fabric, at),
+                        None => Place {
+                            node_guid: member.guid,
+                            port: None,
+                            name: member.guid.to_string(),
+                        },
+                    };
+                    let fault = Fault::MulticastUnreached {
+                        mlid: group.mlid,
+                        member,
+                    };
+                    self.docket.add(Finding::new(Severity::Warning, fault));
+                }
+            }
+        }
+        let (mut parts, branches) = self.shape(group, &receivers);
+        for &end in &receivers {
+            if !self.subject.wanted.mask(end.0, group.mlid).contains(end.1) {
+                self.missed(group.mlid, end);
+            }
+        }
+        for (&switch, &port) in branches.iter().filter(|(switch, _)| !senders.contains_key(*switch)) {
+            self.stray(group.mlid, (switch, port), Stray::NoNeed);
+        }
+        // Members between which there is a way must hang together.
+        let land = self.land(group);
+        let mut first = BTreeMap::new();
+        for (switch, port) in senders {
+            let part = parts.of(switch.0);
+            if *first.entry(land[switch.to_usize()]).or_insert(part) != part {
+                self.missed(group.mlid, (switch, port));
+            }
+        }
+    }
+
+    fn missed(&mut self, mlid: Lid, end: End) {
+        let member = self.place(end);
+        self.error(Fault::MulticastMissed { mlid, member });
+    }
+
+    /// Looks at all masks of a group: what hangs together, and switches at the end of a branch without a receiver, with
+    /// the port that leads there.
+    fn shape(&mut self, group: &MulticastGroup, receivers: &BTreeSet<End>) -> (Parts, BTreeMap<SwitchIdx, PortNum>) {
+        let wanted = self.subject.wanted;
+        let mut parts = Parts::new(self.subject.fabric.switches().len());
+        let mut branches = BTreeMap::new();
+        for switch in self.switches() {
+            let mask = wanted.mask(switch, group.mlid);
+            let (mut links, mut receives) = (Vec::new(), false);
+            for port in mask.iter() {
+                let end = (switch, port);
+                receives |= receivers.contains(&end);
+                if port == PortNum::MANAGEMENT {
+                    if !receivers.contains(&end) {
+                        self.stray(group.mlid, end, Stray::NoMember);
+                    }
+                    continue;
+                }
+                match self.beyond(end) {
+                    Err(why) => self.stray(group.mlid, end, why),
+                    Ok(None) if !receivers.contains(&end) => self.stray(group.mlid, end, Stray::NoMember),
+                    Ok(None) => {}
+                    Ok(Some(far)) if !wanted.mask(far.0, group.mlid).contains(far.1) => {
+                        self.stray(group.mlid, end, Stray::OneWay);
+                    }
+                    Ok(Some(_)) if self.mtu(end) < group.mtu => self.stray(group.mlid, end, Stray::Mtu),
+                    Ok(Some(far)) => {
+                        links.push(port);
+                        // Each cable once, from its smaller end.
+                        if end < far && !parts.join(switch, far.0) {
+                            let port = self.place(end);
+                            let mlid = group.mlid;
+                            self.error(Fault::MulticastLoop { mlid, port });
+                        }
+                    }
+                }
+            }
+            if let ([only], false) = (&links[..], receives) {
+                branches.insert(switch, *only);
+            }
+        }
+        (parts, branches)
+    }
+
+    /// Which switches a group could join, each with the number of its part.
+    fn land(&mut self, group: &MulticastGroup) -> Vec<u32> {
+        let able: Vec<bool> = self
+            .switches()
+            .map(|switch| self.has_room(switch, group.mlid))
+            .collect();
+        // Room is a number, so as many switches are always the same ones.
+        let key = (group.mtu, able.iter().filter(|able| **able).count());
+        if let Some(land) = self.lands.get(&key) {
+            return land.clone();
+        }
+        let mut parts = Parts::new(able.len());
+        for link in self.subject.fabric.links() {
+            let fabric = self.subject.fabric;
+            let Some(switch) = fabric.switch_index(link.a.node) else {
+                continue;
+            };
+            let end = (switch, link.a.port);
+            if let Ok(Some(far)) = self.beyond(end)
+                && able[switch.to_usize()]
+                && able[far.0.to_usize()]
+                && self.mtu(end).min(self.mtu(far)) >= group.mtu
+            {
+                parts.join(switch, far.0);
+            }
+        }
+        let land: Vec<u32> = (0..able.len() as u32).map(|switch| parts.of(switch)).collect();
+        self.lands.insert(key, land.clone());
+        land
+    }
+
+    fn way(&mut self, change: &MulticastChange) {
+        let MulticastSubject { held, wanted, .. } = *self.subject;
+        let mut now = held.clone();
+        for (phase, number) in change.phases.iter().zip(1_u32..) {
+            let before = now.clone();
+            for set in phase {
+                if !self.is_between(set) {
+                    self.amiss(set.switch, (set.block, set.position));
+                }
+                now.set_block(set.switch, (set.block, set.position), set.data);
+            }
+            let mut places = BTreeSet::new();
+            if phase
+                .iter()
+                .any(|set| !places.insert((set.switch, set.block, set.position)))
+            {
+                // Nobody knows which comes last.
+                let set = &phase[0];
+                self.amiss(set.switch, (set.block, set.position));
+            }
+            for mlid in touched(phase, &before) {
+                self.mix(mlid, number, (&before, &now));
+            }
+        }
+        for switch in self.switches() {
+            let blocks = [now.blocks(switch), wanted.blocks(switch)];
+            let places: BTreeSet<(u16, u8)> = blocks.into_iter().flatten().flat_map(|b| b.keys().copied()).collect();
+            for (block, position) in places {
+                if now.block(switch, block, position) != wanted.block(switch, block, position) {
+                    self.amiss(switch, (block, position));
+                }
+            }
+        }
+    }
+
+    /// True if a Set takes away nothing that stays and adds nothing that is not wanted.
+    fn is_between(&self, set: &MftSet) -> bool {
+        let MulticastSubject {
+            held, wanted, fabric, ..
+        } = *self.subject;
+        let of = |tables: &MulticastTables| tables.block(set.switch, set.block, set.position);
+        let (old, new) = (of(held), of(wanted));
+        let fits = (0..MFT_LIDS).all(|i| {
+            let (least, most) = (old[i] & new[i], old[i] | new[i]);
+            set.data[i] & least == least && set.data[i] | most == most
+        });
+        fits && set.switch.to_usize() < fabric.switches().len()
+    }
+
+    fn amiss(&mut self, switch: SwitchIdx, (block, position): (u16, u8)) {
+        let fabric = self.subject.fabric;
+        let place = match fabric.switches().get(switch) {
+            Some(&node) => Place::node(fabric, node),
+            None => Place {
+                node_guid: selvedge_types::Guid::NONE,
+                port: None,
+                name: format!("switch {}", switch.0),
+            },
+        };
+        self.error(Fault::MulticastChange {
+            switch: place,
+            block,
+            position,
+        });
+    }
+
+    /// Any mix of what a group's masks were and what they become: no circle, unless the phase only takes away.
+    fn mix(&mut self, mlid: Lid, phase: u32, (before, after): (&MulticastTables, &MulticastTables)) {
+        let masks = |switch| (before.mask(switch, mlid), after.mask(switch, mlid));
+        if self.switches().all(|switch| {
+            let (old, new) = masks(switch);
+            new.is_within(old)
+        }) {
+            return;
+        }
+        let union: Vec<PortMask> = (self.switches())
+            .map(|switch| {
+                let (old, new) = masks(switch);
+                old.union(new)
+            })
+            .collect();
+        let mut parts = Parts::new(union.len());
+        for switch in self.switches() {
+            for port in union[switch.to_usize()]
+                .iter()
+                .filter(|port| *port != PortNum::MANAGEMENT)
+            {
+                let end = (switch, port);
+                let Ok(Some(far)) = self.beyond(end) else { continue };
+                // Seen from the other end as well, if that uses it too.
+                let is_second = far < end && union[far.0.to_usize()].contains(far.1);
+                if !is_second && !parts.join(switch, far.0) {
+                    let port = self.place(end);
+                    self.error(Fault::MulticastWay { mlid, phase, port });
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// LIDs of which a phase changes a mask.
+fn touched(phase: &[MftSet], before: &MulticastTables) -> BTreeSet<Lid> {
+    let lids = phase.iter().flat_map(|set| {
+        let old = before.block(set.switch, set.block, set.position);
+        let changed = (0..MFT_LIDS as u16).filter(move |i| old[usize::from(*i)] != set.data[usize::from(*i)]);
+        changed.map(|i| {
+            Lid(Lid::MULTICAST_MIN
+                .0
+                .saturating_add(set.block.saturating_mul(MFT_LIDS as u16))
+                .saturating_add(i))
+        })
+    });
+    lids.collect()
+}
