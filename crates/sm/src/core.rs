@@ -82,7 +82,7 @@ pub struct Sm {
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
-    pub(crate) represses: Vec<Datagram>,
+    pub(crate) represses: Vec<(Time, Datagram)>,
     /// Who did not answer when it started.
     silence: Silence,
     /// GUIDs that the last sweep saw twice.
@@ -171,7 +171,7 @@ impl Sm {
             .then(|| self.multicast_due())
             .flatten();
         let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
-        due.into_iter().flatten().min()
+        due.into_iter().chain([self.repress_at()]).flatten().min()
     }
 
     /// Takes one input; appends what is to be done.
@@ -201,9 +201,7 @@ impl Sm {
         }
         self.advance(now, out);
         self.pump(now, out);
-        for repress in std::mem::take(&mut self.represses) {
-            self.send_only(repress, out);
-        }
+        self.repress(now, out);
     }
 
     fn start(&mut self, out: &mut Vec<Output>) {
@@ -600,6 +598,9 @@ impl Sm {
                 break;
             };
             self.exchange.submit(agent, (Token::Set(id), set));
+            if apply.is_busiest(agent) {
+                self.exchange.put_first(agent);
+            }
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
