@@ -16,9 +16,10 @@ use crate::apply::Apply;
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::{Event, SweepReason};
+use crate::held::blocks_to_read;
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
-use crate::job::{Job, JobResult, Outcome, Task, blocks_to_read};
+use crate::job::{Job, JobResult, Outcome, Task};
 use crate::lid_book::LidBook;
 use crate::past::After;
 use crate::report::NothingSent;
@@ -121,13 +122,7 @@ impl Sm {
         installed
     }
 
-    fn tables_read(
-        &mut self,
-        inventory: Arc<Inventory>,
-        installed: Installed,
-        now: Time,
-        out: &mut Vec<Output>,
-    ) {
+    fn tables_read(&mut self, inventory: Arc<Inventory>, installed: Installed, now: Time, out: &mut Vec<Output>) {
         if self.config.mode == Mode::Watch {
             self.finish(
                 &inventory,
