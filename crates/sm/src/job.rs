@@ -5,15 +5,14 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::multicast::MulticastChange;
 use selvedge_plan::{
-    BLOCK_LIDS, ChangeSet, EngineName, Generation, Installed, Lids, NO_PATH, Op, Phase, Plan, Policy, RebalanceWhen,
-    SlToVl, Tables, UnderWay,
+    ChangeSet, EngineName, Generation, Installed, Lids, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl, Tables,
+    UnderWay,
 };
 use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Guid, Idx, Lid, LidRange, PortState};
+use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_verify::phases::Passage;
 use selvedge_verify::phases::is_live;
 use selvedge_verify::standing::{Entry, LinkChange, Standing};
