@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use selvedge_transport::ibsim::IbsimPort;
-use selvedge_types::{Lid, TransactionId};
-use selvedge_wire::{Address, Arrival, AttributeId, Class, Datagram, Mad, MadPort, Method, SmpData};
+use selvedge_types::{Lid, Sl, TransactionId};
+use selvedge_wire::{Address, Arrival, AttributeId, Class, Datagram, Mad, MadPort, Method, PortInfo, SmInfo, SmpData};
 
 use crate::LabError;
 
 /// For one answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// For an answer of somebody who may not be there.
+const SOON: Duration = Duration::from_secs(1);
 /// Entries of a block. Source: IBA vol 1 §14.2.5.10.
 pub(crate) const BLOCK: u16 = 64;
 
@@ -44,6 +46,48 @@ impl Probe {
         Err(LabError::Probe {
             cause: format!("switch {switch} does not take exit {exit} for LID {lid}"),
         })
+    }
+
+    /// What the manager at a LID says of itself; none if there is no manager.
+    pub fn sm_info(&mut self, lid: u16) -> Result<Option<SmInfo>, LabError> {
+        let mad = Mad::request(Class::SubnLid, Method::Get, AttributeId::SM_INFO, 0);
+        let answer = self.exchange(lid, mad)?;
+        let is_ok = answer.is_some_and(|mad| mad.status().0 == 0);
+        Ok(answer.filter(|_| is_ok).and_then(|mad| mad.read().ok()))
+    }
+
+    /// PortInfo of the channel adapter's port at a LID; none if it does not answer.
+    pub fn port_info(&mut self, lid: u16) -> Result<Option<PortInfo>, LabError> {
+        let mad = Mad::request(Class::SubnLid, Method::Get, AttributeId::PORT_INFO, 0);
+        Ok(self.exchange(lid, mad)?.and_then(|mad| mad.read().ok()))
+    }
+
+    /// A MAD of subnet administration, to the administrator at a LID; none if it does not answer.
+    pub fn administration(&mut self, lid: u16, mad: Mad) -> Result<Option<Mad>, LabError> {
+        self.exchange_with(Address::gsi(Lid(lid), Sl::default()), mad)
+    }
+
+    /// Asks a subnet management agent, or a manager.
+    fn exchange(&mut self, lid: u16, mad: Mad) -> Result<Option<Mad>, LabError> {
+        self.exchange_with(Address::smi(Lid(lid)), mad)
+    }
+
+    /// Asks, and waits for the answer; none if there is none.
+    fn exchange_with(&mut self, address: Address, mut mad: Mad) -> Result<Option<Mad>, LabError> {
+        let failed = |error: selvedge_wire::PortError| LabError::Probe {
+            cause: error.to_string(),
+        };
+        self.transaction += 1;
+        let id = TransactionId(self.transaction);
+        mad.set_transaction(id);
+        self.port.send(&Datagram { address, mad }, SOON).map_err(failed)?;
+        loop {
+            match self.port.receive(SOON).map_err(failed)? {
+                Some(Arrival::Received(answer)) if answer.mad.transaction() == id => return Ok(Some(answer.mad)),
+                Some(Arrival::Received(_)) => {}
+                Some(Arrival::Returned(_)) | None => return Ok(None),
+            }
+        }
     }
 
     fn ask(&mut self, method: Method, (switch, block): (u16, u16), data: &SmpData) -> Result<SmpData, LabError> {

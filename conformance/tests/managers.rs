@@ -139,8 +139,8 @@ fn two_of_ours_on_ibsim() {
 fn two_of_ours(stage: &Stage) {
     let first = stage.ours(stage.lab.base(), FIRST, 0);
     stage.wait_master(FIRST);
-    // The higher priority of a late comer takes nothing from a master that works.
-    let mut second = stage.ours(stage.relay.base(), SECOND, 3);
+    // Of equals the lower GUID is better.
+    let mut second = stage.ours(stage.relay.base(), SECOND, 0);
     stage.wait_standby(SECOND);
     let before = stage.survey();
     let sent = stage.relay.sent();
@@ -149,9 +149,10 @@ fn two_of_ours(stage: &Stage) {
     drop(first); // SIGKILL
     stage.wait_master(SECOND);
     stage.assert_nothing_moved(&before);
-    // Back again: the former master finds another one and stands by.
+    // Back again: the former master is better, and gets the subnet.
     let _third = stage.ours(stage.lab.base(), FIRST, 0);
-    stage.wait_standby(FIRST);
+    stage.wait_master(FIRST);
+    stage.wait_standby(SECOND);
     stage.assert_nothing_moved(&before);
 }
 
@@ -214,8 +215,7 @@ fn ours_is_master_and_opensm_stands_by() {
     assert_eq!(stage.survey().lids(), before.lids());
 }
 
-/// OpenSM hands the subnet over to a standby of higher priority; ours refuses to be told, but sees that nobody is
-/// master any more and becomes it by itself.
+/// OpenSM hands the subnet over to a standby of higher priority, and ours takes it.
 #[test]
 fn opensm_gives_way_to_ours() {
     let _heavy = HeavyLock::acquire().unwrap();

@@ -439,7 +439,7 @@ impl Key {
         millis!(
             "poll_interval_ms",
             poll_interval,
-            "Time between a standby's polls of the master."
+            "Time between a standby's polls of the master. An answer that takes longer counts as none."
         ),
         count!(
             "manager",

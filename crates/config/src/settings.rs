@@ -53,7 +53,7 @@ impl Default for ManagerOptions {
             sweep_interval: Some(Duration::from_secs(10)),
             read_back_sweeps: 360,
             poll_interval: Duration::from_secs(1),
-            poll_misses: 3,
+            poll_misses: 2,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::multicast::MulticastGroup;
-use selvedge_sa::{Agents, Config, Input, Output, Sa, Sources};
+use selvedge_sa::{Agents, Config, Input, Output, Registrations, Sa, Sources};
 use selvedge_sim::Time;
 use selvedge_sm::{Inventory, Role, Sm};
 use selvedge_wire::{PortInfo, SwitchInfo};
@@ -34,9 +34,10 @@ pub(crate) struct Administrator {
 }
 
 impl Administrator {
-    pub(crate) fn new(notes: Sender<Note>) -> Result<Self, DaemonError> {
+    /// One that knows what hosts registered in an earlier life.
+    pub(crate) fn new(notes: Sender<Note>, kept: Registrations) -> Result<Self, DaemonError> {
         Ok(Self {
-            sa: Sa::new(Config::default()),
+            sa: Sa::with_registrations(Config::default(), Time::ZERO, kept),
             indexer: indexer(notes)?,
             out: Vec::new(),
         })
@@ -50,6 +51,16 @@ impl Administrator {
     /// True if there are some.
     pub(crate) fn has_changed_groups(&self) -> bool {
         self.sa.groups().has_changed()
+    }
+
+    /// See [`Sa::revision`].
+    pub(crate) const fn revision(&self) -> u64 {
+        self.sa.revision()
+    }
+
+    /// See [`Sa::registrations`].
+    pub(crate) fn registrations(&self) -> Registrations {
+        self.sa.registrations()
     }
 
     pub(crate) fn next_wake(&self) -> Option<Time> {

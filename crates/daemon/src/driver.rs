@@ -10,16 +10,17 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 use selvedge_plan::partition::Partitions;
 use selvedge_sim::Time;
-use selvedge_sm::{Command, Event, Input, Job, Output, PersistentState, Sm, StageName, View};
+use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method, PortError};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
+use crate::keeper::{Found, Keeper};
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, Worker, compute_in_place, planner, storer};
+use crate::worker::{Note, ToStore, Worker, compute_in_place, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +65,9 @@ pub(crate) struct Driver {
     groups_told_at: Time,
     /// Partitions that the administrator knows of.
     partitions: Option<Arc<Partitions>>,
-    storer: Worker<(u64, PersistentState)>,
+    storer: Worker<ToStore>,
     administrator: Administrator,
+    keeper: Keeper,
     out: Vec<Output>,
     /// Events that nobody has been told of.
     untold: Vec<(Time, Event)>,
@@ -88,7 +90,8 @@ pub(crate) struct Parts {
     pub(crate) shared: Arc<Shared>,
     pub(crate) notes: (Sender<Note>, Receiver<Note>),
     pub(crate) recorder: Option<Recorder>,
-    pub(crate) folder: Option<StateDir>,
+    pub(crate) folder: Option<Arc<StateDir>>,
+    pub(crate) found: Found,
 }
 
 impl Driver {
@@ -106,7 +109,8 @@ impl Driver {
             copier: planner("multicast", sender.clone())?,
             groups_told_at: Time::ZERO,
             partitions: None,
-            administrator: Administrator::new(sender.clone())?,
+            administrator: Administrator::new(sender.clone(), parts.found.registrations)?,
+            keeper: Keeper::new(parts.folder.clone(), parts.found.is_lost),
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             untold: Vec::new(),
@@ -122,6 +126,10 @@ impl Driver {
 
     /// Runs until told to stop, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
+        // Who only sets a fabric up once is no administrator to whom hosts come.
+        if self.keeper.is_lost() && self.until == Until::Stopped {
+            self.feed(Input::Command(Command::Reregister))?;
+        }
         let result = self.feed(Input::Start).and_then(|()| self.turn_until_done());
         let result = self.tell().and(result);
         // What is shown in the end is how things stood, not that somebody has stopped looking at them.
@@ -136,6 +144,8 @@ impl Driver {
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
+        let ended = self.keeper.end(&self.administrator.registrations());
+        self.told(ended);
         result.map(|()| view)
     }
 
@@ -164,6 +174,10 @@ impl Driver {
         }
         if self.administrator.next_wake().is_some_and(|at| at <= now) {
             self.administer(selvedge_sa::Input::Wake)?;
+        }
+        if self.keeper.is_due(now) {
+            let (revision, all) = (self.administrator.revision(), self.administrator.registrations());
+            self.storer.hand(ToStore::Registrations(revision, Box::new(all)));
         }
         if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
             self.show();
@@ -231,7 +245,11 @@ impl Driver {
             _ if now.since(self.busy_since) < SOON => WAIT_SOON,
             _ => WAIT_BUSY,
         };
-        let wakes = [self.sm.next_wake(), self.administrator.next_wake()];
+        let wakes = [
+            self.sm.next_wake(),
+            self.administrator.next_wake(),
+            self.keeper.next_wake(),
+        ];
         let due = wakes
             .into_iter()
             .flatten()
@@ -263,6 +281,10 @@ impl Driver {
                         self.notice(&Notice::NotStored(error));
                     }
                     self.feed(Input::Persisted { id })?;
+                }
+                Note::Kept { revision, result } => {
+                    let kept = result.and_then(|()| self.keeper.stored(revision));
+                    self.told(kept);
                 }
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.feed(Input::Command(command))?,
@@ -304,6 +326,8 @@ impl Driver {
     fn administer(&mut self, input: selvedge_sa::Input) -> Result<(), DaemonError> {
         let now = self.shared.clock.now();
         let mut out = self.administrator.handle(now, input);
+        let noted = self.keeper.look(now, self.administrator.revision());
+        self.told(noted);
         for output in out.drain(..) {
             self.send(&output.datagram, output.timeout)?;
         }
@@ -337,7 +361,7 @@ impl Driver {
             Output::Compute(job) => self.hand_over(now, job),
             Output::Persist { id, state } => {
                 self.busy += 1;
-                self.storer.hand((id, state));
+                self.storer.hand(ToStore::State(id, state));
             }
             Output::SetIsSm(is_sm) => {
                 if let Err(error) = self.port.set_is_sm(is_sm) {
@@ -373,13 +397,13 @@ impl Driver {
         if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
             self.compare_plans(at);
             self.tell_partitions()?;
+            if matches!(event, Event::SubnetUp { .. }) {
+                self.keeper.hosts_were_asked(at);
+            }
             self.busy += usize::from(self.administrator.commit(&self.sm));
         }
         if let Event::Role { role, .. } = event {
-            self.administer(match role {
-                selvedge_sm::Role::Master => selvedge_sa::Input::Serve,
-                _ => selvedge_sa::Input::Withdraw,
-            })?;
+            self.role_changed(*role)?;
         }
         if let Event::Multicast(_) = event {
             let copies = self.sm.view().copies;
@@ -416,6 +440,28 @@ impl Driver {
         }
         self.partitions = Some(Arc::clone(&policy.partitions));
         self.administer(selvedge_sa::Input::Presets(Arc::clone(&policy.partitions)))
+    }
+
+    /// Questions are answered by the master only, and what hosts register is known to the master only.
+    fn role_changed(&mut self, role: selvedge_sm::Role) -> Result<(), DaemonError> {
+        use selvedge_sm::Role;
+        match role {
+            Role::Master => self.administer(selvedge_sa::Input::Serve),
+            // Our own link is down: when it comes back there may be nobody else still.
+            Role::Discovering => self.administer(selvedge_sa::Input::Withdraw),
+            Role::Standby | Role::NotActive => {
+                self.keeper.lose();
+                self.administer(selvedge_sa::Input::Forget)?;
+                self.feed(Input::Command(Command::Reregister))
+            }
+        }
+    }
+
+    /// What could not be kept is told.
+    fn told(&self, result: Result<(), selvedge_store::StoreError>) {
+        if let Err(error) = result {
+            self.notice(&Notice::NotStored(error));
+        }
     }
 
     /// Says what a new plan changed.

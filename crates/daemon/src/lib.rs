@@ -21,6 +21,7 @@ mod emulation;
 mod error;
 mod events;
 mod host;
+mod keeper;
 mod log_file;
 mod names;
 mod notice;

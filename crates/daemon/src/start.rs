@@ -20,6 +20,7 @@ use crate::clock::Clock;
 use crate::driver::{Driver, Parts, Until};
 use crate::emulated::EmulatedPort;
 use crate::events::LogSink;
+use crate::keeper::Found;
 use crate::host::{EmulationOptions, Host, HostHandle};
 use crate::names::Names;
 use crate::record::{Header, Recorder};
@@ -145,6 +146,10 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     let clock = Clock::start();
     let settings = options.settings;
     let folder = settings.daemon.state_dir.as_deref().map(StateDir::open).transpose()?;
+    let found = Found::read(folder.as_ref())?;
+    if let Some(folder) = folder.as_ref().filter(|_| found.is_lost && options.mode == Mode::Manage) {
+        folder.mark_registrations(false)?;
+    }
     let state = folder.as_ref().map(stored).transpose()?.unwrap_or_default();
     let (port, name, emulator) = open_door(options.door, options.mode, clock)?;
     let local = port.local();
@@ -175,7 +180,8 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         shared,
         notes: (sender, receiver),
         recorder,
-        folder,
+        folder: folder.map(Arc::new),
+        found,
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())

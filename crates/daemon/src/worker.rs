@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use selvedge_plan::Generation;
-use selvedge_sa::{Snapshot, Sources};
+use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
 use selvedge_store::{PlanState, StateDir, StoreError};
@@ -26,6 +26,8 @@ pub(crate) enum Note {
     Indexed(Option<Arc<Snapshot>>),
     /// State is stored, or could not be.
     Persisted { id: u64, result: Result<(), StoreError> },
+    /// What hosts have registered is stored, or could not be.
+    Kept { revision: u64, result: Result<(), StoreError> },
     /// The operator wants something.
     Command(Command),
 }
@@ -153,13 +155,27 @@ fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentStat
     })
 }
 
+/// What is to be stored.
+#[derive(Debug)]
+pub(crate) enum ToStore {
+    /// The manager's state, with the number of its request.
+    State(u64, PersistentState),
+    /// What hosts have registered, with its revision.
+    Registrations(u64, Box<Registrations>),
+}
+
 /// Starts the thread that stores; without a folder everything counts as stored.
-pub(crate) fn storer(
-    notes: Sender<Note>,
-    folder: Option<StateDir>,
-) -> Result<Worker<(u64, PersistentState)>, DaemonError> {
+pub(crate) fn storer(notes: Sender<Note>, folder: Option<Arc<StateDir>>) -> Result<Worker<ToStore>, DaemonError> {
     let mut last = None;
-    Worker::start("store", notes, move |(id, state): (u64, PersistentState), _| {
+    Worker::start("store", notes, move |item: ToStore, _| {
+        let (id, state) = match item {
+            ToStore::State(id, state) => (id, state),
+            ToStore::Registrations(revision, all) => {
+                let save = |folder: &Arc<StateDir>| folder.save_registrations(&all.to_text());
+                let result = folder.as_ref().map_or(Ok(()), save);
+                return Note::Kept { revision, result };
+            }
+        };
         let result = match &folder {
             Some(folder) if last.as_ref() != Some(&state) => save(folder, &state, last.as_ref()),
             _ => Ok(()),

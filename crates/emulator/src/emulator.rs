@@ -6,7 +6,7 @@ use selvedge_chassis::{Chassis, PortIdx, TableKind};
 use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef};
 use selvedge_sim::{ComponentId, EventQueue, Seed, Time};
 use selvedge_types::{Idx, Lid, LinkSpeed, NodeKind, PKey, PortNum};
-use selvedge_wire::{CapabilityMask, CapabilityMask2, Class, Datagram, LocalPort, Method, SmpData};
+use selvedge_wire::{AttributeId, CapabilityMask, CapabilityMask2, Class, Datagram, LocalPort, Method, SmpData};
 
 use crate::agent::Agent;
 use crate::attribute::{node_info, port_info};
@@ -256,10 +256,12 @@ impl Emulator {
         self.clients.get(client).map(|c| &c.sent)
     }
 
-    /// Sets that one client sent.
+    /// Sets that one client sent to agents; what managers tell each other by SubnSet(SMInfo) is none of these.
     #[must_use]
     pub fn sets_sent_by(&self, client: ClientId) -> u64 {
-        self.sent_by(client).map_or(0, |sent| sent.of_method(Method::Set))
+        // By whatever route: both classes are counted as one.
+        let told = |sent: &MadTable| sent.of(Class::SubnDirected, Method::Set, AttributeId::SM_INFO);
+        self.sent_by(client).map_or(0, |sent| sent.of_method(Method::Set) - told(sent))
     }
 
     /// Where a client sits.

@@ -247,6 +247,7 @@ impl Sa {
             }
             _ => return Err(Refusal::BadAttribute),
         };
+        self.revision += 1;
         let mut mad = request.answer(Status::OK, layout.offset());
         *mad.sa_data_mut() = record;
         out.push(send(request.reply(mad)));

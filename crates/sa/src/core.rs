@@ -14,6 +14,7 @@ use selvedge_wire::{Attribute, Datagram, Gid, Mad, Method, Notice, Status};
 use crate::client::{Exchange, Request};
 use crate::config::Config;
 use crate::io::{Counters, Input, Output};
+use crate::kept::Registrations;
 use crate::member::{CREATED, DELETED, Groups};
 use crate::pieces::send;
 use crate::query::{Query, Registered};
@@ -65,6 +66,8 @@ pub struct Sa {
     pub(crate) reports: Reports,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
+    /// How often what clients have registered has changed.
+    pub(crate) revision: u64,
     pub(crate) now: Time,
 }
 
@@ -84,8 +87,39 @@ impl Sa {
             reports: Reports::default(),
             counters: Counters::default(),
             presets: Arc::new(Partitions::only_default(&[])),
+            revision: 0,
             now: Time::ZERO,
         }
+    }
+
+    /// An administrator that knows what clients registered in an earlier life.
+    #[must_use]
+    pub fn with_registrations(config: Config, now: Time, mut kept: Registrations) -> Self {
+        let mut sa = Self::new(config);
+        let all = &mut sa.registered;
+        all.groups.restore(kept.take_groups(), kept.serial);
+        all.subscriptions.restore(kept.subscriptions);
+        all.services.restore(now, kept.services);
+        sa.now = now;
+        sa
+    }
+
+    /// What clients have registered, to be stored: an answer must not be forgotten by a restart.
+    #[must_use]
+    pub fn registrations(&self) -> Registrations {
+        let (groups, serial) = self.registered.groups.kept();
+        Registrations {
+            groups,
+            subscriptions: self.registered.subscriptions.kept(),
+            services: self.registered.services.kept(),
+            serial,
+        }
+    }
+
+    /// A number that changes whenever [`Self::registrations`] does, but for leases that run.
+    #[must_use]
+    pub const fn revision(&self) -> u64 {
+        self.revision
     }
 
     /// What happened so far.
@@ -138,16 +172,19 @@ impl Sa {
             }
             Input::Copies(copies) => self.registered.copies = copies,
             Input::Withdraw => self.withdraw(),
+            Input::Forget => {
+                self.withdraw();
+                self.registered = Registered::default();
+                self.revision += 1;
+            }
         }
         self.time_passes(out);
         self.work(out);
     }
 
-    /// Somebody else is master: what clients registered here is his to know, and they tell him.
     fn withdraw(&mut self) {
         self.serving = false;
         self.snapshot = None;
-        self.registered = Registered::default();
         self.open.clear();
         self.turns.clear();
         self.questions.clear();
@@ -158,9 +195,11 @@ impl Sa {
         self.serving = true;
         let old = self.snapshot.replace(Arc::clone(&snapshot));
         let is_there = |guid| snapshot.by_guid(guid).is_some();
+        let before = self.registered.count();
         self.registered.services.keep(is_there);
         self.registered.subscriptions.keep(is_there);
         let ended = self.registered.groups.keep(is_there);
+        self.revision += u64::from(self.registered.count() != before);
         let issuer = self.issuer();
         for mgid in ended {
             self.tell(&Event::of_gid(DELETED, issuer, mgid), out);
@@ -226,11 +265,14 @@ impl Sa {
 
     fn time_passes(&mut self, out: &mut Vec<Output>) {
         let now = self.now;
+        let services = self.registered.services.count();
         self.registered.services.tick(now);
+        self.revision += u64::from(self.registered.services.count() != services);
         let (subscriptions, snapshot) = (&mut self.registered.subscriptions, &self.snapshot);
-        let counters = &mut self.counters;
+        let (counters, revision) = (&mut self.counters, &mut self.revision);
         self.reports.tick(&self.config, now, out, |lid| {
             counters.reports_lost += 1;
+            *revision += 1;
             if let Some(snapshot) = snapshot {
                 subscriptions.forget(snapshot, lid);
             }

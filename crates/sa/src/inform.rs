@@ -7,6 +7,7 @@ use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
 use selvedge_wire::{Address, Gid};
 
 use crate::config::Config;
+use crate::kept::KeptSubscription;
 use crate::query::{Cursor, Ground, Step};
 use crate::refusal::Refusal;
 use crate::report::Event;
@@ -133,6 +134,29 @@ impl Subscriptions {
         all.sort_by_key(|to| (to.lid, to.qp));
         all.dedup();
         all.into_iter()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// All of them, to be kept.
+    pub fn kept(&self) -> Vec<KeptSubscription> {
+        let kept = |s: &Subscription| KeptSubscription {
+            guid: s.guid,
+            to: s.to,
+            wanted: s.wanted,
+        };
+        self.by_number.values().map(kept).collect()
+    }
+
+    /// Takes back what was kept.
+    pub fn restore(&mut self, kept: Vec<KeptSubscription>) {
+        for KeptSubscription { guid, to, wanted } in kept {
+            self.last += 1;
+            self.by_number.insert(self.last, Subscription { wanted, guid, to });
+        }
     }
 
     /// Ports that are gone want nothing.

@@ -30,6 +30,8 @@ pub enum Input {
     Copies(Arc<BTreeMap<Guid, MftBlocks>>),
     /// The manager is master no longer: nobody is answered.
     Withdraw,
+    /// Somebody else is master: what clients registered here is his to know, and they tell him.
+    Forget,
 }
 
 /// Everything an administrator wants done.

@@ -11,6 +11,7 @@ use selvedge_wire::Gid;
 use selvedge_wire::sa::{Filter, SA_DATA_LEN, SaData, records};
 
 use crate::config::Config;
+use crate::kept::KeptGroup;
 use crate::path::wish;
 use crate::query::{Cursor, Ground, Step};
 use crate::rate::{self, Selector, StaticRate, Wish};
@@ -308,6 +309,45 @@ impl Groups {
         self.changed.insert(mlid);
         if let Some(group) = self.by_mlid.remove(&mlid) {
             self.by_mgid.remove(&group.mgid);
+        }
+    }
+
+    /// All of them, to be kept, and the serial number of the last group GID given out.
+    pub(crate) fn kept(&self) -> (Vec<KeptGroup>, u64) {
+        let kept = |group: &Group| KeptGroup {
+            record: group.record,
+            members: group.members.clone(),
+        };
+        (self.iter().map(kept).collect(), self.serial)
+    }
+
+    /// Takes back what was kept. What makes no sense is left out: a LID that is no group's, a GID that two have.
+    pub(crate) fn restore(&mut self, groups: BTreeMap<u16, KeptGroup>, serial: u64) {
+        use records::member as f;
+        self.serial = serial;
+        for (mlid, KeptGroup { record, mut members }) in groups {
+            let mgid = Gid(f::MGID.wide(&record));
+            let rate = u8::try_from(f::RATE.get(&record)).ok().and_then(StaticRate::from_code);
+            let is_sound = (FIRST..=LAST).contains(&mlid) && mgid.is_multicast() && !self.by_mgid.contains_key(&mgid);
+            let Some(rate) = rate.filter(|_| is_sound) else {
+                continue;
+            };
+            members.sort_unstable_by_key(|member| member.guid);
+            members.dedup_by_key(|member| member.guid);
+            let group = Group {
+                mgid,
+                mlid: Lid(mlid),
+                pkey: PKey(f::PKEY.get(&record) as u16),
+                mtu: f::MTU.get(&record) as u8,
+                rate,
+                members,
+                // Without a member it was one from the start; whether it still is, the partitions say when they come.
+                is_preset: true,
+                record,
+            };
+            self.by_mgid.insert(mgid, mlid);
+            self.by_mlid.insert(mlid, group);
+            self.changed.insert(mlid);
         }
     }
 

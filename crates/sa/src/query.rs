@@ -26,6 +26,14 @@ pub(crate) struct Registered {
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
 }
 
+impl Registered {
+    /// Members, subscriptions and services.
+    pub fn count(&self) -> usize {
+        let members = self.groups.iter().map(|group| group.members.len()).sum::<usize>();
+        members + self.subscriptions.count() + self.services.count()
+    }
+}
+
 /// What rows are made of.
 #[derive(Clone, Copy)]
 pub(crate) struct Ground<'a> {

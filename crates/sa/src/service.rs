@@ -9,6 +9,7 @@ use selvedge_wire::Gid;
 use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
 
 use crate::config::Config;
+use crate::kept::KeptService;
 use crate::query::{Cursor, Ground, Step};
 use crate::refusal::Refusal;
 use crate::snapshot::{EndPort, Snapshot};
@@ -153,6 +154,35 @@ impl Services {
         while let Some(&(at, number)) = self.expiries.first().filter(|(at, _)| *at <= now) {
             self.expiries.remove(&(at, number));
             self.remove(number);
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.by_number.len()
+    }
+
+    /// All of them, to be kept.
+    pub fn kept(&self) -> Vec<KeptService> {
+        let kept = |s: &Service| KeptService {
+            owner: s.owner,
+            left: s.expires.map(|at| at.since(self.now)),
+            record: s.record,
+        };
+        self.by_number.values().map(kept).collect()
+    }
+
+    /// Takes back what was kept.
+    pub fn restore(&mut self, now: Time, kept: Vec<KeptService>) {
+        self.now = now;
+        for KeptService { owner, left, record } in kept {
+            self.last += 1;
+            let (number, expires) = (self.last, left.map(|left| now + left));
+            if let Some(older) = self.by_name.insert(Name::of(&record), number) {
+                self.by_number.remove(&older);
+            }
+            self.expiries.extend(expires.map(|at| (at, number)));
+            self.by_number.insert(number, Service { record, owner, expires });
         }
     }
 

@@ -16,6 +16,7 @@ use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::past::Taken;
+use crate::register;
 use crate::smp::{self, Smp};
 
 /// A Set on its way: position in the change set.
@@ -47,6 +48,8 @@ pub struct Apply {
     pub has_drained: bool,
     /// Packets are under way between switches.
     is_live: bool,
+    /// Hosts are asked to register again.
+    pub asks_hosts: bool,
     has_begun: bool,
     /// Sets acknowledged.
     pub acknowledged: usize,
@@ -102,6 +105,7 @@ impl Apply {
             taken: Taken::default(),
             has_drained: false,
             is_live,
+            asks_hosts: false,
             has_begun: false,
             acknowledged: 0,
             failed_ports: BTreeSet::new(),
@@ -226,7 +230,11 @@ impl Apply {
             Op::PKeys { port, keys } => smp::set(&smp::pkeys(keys), 0, agent.route_to(port.port), m_key),
             Op::Port { port, settings, state } => {
                 let seen = self.inventory.port_info(*port)?;
-                let info = smp::port_info(seen, settings, *state);
+                let is_last = !matches!(state, Some(PortState::Armed));
+                let info = PortInfo {
+                    client_reregister: self.asks_hosts && is_last && register::understands(&self.fabric, *port),
+                    ..smp::port_info(seen, settings, *state)
+                };
                 smp::set(
                     &info,
                     smp::port_modifier(seen, port.port),

@@ -45,7 +45,7 @@ pub struct Config {
     pub read_back_sweeps: u32,
     /// Time between a standby's polls of the master. Default 1 s.
     pub poll_interval: Duration,
-    /// Polls without an answer after which the master is gone. Default 3.
+    /// Polls without an answer after which the master is gone. Default 2: each is repeated like any request.
     pub poll_misses: u32,
 }
 
@@ -66,7 +66,7 @@ impl Config {
             sweep_interval: Some(Duration::from_secs(10)),
             read_back_sweeps: 360,
             poll_interval: Duration::from_secs(1),
-            poll_misses: 3,
+            poll_misses: 2,
         }
     }
 }

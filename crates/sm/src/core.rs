@@ -27,9 +27,11 @@ use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
 use crate::recall::recall;
+use crate::register::Reregister;
 use crate::report;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
+use crate::standby::Others;
 use crate::view::{Role, View};
 
 /// A subnet manager.
@@ -69,10 +71,10 @@ pub struct Sm {
     pub(crate) persist_id: u64,
     /// The newest of these that is safe.
     pub(crate) persisted_id: u64,
-    /// How often this manager was asked for SMInfo (SMInfo.ActCount).
-    pub(crate) act_count: u32,
-    /// The same when the last sweep began.
-    pub(crate) asked_before: u32,
+    /// Whether hosts are to register again.
+    pub(crate) reregister: Reregister,
+    /// What is remembered of other managers.
+    pub(crate) others: Others,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
     pub(crate) unwatched: Vec<PortRef>,
     /// What repairs need.
@@ -130,8 +132,8 @@ impl Sm {
             next_poll: None,
             persist_id: 0,
             persisted_id: 0,
-            act_count: 0,
-            asked_before: 0,
+            reregister: Reregister::default(),
+            others: Others::default(),
             unwatched: Vec::new(),
             failover: Failover::default(),
             flaps: Flaps::default(),
@@ -148,7 +150,7 @@ impl Sm {
     pub fn next_wake(&self) -> Option<Time> {
         let timer = match self.stage {
             Stage::Standby { .. } => self.next_poll,
-            Stage::Stopped => None,
+            Stage::Stopped | Stage::Disabled { .. } => None,
             _ => self.next_sweep,
         };
         let wait = match &self.stage {
@@ -219,6 +221,7 @@ impl Sm {
                 self.sweep_due = Some(SweepReason::Command);
             }
             Command::Rebalance(asked) => self.ask_balance(asked),
+            Command::Reregister => self.reregister = Reregister::Wanted,
             Command::SetPolicy(policy) => {
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
@@ -247,7 +250,7 @@ impl Sm {
             }
             Method::Trap => self.trap(datagram, out),
             Method::Get | Method::Set if datagram.mad.attribute() == AttributeId::SM_INFO => {
-                self.sm_info_asked(datagram, out);
+                self.sm_info_asked(now, datagram, out);
             }
             Method::Get
             | Method::Set
@@ -310,7 +313,13 @@ impl Sm {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
-            (Token::Poll, Stage::Standby { .. }) => self.polled(answer),
+            (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
+            (Token::Manager, Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let changed = self.is_rival(answer, &mut events) || so_far;
+                self.stage = Stage::LightSweep { changed };
+            }
+            (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (
                 Token::Discover(_)
@@ -326,6 +335,8 @@ impl Sm {
                 | Token::Knock
                 | Token::Twin
                 | Token::Copy(_)
+                | Token::Manager
+                | Token::Handover
                 | Token::Poll,
                 _,
             ) => {}
@@ -387,8 +398,15 @@ impl Sm {
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
             Stage::Applying(ref apply, _) => apply.wait().is_some(),
-            Stage::Standby { .. } => matches!(self.sweep_due, Some(SweepReason::MasterLost)),
-            Stage::Discovering(_) | Stage::Electing { .. } | Stage::Reading { .. } | Stage::Stopped => false,
+            Stage::Standby { .. } | Stage::Disabled { .. } => matches!(
+                self.sweep_due,
+                Some(SweepReason::MasterLost | SweepReason::HandedOver | SweepReason::Told)
+            ),
+            Stage::Discovering(_)
+            | Stage::Electing { .. }
+            | Stage::Reading { .. }
+            | Stage::HandingOver { .. }
+            | Stage::Stopped => false,
         }
     }
 
@@ -404,7 +422,7 @@ impl Sm {
         }
         self.disturb_balance(out);
         self.sweep_reason = reason;
-        self.asked_before = self.act_count;
+        self.forget_refusals();
         self.forget_repairs();
         self.unwatched.clear();
         self.exchange.clear();
@@ -433,6 +451,15 @@ impl Sm {
                 round,
                 ..
             } => self.tables_asked((inventory, installed, round), now, out),
+            Stage::HandingOver {
+                inventory,
+                at,
+                to,
+                is_taken,
+            } => match self.gives_way(&to, is_taken, out) {
+                true => self.yield_to(inventory, (at, &to), now, out),
+                false => self.begin_reading(inventory),
+            },
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
@@ -454,6 +481,7 @@ impl Sm {
             | Stage::Persisting { .. }
             | Stage::Applying(..)
             | Stage::Standby { .. }
+            | Stage::Disabled { .. }
             | Stage::Stopped) => {
                 self.stage = waiting;
                 return false;

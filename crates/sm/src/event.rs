@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use selvedge_routing::Difference;
 use selvedge_types::{Guid, Lid};
+use selvedge_wire::SmControl;
 
 use crate::apply::Wait;
 use crate::multicast::MulticastEvent;
@@ -45,6 +46,10 @@ pub enum SweepReason {
     Interval,
     /// LIDs that ports wait for are free.
     LidsFree,
+    /// Another manager handed the subnet over.
+    HandedOver,
+    /// The master told this standby to look.
+    Told,
 }
 
 impl fmt::Display for SweepReason {
@@ -60,6 +65,8 @@ impl fmt::Display for SweepReason {
             Self::Unanswered => f.write_str("another manager that does not answer"),
             Self::Interval => f.write_str("the time since the last one"),
             Self::LidsFree => f.write_str("LIDs that have become free"),
+            Self::HandedOver => f.write_str("the subnet that another manager hands over"),
+            Self::Told => f.write_str("the master's command"),
         }
     }
 }
@@ -310,6 +317,28 @@ pub enum Event {
         /// The port that was seen to be up.
         what: String,
     },
+    /// A better manager has come: it is offered the subnet.
+    HandingOver {
+        /// GUID of its port.
+        to: Guid,
+    },
+    /// It did not take it: this manager stays master.
+    HandoverRefused {
+        /// GUID of its port.
+        by: Guid,
+    },
+    /// Another manager commands, and may.
+    Told {
+        /// What.
+        control: SmControl,
+        /// GUID of its port.
+        by: Guid,
+    },
+    /// Another manager shows another SM_Key: it is not believed.
+    StrangeManager {
+        /// GUID of its port.
+        guid: Guid,
+    },
 }
 
 impl Event {
@@ -355,6 +384,10 @@ impl Event {
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
             Self::PKeysFull { .. } => "SLV-SM-0044",
             Self::Multicast(event) => event.code(),
+            Self::HandingOver { .. } => "SLV-SM-0060",
+            Self::HandoverRefused { .. } => "SLV-SM-0061",
+            Self::Told { .. } => "SLV-SM-0062",
+            Self::StrangeManager { .. } => "SLV-SM-0063",
         }
     }
 
@@ -384,6 +417,8 @@ impl Event {
             | Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceInterrupted { .. }
+            | Self::HandingOver { .. }
+            | Self::Told { .. }
             | Self::Role { .. } => Severity::Info,
             Self::LinkLost { .. }
             | Self::SwitchLost { .. }
@@ -395,6 +430,8 @@ impl Event {
             | Self::ReadBackDiffers { .. }
             | Self::RebalanceHeld { .. }
             | Self::PKeysFull { .. }
+            | Self::HandoverRefused { .. }
+            | Self::StrangeManager { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::Multicast(event) => event.severity(),
             Self::NoPlan
@@ -512,6 +549,10 @@ impl Event {
                 "{ports} ports are in more partitions than their P_Key tables have room for (32 keys at most), among \
                  them {what}: they do not get the keys of the last ones"
             ),
+            Self::HandingOver { .. }
+            | Self::HandoverRefused { .. }
+            | Self::Told { .. }
+            | Self::StrangeManager { .. } => self.of_managers(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(
                 f,

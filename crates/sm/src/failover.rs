@@ -73,6 +73,8 @@ impl Sm {
             | Stage::Reading { .. }
             | Stage::Persisting { .. }
             | Stage::Standby { .. }
+            | Stage::HandingOver { .. }
+            | Stage::Disabled { .. }
             | Stage::Stopped => false,
         }
     }

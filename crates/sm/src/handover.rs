@@ -1,14 +1,14 @@
-//! Who is master: SMInfo asked and answered, elections, and a standby's watch over the master.
+//! Who is master: elections, and a standby's watch over the master.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{PortCapability, PortRef};
+use selvedge_fabric::PortRef;
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_sim::Time;
 use selvedge_types::Guid;
-use selvedge_wire::{Attribute, AttributeId, Bits, Datagram, Mad, Method, SmInfo, SmState, Status};
+use selvedge_wire::{Attribute, AttributeId, Bits, Mad, SmInfo, SmState};
 
 use crate::core::{Sm, ok};
 use crate::event::{Event, SweepReason};
@@ -16,36 +16,16 @@ use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{report, smp};
+use crate::{report, smp, standby};
 
 impl Sm {
-    /// Answers SMInfo, whatever else is going on.
-    pub(crate) fn sm_info_asked(&mut self, datagram: &Datagram, out: &mut Vec<Output>) {
-        if self.view.role == Role::NotActive {
-            self.view.mads.dropped += 1;
-            return;
-        }
-        self.act_count = self.act_count.wrapping_add(1);
-        let mut answer = *datagram;
-        if datagram.mad.method() == Method::Set {
-            // Handover and the other controls need a master that gives way; until it does, it says so.
-            answer.mad.set_status(Status::BAD_METHOD_ATTRIBUTE);
-        }
-        answer.mad.set_method(Method::GetResp);
-        answer
-            .mad
-            .set_returning(answer.mad.class() == selvedge_wire::Class::SubnDirected);
-        answer.mad.set_smp_data(&self.own_sm_info().emit());
-        self.send_only(answer, out);
-    }
-
     /// What this manager says about itself to others.
     #[must_use]
     pub fn own_sm_info(&self) -> SmInfo {
         SmInfo {
             guid: self.port_guid(),
             sm_key: self.config.sm_key,
-            act_count: self.act_count,
+            act_count: self.act_count(),
             priority: Bits::saturating(self.config.priority),
             state: match self.view.role {
                 Role::Discovering => SmState::Discovering,
@@ -56,15 +36,22 @@ impl Sm {
         }
     }
 
+    /// SMPs sent so far: proof of life. Source: OpenSM (`stats.qp0_mads_sent`).
+    const fn act_count(&self) -> u32 {
+        let mads = &self.view.mads;
+        (mads.gets + mads.sets + mads.others) as u32
+    }
+
     /// Asks every port that shows IsSM who its manager is.
     pub(crate) fn begin_election(&mut self, inventory: Arc<Inventory>) {
         let m_key = self.config.policy.m_key;
-        let others = inventory
-            .fabric
-            .end_ports()
-            .filter(|(at, port)| *at != inventory.local && port.capability.mask & PortCapability::IS_SM != 0);
-        for (at, _) in others {
+        let silent = self.others.silent.take();
+        for at in standby::managers(&inventory) {
             let route = inventory.agents[at.node].route_to(at.port);
+            let guid = inventory.fabric.port(at).map(|port| port.guid);
+            if silent.is_some_and(|(who, way)| Some(who) == guid && way == *route) {
+                continue;
+            }
             let get = smp::get(AttributeId::SM_INFO, 0, route, m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::OtherSm(at), get));
         }
@@ -75,15 +62,23 @@ impl Sm {
         };
     }
 
-    /// Takes another manager's SMInfo. One that shows IsSM but does not answer is treated as gone.
+    /// Takes another manager's SMInfo. One that shows IsSM but does not answer is treated as gone, one that shows
+    /// another SM_Key as none of ours.
     pub(crate) fn other_sm(&mut self, at: PortRef, answer: Option<&Mad>, events: &mut Vec<Event>) {
+        let info = match ok(answer).map(|mad| SmInfo::parse(mad.smp_data())) {
+            Some(Ok(info)) => Some(info).filter(|info| self.believes(info, events)),
+            Some(Err(error)) => {
+                events.push(Event::BadDatagram { why: error.to_string() });
+                None
+            }
+            None => None,
+        };
         let Stage::Electing { others, silent, .. } = &mut self.stage else {
             return;
         };
-        match ok(answer).map(|mad| SmInfo::parse(mad.smp_data())) {
-            Some(Ok(info)) => drop(others.insert(info.guid, (at, info))),
-            Some(Err(error)) => events.push(Event::BadDatagram { why: error.to_string() }),
-            None => *silent += 1,
+        match info {
+            Some(info) => drop(others.insert(info.guid, (at, info))),
+            None => *silent += usize::from(answer.is_none()),
         }
     }
 
@@ -100,27 +95,15 @@ impl Sm {
             self.sweep_due = Some(reason);
             return;
         }
+        let from = self.others.from.take();
         let superior = others
             .values()
+            .map(|&(at, other)| (at, as_left(other, from)))
             .filter(|(_, other)| yields(&own, other))
             .max_by_key(|(_, other)| rank(other));
         match superior {
-            Some(&(at, other)) => {
-                self.change_role(Role::Standby, Some(other.guid), out);
-                self.next_poll = Some(now + self.config.poll_interval);
-                self.sweep_due = None;
-                // Should the master die, these are the LIDs to keep, also of ports that are away just then.
-                self.lids.of_another(&inventory.fabric);
-                // Whatever this manager planned, the master writes over it.
-                self.view.plan = None;
-                let (fabric, installed) = (Arc::clone(&inventory.fabric), Installed::default());
-                self.finish(&inventory, fabric, installed, &report::Failures::none());
-                self.stage = Stage::Standby {
-                    at,
-                    inventory,
-                    misses: 0,
-                };
-            }
+            Some(better) if own.state == SmState::Master => self.hand_over(inventory, better, out),
+            Some((at, other)) => self.yield_to(inventory, (at, &other), now, out),
             None => {
                 self.change_role(Role::Master, None, out);
                 self.begin_reading(inventory);
@@ -128,17 +111,38 @@ impl Sm {
         }
     }
 
+    /// Stands by for another manager, with what it takes to stand in for it.
+    pub(crate) fn yield_to(
+        &mut self,
+        inventory: Arc<Inventory>,
+        master: (PortRef, &SmInfo),
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        // Should the master die, these are the LIDs to keep, also of ports that are away just then.
+        self.lids.of_another(&inventory.fabric);
+        // Whatever this manager planned, the master writes over it.
+        self.view.plan = None;
+        self.stand_by(Arc::clone(&inventory), master, now, out);
+        let (fabric, installed) = (Arc::clone(&inventory.fabric), Installed::default());
+        self.finish(&inventory, fabric, installed, &report::Failures::none());
+    }
+
     /// Why a manager that is about to become master must look once more, if it must.
     fn look_again(&self, own: &SmInfo, nobody: bool, silent: usize) -> Option<SweepReason> {
         match self.sweep_reason {
             // Once is enough; and a lost master has been silent for long.
-            SweepReason::Asked | SweepReason::Unanswered | SweepReason::MasterLost => None,
+            SweepReason::Asked
+            | SweepReason::Unanswered
+            | SweepReason::MasterLost
+            | SweepReason::HandedOver
+            | SweepReason::Told => None,
             _ if own.state != SmState::Discovering => None,
             // It may have been busy setting LIDs when it ended, after we had read them.
             _ if silent > 0 => Some(SweepReason::Unanswered),
             // Somebody asked us while we looked, and we did not find him: he came when we had passed. Both of us may
             // then think that nobody else is there.
-            _ if nobody && self.act_count != self.asked_before => Some(SweepReason::Asked),
+            _ if nobody && self.others.asked != self.others.asked_before => Some(SweepReason::Asked),
             _ => None,
         }
     }
@@ -154,55 +158,106 @@ impl Sm {
         }
     }
 
-    /// A standby asks the master whether it is still there.
+    /// A standby asks the master whether it is still there. What was asked before and is still open was missed: an
+    /// interval shorter than what repeats take is kept.
     pub(crate) fn poll(&mut self, now: Time) {
+        if self.exchange.open() > 0 {
+            self.exchange.clear();
+            if self.unanswered() {
+                return;
+            }
+        }
         let Stage::Standby { at, inventory, .. } = &self.stage else {
             return;
         };
         let (agent, route) = (AgentId(at.node.0), *inventory.agents[at.node].route_to(at.port));
         self.next_poll = Some(now + self.config.poll_interval);
-        if self.exchange.open() == 0 {
-            let get = smp::get(AttributeId::SM_INFO, 0, &route, self.config.policy.m_key);
-            self.exchange.submit(agent, (Token::Poll, get));
-        }
+        let get = smp::get(AttributeId::SM_INFO, 0, &route, self.config.policy.m_key);
+        self.exchange.submit(agent, (Token::Poll, get));
     }
 
-    /// The master's answer, or none: after enough misses, or when it is master no longer, look for yourself.
-    pub(crate) fn polled(&mut self, answer: Option<&Mad>) {
+    /// Nobody answered a poll; true if that is enough to look for oneself. Who was silent so often need not be asked
+    /// once more by the same way.
+    fn unanswered(&mut self) -> bool {
+        let way = match &self.stage {
+            Stage::Standby { at, inventory, .. } => Some(*inventory.agents[at.node].route_to(at.port)),
+            _ => None,
+        };
+        let silent = self.view.master.zip(way);
+        let is_lost = self.missed(1);
+        if is_lost {
+            self.others.silent = silent;
+        }
+        is_lost
+    }
+
+    /// So many polls brought nothing; true if that is enough to look for oneself.
+    fn missed(&mut self, polls: u32) -> bool {
         let limit = self.config.poll_misses;
         let Stage::Standby { misses, .. } = &mut self.stage else {
-            return;
+            return false;
         };
-        match ok(answer).and_then(|mad| SmInfo::parse(mad.smp_data()).ok()) {
-            Some(info) if matches!(info.state, SmState::Master | SmState::Discovering) => *misses = 0,
-            Some(_) => *misses = limit,
-            None => *misses += 1,
-        }
-        if *misses >= limit {
+        *misses = misses.saturating_add(polls);
+        let is_lost = *misses >= limit;
+        if is_lost {
             self.view.role = Role::Discovering;
             self.view.master = None;
             self.sweep_due = Some(SweepReason::MasterLost);
+        }
+        is_lost
+    }
+
+    /// The master's answer, or none: after enough misses, or when it is master no longer, look for yourself.
+    pub(crate) fn polled(&mut self, answer: Option<&Mad>, events: &mut Vec<Event>, out: &mut Vec<Output>) {
+        let info = ok(answer).and_then(|mad| SmInfo::parse(mad.smp_data()).ok());
+        // Who has another key is not the one that was elected.
+        let info = info.filter(|info| self.believes(info, events));
+        let master = self.view.master;
+        let is_it = |info: &SmInfo| {
+            let is_active = matches!(info.state, SmState::Master | SmState::Discovering);
+            is_active && Some(info.guid) == master
+        };
+        match &info {
+            Some(info) if is_it(info) => {
+                if let Stage::Standby { misses, .. } = &mut self.stage {
+                    *misses = 0;
+                }
+                self.tell_worse_master(info, out);
+            }
+            Some(_) => _ = self.missed(self.config.poll_misses),
+            None => _ = self.unanswered(),
         }
     }
 }
 
 /// Priority, then the lower GUID. Source: IBA vol 1 §14.4.1.1.
-fn rank(info: &SmInfo) -> (u8, std::cmp::Reverse<Guid>) {
+pub fn rank(info: &SmInfo) -> (u8, std::cmp::Reverse<Guid>) {
     (info.priority.get(), std::cmp::Reverse(info.guid))
 }
 
-/// True if the manager `own` must stand by for `other`.
+/// True if the manager `own` must give way to `other`: stand by for it or, as master, hand the subnet over to it.
 ///
 /// Source: IBA vol 1 §14.4.1: a manager that is not master gives way to any master, and to a better one that is still
-/// discovering or standing by; of two masters the better one stays.
-fn yields(own: &SmInfo, other: &SmInfo) -> bool {
+/// discovering or standing by; a master gives way to a better one whatever that is doing, unless it was told to stay
+/// out.
+pub fn yields(own: &SmInfo, other: &SmInfo) -> bool {
     let better = rank(other) > rank(own);
     match (own.state, other.state) {
         (_, SmState::NotActive) => false,
-        (SmState::Master, SmState::Master) => better,
-        (SmState::Master, SmState::Discovering | SmState::Standby) => false,
+        (SmState::Master, SmState::Master | SmState::Discovering | SmState::Standby) => better,
         (_, SmState::Master) => true,
         (_, SmState::Discovering | SmState::Standby) => better,
+    }
+}
+
+/// What a manager is, now that it may have handed the subnet over.
+fn as_left(info: SmInfo, from: Option<Guid>) -> SmInfo {
+    match info.state {
+        SmState::Master if from == Some(info.guid) => SmInfo {
+            state: SmState::Standby,
+            ..info
+        },
+        _ => info,
     }
 }
 
@@ -228,7 +283,10 @@ mod tests {
         check((Discovering, 0, 2), (Discovering, 0, 1), true);
         check((Discovering, 0, 1), (Discovering, 0, 2), false);
         check((Discovering, 1, 2), (Standby, 0, 1), false);
-        check((Master, 0, 9), (Standby, 5, 1), false);
+        check((Master, 0, 9), (Standby, 5, 1), true);
+        check((Master, 0, 9), (Discovering, 0, 1), true);
+        check((Master, 0, 1), (Standby, 0, 9), false);
+        check((Master, 0, 9), (NotActive, 15, 1), false);
         check((Master, 0, 9), (Master, 0, 1), true);
         check((Master, 1, 9), (Master, 0, 1), false);
         check((Discovering, 0, 9), (NotActive, 15, 1), false);

@@ -51,6 +51,8 @@ pub enum Command {
     Rebalance(Asked),
     /// Plan with another policy.
     SetPolicy(Arc<Policy>),
+    /// What hosts registered is lost: the next plan asks them to register again.
+    Reregister,
     /// Leave: clear IsSM, send nothing more.
     Stop,
 }

@@ -27,7 +27,7 @@ use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{lid, ports};
+use crate::{lid, ports, register};
 
 /// Decides whether a change set may be sent.
 ///
@@ -198,6 +198,8 @@ pub struct Job {
     pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
+    /// Hosts are asked to register again.
+    pub(crate) asks_hosts: bool,
     /// What is to be done.
     pub(crate) task: Task,
 }
@@ -254,6 +256,7 @@ impl Job {
             judge: Arc::new(DefaultJudge::default()),
             clock: None,
             rebalances: false,
+            asks_hosts: false,
             task,
         }
     }
@@ -485,7 +488,11 @@ impl Job {
                 par,
                 ..WayOptions::default()
             };
-            way::propose(fabric, &self.installed, &plan, &options)
+            let mut changes = way::propose(fabric, &self.installed, &plan, &options);
+            if self.asks_hosts {
+                register::ask_all(fabric, &plan, &mut changes);
+            }
+            changes
         };
         let accepted = self
             .judge

@@ -51,6 +51,9 @@ impl Sm {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, &inventory.agents[node].route, m_key);
             self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
         }
+        if self.config.mode == Mode::Manage {
+            self.ask_other_managers(&inventory);
+        }
         for &at in &self.unwatched {
             let get = smp::get_port(&inventory.fabric, at, &inventory.agents[at.node].route, m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
@@ -115,6 +118,8 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Set(_)
         | Token::ReadBack(_)
         | Token::Poll
+        | Token::Manager
+        | Token::Handover
         | Token::Probe(_)
         | Token::Copy(_)
         | Token::Behind(..) => false,

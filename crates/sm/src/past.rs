@@ -187,8 +187,13 @@ pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
             into: to.port.get(),
         })
     };
-    let carried = before.links().filter(|l| is_switch(l.a) && is_switch(l.b) && carries(before, l.a, l.b));
-    carried.flat_map(|l| [(l.a, l.b), (l.b, l.a)]).filter_map(one_way).collect()
+    let carried = before
+        .links()
+        .filter(|l| is_switch(l.a) && is_switch(l.b) && carries(before, l.a, l.b));
+    carried
+        .flat_map(|l| [(l.a, l.b), (l.b, l.a)])
+        .filter_map(one_way)
+        .collect()
 }
 
 #[cfg(test)]
@@ -207,7 +212,11 @@ mod tests {
             .map(|&guid| {
                 let mut node = Node::new(NodeKind::Switch, Guid(guid), 2, format!("s{guid}"));
                 for n in [1, 2] {
-                    let state = if down == Some(guid) && n == 1 { PortState::Down } else { PortState::Active };
+                    let state = if down == Some(guid) && n == 1 {
+                        PortState::Down
+                    } else {
+                        PortState::Active
+                    };
                     let link = &mut node.port_mut(port(n)).unwrap().link;
                     *link = LinkState { state, ..*link };
                 }
@@ -223,7 +232,10 @@ mod tests {
     fn check(now: &Arc<Fabric>, want: &[(Option<u32>, u8, u32, u8)]) {
         let before = row(&[1, 2, 3], None);
         let found = lost_since(&[before, Arc::clone(now)], now);
-        let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.port, l.to.0, l.into)).collect();
+        let found: Vec<_> = found
+            .iter()
+            .map(|l| (l.from.map(|s| s.0), l.port, l.to.0, l.into))
+            .collect();
         assert_eq!(found, want);
     }
 

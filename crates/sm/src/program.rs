@@ -151,6 +151,7 @@ impl Sm {
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
+        job.asks_hosts = self.plan_to_ask_hosts();
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -171,6 +172,7 @@ impl Sm {
             under_way: self.past.under_way(&inventory.fabric, self.now),
             resting: Arc::default(),
             rebalances: false,
+            asks_hosts: false,
             task,
         }
     }
@@ -348,7 +350,8 @@ impl Sm {
         if self.persisted_id >= *id {
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
-            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
+            apply.asks_hosts = self.asks_hosts(outcome.plan.generation);
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }
     }
@@ -383,6 +386,7 @@ impl Sm {
                 .into_iter()
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
+        self.hosts_asked(outcome.plan.generation, failed);
         self.view.plan = Some(Arc::clone(&outcome.plan));
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;

@@ -286,7 +286,10 @@ impl Repair {
             plan.end_ports.extend(pkeys.map(|pkeys| (at, pkeys)));
         }
         let installed = Installed {
-            under_way: job.under_way.as_deref().map(|past| with_lost(past, &job.inventory, inventory)),
+            under_way: job
+                .under_way
+                .as_deref()
+                .map(|past| with_lost(past, &job.inventory, inventory)),
             ..Installed::clone(&job.installed)
         };
         let change_set = || {

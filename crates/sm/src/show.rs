@@ -52,7 +52,10 @@ impl Sm {
     /// True if it waits for nothing but time and the fabric.
     #[must_use]
     pub fn is_resting(&self) -> bool {
-        let rests = matches!(self.stage, Stage::Idle | Stage::Standby { .. } | Stage::Stopped);
+        let rests = matches!(
+            self.stage,
+            Stage::Idle | Stage::Standby { .. } | Stage::Disabled { .. } | Stage::Stopped
+        );
         rests && self.exchange.open() == 0
     }
 
@@ -83,6 +86,8 @@ impl Sm {
             | Stage::Persisting { .. }
             | Stage::LightSweep { .. }
             | Stage::Standby { .. }
+            | Stage::HandingOver { .. }
+            | Stage::Disabled { .. }
             | Stage::Stopped => Progress::default(),
         }
     }

@@ -52,6 +52,10 @@ pub enum Token {
     Copy(CopyId),
     /// SMInfo of the master, from a standby.
     Poll,
+    /// SMInfo of another manager, in a light sweep of the master.
+    Manager,
+    /// The subnet is offered to a better manager.
+    Handover,
 }
 
 /// What a manager is in the middle of.
@@ -122,6 +126,22 @@ pub enum Stage {
         /// Polls in a row without an answer.
         misses: u32,
     },
+    /// As master, waiting for a better manager to take the subnet.
+    HandingOver {
+        /// What was found.
+        inventory: Arc<Inventory>,
+        /// Where the better one is.
+        at: PortRef,
+        /// What it said of itself.
+        to: SmInfo,
+        /// It has taken it.
+        is_taken: bool,
+    },
+    /// Told by the master to stay out, until it says otherwise.
+    Disabled {
+        /// What was found last.
+        inventory: Arc<Inventory>,
+    },
     /// Told to stop.
     Stopped,
 }
@@ -130,8 +150,8 @@ impl Stage {
     /// Its name for people.
     pub const fn name(&self) -> StageName {
         match self {
-            Self::Idle | Self::Standby { .. } | Self::Stopped => StageName::Idle,
-            Self::Discovering(_) | Self::Electing { .. } => StageName::Discovering,
+            Self::Idle | Self::Standby { .. } | Self::Disabled { .. } | Self::Stopped => StageName::Idle,
+            Self::Discovering(_) | Self::Electing { .. } | Self::HandingOver { .. } => StageName::Discovering,
             Self::Reading { .. } => StageName::ReadingTables,
             Self::Planning { .. } => StageName::Planning,
             Self::Persisting { .. } => StageName::Persisting,

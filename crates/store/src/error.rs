@@ -52,6 +52,18 @@ pub enum StoreError {
         /// What is wrong with it.
         what: PlanStateError,
     },
+    /// SLV-STORE-0005: a line that is no registration of a host.
+    #[error(
+        "SLV-STORE-0005: {}, line {line}: no group, member, subscription or service; move the file away (then hosts \
+            are asked to register again)",
+        path.display()
+    )]
+    Registrations {
+        /// The file.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: usize,
+    },
 }
 
 /// What is wrong with a file of plan state.

@@ -9,6 +9,9 @@ use crate::{LidMap, StoreError, parse_guid2lid, print_guid2lid};
 
 const GUID2LID: &str = "guid2lid";
 const PLAN_STATE: &str = "plan-state.toml";
+const REGISTRATIONS: &str = "registrations.txt";
+/// There while hosts may have registered something that the file does not have.
+const UNSTORED: &str = "registrations.unstored";
 /// Ends the name of a file while it is written.
 const NEW: &str = "new";
 /// Ends the name of a file that belongs to another fabric.
@@ -92,6 +95,43 @@ impl StateDir {
         self.replace(PLAN_STATE, &print_plan_state(state))
     }
 
+    /// What hosts have registered, as text, and whether that is all; `None` if nothing was stored yet.
+    pub fn load_registrations(&self) -> Result<Option<(String, bool)>, StoreError> {
+        let path = self.path.join(REGISTRATIONS);
+        let Some(bytes) = read(&path)? else { return Ok(None) };
+        let is_all = !self.path.join(UNSTORED).exists();
+        // Bytes that are no text are no lines of ours either.
+        let text = String::from_utf8(bytes).map_err(|_| StoreError::Registrations { path, line: 1 })?;
+        Ok(Some((text, is_all)))
+    }
+
+    /// A line of what [`Self::load_registrations`] gave makes no sense.
+    #[must_use]
+    pub fn bad_registrations(&self, line: usize) -> StoreError {
+        let path = self.path.join(REGISTRATIONS);
+        StoreError::Registrations { path, line }
+    }
+
+    /// Stores what hosts have registered; when this returns it survives a crash of the machine.
+    pub fn save_registrations(&self, text: &str) -> Result<(), StoreError> {
+        self.replace(REGISTRATIONS, text)
+    }
+
+    /// Notes whether what is stored is all that hosts have registered. It costs a directory entry and waits for no
+    /// disk: it survives the end of the process, which is what it is for.
+    pub fn mark_registrations(&self, is_all: bool) -> Result<(), StoreError> {
+        let path = self.path.join(UNSTORED);
+        let result = if is_all {
+            fs::remove_file(&path)
+        } else {
+            File::create(&path).map(drop)
+        };
+        match result {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("mark", &path, error)),
+            _ => Ok(()),
+        }
+    }
+
     fn replace(&self, name: &str, text: &str) -> Result<(), StoreError> {
         let path = self.path.join(name);
         let new = path.with_extension(NEW);
@@ -109,7 +149,7 @@ impl StateDir {
 
     /// A crash between writing and renaming leaves a half-written file behind: it was never in force.
     fn remove_leftovers(&self) -> Result<(), StoreError> {
-        for name in [GUID2LID, PLAN_STATE] {
+        for name in [GUID2LID, PLAN_STATE, REGISTRATIONS] {
             let leftover = self.path.join(name).with_extension(NEW);
             match fs::remove_file(&leftover) {
                 Ok(()) => {}
@@ -141,6 +181,7 @@ fn io_error(operation: &'static str, path: &Path, cause: io::Error) -> StoreErro
 #[cfg(test)]
 mod tests {
     use selvedge_types::{Guid, Lid, LidRange};
+    use std::collections::BTreeMap;
 
     use super::*;
 
@@ -215,6 +256,26 @@ mod tests {
             .to_string();
         assert!(error.contains("SLV-STORE-0004"), "{error}");
         assert!(error.contains("format 9"), "{error}");
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn registrations_come_back_and_tell_whether_they_are_all() {
+        let path = scratch("registrations");
+        let load = || StateDir::open(&path).unwrap().load_registrations().unwrap();
+        assert_eq!(load(), None);
+        let dir = StateDir::open(&path).unwrap();
+        dir.mark_registrations(false).unwrap();
+        dir.save_registrations("format 1\n").unwrap();
+        drop(dir);
+        assert_eq!(load(), Some(("format 1\n".to_owned(), false)));
+        let dir = StateDir::open(&path).unwrap();
+        dir.mark_registrations(true).unwrap();
+        dir.mark_registrations(true).unwrap();
+        let error = dir.bad_registrations(3).to_string();
+        assert!(error.contains("SLV-STORE-0005") && error.contains("line 3"), "{error}");
+        drop(dir);
+        assert_eq!(load(), Some(("format 1\n".to_owned(), true)));
         fs::remove_dir_all(path).unwrap();
     }
 

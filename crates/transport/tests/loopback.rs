@@ -488,3 +488,35 @@ fn requests_are_addressed_as_asked() {
     });
     assert_eq!((to, from_qp), (address, 1));
 }
+
+/// A standby tells its master something: the master's TrapRepress is its answer, and without one it is handed back.
+#[test]
+fn traps_of_clients_are_answered_or_handed_back() {
+    let told = |lab: &Lab, standby: &mut IbsimPort| {
+        let address = Address::smi(Lid(1));
+        standby.send(&Datagram { address, mad: trap() }, DEADLINE).unwrap();
+        standby.flush().unwrap();
+        lab.wait_for(|event| match event {
+            ServerEvent::Datagram { datagram, .. } if datagram.mad.method() == Method::Trap => Some(datagram.mad),
+            _ => None,
+        })
+    };
+    let lab = Lab::new(ServerOptions {
+        response_timeout: DEADLINE,
+        ..quick()
+    });
+    let (mut master, mut standby) = (lab.open("H1").unwrap(), lab.open("H2").unwrap());
+    let mut mad = told(&lab, &mut standby);
+    mad.set_method(Method::TrapRepress);
+    let address = Address::smi(Lid(2));
+    master.send(&Datagram { address, mad }, DEADLINE).unwrap();
+    master.flush().unwrap();
+    let Arrival::Received(answer) = receive(&mut standby) else {
+        panic!("handed back, though it was answered")
+    };
+    assert_eq!((answer.mad.method(), answer.address.lid), (Method::TrapRepress, Lid(1)));
+    let lab = Lab::new(quick());
+    let mut standby = lab.open("H2").unwrap();
+    told(&lab, &mut standby);
+    assert!(matches!(receive(&mut standby), Arrival::Returned(_)), "nobody answered");
+}

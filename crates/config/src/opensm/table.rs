@@ -333,8 +333,9 @@ impl OpenSmOption {
             "polling_retry_number",
             "4",
             Same("manager.poll_misses", |conf, text| {
-                let polls = within(text, 1, 100).and_then(|n| u32::try_from(n).ok());
-                conf.settings.manager.poll_misses = polls.ok_or("1 to 100 polls")?;
+                // OpenSM counts repeats: it sends one poll more, and then takes over.
+                let repeats = within(text, 0, 99).and_then(|n| u32::try_from(n).ok());
+                conf.settings.manager.poll_misses = repeats.ok_or("0 to 99 repeats")? + 1;
                 Ok(())
             }),
         ),

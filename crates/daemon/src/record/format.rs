@@ -53,6 +53,8 @@ pub enum RecordedInput {
     SetPolicy(Arc<Policy>),
     /// [`Input::Groups`].
     Groups(Vec<MulticastGroup>),
+    /// [`Command::Reregister`].
+    Reregister,
     /// [`Command::Stop`].
     Stop,
 }
@@ -82,6 +84,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
             Self::SetPolicy(_) => f.write_str("command set policy"),
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
+            Self::Reregister => f.write_str("command reregister"),
             Self::Stop => f.write_str("command stop"),
         }
     }
@@ -185,6 +188,7 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             put_groups(out, groups);
         }
         Input::Command(Command::Stop) => begin(8),
+        Input::Command(Command::Reregister) => begin(11),
         Input::Command(Command::Rebalance(asked)) => begin(9 + u8::from(asked.at_once)),
     }
 }
@@ -250,6 +254,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         8 => Some(RecordedInput::Stop),
         20 => take_groups(reader).map(RecordedInput::Groups),
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),
+        11 => Some(RecordedInput::Reregister),
         other => return Err(format!("an input of kind {other} is unknown")),
     };
     let input = input.ok_or_else(cut)?;

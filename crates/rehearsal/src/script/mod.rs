@@ -40,13 +40,13 @@ pub type FabricLoader<'a> = dyn Fn(&str) -> Result<Fabric, String> + 'a;
 
 /// The commands, for people.
 pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [linear-cap=N] | \
-    sm NAME at PORT [mode=manage|dry-run|watch] [priority=N] [lmc=N] [m_key=N] [protect=N] [lease=S] \
+    sm NAME at PORT [mode=manage|dry-run|watch] [priority=N] [key=N] [lmc=N] [m_key=N] [protect=N] [lease=S] \
     [engines=A+B] [sweep=SPAN|off] [poll=SPAN] [misses=N] [window=N] [timeout=SPAN] [retries=N] [known=GUID:LID] \
     [rebalance=never|later|at-once] [blocks=N] [quiet=SPAN] [pause=SPAN] | \
     start NAME | kill NAME | stop NAME | sweep NAME | rebalance NAME [at-once] | policy NAME key=value… | \
     run SPAN | run until idle|up NAME|role NAME ROLE|stage NAME STAGE|event NAME CODE [max SPAN] | \
     fault FAULT | plan-cost SPAN|default | judge refuse-all|default | mark | \
-    tool PORT sminfo NODE | tool PORT set PORT key=value… | \
+    tool PORT sminfo NODE | tool PORT tell NODE COMMAND [as=PORT] [state=NAME] [key=N] | tool PORT set PORT key=value… | \
     show events|counts|ports|status|judge|unreachable NAME, show events|lids|sets|drops|traps|loops, \
     show path NODE NODE | \
     expect [not] …";

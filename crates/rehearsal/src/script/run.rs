@@ -97,6 +97,7 @@ impl<'a> Runner<'a> {
             }
             ["mark"] => self.remember(),
             ["tool", from, "sminfo", to] => self.sm_info(from, to, out),
+            ["tool", from, "tell", to, control, ref values @ ..] => self.tell(from, to, (control, values), out),
             ["tool", from, "set", port, ref values @ ..] => self.tool_set(from, port, values, out),
             ["show", ref what @ ..] => self.show(what, out),
             ["expect", ref what @ ..] => self.expect(what),
@@ -294,6 +295,7 @@ fn set_config(config: &mut Config, key: &str, value: &str) -> Result<bool, Scrip
             }
         }
         "priority" => config.priority = number(value)?,
+        "key" => config.sm_key = number(value)?,
         "window" => config.window = number(value)?,
         "retries" => config.retries = number(value)?,
         "misses" => config.poll_misses = number(value)?,

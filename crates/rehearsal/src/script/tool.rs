@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_types::{Lid, Lmc};
-use selvedge_wire::{Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, Mad, Method, PortInfo, SmInfo};
+use selvedge_wire::{Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, Mad, Method, PortInfo, SmControl, SmInfo, SmState};
 
 use super::ScriptError;
 use super::run::{Runner, emulator};
@@ -21,6 +21,54 @@ impl Runner<'_> {
         let text = match answer.map(|mad| SmInfo::parse(mad.smp_data())) {
             Some(Ok(info)) => format!("{} at {}, priority {}", info.state, info.guid, info.priority),
             Some(Err(error)) => error.to_string(),
+            None => "no answer".to_owned(),
+        };
+        out.push(text);
+        Ok(())
+    }
+
+    /// SubnSet(SMInfo), as a manager sends it: in the name of the port it comes from or of another, as master.
+    pub(super) fn tell(
+        &mut self,
+        from: &str,
+        to: &str,
+        (control, values): (&str, &[&str]),
+        out: &mut Vec<String>,
+    ) -> Result<(), ScriptError> {
+        const COMMANDS: &str = "handover, acknowledge, disable, standby, discover or a number";
+        let modifier = match control {
+            "handover" => SmControl::Handover.modifier(),
+            "acknowledge" => SmControl::Acknowledge.modifier(),
+            "disable" => SmControl::Disable.modifier(),
+            "standby" => SmControl::Standby.modifier(),
+            "discover" => SmControl::Discover.modifier(),
+            other => number(other).map_err(|_| syntax(other, COMMANDS))?,
+        };
+        let mut says = SmInfo {
+            sm_key: 1,
+            state: SmState::Master,
+            ..SmInfo::default()
+        };
+        let mut port = from;
+        for value in values {
+            match pair(value)? {
+                ("as", other) => port = other,
+                ("state", "standby") => says.state = SmState::Standby,
+                ("key", key) => says.sm_key = number(key)?,
+                _ => return Err(syntax(value, "as=PORT, state=standby or key=N")),
+            }
+        }
+        let chassis = self.world()?.emulator().chassis();
+        let at = port_named(chassis, port)?;
+        says.guid = chassis.fabric().port(at).map(|port| port.guid).unwrap_or_default();
+        let answer = self.request(from, to, |route| {
+            let mut mad = Mad::directed(Method::Set, AttributeId::SM_INFO, modifier, route);
+            mad.write(&says);
+            mad
+        })?;
+        let text = match answer.map(|mad| (mad.status(), SmInfo::parse(mad.smp_data()))) {
+            Some((status, Ok(info))) => format!("status {}, {}", status.0, info.state),
+            Some((_, Err(error))) => error.to_string(),
             None => "no answer".to_owned(),
         };
         out.push(text);

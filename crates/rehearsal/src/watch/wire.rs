@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use selvedge_emulator::ClientId;
 use selvedge_sim::Time;
-use selvedge_wire::{Datagram, DirectedRoute, Method};
+use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Method};
 
 use super::{Sent, Watcher};
 use crate::Violation;
@@ -45,7 +45,8 @@ impl Watcher {
                 limit,
             });
         }
-        if mad.method() == Method::Set {
+        // What managers tell each other changes no agent.
+        if mad.method() == Method::Set && mad.attribute() != AttributeId::SM_INFO {
             let judged = manager.passed.as_ref().is_none_or(|passed| passed.contains(mad));
             if !judged {
                 return Err(Violation::NeverJudged {
@@ -81,7 +82,7 @@ impl Watcher {
         let mad = &datagram.mad;
         match mad.method() {
             Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
-            Method::Set if mad.class().is_smp() => self.note_set(id, client, datagram),
+            Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => self.note_set(id, client, datagram),
             _ => {}
         }
     }

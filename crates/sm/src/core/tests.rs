@@ -3,13 +3,13 @@
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PhysState, PortNum};
 use selvedge_wire::{
-    Address, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable, PRODUCER_CA,
-    PortInfo, SmInfo, SmState, Status, Trap, VlCount,
+    Address, CapabilityMask, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable,
+    PRODUCER_CA, PortInfo, SmInfo, SmState, Status, Trap, VlCount,
 };
 
 use super::*;
 use crate::program::GENERATIONS_AHEAD;
-use crate::{DefaultJudge, Job};
+use crate::{DefaultJudge, Job, StageName};
 
 /// The far host, as its agent holds it; the near one is number 0.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,10 @@ struct Host {
     info: PortInfo,
     /// Answers every Set with an error.
     refuses: bool,
+    /// The manager there, and whether it takes what it is offered.
+    manager: Option<(SmInfo, bool)>,
+    /// It says nothing.
+    is_mute: bool,
 }
 
 impl Host {
@@ -38,6 +42,8 @@ impl Host {
             guid,
             info,
             refuses: false,
+            manager: None,
+            is_mute: false,
         }
     }
 
@@ -64,6 +70,13 @@ impl Host {
             (_, AttributeId::PKEY_TABLE) => answer.write(&PKeyTable {
                 keys: [selvedge_types::PKey(0xFFFF); 32],
             }),
+            (method, AttributeId::SM_INFO) => {
+                let (info, takes) = self.manager.unwrap();
+                answer.write(&info);
+                if method == Method::Set && !takes {
+                    answer.set_status(Status::BAD_FIELD);
+                }
+            }
             (Method::Set, _) if self.refuses => answer.set_status(Status::BAD_FIELD),
             (Method::Set, AttributeId::PORT_INFO) => {
                 let set: PortInfo = request.read().unwrap();
@@ -92,6 +105,8 @@ struct Bench {
     is_sm: Vec<bool>,
     jobs: Vec<Job>,
     sets: u32,
+    /// Questions to a manager that says nothing.
+    unheard: u32,
     /// What was stored, and how many Sets had gone out before.
     stored: Vec<(PersistentState, u32)>,
 }
@@ -116,6 +131,7 @@ impl Bench {
             is_sm: Vec::new(),
             jobs: Vec::new(),
             sets: 0,
+            unheard: 0,
             stored: Vec::new(),
         }
     }
@@ -134,6 +150,11 @@ impl Bench {
                         self.sets += u32::from(mad.method() == Method::Set);
                         if matches!(mad.method(), Method::Get | Method::Set) {
                             let host = &mut self.hosts[usize::from(mad.hop_count())];
+                            if host.is_mute && mad.attribute() == AttributeId::SM_INFO {
+                                self.unheard += 1;
+                                inputs.insert(0, Input::Returned(datagram));
+                                continue;
+                            }
                             let mad = host.answer(&mad);
                             inputs.insert(
                                 0,
@@ -429,4 +450,111 @@ fn what_failed_is_not_activated_and_tried_again() {
     bench.hand(Input::Wake);
     bench.compute();
     assert!(bench.sm.view().is_up());
+}
+
+#[test]
+fn hosts_are_asked_to_register_again_once() {
+    let check = |mode: Mode, understands: bool, want: (u32, bool)| {
+        let mut bench = Bench::up(Mode::Manage);
+        let mask = match understands {
+            true => CapabilityMask::CLIENT_REREGISTRATION,
+            false => CapabilityMask::default(),
+        };
+        bench.hosts.iter_mut().for_each(|host| host.info.capabilities = mask);
+        bench.sm.config.mode = mode;
+        bench.hand(Input::Command(Command::Reregister));
+        let before = bench.sets;
+        bench.hand(Input::Command(Command::Sweep));
+        bench.compute();
+        let asked = bench.hosts.map(|host| host.info.client_reregister);
+        assert_eq!((bench.sets - before, asked), (want.0, [want.1; 2]), "{mode:?}");
+        // Once is enough.
+        let before = bench.sets;
+        bench.hand(Input::Command(Command::Sweep));
+        bench.compute();
+        assert_eq!(bench.sets, before);
+    };
+    check(Mode::Manage, true, (2, true));
+    check(Mode::Manage, false, (0, false));
+    check(Mode::DryRun, true, (0, false));
+}
+
+#[test]
+fn a_better_manager_is_offered_the_subnet() {
+    /// What becomes of a master that finds this manager: its role, and codes among what it says.
+    fn check(other: (SmState, u8, u64), takes: bool, role: Role, codes: &[&str]) {
+        let mut bench = Bench::up(Mode::Manage);
+        let (state, priority, sm_key) = other;
+        let info = SmInfo {
+            guid: Guid(0x21),
+            sm_key,
+            act_count: 1,
+            priority: selvedge_wire::Bits::saturating(priority),
+            state,
+        };
+        bench.hosts[1].manager = Some((info, takes));
+        bench.hosts[1].info.capabilities = CapabilityMask::IS_SM;
+        bench.events.clear();
+        bench.hand(Input::Command(Command::Sweep));
+        if !bench.jobs.is_empty() {
+            bench.compute();
+        }
+        assert_eq!(bench.sm.role(), role, "{other:?}");
+        let said: Vec<&str> = bench
+            .events
+            .iter()
+            .map(Event::code)
+            .filter(|code| *code >= "SLV-SM-0060")
+            .collect();
+        assert_eq!(said, codes, "{other:?}");
+        // What was refused is not offered again by every light sweep; another master is reason enough for a sweep.
+        if role == Role::Master {
+            bench.now = bench.sm.next_wake().unwrap();
+            bench.hand(Input::Wake);
+            assert_eq!(
+                bench.sm.stage_name() == StageName::Idle,
+                state != SmState::Master || sm_key != 1,
+                "{other:?}"
+            );
+        }
+    }
+    check((SmState::Standby, 1, 1), true, Role::Standby, &["SLV-SM-0060"]);
+    check((SmState::Discovering, 1, 1), true, Role::Standby, &["SLV-SM-0060"]);
+    check(
+        (SmState::Standby, 1, 1),
+        false,
+        Role::Master,
+        &["SLV-SM-0060", "SLV-SM-0061"],
+    );
+    check((SmState::Master, 1, 1), false, Role::Standby, &["SLV-SM-0060"]);
+    check((SmState::Master, 0, 1), true, Role::Master, &[]);
+    check((SmState::Standby, 0, 1), true, Role::Master, &[]);
+    check((SmState::NotActive, 15, 1), true, Role::Master, &[]);
+    check((SmState::Standby, 1, 2), true, Role::Master, &["SLV-SM-0063"]);
+    check((SmState::Master, 1, 2), true, Role::Master, &["SLV-SM-0063"]);
+}
+
+/// A host that crashed shows IsSM for ever, and nobody answers there: its standby does not wait for it once more.
+#[test]
+fn a_master_that_missed_its_polls_is_not_asked_again() {
+    let mut bench = Bench::new(Mode::Manage);
+    let master = SmInfo {
+        guid: Guid(0x21),
+        sm_key: 1,
+        act_count: 1,
+        priority: selvedge_wire::Bits::saturating(3),
+        state: SmState::Master,
+    };
+    bench.hosts[1].manager = Some((master, true));
+    bench.hosts[1].info.capabilities = CapabilityMask::IS_SM;
+    bench.hand(Input::Start);
+    assert_eq!(bench.sm.role(), Role::Standby);
+    bench.hosts[1].is_mute = true;
+    for polls in 1..=bench.sm.config.poll_misses {
+        assert_eq!(bench.sm.role(), Role::Standby, "{polls}");
+        bench.now = bench.sm.next_wake().unwrap();
+        bench.hand(Input::Wake);
+        assert_eq!(bench.unheard, polls * (u32::from(bench.sm.config.retries) + 1));
+    }
+    assert_eq!(bench.sm.role(), Role::Master);
 }

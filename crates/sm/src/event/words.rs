@@ -64,6 +64,25 @@ impl Event {
         }
     }
 
+    /// What is said of other managers.
+    pub(super) fn of_managers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HandingOver { to } => write!(f, "the manager at {to} is better: the subnet is handed over to it"),
+            Self::HandoverRefused { by } => write!(
+                f,
+                "the manager at {by} is better and does not take the subnet: this one stays master and offers it \
+                 again after the next sweep"
+            ),
+            Self::Told { control, by } => write!(f, "the manager at {by} says {control}"),
+            Self::StrangeManager { guid } => write!(
+                f,
+                "the manager at {guid} shows another SM_Key and is not believed: there may be two masters; give both \
+                 one key (keys.sm_key), or stop it"
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// What is said of what agents hold.
     pub(super) fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

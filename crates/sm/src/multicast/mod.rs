@@ -173,7 +173,11 @@ impl Sm {
     /// When trees are to be looked at, if nothing else is to be done.
     pub(crate) fn multicast_due(&self) -> Option<Time> {
         let multicast = &self.multicast;
-        let due = multicast.due.into_iter().chain(multicast.mute.values().copied()).min()?;
+        let due = multicast
+            .due
+            .into_iter()
+            .chain(multicast.mute.values().copied())
+            .min()?;
         (multicast.planning.is_none() && self.knows_the_fabric()).then_some(due)
     }
 

@@ -120,15 +120,18 @@ impl<'a> Track<'a> {
             let is_way = |write: &Write| (write.switch, write.egress) == (from, port);
             tables.get(from, lid) == port || taken.iter().flatten().any(is_way)
         };
-        let strays = lost.iter().filter(|link| link.from.is_none_or(|from| led(from, link.port)));
+        let strays = lost
+            .iter()
+            .filter(|link| link.from.is_none_or(|from| led(from, link.port)));
         let strays = strays.map(|link| link.to.0).collect();
-        self.load_with((tables, strays), lid, senders, |from, to| order.insert(net, from, to).is_ok())
-            && taken.iter().all(|step| {
-                let is_taken = |write: &Write| self.write(order, write.switch.0, write.egress).is_ok();
-                let all = step.iter().all(is_taken);
-                self.settle();
-                all
-            })
+        self.load_with((tables, strays), lid, senders, |from, to| {
+            order.insert(net, from, to).is_ok()
+        }) && taken.iter().all(|step| {
+            let is_taken = |write: &Write| self.write(order, write.switch.0, write.egress).is_ok();
+            let all = step.iter().all(is_taken);
+            self.settle();
+            all
+        })
     }
 
     /// Writes an entry in the step at hand, if the dependencies it adds are taken; else nothing changes.

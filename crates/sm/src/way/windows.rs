@@ -260,8 +260,8 @@ fn move_on(
         let senders = ground.senders(task.lid);
         match past.and_then(|past| Some((past, past.by_lid.get(&task.lid)?))) {
             // All of it is known already, so it fits.
-            Some((past, taken))
-                if track.replay((&past.tables, &past.lost), (task.lid, senders), taken, &mut order) => {}
+            Some((past, taken)) if track.replay((&past.tables, &past.lost), (task.lid, senders), taken, &mut order) => {
+            }
             Some(_) => return true,
             None => track.load(tables, task.lid, senders, |_, _| ()),
         }

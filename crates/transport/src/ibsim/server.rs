@@ -367,16 +367,28 @@ impl IbsimServer {
         let mad = &mut packet.mad;
         let transaction = mad.transaction().0;
         if mad.method() == Method::TrapRepress {
+            // A trap that a client sent, a standby to its master: no agent knows of it.
+            if let Some(waiting) = self.outstanding.take(transaction) {
+                let answer = Packet {
+                    to: waiting.packet.from,
+                    from: waiting.packet.to,
+                    ..packet
+                };
+                return self.send(waiting.slot, &answer);
+            }
             // The shim took it for a request and wrote its agent number over the trap's own id.
             mad.set_transaction(TransactionId(transaction & OWN_TRANSACTION_BITS));
         } else if !is_answer(mad) {
             let marked = transaction & !(0xFFFF << SLOT_SHIFT) | slot_mark(slot);
             mad.set_transaction(TransactionId(marked));
         }
-        if wants_answer(&packet.mad) {
+        // A manager waits for what its trap is answered with, and must be told if there is nothing: OpenSM else waits for
+        // ever. Source: Linux `ib_send_mad`, which times a trap out like a request.
+        let is_trap = packet.mad.class().is_smp() && packet.mad.method() == Method::Trap;
+        if is_trap || wants_answer(&packet.mad) {
             let waiting = Waiting {
                 slot,
-                tries_left: self.options.retries,
+                tries_left: if is_trap { 0 } else { self.options.retries },
                 packet,
             };
             self.wait_for_answer(waiting, Instant::now());

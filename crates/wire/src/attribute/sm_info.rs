@@ -89,6 +89,18 @@ impl SmControl {
     }
 }
 
+impl fmt::Display for SmControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Handover => "HANDOVER",
+            Self::Acknowledge => "ACKNOWLEDGE",
+            Self::Disable => "DISABLE",
+            Self::Standby => "STANDBY",
+            Self::Discover => "DISCOVER",
+        })
+    }
+}
+
 /// What a subnet manager says about itself to the others.
 ///
 /// Source: IBA vol 1 §14.2.5.13.

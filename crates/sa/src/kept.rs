@@ -1,0 +1,246 @@
+//! What clients have registered, as a value: it outlives the process that knew it.
+//!
+//! As text it is a line per group, member, subscription and service, records in hexadecimal as they stand on the wire:
+//! ```text
+//! format 1
+//! serial 2
+//! group ff12401bffff…
+//! member 0x0002c90300001235 1
+//! subscription 0x0002c90300001235 17 1 0 0000…
+//! service 0x0002c90300001235 3600 0000…
+//! ```
+//! A service's number is what was left of its lease in seconds when this was written, `-` if it has none: the lease
+//! goes on from there.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use selvedge_types::{Guid, Lid, Sl};
+use selvedge_wire::Address;
+use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
+
+use crate::member::Member;
+
+/// The format this version reads and writes.
+const FORMAT: &str = "format 1";
+
+/// A multicast group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptGroup {
+    pub record: SaData,
+    pub members: Vec<Member>,
+}
+
+/// A subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptSubscription {
+    pub guid: Guid,
+    pub to: Address,
+    pub wanted: SaData,
+}
+
+/// A service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeptService {
+    pub owner: Guid,
+    /// What is left of its lease; `None`: it does not end.
+    pub left: Option<Duration>,
+    pub record: SaData,
+}
+
+/// What clients have registered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Registrations {
+    pub(crate) groups: Vec<KeptGroup>,
+    pub(crate) subscriptions: Vec<KeptSubscription>,
+    pub(crate) services: Vec<KeptService>,
+    /// Of group GIDs that were given out.
+    pub(crate) serial: u64,
+}
+
+/// A line that is none of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} is no group, member, subscription or service")]
+pub struct BadLine {
+    /// Its number, from 1.
+    pub line: usize,
+}
+
+impl Registrations {
+    /// How many groups, members, subscriptions and services there are.
+    #[must_use]
+    pub fn counts(&self) -> (usize, usize, usize, usize) {
+        let members = self.groups.iter().map(|group| group.members.len()).sum();
+        (
+            self.groups.len(),
+            members,
+            self.subscriptions.len(),
+            self.services.len(),
+        )
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = format!(
+            "# Written by selvedge: what hosts have registered with the subnet administrator.\n{FORMAT}\nserial {}\n",
+            self.serial
+        );
+        // Writing to a String cannot fail.
+        for group in &self.groups {
+            let _ = writeln!(text, "group {}", hex(&group.record[..records::MEMBER.len]));
+            for member in &group.members {
+                let _ = writeln!(text, "member {} {}", member.guid, member.join_state);
+            }
+        }
+        for s in &self.subscriptions {
+            let (lid, qp, sl) = (s.to.lid.0, s.to.qp, s.to.sl.get());
+            let wanted = hex(&s.wanted[..records::INFORM_INFO.len]);
+            let _ = writeln!(text, "subscription {} {lid} {qp} {sl} {wanted}", s.guid);
+        }
+        for s in &self.services {
+            let left = s.left.map_or_else(|| "-".to_owned(), |left| left.as_secs().to_string());
+            let record = hex(&s.record[..records::SERVICE.len]);
+            let _ = writeln!(text, "service {} {left} {record}", s.owner);
+        }
+        text
+    }
+
+    /// Reads what [`Self::to_text`] wrote.
+    pub fn from_text(text: &str) -> Result<Self, BadLine> {
+        let mut all = Self::default();
+        let lines = text.lines().zip(1..).filter(|(line, _)| !line.starts_with('#'));
+        let mut lines = lines.filter(|(line, _)| !line.trim().is_empty());
+        match lines.next() {
+            Some((FORMAT, _)) => {}
+            Some((_, line)) => return Err(BadLine { line }),
+            None => return Err(BadLine { line: 1 }),
+        }
+        for (text, line) in lines {
+            all.take_line(text).ok_or(BadLine { line })?;
+        }
+        Ok(all)
+    }
+
+    fn take_line(&mut self, line: &str) -> Option<()> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        match words[..] {
+            ["serial", number] => self.serial = number.parse().ok()?,
+            ["group", record] => self.groups.push(KeptGroup {
+                record: bytes(record, records::MEMBER.len)?,
+                members: Vec::new(),
+            }),
+            ["member", guid, join_state] => self.groups.last_mut()?.members.push(Member {
+                guid: guid.parse().ok()?,
+                join_state: join_state.parse().ok().filter(|state| matches!(state, 1..=15))?,
+            }),
+            ["subscription", guid, lid, qp, sl, wanted] => self.subscriptions.push(KeptSubscription {
+                guid: guid.parse().ok()?,
+                to: Address {
+                    lid: Lid(lid.parse().ok()?),
+                    qp: qp.parse().ok()?,
+                    sl: Sl::new(sl.parse().ok()?)?,
+                },
+                wanted: bytes(wanted, records::INFORM_INFO.len)?,
+            }),
+            ["service", owner, left, record] => self.services.push(KeptService {
+                owner: owner.parse().ok()?,
+                left: match left {
+                    "-" => None,
+                    seconds => Some(Duration::from_secs(seconds.parse::<u32>().ok()?.into())),
+                },
+                record: bytes(record, records::SERVICE.len)?,
+            }),
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Groups by LID; one whose LID or GID another has is left out.
+    pub(crate) fn take_groups(&mut self) -> BTreeMap<u16, KeptGroup> {
+        use records::member::MLID;
+        let groups = std::mem::take(&mut self.groups).into_iter();
+        groups.map(|group| (MLID.get(&group.record) as u16, group)).collect()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// A record of so many bytes.
+fn bytes(text: &str, len: usize) -> Option<SaData> {
+    let mut data = [0; SA_DATA_LEN];
+    if text.len() != 2 * len || !text.is_ascii() {
+        return None;
+    }
+    for (slot, at) in data.iter_mut().zip((0..len).map(|i| i * 2)) {
+        *slot = u8::from_str_radix(text.get(at..at + 2)?, 16).ok()?;
+    }
+    Some(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_is_read() {
+        let mut record = [0; SA_DATA_LEN];
+        record[..16].fill(0xAB);
+        let all = Registrations {
+            groups: vec![KeptGroup {
+                record,
+                members: vec![Member {
+                    guid: Guid(7),
+                    join_state: 5,
+                }],
+            }],
+            subscriptions: vec![KeptSubscription {
+                guid: Guid(8),
+                to: Address {
+                    lid: Lid(3),
+                    qp: 1,
+                    sl: Sl::default(),
+                },
+                wanted: record,
+            }],
+            services: vec![
+                KeptService {
+                    owner: Guid(9),
+                    left: Some(Duration::from_secs(60)),
+                    record,
+                },
+                KeptService {
+                    owner: Guid(9),
+                    left: None,
+                    record,
+                },
+            ],
+            serial: 4,
+        };
+        assert_eq!(Registrations::from_text(&all.to_text()), Ok(all));
+        let none = Registrations::default();
+        assert_eq!(Registrations::from_text(&none.to_text()), Ok(none));
+    }
+
+    #[test]
+    fn what_is_not_ours_is_refused() {
+        let check = |text: &str, line: usize| {
+            assert_eq!(Registrations::from_text(text), Err(BadLine { line }), "{text:?}");
+        };
+        check("", 1);
+        check("format 2\n", 1);
+        check("# x\nformat 1\nserial x\n", 3);
+        check("format 1\nmember 0x1 1\n", 2);
+        check("format 1\ngroup 00\n", 2);
+        check("format 1\nservice 0x1 5 zz\n", 2);
+        check("format 1\nsubscription 0x1 1 1 16 00\n", 2);
+        check("format 1\nhello\n", 2);
+    }
+}

@@ -1,0 +1,348 @@
+//! What managers tell each other: the commands of SubnSet(SMInfo), the subnet handed over to a better manager, and
+//! what a standby says to a master that is worse than it.
+//!
+//! Source: IBA vol 1 §14.4.1 (states), §14.4.2 (commands); where the standard leaves a choice, OpenSM observed
+//! (`osm_sminfo_rcv.c`, `osm_sm_state_mgr.c`), so that either can stand in for the other.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::PortRef;
+use selvedge_mad::AgentId;
+use selvedge_sim::Time;
+use selvedge_types::{Guid, NodeKind, TransactionId};
+use selvedge_wire::{
+    Address, AttributeId, CapabilityMask, Class, Datagram, DirectedRoute, LocalChange, Mad, Method, Notice,
+    PRODUCER_CA, PRODUCER_ROUTER, PRODUCER_SWITCH, SmControl, SmInfo, SmState, Status, Trap,
+};
+
+use crate::config::Mode;
+use crate::core::{Sm, ok};
+use crate::event::{Event, SweepReason};
+use crate::handover::{rank, yields};
+use crate::inventory::Inventory;
+use crate::io::Output;
+use crate::smp;
+use crate::stage::{Stage, Token};
+use crate::view::Role;
+
+/// What is remembered of other managers.
+#[derive(Debug, Default)]
+pub struct Others {
+    /// Who handed the subnet over: he is master no longer, whatever he said before.
+    pub from: Option<Guid>,
+    /// Who would not take it: not offered again before the next sweep.
+    refused: BTreeSet<Guid>,
+    /// Whose SM_Key is another one: told of once.
+    strangers: BTreeSet<Guid>,
+    /// A master that did not answer its polls, and the way by which it was asked.
+    pub silent: Option<(Guid, DirectedRoute)>,
+    /// How often this manager was asked.
+    pub asked: u32,
+    /// The same when the last sweep began.
+    pub asked_before: u32,
+    /// Number of the next message that nobody's request it is.
+    serial: u32,
+}
+
+/// SMInfo changed: bit 3 of trap 144's changes. Source: IBA vol 1 §14.2.5.1 (SM priority).
+const SM_PRIORITY: u16 = 1 << 3;
+/// Transaction ids of what is sent without a request; requests count from 1 in 32 bits.
+const UNASKED: u64 = 1 << 32;
+
+impl Sm {
+    /// SMInfo is asked for, or a command comes, whatever else is going on.
+    pub(crate) fn sm_info_asked(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
+        let mad = &datagram.mad;
+        let policy = &self.config.policy;
+        // Source: OpenSM: the M_Key guards SMInfo as it guards PortInfo.
+        let has_key = policy.m_key == 0 || mad.m_key() == policy.m_key;
+        let is_set = mad.method() == Method::Set;
+        if self.config.mode != Mode::Manage || !has_key && (is_set || policy.m_key_protect > 1) {
+            self.view.mads.dropped += 1;
+            return;
+        }
+        let says = SmInfo {
+            // Whoever does not show the key is not told ours, where keys guard anything at all.
+            sm_key: if has_key || policy.m_key_protect == 0 {
+                self.config.sm_key
+            } else {
+                0
+            },
+            ..self.own_sm_info()
+        };
+        let mut answer = *datagram;
+        answer.mad.set_method(Method::GetResp);
+        answer.mad.set_returning(mad.class() == Class::SubnDirected);
+        answer.mad.set_smp_data(&selvedge_wire::Attribute::emit(&says));
+        if !is_set {
+            self.others.asked = self.others.asked.wrapping_add(1);
+            return self.send_only(answer, out);
+        }
+        let control = SmControl::from_modifier(mad.modifier());
+        let said = self.legal(control, mad.read::<SmInfo>().ok());
+        if said.is_none() {
+            answer.mad.set_status(Status::BAD_FIELD);
+        }
+        // The answer says what it was when the command came. Source: OpenSM.
+        self.send_only(answer, out);
+        if let (Some(control), Some(sender)) = (control, said) {
+            out.push(Output::Event(Event::Told {
+                control,
+                by: sender.guid,
+            }));
+            self.obey(control, &sender, now, out);
+        }
+    }
+
+    /// Who sends a command, if he may: a master commands, a standby acknowledges, and to some states only. He shows our
+    /// SM_Key. Source: IBA vol 1 §14.4.2 (table of controls).
+    fn legal(&self, control: Option<SmControl>, sender: Option<SmInfo>) -> Option<SmInfo> {
+        let (control, sender) = (control?, sender?);
+        let is_trusted = self.config.sm_key == 0 || sender.sm_key == self.config.sm_key;
+        let is_from = match control {
+            SmControl::Acknowledge => SmState::Standby,
+            SmControl::Handover | SmControl::Disable | SmControl::Standby | SmControl::Discover => SmState::Master,
+        };
+        let fits = match (control, self.view.role) {
+            (SmControl::Handover, Role::Discovering | Role::Standby | Role::Master) => true,
+            (SmControl::Acknowledge, Role::Standby | Role::Master) => true,
+            (SmControl::Disable | SmControl::Discover, Role::Standby) => true,
+            (SmControl::Standby, Role::NotActive) => true,
+            (SmControl::Handover | SmControl::Acknowledge, Role::NotActive)
+            | (SmControl::Acknowledge, Role::Discovering)
+            | (SmControl::Disable | SmControl::Discover, Role::Discovering | Role::Master | Role::NotActive)
+            | (SmControl::Standby, Role::Discovering | Role::Standby | Role::Master) => false,
+        };
+        let is_other = sender.guid != self.port_guid();
+        (is_trusted && is_other && sender.state == is_from && fits).then_some(sender)
+    }
+
+    fn obey(&mut self, control: SmControl, sender: &SmInfo, now: Time, out: &mut Vec<Output>) {
+        let guid = sender.guid;
+        match (control, self.view.role) {
+            (SmControl::Handover, Role::Standby) => {
+                self.acknowledge(guid, out);
+                self.others.from = Some(guid);
+                self.change_role(Role::Master, None, out);
+                self.exchange.clear();
+                self.sweep_due = Some(SweepReason::HandedOver);
+            }
+            (SmControl::Handover, Role::Master | Role::Discovering) => {
+                self.others.from = Some(guid);
+                // A sweep under way takes it into account; a master looks at what the other one leaves.
+                if self.view.role == Role::Master || matches!(self.stage, Stage::Idle) {
+                    self.sweep_due = Some(SweepReason::HandedOver);
+                }
+            }
+            (SmControl::Acknowledge, Role::Master) => {
+                if let Stage::HandingOver { to, is_taken, .. } = &mut self.stage
+                    && to.guid == guid
+                {
+                    *is_taken = true;
+                    self.exchange.clear();
+                }
+            }
+            (SmControl::Disable, Role::Standby) => {
+                self.exchange.clear();
+                self.stage = match std::mem::take(&mut self.stage) {
+                    Stage::Standby { inventory, .. } => Stage::Disabled { inventory },
+                    other => other,
+                };
+                self.change_role(Role::NotActive, Some(guid), out);
+            }
+            (SmControl::Standby, Role::NotActive) => {
+                let Stage::Disabled { inventory } = &self.stage else {
+                    return;
+                };
+                let inventory = Arc::clone(inventory);
+                match place_of(&inventory, guid) {
+                    Some(at) => self.stand_by(inventory, (at, sender), now, out),
+                    // It came while this manager was out of things.
+                    None => self.look_again_as_standby(out),
+                }
+            }
+            (SmControl::Discover, Role::Standby) => self.look_again_as_standby(out),
+            // Nothing is left to do, or it is not legal.
+            (SmControl::Acknowledge | SmControl::Standby | SmControl::Disable | SmControl::Discover, _)
+            | (SmControl::Handover, Role::NotActive) => {}
+        }
+    }
+
+    fn look_again_as_standby(&mut self, out: &mut Vec<Output>) {
+        self.change_role(Role::Discovering, None, out);
+        self.exchange.clear();
+        self.sweep_due = Some(SweepReason::Told);
+    }
+
+    /// Watches the manager at `at` from now on.
+    pub(crate) fn stand_by(
+        &mut self,
+        inventory: Arc<Inventory>,
+        (at, master): (PortRef, &SmInfo),
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        self.others.from = None;
+        self.change_role(Role::Standby, Some(master.guid), out);
+        self.next_poll = Some(now + self.config.poll_interval);
+        self.sweep_due = None;
+        self.stage = Stage::Standby {
+            at,
+            inventory,
+            misses: 0,
+        };
+    }
+
+    /// Offers the subnet to a better manager; what becomes of it is decided when it has answered.
+    pub(crate) fn hand_over(&mut self, inventory: Arc<Inventory>, (at, to): (PortRef, SmInfo), out: &mut Vec<Output>) {
+        let says = self.own_sm_info();
+        let route = inventory.agents[at.node].route_to(at.port);
+        let modifier = SmControl::Handover.modifier();
+        let set = smp::set(&says, modifier, route, self.config.policy.m_key);
+        self.exchange.submit(AgentId(at.node.0), (Token::Handover, set));
+        out.push(Output::Event(Event::HandingOver { to: to.guid }));
+        self.stage = Stage::HandingOver {
+            inventory,
+            at,
+            to,
+            is_taken: false,
+        };
+    }
+
+    /// What the other said to the offer.
+    pub(crate) fn handover_answered(&mut self, answer: Option<&Mad>) {
+        let is_ok = ok(answer).is_some();
+        if let Stage::HandingOver { is_taken, .. } = &mut self.stage {
+            *is_taken |= is_ok;
+        }
+    }
+
+    /// True if the offer was taken. If it was not, this manager goes on as master, beside none: a better one that is
+    /// master already is left alone in any case.
+    pub(crate) fn gives_way(&mut self, to: &SmInfo, is_taken: bool, out: &mut Vec<Output>) -> bool {
+        if is_taken || to.state == SmState::Master {
+            return true;
+        }
+        self.others.refused.insert(to.guid);
+        out.push(Output::Event(Event::HandoverRefused { by: to.guid }));
+        false
+    }
+
+    /// SubnSet(SMInfo), ACKNOWLEDGE: told to whoever hands over, while still standing by.
+    fn acknowledge(&mut self, guid: Guid, out: &mut Vec<Output>) {
+        let Stage::Standby { inventory, .. } = &self.stage else {
+            return;
+        };
+        let Some(at) = place_of(inventory, guid) else { return };
+        let route = inventory.agents[at.node].route_to(at.port);
+        let modifier = SmControl::Acknowledge.modifier();
+        let set = smp::set(&self.own_sm_info(), modifier, route, self.config.policy.m_key);
+        let mut datagram = Datagram {
+            address: Address::DIRECTED,
+            mad: Mad::directed(Method::Set, AttributeId::SM_INFO, modifier, route),
+        };
+        set.write(&mut datagram);
+        self.send_unasked(datagram, out);
+    }
+
+    fn send_unasked(&mut self, mut datagram: Datagram, out: &mut Vec<Output>) {
+        self.others.serial = self.others.serial.wrapping_add(1);
+        let id = UNASKED | u64::from(self.others.serial);
+        datagram.mad.set_transaction(TransactionId(id));
+        self.send_only(datagram, out);
+    }
+
+    /// Tells the master, by trap 144, that this manager is better than it: it may not have seen that there is another.
+    /// Source: OpenSM (`osm_send_trap144`).
+    pub(crate) fn tell_worse_master(&mut self, info: &SmInfo, out: &mut Vec<Output>) {
+        let Stage::Standby { at, inventory, .. } = &self.stage else {
+            return;
+        };
+        if info.state != SmState::Master || rank(info) > rank(&self.own_sm_info()) {
+            return;
+        }
+        let fabric = &inventory.fabric;
+        let lid = |at: PortRef| fabric.port(at).map(|port| port.settings.lids.base);
+        let (Some(to), Some(own)) = (lid(*at), lid(inventory.local)) else {
+            return;
+        };
+        // Not given out yet: the master is busy with its first sweep, and will find us.
+        if !to.is_unicast() || !own.is_unicast() {
+            return;
+        }
+        let mask = fabric.port(inventory.local).map_or(0, |port| port.capability.mask);
+        let change = LocalChange {
+            lid: own,
+            other_local_changes: true,
+            capabilities: CapabilityMask(mask).with(CapabilityMask::IS_SM),
+            changes: SM_PRIORITY,
+            ..LocalChange::default()
+        };
+        let producer = match fabric.node(inventory.local.node).kind {
+            NodeKind::Ca => PRODUCER_CA,
+            NodeKind::Switch => PRODUCER_SWITCH,
+            NodeKind::Router => PRODUCER_ROUTER,
+        };
+        let mut mad = Mad::request(Class::SubnLid, Method::Trap, AttributeId::NOTICE, 0);
+        mad.write(&Notice::new(producer, own, &Trap::LocalChange(change)));
+        let address = Address::smi(to);
+        self.send_unasked(Datagram { address, mad }, out);
+    }
+
+    /// Asks the other managers what they are, in a light sweep of the master.
+    pub(crate) fn ask_other_managers(&mut self, inventory: &Inventory) {
+        let m_key = self.config.policy.m_key;
+        for at in managers(inventory) {
+            let get = smp::get(
+                AttributeId::SM_INFO,
+                0,
+                inventory.agents[at.node].route_to(at.port),
+                m_key,
+            );
+            self.exchange.submit(AgentId(at.node.0), (Token::Manager, get));
+        }
+    }
+
+    /// True if another manager's SMInfo, asked for in a light sweep, is reason to elect again: it is master too, or
+    /// better and not asked yet.
+    pub(crate) fn is_rival(&mut self, answer: Option<&Mad>, events: &mut Vec<Event>) -> bool {
+        let info = ok(answer).and_then(|mad| mad.read::<SmInfo>().ok());
+        let Some(info) = info.filter(|info| self.believes(info, events)) else {
+            return false;
+        };
+        let own = self.own_sm_info();
+        let is_better = yields(&own, &info) && !self.others.refused.contains(&info.guid);
+        info.state == SmState::Master || is_better
+    }
+
+    /// Only who shows our SM_Key is believed, if we have one. Source: OpenSM (`smi_rcv_process_get_response`).
+    pub(crate) fn believes(&mut self, info: &SmInfo, events: &mut Vec<Event>) -> bool {
+        let is_trusted = self.config.sm_key == 0 || info.sm_key == self.config.sm_key;
+        if !is_trusted && self.others.strangers.insert(info.guid) {
+            events.push(Event::StrangeManager { guid: info.guid });
+        }
+        is_trusted
+    }
+
+    /// A sweep begins: what was refused may be offered again.
+    pub(crate) fn forget_refusals(&mut self) {
+        self.others.refused.clear();
+        self.others.asked_before = self.others.asked;
+    }
+}
+
+/// Ports at which other managers say they are.
+pub fn managers(inventory: &Inventory) -> impl Iterator<Item = PortRef> + '_ {
+    let others = inventory.fabric.end_ports().filter(|(at, port)| {
+        let is_sm = CapabilityMask(port.capability.mask).contains(CapabilityMask::IS_SM);
+        *at != inventory.local && is_sm
+    });
+    others.map(|(at, _)| at)
+}
+
+/// Where the port with a GUID is.
+fn place_of(inventory: &Inventory, guid: Guid) -> Option<PortRef> {
+    let mut ports = inventory.fabric.end_ports();
+    ports.find(|(_, port)| port.guid == guid).map(|(at, _)| at)
+}
