@@ -16,6 +16,7 @@ mod ask;
 mod client;
 mod config;
 mod core;
+mod groups;
 mod inform;
 mod io;
 mod kept;

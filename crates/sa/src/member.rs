@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::SwitchIdx;
-use selvedge_plan::multicast::{self as plan, MulticastGroup};
-use selvedge_plan::partition::PresetGroup;
-use selvedge_types::{Guid, Lid, Mtu, PKey};
+use selvedge_types::{Guid, Lid, PKey};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{Filter, SA_DATA_LEN, SaData, records};
 
@@ -21,8 +19,9 @@ use crate::refusal::Refusal;
 use crate::snapshot::{EndPort, Snapshot};
 
 /// Bits of JoinState. Source: IBA vol 1 §15.2.5.17.
-const FULL: u8 = 1;
-const NON_MEMBER: u8 = 2;
+pub const FULL: u8 = 1;
+/// See [`FULL`].
+pub const NON_MEMBER: u8 = 2;
 const SEND_ONLY_FULL: u8 = 8;
 /// First multicast LID. Source: IBA vol 1 §4.1.3.
 const FIRST: u16 = 0xC000;
@@ -60,12 +59,12 @@ pub struct Group {
     /// It stays without members.
     pub is_preset: bool,
     /// What all members share, as a record without member.
-    record: SaData,
+    pub(crate) record: SaData,
 }
 
 impl Group {
     /// It lives as long as somebody receives. Source: IBA vol 1 §15.2.5.17 (a group ends with its last full member).
-    fn is_alive(&self) -> bool {
+    pub(crate) fn is_alive(&self) -> bool {
         self.is_preset || self.members.iter().any(|m| m.join_state & (FULL | SEND_ONLY_FULL) != 0)
     }
 
@@ -83,12 +82,12 @@ impl Group {
 #[derive(Debug, Default)]
 pub struct Groups {
     /// By LID.
-    by_mlid: BTreeMap<u16, Group>,
-    by_mgid: BTreeMap<Gid, u16>,
+    pub(crate) by_mlid: BTreeMap<u16, Group>,
+    pub(crate) by_mgid: BTreeMap<Gid, u16>,
     /// Of group GIDs that are given out.
     serial: u64,
     /// Groups that have changed since somebody looked.
-    changed: BTreeSet<u16>,
+    pub(crate) changed: BTreeSet<u16>,
 }
 
 /// What a join or leave came to.
@@ -109,69 +108,6 @@ impl Groups {
     /// All groups, by LID.
     pub fn iter(&self) -> impl Iterator<Item = &Group> {
         self.by_mlid.values()
-    }
-
-    /// True if a group has changed since [`Self::take_changed`].
-    #[must_use]
-    pub fn has_changed(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
-    /// All groups count as changed: somebody new looks.
-    pub(crate) fn all_changed(&mut self) {
-        self.changed.extend(self.by_mlid.keys());
-    }
-
-    /// Groups that have changed since the last call, as whoever builds trees needs them; one that has ended has no
-    /// members.
-    pub(crate) fn take_changed(&mut self) -> Vec<MulticastGroup> {
-        let group = |mlid: u16| {
-            let group = self.by_mlid.get(&mlid);
-            let receives = |m: &Member| m.join_state & (FULL | NON_MEMBER) != 0;
-            let member = |m: &Member| plan::Member {
-                guid: m.guid,
-                receives: receives(m),
-            };
-            MulticastGroup {
-                mlid: Lid(mlid),
-                mtu: group.and_then(|group| Mtu::from_code(group.mtu)).unwrap_or(Mtu::B256),
-                members: group
-                    .map(|group| group.members.iter().map(member).collect())
-                    .unwrap_or_default(),
-            }
-        };
-        std::mem::take(&mut self.changed).into_iter().map(group).collect()
-    }
-
-    /// Makes the groups that are to be there from the start, as far as there is room; the others live on only if they
-    /// have members. Returns those that begin, and those that end.
-    pub(crate) fn set_presets(
-        &mut self,
-        (config, snapshot): (&Config, &Snapshot),
-        presets: &BTreeMap<[u8; 16], PresetGroup>,
-    ) -> (Vec<Gid>, Vec<Gid>) {
-        let (mut begun, mut ended) = (Vec::new(), Vec::new());
-        for group in self.by_mlid.values_mut() {
-            group.is_preset = presets.contains_key(&group.mgid.0);
-            ended.extend((!group.is_alive()).then_some((group.mlid.0, group.mgid)));
-        }
-        for (mlid, _) in &ended {
-            self.remove(*mlid);
-        }
-        for (&mgid, preset) in presets {
-            let mgid = Gid(mgid);
-            if self.by_mgid.contains_key(&mgid) {
-                continue;
-            }
-            let (Ok(mlid), Some(rate)) = (self.free_mlid(config, snapshot), StaticRate::from_code(preset.rate)) else {
-                continue;
-            };
-            self.by_mgid.insert(mgid, mlid.0);
-            let life = snapshot.life();
-            self.by_mlid.insert(mlid.0, of_preset(preset, mlid, rate, life));
-            begun.push(mgid);
-        }
-        (begun, ended.into_iter().map(|(_, mgid)| mgid).collect())
     }
 
     fn find(&self, mgid: Gid) -> Option<&Group> {
@@ -299,7 +235,7 @@ impl Groups {
     }
 
     /// The lowest LID that is free and for which every switch has room.
-    fn free_mlid(&self, config: &Config, snapshot: &Snapshot) -> Result<Lid, Refusal> {
+    pub(crate) fn free_mlid(&self, config: &Config, snapshot: &Snapshot) -> Result<Lid, Refusal> {
         let fabric = snapshot.fabric();
         let switches = (0..).map(SwitchIdx).take(fabric.switches().len());
         let room = switches
@@ -369,7 +305,7 @@ impl Groups {
         Ok(Changed { record, event })
     }
 
-    fn remove(&mut self, mlid: u16) {
+    pub(crate) fn remove(&mut self, mlid: u16) {
         self.changed.insert(mlid);
         if let Some(group) = self.by_mlid.remove(&mlid) {
             self.by_mgid.remove(&group.mgid);
@@ -463,42 +399,6 @@ impl Groups {
             to.set(&mut row, of.get(&group.record));
         }
         Ok(row)
-    }
-}
-
-/// A group that nobody has joined yet.
-fn of_preset(preset: &PresetGroup, mlid: Lid, rate: StaticRate, life: u8) -> Group {
-    use records::member as f;
-    let mut record = [0; SA_DATA_LEN];
-    let exactly = u64::from(Selector::EXACTLY >> 6);
-    for (field, value) in [
-        (f::QKEY, u64::from(preset.q_key)),
-        (f::TRAFFIC_CLASS, u64::from(preset.traffic_class)),
-        (f::SL, u64::from(preset.sl)),
-        (f::FLOW_LABEL, u64::from(preset.flow_label)),
-        (f::HOP_LIMIT, u64::from(preset.hop_limit)),
-        (f::SCOPE, u64::from(preset.mgid[1] & 0x0F)),
-        (f::MLID, u64::from(mlid.0)),
-        (f::PKEY, u64::from(preset.pkey.0 | 0x8000)),
-        (f::MTU_SELECTOR, exactly),
-        (f::MTU, u64::from(preset.mtu)),
-        (f::RATE_SELECTOR, exactly),
-        (f::RATE, u64::from(preset.rate)),
-        (f::LIFE_SELECTOR, exactly),
-        (f::LIFE, u64::from(life)),
-    ] {
-        field.set(&mut record, value);
-    }
-    f::MGID.put(&mut record, &preset.mgid);
-    Group {
-        mgid: Gid(preset.mgid),
-        mlid,
-        pkey: preset.pkey,
-        mtu: preset.mtu,
-        rate,
-        members: Vec::new(),
-        is_preset: true,
-        record,
     }
 }
 
