@@ -488,7 +488,8 @@ impl Sm {
         };
         let due = interval.map(|interval| now + interval);
         let lids = self.given_up.due(now);
-        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).min();
+        let offer = self.offer_due(now);
+        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).chain(offer).min();
     }
 
     /// True if our own link is down. Port 0 of a switch has none.

@@ -181,6 +181,7 @@ fn io_error(operation: &'static str, path: &Path, cause: io::Error) -> StoreErro
 #[cfg(test)]
 mod tests {
     use selvedge_types::{Guid, Lid, LidRange};
+    use std::collections::BTreeMap;
 
     use super::*;
 
