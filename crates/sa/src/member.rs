@@ -319,7 +319,9 @@ impl Groups {
             let mgid = Gid(f::MGID.wide(&record));
             let rate = u8::try_from(f::RATE.get(&record)).ok().and_then(StaticRate::from_code);
             let is_sound = (FIRST..=LAST).contains(&mlid) && mgid.is_multicast() && !self.by_mgid.contains_key(&mgid);
-            let Some(rate) = rate.filter(|_| is_sound) else { continue };
+            let Some(rate) = rate.filter(|_| is_sound) else {
+                continue;
+            };
             members.sort_unstable_by_key(|member| member.guid);
             members.dedup_by_key(|member| member.guid);
             let group = Group {
