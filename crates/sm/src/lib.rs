@@ -32,6 +32,7 @@ mod rebalancing;
 mod register;
 mod repair;
 mod report;
+mod sending;
 mod show;
 mod smp;
 mod stage;
