@@ -304,11 +304,7 @@ impl Sm {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref());
             }
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
-            (Token::Manager, Stage::LightSweep { changed }) => {
-                let so_far = *changed;
-                let changed = self.is_rival(answer, &mut events) || so_far;
-                self.stage = Stage::LightSweep { changed };
-            }
+            (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
             (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (

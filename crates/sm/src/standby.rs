@@ -323,9 +323,16 @@ impl Sm {
         }
     }
 
+    /// Another manager's SMInfo in a light sweep.
+    pub(crate) fn manager_answered(&mut self, answer: Option<&Mad>, events: &mut Vec<Event>) {
+        if self.is_rival(answer, events) {
+            self.stage = Stage::LightSweep { changed: true };
+        }
+    }
+
     /// True if another manager's SMInfo, asked for in a light sweep, is reason to elect again: it is master too, or
     /// better and not asked yet.
-    pub(crate) fn is_rival(&mut self, answer: Option<&Mad>, events: &mut Vec<Event>) -> bool {
+    fn is_rival(&mut self, answer: Option<&Mad>, events: &mut Vec<Event>) -> bool {
         let info = ok(answer).and_then(|mad| mad.read::<SmInfo>().ok());
         let Some(info) = info.filter(|info| self.believes(info, events)) else {
             return false;
