@@ -315,11 +315,7 @@ impl Sm {
             }
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
-            (Token::Manager, Stage::LightSweep { changed }) => {
-                let so_far = *changed;
-                let changed = self.is_rival(answer, &mut events) || so_far;
-                self.stage = Stage::LightSweep { changed };
-            }
+            (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
             (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (
@@ -504,7 +500,8 @@ impl Sm {
         };
         let due = interval.map(|interval| now + interval);
         let lids = self.given_up.due(now);
-        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).min();
+        let offer = self.offer_due(now);
+        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).chain(offer).min();
     }
 
     /// True if our own link is down. Port 0 of a switch has none.
@@ -605,11 +602,6 @@ impl Sm {
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
         out.extend(events.into_iter().map(Output::Event));
-    }
-
-    /// The GUID of the local port.
-    pub(crate) const fn port_guid(&self) -> Guid {
-        self.config.local.port_guid
     }
 }
 
