@@ -7,6 +7,7 @@
 mod apply;
 mod config;
 mod core;
+mod covering;
 mod damage;
 mod discover;
 mod event;
