@@ -254,9 +254,9 @@ impl Apply {
         })
     }
 
-    /// The key that guards an agent, if it shows one: another than ours was written by a flipped bit, or its lease has run
-    /// out; it goes with the first Set of PortInfo. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 whoever reads the
-    /// key may use it; a lease that runs out clears the bits.
+    /// The key that guards an agent, if it shows one: another than ours was written by a flipped bit, or its lease has
+    /// run out; it goes with the first Set of PortInfo. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 whoever
+    /// reads the key may use it; a lease that runs out clears the bits.
     fn key_of(&self, op: &Op) -> Option<u64> {
         let at = match op {
             Op::Port { port, .. } | Op::PKeys { port, .. } if !self.fabric.node(port.node).is_switch() => *port,

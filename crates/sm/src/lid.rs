@@ -74,13 +74,7 @@ pub fn assign_sparing(
         in_order
             .iter()
             .for_each(|claim| keep(fabric, &mut lids, *claim, events));
-        // A switch has one LID whatever the policy: who grows moves on, as if the switch held it.
-        for claim in ports.iter().filter(|claim| claim.at.port == PortNum::MANAGEMENT) {
-            let known = known_range(claim.guid).filter(|_| lids.range(claim.at).is_none());
-            if let Some(base) = known {
-                come_back(&mut lids, &mut held, *claim, base);
-            }
-        }
+        switches_first(&ports, known_range, &mut lids, &mut held);
         in_order.iter().for_each(|claim| grow(&mut lids, &mut held, *claim));
     }
     let mut needy = Vec::new();
@@ -192,6 +186,17 @@ fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
         let _: Result<(), LidConflict> = lids.insert(claim.at, wanted);
     } else {
         held.keep_for(wanted, claim.at);
+    }
+}
+
+/// Switches that come back get their LID: a switch has one whatever the policy, and who grows moves on, as if it held
+/// it.
+fn switches_first(ports: &[Claim], known: impl Fn(Guid) -> Option<Lid>, lids: &mut Lids, held: &mut Held) {
+    for claim in ports.iter().filter(|claim| claim.at.port == PortNum::MANAGEMENT) {
+        let base = known(claim.guid).filter(|_| lids.range(claim.at).is_none());
+        if let Some(base) = base {
+            come_back(lids, held, *claim, base);
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What did not answer in a sweep and is there all the same.
 //!
-//! A port that is still ACTIVE has not lost its link since it was activated: what is behind it is what was there before,
-//! with the settings and tables it had, whether its agent answers or not. Leaving it out would take its entries away,
+//! A port that is still ACTIVE has not lost its link since it was activated: what is behind it is what was there,
+//! with the settings and tables it had, whether its agent answers or not. Leaving it out would take its entries away
 //! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
 //! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
 
