@@ -76,7 +76,9 @@ impl Watcher {
         let mad = &datagram.mad;
         match mad.method() {
             Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
-            Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => self.note_set(id, client, datagram),
+            Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => {
+                self.note_set(id, client, datagram)
+            }
             _ => {}
         }
     }
