@@ -482,6 +482,24 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_that_comes_back_is_not_grown_over() {
+        // Host 2 could grow to 24 to 27, but the switch, which holds nothing, is known by 25.
+        check(&[0, 24], 2, &[(1, 25)], &[25, 4]);
+        // A host that is away is in nobody's way.
+        check(&[1, 24], 2, &[(9, 25)], &[1, 24]);
+    }
+
+    #[test]
+    fn what_absent_ports_may_hold_is_spared() {
+        let fabric = star(&[0, 0]);
+        let spared = [LidRange::single(Lid(1)), LidRange::single(Lid(2))];
+        let known = (&BTreeMap::new(), &spared[..]);
+        let lids = assign_sparing(&fabric, &Policy::default(), known, &BTreeSet::new(), &mut Vec::new()).unwrap();
+        let found: Vec<u16> = lids.iter().map(|(_, range)| range.base.0).collect();
+        assert_eq!(found, [3, 4]);
+    }
+
+    #[test]
     fn what_was_given_up_a_moment_ago_is_given_to_nobody() {
         relabel(&[1, 2], 0, 1, &[3], &[&[(2, 0)]]);
         check(&[1, 0], 0, &[], &[1, 2]);

@@ -54,12 +54,13 @@ impl Watcher {
                     what: format!("{mad}"),
                 });
             }
-            self.note_set(id, client, datagram);
+            let looked_at = manager.life.as_ref().and_then(|life| life.looked_at);
+            self.note_set((id, looked_at), client, datagram);
         }
         Ok(())
     }
 
-    fn note_set(&mut self, id: ManagerId, client: ClientId, datagram: &Datagram) {
+    fn note_set(&mut self, (id, looked_at): (ManagerId, Option<Time>), client: ClientId, datagram: &Datagram) {
         let mad = &datagram.mad;
         let content = Digest::default().bytes(mad.smp_data()).0;
         self.serial += 1;
@@ -67,6 +68,7 @@ impl Watcher {
             manager: id,
             content,
             serial: self.serial,
+            looked_at,
         };
         self.sent.insert((client, mad.transaction()), sent);
     }
@@ -77,7 +79,7 @@ impl Watcher {
         match mad.method() {
             Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
             Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => {
-                self.note_set(id, client, datagram)
+                self.note_set((id, None), client, datagram);
             }
             _ => {}
         }
