@@ -28,8 +28,8 @@ pub enum Rule {
     AnotherRoute,
     /// A switch that the manager cannot see forwards by old entries: its agent hangs, or two show its GUID.
     Unseen,
-    /// A link through which the manager has seen nothing since it started, as no MAD passes or all were lost: it carries
-    /// packets by old entries.
+    /// A link through which the manager has seen nothing since it started, as no MAD passes or all were lost: it
+    /// carries packets by old entries.
     UnseenLink,
     /// Nobody who can be reached holds the LID: no packet is meant for it.
     LidOfNobody,

@@ -24,7 +24,8 @@ impl Watcher {
     pub(super) fn channels_excuse(&self, chassis: &Chassis, ports: &[PortIdx], by: Option<&Manager>) -> Option<Rule> {
         let nodes: Vec<NodeIdx> = ports.iter().map(|&port| chassis.wire(port).node()).collect();
         let life = by.and_then(|manager| manager.life.as_ref());
-        let is_unseen = |life: &Life| self.counting.is_none() && ports.iter().any(|&port| !has_seen(life, chassis, port));
+        let is_unseen =
+            |life: &Life| self.counting.is_none() && ports.iter().any(|&port| !has_seen(life, chassis, port));
         let unseen = || life.filter(|life| is_unseen(life)).map(|_| Rule::UnseenLink);
         self.circle_excuse(chassis, &nodes, by).or_else(unseen)
     }

@@ -348,8 +348,8 @@ impl Mix<'_> {
         }
     }
 
-    /// Packets that replaced entries have sent on meet the entries in force, or others that were replaced; and those that
-    /// wait where a replaced entry sent them wait there until they are gone.
+    /// Packets that replaced entries have sent on meet the entries in force, or others that were replaced; and those
+    /// that wait where a replaced entry sent them wait there until they are gone.
     fn left_behind(&mut self, replaced: &[(Lid, usize, Entry)]) {
         let of_hosts = self.of_switch.then(|| self.met_by_hosts(replaced));
         let mut more = 1;
@@ -426,7 +426,11 @@ impl Mix<'_> {
         for &(_, step, Entry { switch, egress, .. }) in writes {
             let switch = switch.to_usize();
             self.leave(switch, egress, 0);
-            let own = if self.standing.flows.shape.own[switch] > 0 { HOSTS } else { 0 };
+            let own = if self.standing.flows.shape.own[switch] > 0 {
+                HOSTS
+            } else {
+                0
+            };
             self.reach(switch, egress, own | SWITCHES);
             self.drift(step);
         }
