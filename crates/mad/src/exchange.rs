@@ -184,8 +184,8 @@ impl<T> Exchange<T> {
         }
     }
 
-    /// From now on, until nothing waits for it, an agent's turn comes before that of others, as often as it has room. For
-    /// the agent that has most to do, and should never have to wait.
+    /// From now on, until nothing waits for it, an agent's turn comes before that of others, as often as it has room.
+    /// For the agent that has most to do, and should never have to wait.
     pub fn put_first(&mut self, agent: AgentId) {
         if let Some(state) = self.agents.get_mut(agent.0 as usize) {
             state.is_first = !state.waiting.is_empty();

@@ -252,8 +252,8 @@ impl Inventory {
         Some(())
     }
 
-    /// The shortest way to a switch by the usual way to one beside it, over a link that is up, but for some links: those
-    /// whose near and far ends `is_bad` says.
+    /// The shortest way to a switch by the usual way to one beside it, over a link that is up, but for some links:
+    /// those whose near and far ends `is_bad` says.
     pub fn way_beside(&self, node: NodeIdx, is_bad: impl Fn(PortRef, PortRef) -> bool) -> Option<DirectedRoute> {
         let near = self.fabric.node(node).external_ports().filter_map(|(port, seen)| {
             let (at, far) = (PortRef { node, port }, seen.peer?);

@@ -3,10 +3,11 @@
 //! Only destinations that some entry sent over a lost link are looked at. For each of them the switches that led there
 //! are followed backwards, from the lost link on: whoever still goes up, then down keeps its entry, the others take
 //! that of the rule for the tree as it is now, unless packets of its agent alone go this way and still arrive, by a
-//! detour of somebody further on: entries for agents are many, and nobody is better off without the detour. A switch that no such path leads on from any more, as only agents of
-//! upper switches meet it, keeps its entry if what is behind it found a way, or goes by the first neighbour that has
-//! one, so that such detours make no circle (`turns`); where it must be, the switch at which a detour turns sends
-//! elsewhere from now on. Whether all that is free of circles is for the judge to say.
+//! detour of somebody further on: entries for agents are many, and nobody is better off without the detour. A switch
+//! that no such path leads on from any more, as only agents of upper switches meet it, keeps its entry if what is
+//! behind it found a way, or goes by the first neighbour that has one, so that such detours make no circle (`turns`);
+//! where it must be, the switch at which a detour turns sends elsewhere from now on. Whether all that is free of
+//! circles is for the judge to say.
 //!
 //! A switch that has lost all its links is gone: whoever is behind it gets no way, and it gets no entries.
 //!
@@ -133,8 +134,8 @@ impl TreeMender {
         self.turns.arrow((self.tree.rule.shape.level[at], at), from, to)
     }
 
-    /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force. `by_hosts`
-    /// says whether packets of hosts to a LID leave a switch by them.
+    /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force.
+    /// `by_hosts` says whether packets of hosts to a LID leave a switch by them.
     ///
     /// `None` if that cannot be done: `tables` are then what they were, but this value is of no use any more.
     pub fn lose(

@@ -353,11 +353,12 @@ impl Flows {
             (coming.0, coming.1) = (spot.tile, switch);
             coming.2.clear();
             self.coming_in(spot.tile, switch, &mut coming.2);
+            // The entries of one LID in a row are in what has just been looked through.
+            self.walked += u64::from(self.shape.entering_from[switch + 1] - self.shape.entering_from[switch]);
         }
         for &i in &coming.2 {
             let arc = self.shape.entering[i as usize];
             let before = usize::from(arc.src);
-            self.walked += 1;
             let cell = arc.cell as usize;
             // A port has one cell, an entry that is no port has none that a link leaves by.
             let points_here = self.rows[spot.tile + before][spot.column] == arc.port && self.next[cell] != NOWHERE;

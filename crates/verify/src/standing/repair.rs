@@ -318,7 +318,7 @@ struct Mix<'a> {
     senders: Noted<u8>,
     /// By switch: some channel to it is used that was not, or by others.
     reached: Vec<u32>,
-    /// By switch, for a block (noted as a count of blocks): links by which any LID of it comes in, as a part of `links`.
+    /// By switch, for a block (noted as a count of blocks): links by which any LID of it comes in, a part of `links`.
     coming: Noted<(u32, u32)>,
     links: Vec<u32>,
     open: Vec<(u32, u8)>,

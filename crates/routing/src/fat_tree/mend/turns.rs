@@ -19,8 +19,8 @@ pub type Arrow = (u32, u32, u32, u32);
 /// Which arrows follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Care {
-    /// As [`Self::UnderWay`], and none into a few pieces that are kept for what comes later: a switch that loses its link
-    /// to a piece has packets for the agents there, which must turn into it from a piece that it does not lead to.
+    /// As [`Self::UnderWay`], and none into a few pieces that are kept for what comes later: a switch that loses its
+    /// link to a piece has packets for the agents there, which must turn into it from a piece it does not lead to.
     Spare,
     /// All that lead on from piece to piece: packets that went up from a switch by what a repair has replaced may come
     /// back down to it, and be sent up again.
