@@ -32,12 +32,9 @@ fn check(file: &str, unit: &str) {
     let words = start.unwrap().split(' ').filter(|word| *word != "$SELVEDGE_OPTIONS");
     let mut words: Vec<String> = words
         .map(|word| word.replace("%I", "none/1").replace("%i", "none-1"))
-        .map(|word| {
-            if word.starts_with('/') {
-                lab.path(&word[1..])
-            } else {
-                word
-            }
+        .map(|word| match word.strip_prefix('/') {
+            Some(path) => lab.path(path),
+            None => word,
         })
         .collect();
     if !words.contains(&"--port".to_owned()) {

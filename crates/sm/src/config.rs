@@ -69,4 +69,11 @@ impl Config {
             poll_misses: 2,
         }
     }
+
+    /// Requests that are written down at most: those that the window allows, and enough behind them that an agent whose
+    /// own window is full keeps nobody waiting.
+    #[must_use]
+    pub(crate) const fn ready(&self) -> usize {
+        4 * self.window
+    }
 }

@@ -590,7 +590,7 @@ impl Sm {
         };
         let m_key = self.config.policy.m_key;
         let mut events = Vec::new();
-        while self.exchange.open() < 4 * self.config.window {
+        while self.exchange.open() < self.config.ready() {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };

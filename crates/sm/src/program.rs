@@ -77,7 +77,7 @@ impl Sm {
         let Stage::Reading { inventory, todo, .. } = &mut self.stage else {
             return;
         };
-        while self.exchange.open() < 4 * self.config.window {
+        while self.exchange.open() < self.config.ready() {
             let Some((switch, block)) = todo.pop() else { return };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);

@@ -159,7 +159,7 @@ impl Sm {
             return;
         };
         let fabric = &inventory.fabric;
-        while self.exchange.open() < 4 * self.config.window {
+        while self.exchange.open() < self.config.ready() {
             let number = self.read_back.next;
             let Some(&(block, guid)) = self.read_back.blocks.get(number) else {
                 return;

@@ -1,7 +1,7 @@
 //! The manager against hand-made answers: two hosts with a cable between them, no switch, no emulator.
 
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PhysState, PortNum};
+use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PKey, PhysState, PortNum};
 use selvedge_wire::{
     Address, CapabilityMask, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable,
     PRODUCER_CA, PortInfo, SmInfo, SmState, Status, Trap, VlCount,
@@ -67,9 +67,11 @@ impl Host {
                 vendor_id: 0,
             }),
             (_, AttributeId::NODE_DESCRIPTION) => answer.write(&NodeDescription::new("host")),
-            (_, AttributeId::PKEY_TABLE) => answer.write(&PKeyTable {
-                keys: [selvedge_types::PKey(0xFFFF); 32],
-            }),
+            (_, AttributeId::PKEY_TABLE) => {
+                let mut keys = [PKey(0); 32];
+                keys[0] = PKey::DEFAULT_FULL;
+                answer.write(&PKeyTable { keys });
+            }
             (method, AttributeId::SM_INFO) => {
                 let (info, takes) = self.manager.unwrap();
                 answer.write(&info);
