@@ -83,7 +83,7 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
         cause: error.to_string(),
     };
     let mut world = Rehearsal::new(&case.fabric, Options { emulator, seed });
-    world.set_plan_cost(Some(Duration::ZERO));
+    world.set_jobs_free();
     let local = LocalPort {
         node_guid: Guid::NONE,
         port_guid: Guid::NONE,

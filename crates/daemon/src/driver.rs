@@ -77,6 +77,8 @@ pub(crate) struct Driver {
     busy_since: Time,
     changed: bool,
     shown_at: Time,
+    /// Snapshots may have been freed since nothing was to be done.
+    is_untidy: bool,
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
@@ -119,6 +121,7 @@ impl Driver {
             busy_since: Time::ZERO,
             changed: true,
             shown_at: Time::ZERO,
+            is_untidy: false,
             in_force: None,
             stopping: false,
         })
@@ -187,6 +190,10 @@ impl Driver {
             true => self.wait(now),
             false => Duration::ZERO,
         };
+        if self.is_untidy && wait == WAIT_IDLE {
+            self.is_untidy = false;
+            tidy_memory();
+        }
         for _ in 0..ARRIVALS_MAX {
             self.send_pending()?;
             match self.port.receive(wait)? {
@@ -271,6 +278,7 @@ impl Driver {
                 }
                 Note::Indexed(snapshot) => {
                     self.busy = self.busy.saturating_sub(1);
+                    self.is_untidy = true;
                     if let Some(snapshot) = snapshot.filter(|_| self.sm.view().role == selvedge_sm::Role::Master) {
                         self.administer(selvedge_sa::Input::Committed(snapshot))?;
                     }
@@ -486,8 +494,23 @@ impl Driver {
     }
 
     fn show(&mut self) {
+        self.is_untidy = true;
         self.shown_at = self.shared.clock.now();
         self.changed = false;
         self.shared.show(self.shown_at, self.sm.view());
+    }
+}
+
+/// Lets the allocator put in order what was freed, while nobody waits.
+///
+/// An old snapshot is hundreds of thousands of small pieces. The C library sorts them when memory is next asked for that
+/// none of them fits, 10,000 at a time, and takes a millisecond for that: else the first trap after a change pays for
+/// it. Where there is nothing to sort this costs nothing.
+fn tidy_memory() {
+    /// Larger than any piece of a snapshot, smaller than what is mapped by itself.
+    const BYTES: usize = 96 << 10;
+    const TIMES: usize = 32;
+    for _ in 0..TIMES {
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(BYTES)));
     }
 }

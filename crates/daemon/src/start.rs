@@ -20,8 +20,8 @@ use crate::clock::Clock;
 use crate::driver::{Driver, Parts, Until};
 use crate::emulated::EmulatedPort;
 use crate::events::LogSink;
-use crate::keeper::Found;
 use crate::host::{EmulationOptions, Host, HostHandle};
+use crate::keeper::Found;
 use crate::names::Names;
 use crate::record::{Header, Recorder};
 use crate::service::Manager;
@@ -147,7 +147,10 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
     let settings = options.settings;
     let folder = settings.daemon.state_dir.as_deref().map(StateDir::open).transpose()?;
     let found = Found::read(folder.as_ref())?;
-    if let Some(folder) = folder.as_ref().filter(|_| found.is_lost && options.mode == Mode::Manage) {
+    if let Some(folder) = folder
+        .as_ref()
+        .filter(|_| found.is_lost && options.mode == Mode::Manage)
+    {
         folder.mark_registrations(false)?;
     }
     let state = folder.as_ref().map(stored).transpose()?.unwrap_or_default();

@@ -27,7 +27,10 @@ pub(crate) enum Note {
     /// State is stored, or could not be.
     Persisted { id: u64, result: Result<(), StoreError> },
     /// What hosts have registered is stored, or could not be.
-    Kept { revision: u64, result: Result<(), StoreError> },
+    Kept {
+        revision: u64,
+        result: Result<(), StoreError>,
+    },
     /// The operator wants something.
     Command(Command),
 }

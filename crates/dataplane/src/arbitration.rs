@@ -8,8 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::sets::next_bit;
 use crate::settings::SettingsError;
-use crate::switch::next_bit;
 
 /// Tables of an output: (lane, weight) in turns. Weights are in units of 64 bytes; an entry of weight 0 is skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,8 +8,8 @@
 use std::collections::VecDeque;
 
 use crate::Simulation;
-use crate::layout::NO_PORT;
 use crate::lane::STARVED;
+use crate::layout::NO_PORT;
 use crate::state::kind;
 use crate::traffic::Workload;
 use crate::units::Ps;

@@ -53,7 +53,10 @@ impl<W: Workload> Simulation<W> {
         let least = self.settings.packet_blocks();
         let is_short = |lane: usize| u32::from(self.lanes[lane].all_credits(&self.far[lane])) < least;
         let first_host = self.layout.hosts.first().map_or(0, |host| host.port as usize);
-        let wanted = self.ports[..first_host].iter().enumerate().filter(|(_, port)| port.wanted != 0);
+        let wanted = self.ports[..first_host]
+            .iter()
+            .enumerate()
+            .filter(|(_, port)| port.wanted != 0);
         wanted.flat_map(|(port, _)| port * vls..(port + 1) * vls).any(is_short)
     }
 

@@ -3,9 +3,10 @@
 use crate::Simulation;
 use crate::layout::{NO_PORT, Port};
 use crate::packet::NIL;
+use crate::sets::next_port;
 use crate::state::kind;
 use crate::stats::Drop;
-use crate::switch::{Here, next_port};
+use crate::switch::Here;
 use crate::traffic::Workload;
 
 impl<W: Workload> Simulation<W> {

@@ -183,7 +183,11 @@ impl Lane {
 
     /// Credits, with those that are on their way.
     pub fn all_credits(&self, far: &Far) -> u16 {
-        let near: u16 = self.coming[..usize::from(self.near)].iter().copied().map(u16::from).sum();
+        let near: u16 = self.coming[..usize::from(self.near)]
+            .iter()
+            .copied()
+            .map(u16::from)
+            .sum();
         let far = match self.has_far {
             true => far.iter().map(|&(_, blocks)| u16::from(blocks)).sum(),
             false => 0,

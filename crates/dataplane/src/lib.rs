@@ -36,6 +36,7 @@ mod qp;
 mod qp_state;
 mod results;
 mod series;
+mod sets;
 mod settings;
 mod state;
 mod stats;

@@ -372,7 +372,10 @@ impl<W: Workload> Simulation<W> {
         }
         let vls = usize::from(self.settings.vls);
         for (index, lane) in self.lanes.iter().enumerate() {
-            let (found, most) = (u32::from(lane.all_credits(&self.far[index])), self.settings.lane_blocks());
+            let (found, most) = (
+                u32::from(lane.all_credits(&self.far[index])),
+                self.settings.lane_blocks(),
+            );
             if found > most {
                 let name = self.lane_name(index);
                 return Err(format!("{name} has {} credits too many", found - most));

@@ -184,7 +184,10 @@ impl<W: Workload> Simulation<W> {
         let pool = Pool::new(settings.buffers.shared_blocks);
         // What cannot happen before the end needs no watching.
         let within = |limit: Option<Ps>| limit.filter(|&limit| limit < settings.end());
-        let (hoq, switch_life) = (within(lifetime(settings.hoq_life)), within(lifetime(settings.switch_life)));
+        let (hoq, switch_life) = (
+            within(lifetime(settings.hoq_life)),
+            within(lifetime(settings.switch_life)),
+        );
         let hosts = layout.hosts.len();
         let mut simulation = Self {
             window: Window::new(settings.measure_from(), settings.end(), hosts),

@@ -261,7 +261,8 @@ impl Emulator {
     pub fn sets_sent_by(&self, client: ClientId) -> u64 {
         // By whatever route: both classes are counted as one.
         let told = |sent: &MadTable| sent.of(Class::SubnDirected, Method::Set, AttributeId::SM_INFO);
-        self.sent_by(client).map_or(0, |sent| sent.of_method(Method::Set) - told(sent))
+        self.sent_by(client)
+            .map_or(0, |sent| sent.of_method(Method::Set) - told(sent))
     }
 
     /// Where a client sits.

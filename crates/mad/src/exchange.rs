@@ -77,6 +77,8 @@ struct Agent<T> {
     waiting: VecDeque<T>,
     in_flight: usize,
     queued: bool,
+    /// Its turn comes before that of others.
+    is_first: bool,
 }
 
 impl<T> Default for Agent<T> {
@@ -85,6 +87,7 @@ impl<T> Default for Agent<T> {
             waiting: VecDeque::new(),
             in_flight: 0,
             queued: false,
+            is_first: false,
         }
     }
 }
@@ -178,6 +181,14 @@ impl<T> Exchange<T> {
         if !state.queued && state.in_flight < self.config.agent_window.max(1) {
             state.queued = true;
             self.ready.push_back(Turn::Agent(agent));
+        }
+    }
+
+    /// From now on, until nothing waits for it, an agent's turn comes before that of others, as often as it has room. For
+    /// the agent that has most to do, and should never have to wait.
+    pub fn put_first(&mut self, agent: AgentId) {
+        if let Some(state) = self.agents.get_mut(agent.0 as usize) {
+            state.is_first = !state.waiting.is_empty();
         }
     }
 
@@ -315,9 +326,10 @@ impl<T> Exchange<T> {
         state.queued = false;
         let token = state.waiting.pop_front()?;
         state.in_flight += 1;
+        state.is_first &= !state.waiting.is_empty();
         if !state.waiting.is_empty() && state.in_flight < self.config.agent_window.max(1) {
             state.queued = true;
-            self.ready.push_back(Turn::Agent(agent));
+            queue(&mut self.ready, agent, state.is_first);
         }
         Some((agent, token))
     }
@@ -408,7 +420,7 @@ impl<T> Exchange<T> {
             state.in_flight -= 1;
             if !state.waiting.is_empty() && !state.queued {
                 state.queued = true;
-                self.ready.push_back(Turn::Agent(flight.agent));
+                queue(&mut self.ready, flight.agent, state.is_first);
             }
         }
         flight.token.take()
@@ -451,6 +463,15 @@ impl<T> Exchange<T> {
                 queue.retain(|&(at, key)| is_since(&self.flights, key, at));
             }
         }
+    }
+}
+
+/// An agent has something to send and room for it.
+fn queue<T>(ready: &mut VecDeque<Turn<T>>, agent: AgentId, is_first: bool) {
+    let turn = Turn::Agent(agent);
+    match is_first {
+        true => ready.push_front(turn),
+        false => ready.push_back(turn),
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct Invariants {
 /// The kinds whose versions are watched.
 const WATCHED: [TableKind; 3] = [TableKind::Links, TableKind::Settings, TableKind::Linear];
 /// Two masters may meet when a partition heals. A light sweep (10 s) finds the other if its trap was lost, and one
-/// sweep settles it.
+/// sweep, in which the worse one hands over, settles it.
 const TWO_MASTERS_MAX: Duration = Duration::from_secs(15);
 
 /// Jobs and requests to store that are not done yet: a sweep may begin some while those of the last are on their way.

@@ -1,6 +1,8 @@
 //! The clock: steps emulator and managers by the earliest wake-up.
 
-use std::collections::BTreeMap;
+mod jobs;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,11 +12,12 @@ use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
 use selvedge_plan::multicast::MulticastGroup;
-use selvedge_sim::{Par, Seed, Time};
-use selvedge_sm::{Command, Config, Event, Input, Job, Judge, Output, PersistentState, Sm, StageName, View};
+use selvedge_sim::{Seed, Time};
+use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
 use selvedge_wire::{Datagram, Method};
 
+use self::jobs::Costs;
 use crate::digest::Digest;
 use crate::invariant::Invariants;
 use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending};
@@ -59,7 +62,7 @@ pub struct Rehearsal {
     pub(crate) managers: Vec<Manager>,
     /// Clients that are no managers: their answers wait here.
     tools: BTreeMap<ClientId, Vec<Datagram>>,
-    plan_cost: Option<Duration>,
+    costs: Costs,
     log: Vec<LogEntry>,
     digest: u64,
     pub(crate) invariants: Invariants,
@@ -99,7 +102,7 @@ impl Rehearsal {
             outside: None,
             managers: Vec::new(),
             tools: BTreeMap::new(),
-            plan_cost: None,
+            costs: Costs::default(),
             log: Vec::new(),
             digest: Digest::default().0,
             deliveries: Vec::new(),
@@ -164,6 +167,7 @@ impl Rehearsal {
             looked_at: None,
             boots: Arc::default(),
             accepted: None,
+            links: BTreeSet::new(),
         });
         self.hand(id, Input::Start)
     }
@@ -217,7 +221,12 @@ impl Rehearsal {
 
     /// What planning the whole fabric costs from now on; `None`: its documented virtual cost.
     pub const fn set_plan_cost(&mut self, cost: Option<Duration>) {
-        self.plan_cost = cost;
+        self.costs.plan = cost;
+    }
+
+    /// No job costs anything from now on, repairs included: what is left is what the fabric takes.
+    pub const fn set_jobs_free(&mut self) {
+        self.costs.are_free = true;
     }
 
     /// Virtual time.
@@ -493,7 +502,7 @@ impl Rehearsal {
                     .iter()
                     .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
                 if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
-                    life.accepted = accepted;
+                    life.accept(accepted);
                 }
                 Ok(())
             }
@@ -552,7 +561,7 @@ impl Rehearsal {
                     return sent.map_err(|violation| self.violated(violation));
                 }
             }
-            Output::Compute(job) => life.pending.push(compute(now, *job, self.plan_cost)),
+            Output::Compute(job) => life.pending.push(self.costs.run(now, *job)),
             Output::Persist { id, state } => {
                 life.pending
                     .push((now + PERSIST_COST, Pending::Persisted { id, state }));
@@ -576,21 +585,6 @@ impl Rehearsal {
         }
         Ok(())
     }
-}
-
-/// The job runs now; its result is there when its virtual cost has passed.
-fn compute(now: Time, mut job: Job, cost: Option<Duration>) -> (Time, Pending) {
-    let cost = cost.filter(|_| job.is_whole());
-    let done = now + cost.unwrap_or_else(|| job.virtual_cost());
-    let result = Box::new(job.run(Par::Sequential));
-    (
-        done,
-        Pending::Computed {
-            generation: job.generation,
-            inventory: job.inventory,
-            result,
-        },
-    )
 }
 
 fn unknown(id: ManagerId) -> RehearsalError {

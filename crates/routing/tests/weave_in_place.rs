@@ -1,5 +1,5 @@
-//! Links that `weave` leads around in place: every way is whole again, nothing else moves, and the prover of transitions
-//! is content with the steps, on any number of lanes.
+//! Links that `weave` leads around in place: every way is whole again, nothing else moves, and the prover of
+//! transitions is content with the steps, on any number of lanes.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 

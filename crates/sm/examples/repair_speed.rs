@@ -1,9 +1,10 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
-//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|apart [SEED [LINKS
-//! [LANES]]]]]`: ten links, each lost from the whole fabric, or one after another without coming back. With LANES the
-//! fabric is routed by `weave` on so many lanes, as a library would (the manager programs one), and the load after
-//! each repair is shown beside that of a whole new plan of the damaged fabric.
+//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|at-once|apart [SEED
+//! [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or one after another without coming back: in turn,
+//! when packets under way are gone, or at once, while all of them may still be there. With LANES the fabric is routed by
+//! `weave` on so many lanes, as a library would (the manager programs one), and the load after each repair is shown
+//! beside that of a whole new plan of the damaged fabric.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
@@ -14,10 +15,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{Installed, Op, Plan, Policy, SlToVl};
+use selvedge_plan::{Installed, Op, Plan, Policy, SlToVl, UnderWay};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
-use selvedge_sm::{Damage, Job, JobResult, Repair, Task};
+use selvedge_sm::{Damage, Job, JobResult, Repair, Task, Warm};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
 use support::{State, between_switches, bring_up, fabric};
@@ -26,7 +27,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let spec = arguments.next().unwrap_or_else(|| "sx6536".to_owned());
     let kind = arguments.next().unwrap_or_else(|| "any".to_owned());
-    let in_turn = arguments.next().is_some_and(|how| how == "in-turn");
+    let how = arguments.next().unwrap_or_default();
     let seed = arguments.next().and_then(|seed| seed.parse().ok()).unwrap_or(1);
     let runs: usize = arguments.next().and_then(|runs| runs.parse().ok()).unwrap_or(10);
     let lanes: Option<u8> = arguments.next().and_then(|lanes| lanes.parse().ok());
@@ -45,30 +46,11 @@ fn main() {
     Seed(seed).rng().shuffle(&mut links);
     let mut quick = 0;
     let mut waits = 0;
+    let mut past = UnderWay::default();
     let mut all = Measured::default();
     for &at in links.iter().take(runs) {
-        let damage = Damage {
-            lost: BTreeSet::from([at]),
-            flagged: BTreeSet::from([at.node]),
-            ..Damage::default()
-        };
-        let repair = Repair {
-            damage,
-            plan: Arc::clone(&state.plan),
-            verdict: Arc::clone(&state.verdict),
-            warm: warm.clone(),
-        };
-        let mut job = Job::new(
-            &state.inventory,
-            &state.installed,
-            Arc::default(),
-            Task::Repair(Box::new(repair)),
-        );
-        let start = Instant::now();
-        CLOCK.get_or_init(|| start);
-        job.clock = Some(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
-        let result = job.run(Par::Sequential);
-        let took = start.elapsed();
+        let under_way = (how == "at-once").then(|| Arc::new(past.clone()));
+        let (result, took) = lose(&state, warm.clone(), at, under_way);
         let name = state.inventory.fabric.port_name(at);
         let Some(outcome) = &result.outcome else {
             println!("  {name}: {took:?}, not repaired: {:?}", result.events);
@@ -98,13 +80,41 @@ fn main() {
             all.loads.push((state.verdict.figures.load.max, load, anew));
         }
         println!();
-        if in_turn {
-            follow(&mut state, &result);
+        if matches!(&how[..], "in-turn" | "at-once") {
+            follow(&mut state, &result, &mut past);
             warm = state.prepare(result.warm);
         }
     }
     println!("{spec}: of {runs} links {quick} in place, {waits} with waits");
     all.print();
+}
+
+/// Loses a link, and says how long it takes to plan around it.
+fn lose(
+    state: &State,
+    warm: Option<Box<Warm>>,
+    at: PortRef,
+    under_way: Option<Arc<UnderWay>>,
+) -> (JobResult, Duration) {
+    let damage = Damage {
+        lost: BTreeSet::from([at]),
+        flagged: BTreeSet::from([at.node]),
+        ..Damage::default()
+    };
+    let repair = Repair {
+        damage,
+        plan: Arc::clone(&state.plan),
+        verdict: Arc::clone(&state.verdict),
+        warm,
+    };
+    let task = Task::Repair(Box::new(repair));
+    let mut job = Job::new(&state.inventory, &state.installed, Arc::default(), task);
+    job.under_way = under_way;
+    let start = Instant::now();
+    CLOCK.get_or_init(|| start);
+    job.clock = Some(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
+    let result = job.run(Par::Sequential);
+    (result, start.elapsed())
 }
 
 /// What was measured of all links.
@@ -185,15 +195,24 @@ fn weave(state: &mut State, lanes: u8) {
 
 static CLOCK: OnceLock<Instant> = OnceLock::new();
 
-/// As when all Sets are acknowledged, and packets under way are gone.
-fn follow(state: &mut State, result: &JobResult) {
+/// As when all Sets are acknowledged.
+fn follow(state: &mut State, result: &JobResult, past: &mut UnderWay) {
     let Some(outcome) = &result.outcome else { return };
     let mut installed = Installed::clone(&state.installed);
-    for op in outcome.changes.value().phases.iter().flat_map(|phase| &phase.ops) {
-        if let Op::Lft { node, block, data } = op {
-            let switch = state.inventory.fabric.switch_index(*node).unwrap();
-            installed.learn(switch, usize::from(*block), *data);
+    for phase in &outcome.changes.value().phases {
+        let mut step = Vec::new();
+        for op in &phase.ops {
+            if let Op::Lft { node, block, data } = op {
+                let switch = state.inventory.fabric.switch_index(*node).unwrap();
+                let is_new = !past.before.iter().any(|known| (known.0, known.1) == (switch, *block));
+                let held = installed.block(switch, usize::from(*block)).copied();
+                past.before
+                    .extend(held.filter(|_| is_new).map(|held| (switch, *block, held)));
+                installed.learn(switch, usize::from(*block), *data);
+                step.push((switch, *block, *data));
+            }
         }
+        past.phases.push(step);
     }
     state.installed = Arc::new(installed);
     state.inventory = result.inventory.clone().unwrap();

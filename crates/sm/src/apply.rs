@@ -51,6 +51,8 @@ pub struct Apply {
     /// Hosts are asked to register again.
     pub asks_hosts: bool,
     has_begun: bool,
+    /// Nodes that have more to do in this phase than others: nothing of theirs waits for those.
+    busiest: BTreeSet<NodeIdx>,
     /// Sets acknowledged.
     pub acknowledged: usize,
     /// Ports whose Set failed.
@@ -107,6 +109,7 @@ impl Apply {
             is_live,
             asks_hosts: false,
             has_begun: false,
+            busiest: BTreeSet::new(),
             acknowledged: 0,
             failed_ports: BTreeSet::new(),
             failed_nodes: BTreeSet::new(),
@@ -176,9 +179,15 @@ impl Apply {
         }
     }
 
+    /// True if an agent has so much to do in this phase that nothing of it should wait for others.
+    pub fn is_busiest(&self, agent: AgentId) -> bool {
+        self.busiest.contains(&NodeIdx(agent.0))
+    }
+
     /// Goes on to a phase: what it relies on is acknowledged, and its wait begins now.
     fn begin_phase(&mut self, number: usize, phases: &[Phase], now: Time, events: &mut Vec<Event>) {
         self.phase = number;
+        self.busiest = phases.get(number).map_or_else(BTreeSet::new, busiest);
         self.taken.end_phase();
         let left = phases.get(number..).unwrap_or_default();
         let has_tables = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
@@ -245,9 +254,9 @@ impl Apply {
         })
     }
 
-    /// The key that guards an agent, if it shows one: another than ours was written by a flipped bit, or its lease has run
-    /// out; it goes with the first Set of PortInfo. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 whoever reads the
-    /// key may use it; a lease that runs out clears the bits.
+    /// The key that guards an agent, if it shows one: another than ours was written by a flipped bit, or its lease has
+    /// run out; it goes with the first Set of PortInfo. Source: IBA vol 1 §14.2.4.1: with M_KeyProtectBits 0 whoever
+    /// reads the key may use it; a lease that runs out clears the bits.
     fn key_of(&self, op: &Op) -> Option<u64> {
         let at = match op {
             Op::Port { port, .. } | Op::PKeys { port, .. } if !self.fabric.node(port.node).is_switch() => *port,
@@ -418,6 +427,19 @@ impl Apply {
             Op::Port { port, state: None, .. } => format!("PortInfo of {}", self.fabric.port_name(*port)),
         }
     }
+}
+
+/// Nodes with so many Sets in a phase that all others together take no longer, side by side.
+fn busiest(phase: &Phase) -> BTreeSet<NodeIdx> {
+    /// As many agents as a window of SMPs is spread over.
+    const AT_ONCE: usize = 32;
+    let mut left: BTreeMap<NodeIdx, usize> = BTreeMap::new();
+    for op in &phase.ops {
+        *left.entry(op.node()).or_default() += 1;
+    }
+    let share = phase.ops.len().div_ceil(AT_ONCE);
+    left.retain(|_, count| *count >= share.max(2));
+    left.into_keys().collect()
 }
 
 fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {

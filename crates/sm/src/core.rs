@@ -26,7 +26,7 @@ use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
-use crate::recall::recall;
+use crate::recall::{Silence, recall};
 use crate::register::Reregister;
 use crate::report;
 use crate::smp::{self, Smp};
@@ -82,7 +82,9 @@ pub struct Sm {
     /// Links that went down of late.
     pub(crate) flaps: Flaps,
     /// Traps to repress, when what they are reason to send is sent.
-    pub(crate) represses: Vec<Datagram>,
+    pub(crate) represses: Vec<(Time, Datagram)>,
+    /// Who did not answer when it started.
+    silence: Silence,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
@@ -140,6 +142,7 @@ impl Sm {
             represses: Vec::new(),
             balancing: Balancing::default(),
             multicast: Multicast::default(),
+            silence: Silence::default(),
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -168,7 +171,7 @@ impl Sm {
             .then(|| self.multicast_due())
             .flatten();
         let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
-        due.into_iter().flatten().min()
+        due.into_iter().chain([self.repress_at()]).flatten().min()
     }
 
     /// Takes one input; appends what is to be done.
@@ -198,9 +201,7 @@ impl Sm {
         }
         self.advance(now, out);
         self.pump(now, out);
-        for repress in std::mem::take(&mut self.represses) {
-            self.send_only(repress, out);
-        }
+        self.repress(now, out);
     }
 
     fn start(&mut self, out: &mut Vec<Output>) {
@@ -314,11 +315,7 @@ impl Sm {
             }
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
-            (Token::Manager, Stage::LightSweep { changed }) => {
-                let so_far = *changed;
-                let changed = self.is_rival(answer, &mut events) || so_far;
-                self.stage = Stage::LightSweep { changed };
-            }
+            (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
             (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (
@@ -503,7 +500,8 @@ impl Sm {
         };
         let due = interval.map(|interval| now + interval);
         let lids = self.given_up.due(now);
-        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).min();
+        let offer = self.offer_due(now);
+        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).chain(offer).min();
     }
 
     /// True if our own link is down. Port 0 of a switch has none.
@@ -549,6 +547,10 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
+        if self.config.mode == Mode::Manage && self.view.sweeps == 0 && self.silence.asks_again(&inventory) {
+            self.sweep_due = Some(SweepReason::Again);
+            return;
+        }
         if self.is_cut_off() {
             let (fabric, sweeps) = (Arc::clone(&inventory.fabric), self.view.sweeps);
             self.finish(&inventory, fabric, Installed::default(), &report::Failures::none());
@@ -593,15 +595,13 @@ impl Sm {
                 break;
             };
             self.exchange.submit(agent, (Token::Set(id), set));
+            if apply.is_busiest(agent) {
+                self.exchange.put_first(agent);
+            }
         }
         self.view.acknowledged = apply.acknowledged;
         self.view.failed = apply.failed;
         out.extend(events.into_iter().map(Output::Event));
-    }
-
-    /// The GUID of the local port.
-    pub(crate) const fn port_guid(&self) -> Guid {
-        self.config.local.port_guid
     }
 }
 

@@ -138,6 +138,9 @@ impl Damage {
     }
 }
 
+/// So many switches behind a lost link are led around it one by one; of more, a look at all links finds them together.
+const NEAR_MAX: usize = 64;
+
 impl Inventory {
     /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them.
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
@@ -207,34 +210,58 @@ impl Inventory {
     fn lead_around(&mut self, lost: &BTreeSet<PortRef>) -> Option<()> {
         let fabric = Arc::clone(&self.fabric);
         let is_cut = |node: &NodeIdx| self.is_cut(&self.agents[*node].route, lost);
-        let cut: Vec<NodeIdx> = fabric.switches().iter().copied().filter(is_cut).collect();
+        let mut cut: BTreeSet<NodeIdx> = fabric.switches().iter().copied().filter(is_cut).collect();
+        // Nearly always those next to a cut one are not, and looking at all links takes a millisecond.
+        let near: Vec<NodeIdx> = cut.iter().copied().take(NEAR_MAX).collect();
+        for node in near {
+            if let Some(way) = self.way_beside(node, |_, far| cut.contains(&far.node)) {
+                self.lead_to(node, way)?;
+                cut.remove(&node);
+            }
+        }
         if cut.is_empty() {
-            // The way to a host is that to its switch, and one hop more.
             return Some(());
         }
         let ways = self.ways_around(&BTreeSet::new(), &BTreeSet::new());
         for node in cut {
-            let Some(way) = ways.get(node).copied().flatten() else {
-                if self.is_gone(node) {
-                    continue;
-                }
-                return None;
-            };
-            self.agents.get_mut(node)?.route = way;
-            for (port, seen) in fabric.node(node).external_ports() {
-                let Some(peer) = seen.peer.filter(|peer| fabric.switch_index(peer.node).is_none()) else {
-                    continue;
-                };
-                let (Some(way), Some(agent)) = (way.then(port), self.agents.get_mut(peer.node)) else {
-                    continue;
-                };
-                agent.port_routes.entry(peer.port).and_modify(|route| *route = way);
-                if agent.port_routes.is_empty() || agent.port_routes.keys().next() == Some(&peer.port) {
-                    agent.route = way;
-                }
+            match ways.get(node).copied().flatten() {
+                Some(way) => self.lead_to(node, way)?,
+                None if self.is_gone(node) => {}
+                None => return None,
             }
         }
         Some(())
+    }
+
+    /// Takes another way to a switch, and to the hosts on it: that is one hop more.
+    fn lead_to(&mut self, node: NodeIdx, way: DirectedRoute) -> Option<()> {
+        let fabric = Arc::clone(&self.fabric);
+        self.agents.get_mut(node)?.route = way;
+        for (port, seen) in fabric.node(node).external_ports() {
+            let Some(peer) = seen.peer.filter(|peer| fabric.switch_index(peer.node).is_none()) else {
+                continue;
+            };
+            let (Some(way), Some(agent)) = (way.then(port), self.agents.get_mut(peer.node)) else {
+                continue;
+            };
+            agent.port_routes.entry(peer.port).and_modify(|route| *route = way);
+            if agent.port_routes.is_empty() || agent.port_routes.keys().next() == Some(&peer.port) {
+                agent.route = way;
+            }
+        }
+        Some(())
+    }
+
+    /// The shortest way to a switch by the usual way to one beside it, over a link that is up, but for some links: those
+    /// whose near and far ends `is_bad` says.
+    pub fn way_beside(&self, node: NodeIdx, is_bad: impl Fn(PortRef, PortRef) -> bool) -> Option<DirectedRoute> {
+        let near = self.fabric.node(node).external_ports().filter_map(|(port, seen)| {
+            let (at, far) = (PortRef { node, port }, seen.peer?);
+            let is_switch = self.fabric.switch_index(far.node).is_some();
+            (is_switch && self.fabric.link_is_up(at) && !is_bad(at, far)).then_some(far)
+        });
+        let first = near.min_by_key(|far| (self.agents[far.node].route.hops(), *far))?;
+        self.agents[first.node].route.then(first.port)
     }
 
     fn is_cut(&self, route: &DirectedRoute, lost: &BTreeSet<PortRef>) -> bool {

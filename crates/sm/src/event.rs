@@ -525,11 +525,6 @@ impl Event {
                 f,
                 "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
             ),
-            Self::Role {
-                role,
-                other: Some(other),
-            } => write!(f, "now {role}, because of the manager at {other}"),
-            Self::Role { role, other: None } => write!(f, "now {role}"),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
@@ -552,6 +547,7 @@ impl Event {
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }
+            | Self::Role { .. }
             | Self::StrangeManager { .. } => self.of_managers(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
             Self::ForeignState { stored, found } => write!(

@@ -43,6 +43,8 @@ pub struct Failover {
     repaired: Option<BTreeSet<NodeIdx>>,
     /// Links that the repair on its way is for: lost, and returned.
     links: (usize, usize),
+    /// Ends of those that were lost.
+    ends: BTreeSet<NodeIdx>,
 }
 
 impl Sm {
@@ -81,7 +83,7 @@ impl Sm {
 
     /// A switch says that a link changed. False if only a sweep can find out what.
     pub(crate) fn suspect_lid(&mut self, lid: Lid, reason: SweepReason) -> bool {
-        if self.sweep_due.is_some() || !self.may_probe() {
+        if self.sweep_due.is_some() {
             return false;
         }
         let owner = self.view.plan.as_ref().and_then(|plan| plan.lids.owner(lid));
@@ -89,8 +91,28 @@ impl Sm {
         let Some(at) = owner.filter(|at| inventory.is_some_and(|i| i.fabric.switch_index(at.node).is_some())) else {
             return false;
         };
+        if self.says_it_late(at.node) {
+            return true;
+        }
+        if !self.may_probe() {
+            return false;
+        }
         self.suspect(at.node, reason);
         true
+    }
+
+    /// While a repair waits, the other end of what it is for may find a way to say so. It is looked at when the repair
+    /// is done; another fault at this switch has to wait for that.
+    fn says_it_late(&mut self, node: NodeIdx) -> bool {
+        let waits = matches!(self.stage, Stage::Applying(ref apply, _) if apply.wait().is_some());
+        let Some(repaired) = self.failover.repaired.as_mut() else {
+            return false;
+        };
+        let is_late = waits && self.failover.ends.contains(&node);
+        if is_late {
+            repaired.insert(node);
+        }
+        is_late
     }
 
     /// A switch shows PortStateChange in a light sweep.
@@ -307,6 +329,7 @@ impl Sm {
         }
         self.sweep_reason = reason;
         self.failover.repaired = Some(damage.flagged.clone());
+        self.failover.ends = damage.ends(&inventory.fabric).iter().map(|at| at.node).collect();
         let twice = |at: &&PortRef| {
             inventory
                 .fabric

@@ -102,6 +102,9 @@ impl Sm {
             .filter(|(_, other)| yields(&own, other))
             .max_by_key(|(_, other)| rank(other));
         match superior {
+            Some((_, other)) if own.state == SmState::Master && self.puts_off(&inventory, &other, now) => {
+                self.begin_reading(inventory);
+            }
             Some(better) if own.state == SmState::Master => self.hand_over(inventory, better, out),
             Some((at, other)) => self.yield_to(inventory, (at, &other), now, out),
             None => {

@@ -84,3 +84,33 @@ pub fn blocks_to_read(installed: &Installed, switch: SwitchIdx, linear_top: u16)
         .filter(|&block| installed.block(switch, block).is_none())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::SwitchIdx;
+    use selvedge_types::Idx;
+
+    use super::*;
+
+    #[test]
+    fn tables_reach_as_far_as_entries_in_force() {
+        let check = |top: u16, held: &[(usize, Option<usize>)], want: u16| {
+            let mut installed = Installed::unknown(2);
+            for &(block, entry) in held {
+                let mut data = [NO_PATH; BLOCK_LIDS];
+                entry.into_iter().for_each(|entry| data[entry] = 3);
+                installed.learn(SwitchIdx::from_usize(1), block, data);
+            }
+            let mut tables = Tables::new(2, Lid(top));
+            tables.set(SwitchIdx::from_usize(0), Lid(top), 7);
+            let wider = covering(tables, &installed);
+            assert_eq!(wider.top(), Lid(want), "{held:?}");
+            assert_eq!(wider.get(SwitchIdx::from_usize(0), Lid(top)), 7);
+            assert_eq!(wider.get(SwitchIdx::from_usize(1), Lid(want)), NO_PATH);
+        };
+        check(63, &[], 63);
+        check(60, &[(0, Some(5)), (1, None)], 60);
+        check(63, &[(1, Some(0))], 64);
+        check(10, &[(1, Some(9)), (3, Some(2))], 194);
+    }
+}

@@ -74,13 +74,7 @@ pub fn assign_sparing(
         in_order
             .iter()
             .for_each(|claim| keep(fabric, &mut lids, *claim, events));
-        // A switch has one LID whatever the policy: who grows moves on, as if the switch held it.
-        for claim in ports.iter().filter(|claim| claim.at.port == PortNum::MANAGEMENT) {
-            let known = known_range(claim.guid).filter(|_| lids.range(claim.at).is_none());
-            if let Some(base) = known {
-                come_back(&mut lids, &mut held, *claim, base);
-            }
-        }
+        switches_first(&ports, known_range, &mut lids, &mut held);
         in_order.iter().for_each(|claim| grow(&mut lids, &mut held, *claim));
     }
     let mut needy = Vec::new();
@@ -192,6 +186,17 @@ fn grow(lids: &mut Lids, held: &mut Held, claim: Claim) {
         let _: Result<(), LidConflict> = lids.insert(claim.at, wanted);
     } else {
         held.keep_for(wanted, claim.at);
+    }
+}
+
+/// Switches that come back get their LID: a switch has one whatever the policy, and who grows moves on, as if it held
+/// it.
+fn switches_first(ports: &[Claim], known: impl Fn(Guid) -> Option<Lid>, lids: &mut Lids, held: &mut Held) {
+    for claim in ports.iter().filter(|claim| claim.at.port == PortNum::MANAGEMENT) {
+        let base = known(claim.guid).filter(|_| lids.range(claim.at).is_none());
+        if let Some(base) = base {
+            come_back(lids, held, *claim, base);
+        }
     }
 }
 
@@ -479,6 +484,24 @@ mod tests {
         check(&[1, 0, 11], 1, &[(2, 10)], &[1, 10, 2]);
         // A switch keeps 11.
         check(&[11, 0], 1, &[(2, 10)], &[11, 2]);
+    }
+
+    #[test]
+    fn a_switch_that_comes_back_is_not_grown_over() {
+        // Host 2 could grow to 24 to 27, but the switch, which holds nothing, is known by 25.
+        check(&[0, 24], 2, &[(1, 25)], &[25, 4]);
+        // A host that is away is in nobody's way.
+        check(&[1, 24], 2, &[(9, 25)], &[1, 24]);
+    }
+
+    #[test]
+    fn what_absent_ports_may_hold_is_spared() {
+        let fabric = star(&[0, 0]);
+        let spared = [LidRange::single(Lid(1)), LidRange::single(Lid(2))];
+        let known = (&BTreeMap::new(), &spared[..]);
+        let lids = assign_sparing(&fabric, &Policy::default(), known, &BTreeSet::new(), &mut Vec::new()).unwrap();
+        let found: Vec<u16> = lids.iter().map(|(_, range)| range.base.0).collect();
+        assert_eq!(found, [3, 4]);
     }
 
     #[test]

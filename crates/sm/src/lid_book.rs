@@ -1,8 +1,8 @@
 //! Which LIDs are whose: those of the last plan, and those that ports held before it until they have taken them.
 //!
 //! A plan's LIDs are stored before any Set goes out, so that nothing an agent may hold is forgotten. A port that was
-//! away meanwhile, or whose Set was not sent because the next plan came, holds what it held before: if it then loses its
-//! power, that is what hosts know it by.
+//! away meanwhile, or whose Set was not sent because the next plan came, holds what it held before: if it then loses
+//! its power, that is what hosts know it by.
 
 use std::collections::BTreeMap;
 

@@ -63,7 +63,7 @@ impl Sm {
         self.stage = Stage::LightSweep { changed: false };
     }
 
-    /// Asks who is behind ports that are left out: somebody may answer by now, or show a GUID of his own. Whatever state
+    /// Asks who is behind ports that are left out: somebody may answer by now, or show his own GUID. Whatever state
     /// the port is in: it may have been set up before its peer fell silent.
     fn knock(&mut self, inventory: &Inventory) {
         let doors = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {

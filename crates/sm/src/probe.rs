@@ -290,6 +290,13 @@ impl Probe {
         if !self.leads_through(node) {
             return route;
         }
+        // Nearly always somebody next to it is reached as ever, and looking at all links takes a millisecond.
+        let is_bad = |at: PortRef, far: PortRef| {
+            self.is_lost(at, far) || self.doubted.contains(&far.node) || self.leads_through(far.node)
+        };
+        if let Some(way) = self.inventory.way_beside(node, is_bad) {
+            return way;
+        }
         let ways = match self.ways.take() {
             Some(ways) => ways,
             None => self

@@ -57,8 +57,8 @@ impl Sm {
         };
     }
 
-    /// Everything was asked for. What nobody answered is asked for again, as nothing is proved of a switch that forwards
-    /// by entries nobody knows.
+    /// Everything was asked for. What nobody answered is asked for again, as nothing is proved of a switch that
+    /// forwards by entries nobody knows.
     pub(crate) fn tables_asked(
         &mut self,
         (inventory, installed, round): (Arc<Inventory>, Installed, u32),

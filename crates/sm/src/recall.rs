@@ -1,17 +1,40 @@
 //! What did not answer in a sweep and is there all the same.
 //!
-//! A port that is still ACTIVE has not lost its link since it was activated: what is behind it is what was there before,
-//! with the settings and tables it had, whether its agent answers or not. Leaving it out would take its entries away,
+//! A port that is still ACTIVE has not lost its link since it was activated: what is behind it is what was there,
+//! with the settings and tables it had, whether its agent answers or not. Leaving it out would take its entries away
 //! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
 //! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
 
 use selvedge_fabric::{Node, Port, PortRef};
 use selvedge_types::{NodeKind, PortNum, PortState};
+use selvedge_verify::phases;
 use selvedge_wire::{NodeInfo, PortInfo};
 
 use crate::PortReason;
 use crate::inventory::{Found, FoundPort, Inventory};
 use crate::smp;
+
+/// Sweeps that a manager repeats after its start because somebody does not answer; beyond, he hangs.
+const LOOKS_MAX: u32 = 2;
+
+/// What a manager that has just started makes of silence: it knows of nothing that was there before, and must not take
+/// it for nothing, as a link that is left out carries packets all the same.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silence {
+    looks: u32,
+}
+
+impl Silence {
+    /// True, a few times, if packets are under way and somebody does not answer.
+    pub fn asks_again(&mut self, inventory: &Inventory) -> bool {
+        let mut troubles = inventory.agents.iter().flat_map(|agent| agent.troubles.values());
+        let asks = self.looks < LOOKS_MAX
+            && troubles.any(|&why| why == PortReason::PeerSilent)
+            && phases::is_live(&inventory.fabric);
+        self.looks += u32::from(asks);
+        asks
+    }
+}
 
 /// Completes what was found by what was known before.
 pub fn recall(found: &mut Vec<Found>, known: &Inventory) {

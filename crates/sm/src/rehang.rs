@@ -1,5 +1,5 @@
-//! The Sets of a repair that `weave` made: step by step, as each LID needs it. What needs that packets have drained comes
-//! last.
+//! The Sets of a repair that `weave` made: step by step, as each LID needs it. What needs that packets have drained
+//! comes last.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -47,6 +47,12 @@ impl Repair {
         self.damage.returned.is_empty() && self.warm.as_ref().is_some_and(|warm| warm.spare.is_some())
     }
 
+    /// True if what was prepared is for `weave`.
+    #[must_use]
+    pub fn is_woven(&self) -> bool {
+        self.warm.as_ref().is_some_and(|warm| warm.weave.is_some())
+    }
+
     /// Makes the repaired plan in place, if that can be done.
     pub fn run_in_place(&mut self, job: &mut Job) -> Option<JobResult> {
         let mut warm = self.warm.take().unwrap_or_default();
@@ -105,8 +111,9 @@ impl Repair {
         let of_switch = |at: &PortRef| Some((fabric.switch_index(at.node)?, at.port));
         let is_between = |at: &&PortRef| fabric.peer(**at).is_some_and(|p| fabric.switch_index(p.node).is_some());
         let links: Vec<_> = ends.iter().filter(is_between).filter_map(of_switch).collect();
+        let by_hosts = |switch, lid| standing.carries_hosts(switch, lid);
         let moved = match (&mut warm.mender, &mut warm.weave) {
-            (Some(tree), _) => Changed::Tree(tree.lose(&self.plan.lids, &mut plan.tables, &links)?),
+            (Some(tree), _) => Changed::Tree(tree.lose(&self.plan.lids, &mut plan.tables, &links, by_hosts)?),
             (None, Some(weave)) => {
                 let is_quiet = job.under_way.is_none();
                 Changed::Woven(weave.lose(&mut plan.tables, &links, is_quiet)?)
@@ -174,6 +181,7 @@ impl Repair {
             let merge = |old: &mut u8| *old = if *old == 2 || rank == 2 { 2 } else { rank.min(*old) };
             blocks.entry(key).and_modify(merge).or_insert(rank);
         }
+        fill_last_step(&mut blocks, moved);
         let mut left: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
         for &(_, switch) in blocks.keys() {
             *left.entry(switch).or_default() += 1;
@@ -200,7 +208,10 @@ impl Repair {
             plan,
             [
                 ("turn away from what is lost", first),
-                ("switches that others turned away from", of_rank(2).collect()),
+                (
+                    "switches that others turned away from, and what is left",
+                    of_rank(2).collect(),
+                ),
                 ("clear PortStateChange", self.quiet(fabric, plan)),
             ],
         )
@@ -315,6 +326,44 @@ impl Repair {
     }
 }
 
+/// Puts blocks of agents that have more to write than others into the last step as well, where they need not come
+/// before it: so they are not idle in it, and nobody waits for them before it. A block may wait if no LID of its
+/// entries has one that must come last: the mixes of these LIDs are the same in one step or in two.
+fn fill_last_step(blocks: &mut BTreeMap<(usize, SwitchIdx), u8>, moved: &[Moved]) {
+    /// Agents that can be busy at once.
+    const AT_ONCE: usize = 32;
+    let key = |m: &Moved| (m.lid.index() / BLOCK_LIDS, m.switch);
+    let ordered: BTreeSet<Lid> = moved.iter().filter(|m| blocks[&key(m)] == 2).map(|m| m.lid).collect();
+    if ordered.is_empty() {
+        return;
+    }
+    let bound = moved
+        .iter()
+        .filter(|m| ordered.contains(&m.lid) && blocks[&key(m)] < 2)
+        .map(key);
+    let bound: BTreeSet<(usize, SwitchIdx)> = bound.collect();
+    let mut first: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
+    for &(_, switch) in &bound {
+        *first.entry(switch).or_default() += 1;
+    }
+    let most = first
+        .values()
+        .copied()
+        .max()
+        .unwrap_or(0)
+        .max(bound.len().div_ceil(AT_ONCE));
+    for (&(block, switch), rank) in blocks.iter_mut().filter(|(_, rank)| **rank < 2) {
+        if bound.contains(&(block, switch)) {
+            continue;
+        }
+        let count = first.entry(switch).or_default();
+        *count += 1;
+        if *count > most {
+            *rank = 2;
+        }
+    }
+}
+
 /// What is under way, with links that the repair is for.
 fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderWay> {
     let mut past = past.clone();
@@ -327,10 +376,12 @@ fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Entry> {
     let blocks = past.before.iter().chain(past.phases.iter().flatten());
     let mut entries = Vec::new();
     for &(switch, block, data) in blocks {
-        for (i, egress) in data.into_iter().enumerate() {
-            let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
-            let now = standing.entry(switch, lid);
-            if now.is_some_and(|now| now != egress) && egress != NO_PATH {
+        let Some(now) = standing.row(switch, usize::from(block)) else {
+            continue;
+        };
+        for (i, (&now, egress)) in now.iter().zip(data).enumerate() {
+            if now != egress && egress != NO_PATH {
+                let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
                 entries.push(Entry { switch, lid, egress });
             }
         }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_fabric::PortRef;
 use selvedge_mad::AgentId;
@@ -31,6 +32,8 @@ use crate::view::Role;
 pub struct Others {
     /// Who handed the subnet over: he is master no longer, whatever he said before.
     pub from: Option<Guid>,
+    /// A better one waits for it.
+    is_put_off: bool,
     /// Who would not take it: not offered again before the next sweep.
     refused: BTreeSet<Guid>,
     /// Whose SM_Key is another one: told of once.
@@ -45,6 +48,8 @@ pub struct Others {
     serial: u32,
 }
 
+/// How long a better manager waits before it is looked at again: packets are gone after about two seconds as a rule.
+const PUT_OFF: Duration = Duration::from_secs(2);
 /// SMInfo changed: bit 3 of trap 144's changes. Source: IBA vol 1 §14.2.5.1 (SM priority).
 const SM_PRIORITY: u16 = 1 << 3;
 /// Transaction ids of what is sent without a request; requests count from 1 in 32 bits.
@@ -194,6 +199,20 @@ impl Sm {
         };
     }
 
+    /// True if a better manager must wait: packets are under way by entries that were changed a moment ago, or to LIDs
+    /// that were given up, and only this manager knows of them. Another master is not kept waiting.
+    pub(crate) fn puts_off(&mut self, inventory: &Inventory, other: &SmInfo, now: Time) -> bool {
+        let is_under_way = self.past.under_way(&inventory.fabric, now).is_some();
+        let is_resting = !self.given_up.resting(now).is_empty();
+        self.others.is_put_off = other.state != SmState::Master && (is_under_way || is_resting);
+        self.others.is_put_off
+    }
+
+    /// When a better manager that had to wait is looked at again.
+    pub(crate) fn offer_due(&mut self, now: Time) -> Option<Time> {
+        std::mem::take(&mut self.others.is_put_off).then(|| now + PUT_OFF)
+    }
+
     /// Offers the subnet to a better manager; what becomes of it is decided when it has answered.
     pub(crate) fn hand_over(&mut self, inventory: Arc<Inventory>, (at, to): (PortRef, SmInfo), out: &mut Vec<Output>) {
         let says = self.own_sm_info();
@@ -304,9 +323,16 @@ impl Sm {
         }
     }
 
+    /// Another manager's SMInfo in a light sweep.
+    pub(crate) fn manager_answered(&mut self, answer: Option<&Mad>, events: &mut Vec<Event>) {
+        if self.is_rival(answer, events) {
+            self.stage = Stage::LightSweep { changed: true };
+        }
+    }
+
     /// True if another manager's SMInfo, asked for in a light sweep, is reason to elect again: it is master too, or
     /// better and not asked yet.
-    pub(crate) fn is_rival(&mut self, answer: Option<&Mad>, events: &mut Vec<Event>) -> bool {
+    fn is_rival(&mut self, answer: Option<&Mad>, events: &mut Vec<Event>) -> bool {
         let info = ok(answer).and_then(|mad| mad.read::<SmInfo>().ok());
         let Some(info) = info.filter(|info| self.believes(info, events)) else {
             return false;

@@ -1,10 +1,14 @@
 //! Traps: acted on at once, and repressed.
 
+use std::time::Duration;
+
+use selvedge_sim::Time;
 use selvedge_wire::{Attribute, Datagram, Method, Notice};
 
 use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::io::Output;
+use crate::stage::Stage;
 use crate::view::Role;
 
 impl Sm {
@@ -27,7 +31,7 @@ impl Sm {
         // The agent's own M_Key guards its traps as well. Source: IBA vol 1 §14.2.4.
         repress.mad.set_m_key(self.config.policy.m_key);
         // After what the trap is reason to send: nobody waits for it.
-        self.represses.push(repress);
+        self.represses.push((self.now, repress));
         let what = format!("from LID {}: {notice}", notice.issuer_lid);
         out.push(Output::Event(Event::Trap { what }));
         if let Some(number) = notice.trap_number().filter(|n| changes_fabric(*n)) {
@@ -38,6 +42,34 @@ impl Sm {
         }
     }
 }
+
+impl Sm {
+    /// When traps are repressed: at once, but after the repair that they are reason for. Agents handle one SMP after
+    /// another, and those of the repair are waited for.
+    pub(crate) fn repress_at(&self) -> Option<Time> {
+        let (first, _) = *self.represses.first()?;
+        let is_mending = match &self.stage {
+            Stage::Probing(probe) => !probe.is_check,
+            Stage::Planning { .. } => self.is_repairing(),
+            Stage::Applying(apply, _) => self.is_repairing() && apply.wait().is_none(),
+            _ => false,
+        };
+        Some(if is_mending { first + REPRESS_WITHIN } else { first })
+    }
+
+    /// Represses the traps for which it is time.
+    pub(crate) fn repress(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.repress_at().is_some_and(|at| at <= now) {
+            for (_, repress) in std::mem::take(&mut self.represses) {
+                self.send_only(repress, out);
+            }
+        }
+    }
+}
+
+/// Traps are repressed so long after they came at the latest. No switch repeats one sooner than after some tens of
+/// milliseconds: SubnetTimeOut of the port, 18 (1 s) by default.
+const REPRESS_WITHIN: Duration = Duration::from_millis(5);
 
 /// A port of a switch changed its state. Source: IBA vol 1 §14.2.5.1.
 const LINK_STATE: u16 = 128;

@@ -78,8 +78,10 @@ impl Prepare {
         if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() {
             let options = job.options(None).fat_tree;
             let tree = FatTree::detect(&inventory.fabric, &options, par).ok();
-            let mender = tree.map(TreeMender::new);
-            warm.mender = mender.map(|mender| mender.with_detours(&plan.lids, &plan.tables));
+            // Without a proof nobody knows; then there is no repair in place either.
+            let standing = warm.standing.as_ref();
+            let by_hosts = |switch, lid| standing.is_none_or(|standing| standing.carries_hosts(switch, lid));
+            warm.mender = tree.map(|tree| TreeMender::new(tree).with_detours(&plan.lids, &plan.tables, by_hosts));
         }
         if warm.weave.is_none() && warm.standing.is_some() && plan.engine.0 == Engine::Weave.name() {
             let levels = (&plan.service_levels, plan.lanes);

@@ -202,7 +202,9 @@ impl Trial<'_> {
             std::iter::once((change.switch, change.port)).chain(peer)
         });
         let ends: Vec<_> = ends.collect();
-        let moved = self.mender.clone()?.lose(lids, &mut self.tables, &ends)?;
+        let standing = self.standing.as_ref();
+        let by_hosts = |switch, lid| standing.is_none_or(|standing| standing.carries_hosts(switch, lid));
+        let moved = self.mender.clone()?.lose(lids, &mut self.tables, &ends, by_hosts)?;
         for moved in moved.iter().rev() {
             self.tables.set(moved.switch, moved.lid, moved.before);
         }

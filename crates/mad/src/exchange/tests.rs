@@ -57,6 +57,29 @@ fn two_limits_and_fair_agents() {
 }
 
 #[test]
+fn who_comes_first_never_waits_for_others() {
+    let mut ex = Exchange::new(CONFIG);
+    for i in 10..16 {
+        ex.submit(AgentId(i), i);
+    }
+    for i in 0..4 {
+        ex.submit(AgentId(0), i);
+    }
+    ex.put_first(AgentId(0));
+    let mut sent = drain(&mut ex, Time::ZERO);
+    assert_eq!(modifiers(&sent), [10, 11, 12, 13]);
+    let mut order = Vec::new();
+    while let Some(oldest) = (!sent.is_empty()).then(|| sent.remove(0)) {
+        ex.received(&answer(&oldest).mad).unwrap();
+        let more = drain(&mut ex, Time::ZERO);
+        order.extend(modifiers(&more));
+        sent.extend(more);
+    }
+    // Its first turn comes when it comes; then it has as much in flight as it may, until nothing is left of it.
+    assert_eq!(order, [14, 15, 0, 1, 2, 3]);
+}
+
+#[test]
 fn strangers_share_no_limit() {
     let mut ex = Exchange::new(CONFIG);
     for i in 0..3 {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_types::{Lid, Lmc};
-use selvedge_wire::{Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, Mad, Method, PortInfo, SmControl, SmInfo, SmState};
+use selvedge_wire::{
+    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, Mad, Method, PortInfo, SmControl, SmInfo, SmState,
+};
 
 use super::ScriptError;
 use super::run::{Runner, emulator};

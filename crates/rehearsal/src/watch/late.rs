@@ -23,8 +23,8 @@ const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
 
 impl Watcher {
-    /// What a switch acknowledged and does not hold. True if this Set ends such a lie: who sent it believed the switch to
-    /// hold something else than it did.
+    /// What a switch acknowledged and does not hold. True if this Set ends such a lie: who sent it believed the switch
+    /// to hold something else than it did.
     pub(super) fn note_lie(
         &mut self,
         now: Time,

@@ -4,6 +4,7 @@
 //! from what judges passed. What it finds and a [`Rule`] excuses is counted; the rest is a [`Violation`].
 
 mod channels;
+mod excuse;
 mod judged;
 mod late;
 mod lids;
@@ -11,10 +12,10 @@ mod outside;
 mod routes;
 mod rule;
 mod touched;
+mod unseen;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::{Change, ClientId, Emulator};
@@ -40,12 +41,12 @@ pub use rule::{Checker, Exemptions, Rule};
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     manager: ManagerId,
-    /// Route, attribute and modifier.
-    place: u64,
     /// Of its data.
     content: u64,
     /// How many were sent before it.
     serial: u64,
+    /// When its manager had last begun to look: it is right for what was there then, however late it arrives.
+    looked_at: Option<Time>,
 }
 
 /// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
@@ -80,8 +81,8 @@ pub(crate) struct Watcher {
     sent: BTreeMap<(ClientId, TransactionId), Sent>,
     /// How many were sent in all.
     serial: u64,
-    /// The newest Set of each manager to each place that was taken.
-    taken: BTreeMap<(ClientId, u64), u64>,
+    /// The newest Set of each manager that each node has taken, by attribute and modifier: routes may change.
+    taken: BTreeMap<(ClientId, NodeIdx, AttributeId, u32), u64>,
     wires: BTreeMap<ClientId, OnTheWire>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
@@ -108,6 +109,8 @@ pub(crate) struct Watcher {
     corrupting: bool,
     corrupted: Option<Time>,
     exemptions: Exemptions,
+    /// Why the Set that was taken just now may do harm, if it may.
+    excused: Option<Rule>,
     /// Where managers are programs: what was found.
     counting: Option<Box<Counting>>,
     /// When it was last looked.
@@ -117,9 +120,6 @@ pub(crate) struct Watcher {
     /// Looks.
     pub looks: u64,
 }
-
-/// A flipped bit may still be on its way, or in what a manager believes, for so long.
-const CORRUPT_ECHO: Duration = Duration::from_secs(1);
 
 impl Watcher {
     pub fn new(emulator: &mut Emulator) -> Self {
@@ -149,6 +149,7 @@ impl Watcher {
             corrupting: false,
             corrupted: None,
             exemptions: Exemptions::new(),
+            excused: None,
             counting: None,
             now: Time::ZERO,
             sets: 0,
@@ -208,6 +209,7 @@ impl Watcher {
         subnets: &Subnets,
     ) -> Result<(), Violation> {
         self.now = now;
+        self.excused = None;
         self.read_back_in_time(now, emulator, managers, subnets)?;
         self.traps_in_time(now, managers)?;
         self.changes.clear();
@@ -284,7 +286,7 @@ impl Watcher {
         }
         let late = match (by, sent) {
             (Some(client), Some(sent)) => {
-                let newest = self.taken.entry((client, sent.place)).or_default();
+                let newest = self.taken.entry((client, node, attribute, modifier)).or_default();
                 *newest = sent.serial.max(*newest);
                 *newest > sent.serial
             }
@@ -297,67 +299,14 @@ impl Watcher {
             false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
             false => {
                 let lie = ends_lie.then_some(Rule::LyingAgent);
-                self.excuse_of(now, sent.map(|s| s.manager), life).or(lie)
+                self.excuse_of(now, sent.map(|s| (s.manager, s.looked_at)), life)
+                    .or(lie)
             }
         };
+        self.excused = excuse;
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
         let renumbered = self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
         self.routes_stay(chassis, (node, renumbered), manager, delta, excuse)
-    }
-
-    /// True if a rule excuses what another checker found.
-    pub fn excuses(&mut self, now: Time, violation: &Violation, chassis: &Chassis, managers: &[Manager]) -> bool {
-        let checker = match violation {
-            Violation::LidTwice { .. } => Checker::LidsUnique,
-            Violation::ActiveTooEarly { .. } => Checker::Activation,
-            Violation::Loop { .. } => Checker::Loops,
-            _ => return false,
-        };
-        let masters = (0..)
-            .map(ManagerId)
-            .zip(managers)
-            .filter_map(|(id, m)| Some((id, m.life.as_ref()?)));
-        let mut masters = masters.filter(|(_, life)| life.sm.role() == Role::Master);
-        let excuse = match (masters.next(), masters.next()) {
-            (Some((id, life)), None) => self.excuse_of(now, Some(id), Some(life)),
-            _ => Some(Rule::SeveralMasters),
-        };
-        let excuse = match violation {
-            Violation::LidTwice { lid, .. } if self.lids.is_held_by_ranges(chassis, *lid) => Some(Rule::OtherLids),
-            _ => excuse,
-        };
-        self.judge(checker, excuse, || violation.clone()).is_ok()
-    }
-
-    /// Why a Set that was taken just now may do harm.
-    fn excuse_of(&self, now: Time, manager: Option<ManagerId>, life: Option<&Life>) -> Option<Rule> {
-        let (Some(manager), Some(life)) = (manager, life) else {
-            // A flipped bit made its transaction id one that nobody sent, or its manager is no more.
-            return Some(if self.corrupting {
-                Rule::CorruptMedium
-            } else {
-                Rule::LateSet
-            });
-        };
-        let since = life.looked_at.unwrap_or(Time::ZERO);
-        let after = |at: Option<Time>| at.is_some_and(|at| at >= since);
-        if self.corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= since.min(now)) {
-            return Some(Rule::CorruptMedium);
-        }
-        let others = self.last_set.iter().filter(|(id, _)| **id != manager);
-        if others.map(|(_, at)| *at).max().is_some_and(|at| at >= since) {
-            return Some(Rule::SeveralMasters);
-        }
-        if after(self.disturbed) {
-            return Some(Rule::Overtaken);
-        }
-        if !self.lies.is_empty() || after(self.lied) {
-            return Some(Rule::LyingAgent);
-        }
-        if self.clones || after(self.cloned) {
-            return Some(Rule::ClonedGuid);
-        }
-        None
     }
 
     fn routes_stay(
@@ -379,8 +328,7 @@ impl Watcher {
             self.judge(Checker::Loops, excuse, || Violation::Loop { lid, switch })?;
         }
         if let Some((cycle, ghost)) = &delta.cycle {
-            let nodes: Vec<NodeIdx> = cycle.iter().map(|&port| chassis.wire(port).node()).collect();
-            let excuse = excuse.or_else(|| self.circle_excuse(chassis, &nodes, by));
+            let excuse = excuse.or_else(|| self.channels_excuse(chassis, cycle, by));
             let channels = ways(chassis, cycle);
             match ghost.as_slice() {
                 [] => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
@@ -418,21 +366,9 @@ impl Watcher {
         self.back_as_it_was(chassis, delta)
     }
 
-    /// Why a circle that a Set closed is not held against the manager that sent it.
-    fn circle_excuse(&self, chassis: &Chassis, nodes: &[NodeIdx], by: Option<&Manager>) -> Option<Rule> {
-        if self.counting.is_some() {
-            return self.circle_excuse_outside(self.now);
-        }
-        let life = by.and_then(|manager| manager.life.as_ref());
-        let accepted = life.and_then(|life| life.accepted.as_ref());
-        let is_seen =
-            |&node: &NodeIdx| accepted.is_some_and(|plan| plan.fabric.find(chassis.node_guid(node)).is_some());
-        (!nodes.iter().all(is_seen)).then_some(Rule::Unseen)
-    }
-
-    /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it cannot
-    /// know what its predecessor did a moment before, what a switch held that lied, or what it wrote to a switch while
-    /// that showed another's GUID.
+    /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it
+    /// cannot know what its predecessor did a moment before, what a switch held that lied, or what it wrote to a switch
+    /// while that showed another's GUID.
     fn ghost_excuse(&self, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
         let oldest = *since.iter().min()?;
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);

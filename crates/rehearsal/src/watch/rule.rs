@@ -28,6 +28,9 @@ pub enum Rule {
     AnotherRoute,
     /// A switch that the manager cannot see forwards by old entries: its agent hangs, or two show its GUID.
     Unseen,
+    /// A link through which the manager has seen nothing since it started, as no MAD passes or all were lost: it
+    /// carries packets by old entries.
+    UnseenLink,
     /// Nobody who can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
     /// Neither what the manager stored nor the fabric told it which LID the port once had.
@@ -55,6 +58,7 @@ impl Rule {
             Self::LidConflict => "LID conflict",
             Self::AnotherRoute => "another route",
             Self::Unseen => "unseen switch",
+            Self::UnseenLink => "unseen link",
             Self::LidOfNobody => "LID of nobody",
             Self::NeverKnown => "LID never known",
             Self::Predecessor => "predecessor's packets",

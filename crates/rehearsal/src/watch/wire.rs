@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use selvedge_emulator::ClientId;
 use selvedge_sim::Time;
-use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Method};
+use selvedge_wire::{AttributeId, Datagram, Method};
 
 use super::{Sent, Watcher};
 use crate::Violation;
@@ -54,25 +54,21 @@ impl Watcher {
                     what: format!("{mad}"),
                 });
             }
-            self.note_set(id, client, datagram);
+            let looked_at = manager.life.as_ref().and_then(|life| life.looked_at);
+            self.note_set((id, looked_at), client, datagram);
         }
         Ok(())
     }
 
-    fn note_set(&mut self, id: ManagerId, client: ClientId, datagram: &Datagram) {
+    fn note_set(&mut self, (id, looked_at): (ManagerId, Option<Time>), client: ClientId, datagram: &Datagram) {
         let mad = &datagram.mad;
-        let route = mad.route().unwrap_or(DirectedRoute::LOCAL);
-        let place = Digest::default()
-            .bytes(route.ports())
-            .number(mad.attribute().code().into());
-        let place = place.number(mad.modifier().into()).0;
         let content = Digest::default().bytes(mad.smp_data()).0;
         self.serial += 1;
         let sent = Sent {
             manager: id,
-            place,
             content,
             serial: self.serial,
+            looked_at,
         };
         self.sent.insert((client, mad.transaction()), sent);
     }
@@ -82,7 +78,9 @@ impl Watcher {
         let mad = &datagram.mad;
         match mad.method() {
             Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
-            Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => self.note_set(id, client, datagram),
+            Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => {
+                self.note_set((id, None), client, datagram);
+            }
             _ => {}
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! Only destinations that some entry sent over a lost link are looked at. For each of them the switches that led there
 //! are followed backwards, from the lost link on: whoever still goes up, then down keeps its entry, the others take
-//! that of the rule for the tree as it is now. A switch that no such path leads on from any more, as only agents of
+//! that of the rule for the tree as it is now, unless packets of its agent alone go this way and still arrive, by a
+//! detour of somebody further on: entries for agents are many, and nobody is better off without the detour. A switch that no such path leads on from any more, as only agents of
 //! upper switches meet it, keeps its entry if what is behind it found a way, or goes by the first neighbour that has
 //! one, so that such detours make no circle (`turns`); where it must be, the switch at which a detour turns sends
 //! elsewhere from now on. Whether all that is free of circles is for the judge to say.
@@ -15,6 +16,7 @@
 //! Work: the sets of switches below and above, where they change; a look at two rows of the tables; per destination
 //! the switches that led over the link, and their neighbours.
 
+mod detours;
 mod turns;
 
 use selvedge_fabric::SwitchIdx;
@@ -80,11 +82,13 @@ impl TreeMender {
         }
     }
 
-    /// The same for tables that may have detours already, as those of a damaged tree do. Looks at all entries.
+    /// The same for tables that may have detours already, as those of a damaged tree do, and those that were repaired
+    /// and whose links have come back since. `by_hosts` says whether packets of hosts to a LID leave a switch: traffic
+    /// from switch to switch turns as it likes, and the judge reports it apart. Looks at all entries.
     #[must_use]
-    pub fn with_detours(mut self, lids: &Lids, tables: &Tables) -> Self {
+    pub fn with_detours(mut self, lids: &Lids, tables: &Tables, by_hosts: impl Fn(SwitchIdx, Lid) -> bool) -> Self {
         let real = self.tree.rule.net.real;
-        if self.tree.shape.holes == 0 || tables.switches() != real {
+        if tables.switches() != real {
             return self;
         }
         for block in 0..tables.blocks() {
@@ -92,25 +96,25 @@ impl TreeMender {
             let targets = (0..BLOCK_LIDS).map(|i| self.tree.target(lids, lid(i)).unwrap_or(Target::Nowhere));
             let targets: Vec<Target> = targets.collect();
             for s in (0..real).filter(|&s| self.tree.rule.shape.level[s] > 0) {
-                let row = tables.block(SwitchIdx::from_usize(s), block);
-                for (i, &egress) in row.iter().enumerate() {
+                let switch = SwitchIdx::from_usize(s);
+                for (i, &egress) in tables.block(switch, block).iter().enumerate() {
                     let Some(n) = self.peer(s, egress).filter(|&n| n < real && self.is_above(s, n)) else {
                         continue;
                     };
-                    if !self.is_of_host(targets[i]) {
-                        continue;
-                    }
                     let onward = tables.block(SwitchIdx::from_usize(n), block)[i];
-                    let next = self.peer(n, onward).filter(|&next| self.is_above(next, n));
-                    let arrow = next.and_then(|next| self.arrow(n, s, next));
-                    arrow.into_iter().for_each(|arrow| self.turns.add(arrow));
+                    let Some(next) = self.peer(n, onward).filter(|&next| self.is_above(next, n)) else {
+                        continue;
+                    };
+                    if targets[i] != Target::Nowhere && (self.is_of_host(targets[i]) || by_hosts(switch, lid(i))) {
+                        let arrow = self.arrow(n, s, next);
+                        arrow.into_iter().for_each(|arrow| self.turns.add(arrow));
+                    }
                 }
             }
         }
         self
     }
 
-    /// Traffic from switch to switch turns as it likes; the judge reports it apart.
     fn is_of_host(&self, target: Target) -> bool {
         match target {
             Target::Nowhere => false,
@@ -129,10 +133,17 @@ impl TreeMender {
         self.turns.arrow((self.tree.rule.shape.level[at], at), from, to)
     }
 
-    /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force.
+    /// Takes links away, by both their ends, and puts what they carried elsewhere in `tables`, those in force. `by_hosts`
+    /// says whether packets of hosts to a LID leave a switch by them.
     ///
     /// `None` if that cannot be done: `tables` are then what they were, but this value is of no use any more.
-    pub fn lose(&mut self, lids: &Lids, tables: &mut Tables, ends: &[(SwitchIdx, PortNum)]) -> Option<Vec<Moved>> {
+    pub fn lose(
+        &mut self,
+        lids: &Lids,
+        tables: &mut Tables,
+        ends: &[(SwitchIdx, PortNum)],
+        by_hosts: impl Fn(SwitchIdx, Lid) -> bool,
+    ) -> Option<Vec<Moved>> {
         if tables.switches() != self.tree.rule.net.real {
             return None;
         }
@@ -170,7 +181,7 @@ impl TreeMender {
         groups.sort_by_key(|group| !repair.is_of_upper(group[0].0));
         for group in groups {
             let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
-            if repair.destination(group[0].0, &starts).is_none() {
+            if repair.destination(group[0].0, &starts, &by_hosts).is_none() {
                 let Repair { moved, tables, .. } = repair;
                 moved.iter().rev().for_each(|m| tables.set(m.switch, m.lid, m.before));
                 return None;
@@ -224,7 +235,7 @@ impl Repair<'_> {
     }
 
     /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
-    fn destination(&mut self, lid: Lid, starts: &[usize]) -> Option<()> {
+    fn destination(&mut self, lid: Lid, starts: &[usize], by_hosts: &impl Fn(SwitchIdx, Lid) -> bool) -> Option<()> {
         let target = self.mender.tree.target(self.lids, lid).ok()?;
         let to = self.mender.tree.switch_of(target);
         let Some(to) = to.filter(|&to| !self.mender.gone[to]) else {
@@ -234,7 +245,7 @@ impl Repair<'_> {
         let first = self.moved.len();
         self.round += 1;
         let mut open: Vec<usize> = starts.to_vec();
-        let mut stuck = Vec::new();
+        let (mut stuck, mut kept) = (Vec::new(), Vec::new());
         starts.iter().for_each(|&s| self.met[s] = self.round);
         while let Some(s) = open.pop() {
             let egress = self.tables.get(SwitchIdx::from_usize(s), lid);
@@ -244,21 +255,11 @@ impl Repair<'_> {
                 continue;
             }
             let has_way = rule.below.has(s, to) || rule.reach.has(s, to);
-            if has_way {
-                let new = self.entry(s, target);
-                if new == NO_PATH {
-                    return None;
-                }
-                // Packets that come down to it would be sent up again.
-                let goes_up = self
-                    .mender
-                    .peer(s, new)
-                    .is_some_and(|p| rule.shape.level[p] > rule.shape.level[s]);
-                let went_down = self
-                    .mender
-                    .peer(s, egress)
-                    .is_some_and(|p| rule.shape.level[p] < rule.shape.level[s]);
-                self.set(s, lid, new, goes_up && went_down);
+            if has_way && link.is_some() && !by_hosts(SwitchIdx::from_usize(s), lid) {
+                // Its agent alone sends this way, which is longer from now on if it leads on.
+                kept.push(s);
+            } else if has_way {
+                self.take_way(s, lid, target)?;
             } else if link.is_none() {
                 stuck.push(s);
             }
@@ -282,9 +283,20 @@ impl Repair<'_> {
             // Packets of hosts are under way by what led there on the tree until now, whosever the LID is.
             let was_on_tree = is_of_host || self.led_there(s, lid, to);
             turns |= was_on_tree;
-            let is_done = was_on_tree && (self.detour(s, lid, to) || self.detour_above(s, lid, to));
+            let mut is_done = was_on_tree && self.any_detour(s, lid, to);
+            if !is_done && !kept.is_empty() {
+                for s in std::mem::take(&mut kept) {
+                    self.take_way(s, lid, target)?;
+                }
+                is_done = was_on_tree && self.any_detour(s, lid, to);
+            }
             if !is_done {
                 self.unstick(s, lid, to)?;
+            }
+        }
+        for s in kept {
+            if !self.arrives(s, lid, &[], to) {
+                self.take_way(s, lid, target)?;
             }
         }
         if turns {
@@ -293,154 +305,24 @@ impl Repair<'_> {
         Some(())
     }
 
-    /// True if the entry of a switch led to a destination on the tree, before its link was lost.
-    fn led_there(&self, s: usize, lid: Lid, to: usize) -> bool {
-        let rule = self.rule();
-        self.next(s, lid)
-            .is_some_and(|next| match self.mender.is_above(s, next) {
-                true => rule.below.has(next, to),
-                false => rule.reach.has(next, to),
-            })
-    }
-
-    /// Detours that turn where an entry has changed: where two would lie in each other's way, the switch sends
-    /// elsewhere if it can.
-    fn note_turns(&mut self, first: usize, lid: Lid, to: usize) {
-        for i in first..self.moved.len() {
-            let s = self.moved[i].switch.to_usize();
-            let Some(next) = self.mender.peer(s, self.moved[i].egress) else {
-                continue;
-            };
-            if self.mender.is_above(s, next) {
-                // Whoever came to it before went down as well, or was turned round here.
-                let onward = self
-                    .next(next, lid)
-                    .filter(|&onward| self.mender.is_above(onward, next));
-                let arrow = onward.and_then(|onward| self.mender.arrow(next, s, onward));
-                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
-                continue;
-            }
-            let from = self.turned_at(s, lid);
-            if from.is_empty() {
-                continue;
-            }
-            let mut next = next;
-            if !self.may_turn(s, &from, next)
-                && let Some((peer, egress)) = self.other_way_up(s, lid, to, &from, &[])
-            {
-                self.tables.set(SwitchIdx::from_usize(s), lid, egress);
-                self.moved[i].egress = egress;
-                next = peer;
-            }
-            for from in from {
-                let arrow = self.mender.arrow(s, from, next);
-                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
-            }
+    /// Gives a switch the entry of the rule.
+    fn take_way(&mut self, s: usize, lid: Lid, target: Target) -> Option<()> {
+        let new = self.entry(s, target);
+        if new == NO_PATH {
+            return None;
         }
+        let level = |peer: Option<usize>| peer.map(|peer| self.rule().shape.level[peer]);
+        let mine = self.rule().shape.level[s];
+        let goes_up = level(self.mender.peer(s, new)).is_some_and(|l| l > mine);
+        let went_down = level(self.next(s, lid)).is_some_and(|l| l < mine);
+        // Packets that come down to it would be sent up again.
+        self.set(s, lid, new, goes_up && went_down);
+        Some(())
     }
 
     /// The neighbour that an entry leads to.
     fn next(&self, s: usize, lid: Lid) -> Option<usize> {
         self.mender.peer(s, self.tables.get(SwitchIdx::from_usize(s), lid))
-    }
-
-    /// Neighbours above a switch that send down to it.
-    fn turned_at(&self, s: usize, lid: Lid) -> Vec<usize> {
-        let above = self
-            .neighbours(s, |mine, peer| peer > mine)
-            .into_iter()
-            .map(|(peer, _)| peer);
-        above.filter(|&peer| self.next(peer, lid) == Some(s)).collect()
-    }
-
-    fn may_turn(&self, at: usize, from: &[usize], to: usize) -> bool {
-        let arrows = from.iter().filter_map(|&from| self.mender.arrow(at, from, to));
-        !self.mender.is_above(to, at) || arrows.into_iter().all(|arrow| self.mender.turns.allows(arrow))
-    }
-
-    /// Another way up for what comes down to a switch from others: by the tree, and to a piece that it may turn to.
-    fn other_way_up(&self, s: usize, lid: Lid, to: usize, from: &[usize], not_by: &[usize]) -> Option<(usize, u8)> {
-        let above = self.neighbours(s, |mine, peer| peer > mine);
-        let mut not_by = not_by.to_vec();
-        not_by.push(s);
-        let good: Vec<(usize, u8)> = above
-            .into_iter()
-            .filter(|&(peer, _)| self.rule().leads(s, peer, to) && self.may_turn(s, from, peer))
-            .filter(|&(peer, _)| self.arrives(peer, lid, &not_by, to))
-            .collect();
-        good.get(lid.index() % good.len().max(1)).copied()
-    }
-
-    /// No path up, then down leads on: further down, so that no two detours are in each other's way. By the first
-    /// neighbour that turns where it may, or that can be told to.
-    fn detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
-        /// Switches below that are tried.
-        const TRIED: usize = 4;
-        let below = self.neighbours(s, |mine, peer| peer < mine);
-        let turns_well = |&&(peer, _): &&(usize, u8)| {
-            let onward = self.next(peer, lid);
-            onward.is_some_and(|onward| self.may_turn(peer, &[s], onward)) && self.arrives(peer, lid, &[s], to)
-        };
-        // One switch to turn at for all LIDs: the first, unless that one does not do at all.
-        for &(peer, egress) in below.iter().take(TRIED) {
-            if turns_well(&&(peer, egress)) {
-                self.set(s, lid, egress, true);
-                return true;
-            }
-            if self.mender.gone[peer] || peer == to {
-                continue;
-            }
-            let mut from = self.turned_at(peer, lid);
-            from.push(s);
-            if let Some((_, up)) = self.other_way_up(peer, lid, to, &from, &[s]) {
-                self.set(peer, lid, up, false);
-                self.set(s, lid, egress, true);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may; from the last one on, so
-    /// that these ways come from few pieces.
-    fn detour_above(&mut self, s: usize, lid: Lid, to: usize) -> bool {
-        let mut above = self.neighbours(s, |mine, peer| peer > mine);
-        above.reverse();
-        for (peer, egress) in above {
-            let Some(arrows) = self.arrows_on(s, peer, lid, to) else {
-                continue;
-            };
-            if arrows.iter().all(|&arrow| self.mender.turns.allows(arrow)) {
-                arrows.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
-                self.set(s, lid, egress, true);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// The detours on the way of a packet that goes from a switch to a neighbour and on; `None` if it does not arrive.
-    fn arrows_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<Vec<Arrow>> {
-        let (mut before, mut at) = (from, first);
-        let mut arrows = Vec::new();
-        for _ in 0..self.rule().net.real {
-            if at == to {
-                return Some(arrows);
-            }
-            let link = self
-                .mender
-                .tree
-                .link_at(at, self.tables.get(SwitchIdx::from_usize(at), lid))?;
-            let next = link.peer as usize;
-            if next == from {
-                return None;
-            }
-            if self.mender.is_above(before, at) && self.mender.is_above(next, at) {
-                arrows.extend(self.mender.arrow(at, before, next));
-            }
-            (before, at) = (at, next);
-        }
-        None
     }
 
     fn entry(&self, s: usize, target: Target) -> u8 {
@@ -467,34 +349,6 @@ impl Repair<'_> {
                 is_last,
             });
         }
-    }
-
-    /// No path up, then down leads on. Further down, by the first neighbour that has a way; from a leaf, by the first
-    /// switch above it and the first leaf below that. So all that turns from down to up because of one link does it at
-    /// one leaf: turns at several could wait for each other in a circle.
-    fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
-        let below = self.neighbours(s, |mine, peer| peer < mine);
-        if let Some(&(_, egress)) = below.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to)) {
-            self.set(s, lid, egress, true);
-            return Some(());
-        }
-        let others = self.neighbours(s, |mine, peer| peer >= mine);
-        for &(peer, egress) in &others {
-            let rule = self.rule();
-            if rule.below.has(peer, to) || rule.reach.has(peer, to) {
-                continue;
-            }
-            let leaves = self.neighbours(peer, |mine, peer| peer < mine);
-            let found = leaves.iter().find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
-            if let Some(&(_, down)) = found {
-                self.set(peer, lid, down, false);
-                self.set(s, lid, egress, true);
-                return Some(());
-            }
-        }
-        let &(_, egress) = others.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to))?;
-        self.set(s, lid, egress, true);
-        Some(())
     }
 
     /// Live neighbours whose level is as wanted, and the ports to them, by number.

@@ -12,12 +12,14 @@
 //! Nothing has to wait for packets to drain.
 //!
 //! Where no such way exists (the old channels into a switch and the order leave none) packets have to drain first: see
-//! [`late`]. Where that would close a cycle as well nothing is repaired here; [`super::repair`] does what can be done.
+//! [`late`]; some LIDs may have to be routed anew as a whole then, see [`base`]. Where that would close a cycle as well
+//! nothing is repaired here; [`super::repair`] does what can be done.
 //!
 //! Work: a look at two rows of the tables; per destination and switch cut off, its neighbours and some short searches
 //! in the order. Making a mender costs one step for each switch and LID. Memory: that of one order a lane, see
 //! [`super`].
 
+mod base;
 mod late;
 mod rehang;
 
@@ -73,6 +75,8 @@ pub struct WeaveMender {
     /// By LID.
     trips: Vec<Trip>,
     orders: Vec<Order>,
+    /// By lane: a switch from which a spanning tree was found that fits it.
+    base_root: Vec<u32>,
     /// Host pairs on each channel, by first LIDs.
     load: Vec<u64>,
     /// Turns that only packets under way take, each counted once.
@@ -144,6 +148,7 @@ impl WeaveMender {
             gone: vec![false; net.switches],
             trips,
             orders: Vec::new(),
+            base_root: Vec::new(),
             load: vec![0; net.channels()],
             lingering: Vec::new(),
             past: BTreeMap::new(),
@@ -190,7 +195,9 @@ impl WeaveMender {
             }
         }
         for count in counts {
-            self.orders.push(Order::of_turns(&net, count)?);
+            let mut order = Order::of_turns(&net, count)?;
+            self.base_root.push(base::root_of(&net, &mut order));
+            self.orders.push(order);
         }
         Some(())
     }
@@ -363,7 +370,7 @@ impl Loss<'_> {
     }
 
     /// Live channels into a switch that may hold packets to a LID: by entries in force, and by those replaced.
-    fn into_switch(&self, switch: u32, lid: Lid, first: usize, into: &mut Vec<u32>) {
+    fn entering(&self, switch: u32, lid: Lid, first: usize, into: &mut Vec<u32>) {
         into.clear();
         let past = self.mender.past.get(&lid).map_or(&[][..], Vec::as_slice);
         for out in self.net.out(switch as usize) {
@@ -415,18 +422,37 @@ impl Loss<'_> {
     }
 
     /// Leads on the rest, when packets have drained.
-    fn lead_late(&mut self, mut late: Vec<Victim>) -> Option<()> {
-        while !late.is_empty() {
-            let before = late.len();
-            late.retain(|(lid, roots)| !self.rehang_late(*lid, roots));
-            if late.len() == before {
-                for moved in self.moved.drain(..).rev() {
-                    self.tables.set(moved.switch, moved.lid, moved.before);
-                }
-                return None;
+    fn lead_late(&mut self, late: Vec<Victim>) -> Option<()> {
+        let by_lane = |loss: &Self, victims: &[Victim]| {
+            let mut by_lane: BTreeMap<u8, Vec<Lid>> = BTreeMap::new();
+            for (lid, _) in victims {
+                by_lane
+                    .entry(loss.mender.trips[lid.index()].lane)
+                    .or_default()
+                    .push(*lid);
+            }
+            by_lane
+        };
+        let all = by_lane(self, &late);
+        let mut stuck = late;
+        loop {
+            let before = stuck.len();
+            stuck.retain(|(lid, roots)| !self.rehang_late(*lid, roots));
+            if stuck.is_empty() || stuck.len() == before {
+                break;
             }
         }
-        Some(())
+        let stuck = by_lane(self, &stuck);
+        if stuck
+            .iter()
+            .all(|(lane, lids)| self.lead_by_base(*lane, lids, &all[lane]))
+        {
+            return Some(());
+        }
+        for moved in self.moved.drain(..).rev() {
+            self.tables.set(moved.switch, moved.lid, moved.before);
+        }
+        None
     }
 
     /// Notes what packets under way may still do.

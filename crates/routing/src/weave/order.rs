@@ -147,15 +147,16 @@ impl Order {
     }
 
     /// Looks for a spanning tree from `root` over `want` switches all of whose turns can be in the graph, and adds
-    /// them: then there is a way to any switch. If it fails nothing has changed.
-    pub fn find_base(&mut self, net: &Net, root: u32, want: usize) -> bool {
+    /// them: then there is a way to any switch. If it fails nothing has changed. `is_up` says which channels may be
+    /// used.
+    pub fn find_base(&mut self, net: &Net, root: u32, want: usize, is_up: impl Fn(u32) -> bool) -> bool {
         let mut parent = vec![NONE; net.switches];
         let mut tree = vec![root];
         let mut added = Vec::new();
         let mut head = 0;
         while let Some(&at) = tree.get(head) {
             head += 1;
-            for down in net.out(at as usize).map(|c| c as u32) {
+            for down in net.out(at as usize).map(|c| c as u32).filter(|&c| is_up(c)) {
                 let child = net.dst[down as usize];
                 if child == root || parent[child as usize] != NONE {
                     continue;
@@ -188,6 +189,28 @@ impl Order {
         }
         self.unblock();
         is_found
+    }
+
+    /// Takes the turns of the spanning tree that [`Self::find_base`] found out of the graph again.
+    pub fn forget_base(&mut self, net: &Net) {
+        let parent = std::mem::take(&mut self.parent);
+        for from in 0..net.channels() as u32 {
+            let (src, dst) = (net.src[from as usize] as usize, net.dst[from as usize] as usize);
+            let in_tree = |c: u32, src: usize, dst: usize| parent[src] == c || parent[dst] == net.rev[c as usize];
+            if !in_tree(from, src, dst) {
+                continue;
+            }
+            for to in net
+                .out(dst)
+                .map(|c| c as u32)
+                .filter(|&to| to != net.rev[from as usize])
+            {
+                if in_tree(to, dst, net.dst[to as usize] as usize) {
+                    self.remove(net, from, to);
+                }
+            }
+        }
+        self.unblock();
     }
 
     /// True if the turn goes along the order: it is legal without a search.

@@ -383,7 +383,7 @@ impl<'a> Mender<'a> {
         self.orders[lane] = order;
         let (net, switches) = (self.net, self.net.switches);
         let mut roots = (0..switches as u32).step_by(switches.div_ceil(ROOTS));
-        if net.parts > 1 || !roots.any(|root| self.orders[lane].find_base(net, root, switches)) {
+        if net.parts > 1 || !roots.any(|root| self.orders[lane].find_base(net, root, switches, |_| true)) {
             return false;
         }
         for &job in lost {

@@ -67,6 +67,11 @@ impl Event {
     /// What is said of other managers.
     pub(super) fn of_managers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Role {
+                role,
+                other: Some(other),
+            } => write!(f, "now {role}, because of the manager at {other}"),
+            Self::Role { role, other: None } => write!(f, "now {role}"),
             Self::HandingOver { to } => write!(f, "the manager at {to} is better: the subnet is handed over to it"),
             Self::HandoverRefused { by } => write!(
                 f,

@@ -428,8 +428,8 @@ impl<'a> Way<'a> {
         ChangeSet { generation, phases }
     }
 
-    /// Blocks above LinearFDBTop, which no packet is looked up in (all of a switch that was rebooted, say): what they hold
-    /// comes into force with the settings, and nobody knows what it is.
+    /// Blocks above LinearFDBTop, which no packet is looked up in (all of a switch that was rebooted, say): what they
+    /// hold comes into force with the settings, and nobody knows what it is.
     fn cleared(&self, blocks: &[Op]) -> Vec<Op> {
         let is_fresh = |node: NodeIdx, block: u16| {
             let switch = self.fabric.switch_index(node);

@@ -382,8 +382,8 @@ impl IbsimServer {
             let marked = transaction & !(0xFFFF << SLOT_SHIFT) | slot_mark(slot);
             mad.set_transaction(TransactionId(marked));
         }
-        // A manager waits for what its trap is answered with, and must be told if there is nothing: OpenSM else waits for
-        // ever. Source: Linux `ib_send_mad`, which times a trap out like a request.
+        // A manager waits for what its trap is answered with, and must be told if there is nothing: OpenSM else waits
+        // for ever. Source: Linux `ib_send_mad`, which times a trap out like a request.
         let is_trap = packet.mad.class().is_smp() && packet.mad.method() == Method::Trap;
         if is_trap || wants_answer(&packet.mad) {
             let waiting = Waiting {

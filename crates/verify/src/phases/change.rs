@@ -109,8 +109,9 @@ fn as_met<'a>(fabric: &Fabric, held: &Tables, plan: &'a Plan, (wake, changes): (
     }
 }
 
-/// How many lifetimes the longest wait of a change set must last, if it activates links between switches on its way: to
-/// packets, entries over them are none until then. 0 without a wait, or without such links; `None` if it makes no sense.
+/// How many lifetimes the longest wait of a change set must last, if it activates links between switches on its way:
+/// to packets, entries over them are none until then. 0 without a wait, or without such links; `None` if it makes no
+/// sense.
 #[must_use]
 pub fn longest_wait(
     fabric: &Fabric,
@@ -164,7 +165,9 @@ fn without_newcomers(passage: Passage, fabric: &Fabric, changes: &ChangeSet) -> 
 /// True if a Set gives an end port LIDs that it does not hold: from then on packets are sent to them.
 #[must_use]
 pub fn gives_lids(fabric: &Fabric, op: &Op) -> bool {
-    let Op::Port { port, settings, .. } = op else { return false };
+    let Op::Port { port, settings, .. } = op else {
+        return false;
+    };
     let is_external = port.port != PortNum::MANAGEMENT && fabric.node(port.node).is_switch();
     let held = fabric.port(*port).map(|port| port.settings.lids);
     let is_new = |held: LidRange| settings.lids.iter().any(|lid| lid.is_unicast() && !held.contains(lid));
@@ -393,4 +396,49 @@ pub fn lifetimes(fabric: &Fabric, changes: &ChangeSet) -> Vec<u8> {
         }
     }
     lifetimes
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node, PortRef, PortSettings};
+    use selvedge_types::{Guid, Lmc, NodeKind};
+
+    use super::*;
+
+    #[test]
+    fn lids_that_a_port_does_not_hold_are_given() {
+        let lids = |base: u16, lmc| LidRange {
+            base: Lid(base),
+            lmc: Lmc::new(lmc).unwrap(),
+        };
+        let check = |kind, port: u8, wanted: LidRange, want: bool| {
+            let mut node = Node::new(kind, Guid(1), 2, "n".to_owned());
+            let number = PortNum::new(port).unwrap();
+            node.port_mut(number).unwrap().settings.lids = lids(8, 1);
+            let mut b = FabricBuilder::new();
+            b.add(node);
+            let fabric = b.finish().unwrap();
+            let port = PortRef {
+                node: fabric.find(Guid(1)).unwrap(),
+                port: number,
+            };
+            let settings = PortSettings {
+                lids: wanted,
+                ..PortSettings::default()
+            };
+            let op = Op::Port {
+                port,
+                settings,
+                state: None,
+            };
+            assert_eq!(gives_lids(&fabric, &op), want, "{kind:?} {wanted:?}");
+        };
+        check(NodeKind::Ca, 1, lids(8, 1), false);
+        check(NodeKind::Ca, 1, lids(9, 0), false);
+        check(NodeKind::Ca, 1, lids(8, 2), true);
+        check(NodeKind::Ca, 1, lids(7, 0), true);
+        check(NodeKind::Switch, 0, lids(7, 0), true);
+        // Only port 0 of a switch has LIDs.
+        check(NodeKind::Switch, 1, lids(7, 0), false);
+    }
 }

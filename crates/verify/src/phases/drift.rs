@@ -302,7 +302,9 @@ impl<'a> Drift<'a> {
         for number in 0..strays {
             let (at, into) = self.strays[number];
             if at as usize == switch {
-                rules.for_each_lane(switch, into, entry, sl, |vl| self.reach(SOURCE, channel, vl, 1 << HOSTS));
+                rules.for_each_lane(switch, into, entry, sl, |vl| {
+                    self.reach(SOURCE, channel, vl, 1 << HOSTS)
+                });
             }
         }
         if has_own {

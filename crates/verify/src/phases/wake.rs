@@ -232,7 +232,10 @@ mod tests {
         };
         // LID 7 gets an entry over the link that sleeps: nothing changes until it is activated.
         let changes = ChangeSet {
-            phases: vec![phase(5, lft(&fabric, 1, &[(5, 2), (7, 2)])), phase(2, activate(&fabric, 0))],
+            phases: vec![
+                phase(5, lft(&fabric, 1, &[(5, 2), (7, 2)])),
+                phase(2, activate(&fabric, 0)),
+            ],
             ..ChangeSet::default()
         };
         let wake = Wake::of_changes(&fabric, &changes);

@@ -199,6 +199,8 @@ pub struct Flows {
     pub touched: Vec<(u32, u8)>,
     /// Entries read.
     pub walked: u64,
+    /// What was last asked of [`Self::coming_in`]: first row of the block, switch, and the answer.
+    pub coming: (usize, usize, Vec<u32>),
 }
 
 /// One LID at one switch.
@@ -345,9 +347,15 @@ impl Flows {
         if leave == enter {
             return;
         }
-        let entering = self.shape.entering_from[switch] as usize..self.shape.entering_from[switch + 1] as usize;
-        for i in entering {
-            let arc = self.shape.entering[i];
+        // Entries of one switch and block change one after another. No other row has changed since it was asked last.
+        let mut coming = std::mem::take(&mut self.coming);
+        if (coming.0, coming.1) != (spot.tile, switch) {
+            (coming.0, coming.1) = (spot.tile, switch);
+            coming.2.clear();
+            self.coming_in(spot.tile, switch, &mut coming.2);
+        }
+        for &i in &coming.2 {
+            let arc = self.shape.entering[i as usize];
             let before = usize::from(arc.src);
             self.walked += 1;
             let cell = arc.cell as usize;
@@ -364,6 +372,18 @@ impl Flows {
                 self.turn(spot, (cell, entry), true, by_hosts, Sign::Add);
             }
         }
+        self.coming = coming;
+    }
+
+    /// Links by which any LID of a block is sent to a switch, live or not: positions in `entering`.
+    pub fn coming_in(&self, tile: usize, switch: usize, found: &mut Vec<u32>) {
+        let entering = self.shape.entering_from[switch]..self.shape.entering_from[switch + 1];
+        found.extend(entering.filter(|&i| {
+            let arc = self.shape.entering[i as usize];
+            let row = &self.rows[tile + usize::from(arc.src)];
+            // All of them, without a branch: that is a handful of instructions.
+            row.iter().fold(false, |any, &entry| any | (entry == arc.port))
+        }));
     }
 
     /// The turn from the link of a cell, at the switch it leads to.

@@ -79,6 +79,13 @@ impl Edges {
         Self { bits, order }
     }
 
+    /// Whether there is an edge from a vertex to an egress port behind it.
+    #[inline]
+    pub fn has(&self, shape: &Shape, vertex: u32, port: u8) -> bool {
+        let words = shape.ports().div_ceil(64);
+        self.bits[vertex as usize * words + usize::from(port) / 64] >> (port % 64) & 1 != 0
+    }
+
     /// How many of some edges are new, if there is no cycle with them and without some vertices, which nobody can wait
     /// for. They are not kept.
     pub fn stays_acyclic_with<'a>(
@@ -132,9 +139,13 @@ impl Edges {
         let words = shape.ports().div_ceil(64);
         let bits = &self.bits;
         let view = View { shape, words, bits };
-        for &(vertex, port) in edges {
-            self.order.added(&view, vertex, view.behind(vertex, usize::from(port)));
-        }
+        let mut edges = edges.to_vec();
+        edges.sort_unstable();
+        let edges = edges
+            .iter()
+            .map(|&(vertex, port)| (vertex, view.behind(vertex, usize::from(port))));
+        let edges: Vec<(u32, u32)> = edges.collect();
+        self.order.added_all(&view, &edges);
     }
 
     /// Takes an edge away.
@@ -175,9 +186,8 @@ impl Edges {
         }
         let bits = &self.bits;
         let view = View { shape, words, bits };
-        for (vertex, to) in added {
-            self.order.added(&view, vertex, to);
-        }
+        added.sort_unstable();
+        self.order.added_all(&view, &added);
         if !touched.is_empty() {
             self.order.retry(&view);
         }

@@ -181,6 +181,7 @@ impl Standing {
                 sums,
                 touched: Vec::new(),
                 walked: 0,
+                coming: (usize::MAX, usize::MAX, Vec::new()),
             },
             blocks: 0,
             untold: Vec::new(),
@@ -300,6 +301,16 @@ impl Standing {
     pub fn entry(&self, switch: SwitchIdx, lid: Lid) -> Option<u8> {
         let exists = switch.to_usize() < self.flows.shape.switches && lid.index() < self.flows.shape.goals.len();
         exists.then(|| self.flows.entry(switch.0 as u16, lid.0))
+    }
+
+    /// The entries of a block at a switch as they stand; `None` if there are none.
+    #[must_use]
+    pub fn row(&self, switch: SwitchIdx, block: usize) -> Option<&[u8; BLOCK_LIDS]> {
+        let switches = self.flows.shape.switches;
+        let exists = switch.to_usize() < switches;
+        exists
+            .then(|| self.flows.rows.get(block * switches + switch.to_usize()))
+            .flatten()
     }
 
     /// Links whose state really changes: position of one of the two arcs.

@@ -3,6 +3,10 @@
 //! Source: Pearce and Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", 2007. An edge against
 //! the order moves only vertices between its two ends. Taking an edge away never disturbs an order. An edge that
 //! closes a cycle stays against the order and is remembered: the graph has no cycle if and only if none is left.
+//!
+//! Several edges against it from one vertex, as where a detour turns, are taken together: whatever leads to that vertex
+//! is searched once, and all of it moves before the first of their ends. Searching what is behind each end instead
+//! would meet most of a tree.
 
 use std::collections::BTreeSet;
 
@@ -21,6 +25,8 @@ pub trait Graph {
 pub struct Order {
     /// Position of each vertex.
     place: Vec<u32>,
+    /// The vertex at each position.
+    at: Vec<u32>,
     /// Edges that were against the order when last looked at. All others follow it.
     against: BTreeSet<(u32, u32)>,
     /// The search that met each vertex last.
@@ -65,6 +71,7 @@ impl Order {
         }
         let mut order = Self {
             place,
+            at: Vec::new(),
             against,
             met: vec![0; vertices],
             search: 0,
@@ -91,9 +98,10 @@ impl Order {
             });
         }
         by_place.sort_by_key(|&vertex| depth[vertex as usize]);
-        for (place, vertex) in (0..).zip(by_place) {
+        for (place, &vertex) in (0..).zip(&by_place) {
             self.place[vertex as usize] = place;
         }
+        self.at = by_place;
     }
 
     /// True if the graph has no cycle, provided that [`Self::retry`] was called since edges changed.
@@ -114,6 +122,23 @@ impl Order {
         // While there is a cycle another edge makes no difference: `retry` looks at it if it must.
         if !follows && (!self.is_acyclic() || !self.follows(graph, from, to)) {
             self.against.insert((from, to));
+        }
+    }
+
+    /// As [`Self::added`] for several edges, those from one vertex side by side. `graph` holds all of them.
+    pub fn added_all(&mut self, graph: &impl Graph, edges: &[(u32, u32)]) {
+        /// Fewer are searched for one by one: that looks at less than what moving all before the first costs.
+        const TOGETHER: usize = 3;
+        for group in edges.chunk_by(|a, b| a.0 == b.0) {
+            let from = group[0].0;
+            let place = self.place[from as usize];
+            let is_against = |to: &u32| self.place[*to as usize] <= place;
+            let against: Vec<u32> = group.iter().map(|&(_, to)| to).filter(is_against).collect();
+            if against.len() < TOGETHER || !self.is_acyclic() {
+                against.iter().for_each(|&to| self.added(graph, from, to));
+            } else if !self.follows_all(graph, from, &against) {
+                self.against.extend(against.iter().map(|&to| (from, to)));
+            }
         }
     }
 
@@ -166,7 +191,43 @@ impl Order {
         let mut places: Vec<u32> = moved.iter().map(|&vertex| self.place[vertex as usize]).collect();
         places.sort_unstable();
         for (vertex, place) in moved.into_iter().zip(places) {
-            self.place[vertex as usize] = place;
+            self.put(vertex, place);
+        }
+        true
+    }
+
+    fn put(&mut self, vertex: u32, place: u32) {
+        self.place[vertex as usize] = place;
+        self.at[place as usize] = vertex;
+    }
+
+    /// Makes the order follow edges from one vertex that are against it, if none closes a cycle with those that it
+    /// follows.
+    fn follows_all(&mut self, graph: &impl Graph, from: u32, ends: &[u32]) -> bool {
+        let place = &self.place;
+        let (low, high) = (
+            ends.iter().map(|&to| place[to as usize]).min().unwrap_or(u32::MAX),
+            place[from as usize],
+        );
+        let before = reach(&mut self.met, &mut self.search, from, |vertex, f| {
+            let below = place[vertex as usize];
+            graph.before(vertex, |next| {
+                if (low..below).contains(&place[next as usize]) {
+                    f(next);
+                }
+            });
+            true
+        });
+        self.searched += before.map_or(0, |before| before.len() as u64);
+        let leads_there = |vertex: u32| self.met[vertex as usize] == self.search;
+        if ends.iter().any(|&to| leads_there(to)) {
+            return false;
+        }
+        let between = &self.at[low as usize..=high as usize];
+        let (mut moved, others): (Vec<u32>, Vec<u32>) = between.iter().partition(|&&vertex| leads_there(vertex));
+        moved.extend(others);
+        for (vertex, place) in moved.into_iter().zip(low..) {
+            self.put(vertex, place);
         }
         true
     }
@@ -294,9 +355,12 @@ mod tests {
             let mut order = Order::new(&graph);
             for _ in 0..60 {
                 let mut added = Vec::new();
-                for _ in 0..1 + rng.below(4) {
+                // Often several from one vertex.
+                let one = (rng.below(2) == 0).then(|| edge(&mut rng).0);
+                for _ in 0..1 + rng.below(6) {
                     let wants_more = rng.below(vertices as u64) >= graph.1.len() as u64;
-                    let (from, to) = edge(&mut rng);
+                    let (any, to) = edge(&mut rng);
+                    let from = one.unwrap_or(any);
                     let nth = rng.below(1 + graph.1.len() as u64) as usize;
                     let taken = graph.1.iter().nth(nth).copied();
                     if wants_more && graph.1.insert((from, to)) {
@@ -307,8 +371,11 @@ mod tests {
                     }
                 }
                 // All of them are there before the first is told.
-                for (from, to) in added {
-                    order.added(&graph, from, to);
+                if case % 2 == 0 {
+                    added.sort_unstable();
+                    order.added_all(&graph, &added);
+                } else {
+                    added.iter().for_each(|&(from, to)| order.added(&graph, from, to));
                 }
                 order.retry(&graph);
                 assert!(order.is_kept(&graph), "case {case}");

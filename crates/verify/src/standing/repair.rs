@@ -5,7 +5,7 @@
 //! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. After a
 //! wait of [`wait_ns`] those packets are gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
@@ -73,8 +73,8 @@ pub fn judge_repair(
 }
 
 /// Lifetimes of switches after which no packet is on a channel that no entry in force leads to. When the last entry is
-/// acknowledged a packet may be in a switch that still sends it by an old one; one lifetime later it is in the next, and
-/// after another it is where the entries in force lead, or was dropped.
+/// acknowledged a packet may be in a switch that still sends it by an old one; one lifetime later it is in the next,
+/// and after another it is where the entries in force lead, or was dropped.
 const LIFETIMES: u32 = 2;
 
 /// How long a step of a repair has to wait so that packets under way by replaced entries are gone; `None` if a switch
@@ -232,8 +232,8 @@ impl Standing {
         Some(steps)
     }
 
-    /// What is added, if no mix of old and new entries, step by step, closes a cycle in traffic of hosts and agents once
-    /// links have changed. Nothing has been applied: all that stands is counted as still on its way.
+    /// What is added, if no mix of old and new entries, step by step, closes a cycle in traffic of hosts and agents
+    /// once links have changed. Nothing has been applied: all that stands is counted as still on its way.
     ///
     /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
     /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
@@ -282,6 +282,9 @@ impl Standing {
             least,
             written: vec![(0, (0, 0, 0)); self.flows.shape.switches],
             senders,
+            reached: vec![0; self.flows.shape.switches],
+            coming: vec![(0, (0, 0)); self.flows.shape.switches],
+            links: Vec::new(),
             open: Vec::new(),
             turns: Vec::new(),
             of_switch: false,
@@ -291,14 +294,9 @@ impl Standing {
             mix.follow(writes);
         }
         let Mix {
-            mut turns,
-            senders,
-            round,
-            ..
+            turns, senders, round, ..
         } = mix;
         (self.scratch, self.round) = (senders, round);
-        turns.sort_unstable();
-        turns.dedup();
         (writes.chunk_by(|a, b| a.0 == b.0).count() as u64, turns)
     }
 }
@@ -318,8 +316,13 @@ struct Mix<'a> {
     written: Noted<(u8, u8, usize)>,
     /// By cell: who may be on a channel.
     senders: Noted<u8>,
+    /// By switch: some channel to it is used that was not, or by others.
+    reached: Vec<u32>,
+    /// By switch, for a block (noted as a count of blocks): links by which any LID of it comes in, as a part of `links`.
+    coming: Noted<(u32, u32)>,
+    links: Vec<u32>,
     open: Vec<(u32, u8)>,
-    /// Dependencies that may come about: vertex and egress port.
+    /// Dependencies that may come about, none of them there already: vertex and egress port, some more than once.
     turns: Vec<(u32, u8)>,
     of_switch: bool,
     /// The lane's first vertex.
@@ -345,12 +348,74 @@ impl Mix<'_> {
         }
     }
 
-    /// Packets that replaced entries have sent on meet the entries in force.
+    /// Packets that replaced entries have sent on meet the entries in force, or others that were replaced; and those
+    /// that wait where a replaced entry sent them wait there until they are gone.
     fn left_behind(&mut self, replaced: &[(Lid, usize, Entry)]) {
+        let of_hosts = self.of_switch.then(|| self.met_by_hosts(replaced));
+        let mut more = 1;
         for &(_, step, Entry { switch, egress, .. }) in replaced {
-            self.reach(switch.to_usize(), egress, HOSTS | SWITCHES);
-            self.drift(step);
+            let switch = switch.to_usize();
+            more += usize::from(self.written[switch].0 == self.round);
+            let (_, now) = self.entries(switch, step);
+            self.written[switch] = (self.round, (egress, now, step));
         }
+        // Of a switch that was written more than once only one old entry is noted; each way round finds the others.
+        for _ in 0..more {
+            for &(_, step, Entry { switch, egress, .. }) in replaced {
+                let senders = match &of_hosts {
+                    Some(met) if !met.contains(&switch) => SWITCHES,
+                    _ => HOSTS | SWITCHES,
+                };
+                self.leave(switch.to_usize(), egress, senders);
+                self.reach(switch.to_usize(), egress, senders);
+                self.drift(step);
+            }
+        }
+    }
+
+    /// Packets that come in at a switch wait for an entry's channel. `more`: senders that count besides those that are
+    /// there now, as those of before may have lost their way.
+    fn leave(&mut self, switch: usize, entry: u8, more: u8) {
+        let (first, end) = self.coming_in(switch);
+        for i in first..end {
+            let arc = self.standing.flows.shape.entering[self.links[i as usize] as usize];
+            let senders = self.on(arc.cell, usize::from(arc.src), arc.port);
+            if senders != 0 {
+                self.turn(arc.cell, senders | more, entry);
+            }
+        }
+        if self.coming[switch].1 != (first, end) {
+            self.links.truncate(first as usize);
+        }
+    }
+
+    /// Switches with replaced entries that packets of hosts can have met, by any mix of what was replaced and what is
+    /// in force, over links that were there: those of hosts now, and what entries lead to from there.
+    fn met_by_hosts(&self, replaced: &[(Lid, usize, Entry)]) -> BTreeSet<SwitchIdx> {
+        let (flows, shape, lid) = (&self.standing.flows, &self.standing.flows.shape, Lid(self.lid));
+        let is_of_hosts = |switch: &SwitchIdx| self.standing.carries_hosts(*switch, lid);
+        let mut met: BTreeSet<SwitchIdx> = replaced
+            .iter()
+            .map(|write| write.2.switch)
+            .filter(is_of_hosts)
+            .collect();
+        let mut open: Vec<SwitchIdx> = met.iter().copied().collect();
+        while let Some(switch) = open.pop() {
+            let first = replaced.partition_point(|write| write.2.switch < switch);
+            let of_switch = replaced[first..].iter().take_while(|write| write.2.switch == switch);
+            let now = flows.entry(switch.0 as u16, lid.0);
+            for egress in of_switch.map(|write| write.2.egress).chain([now]) {
+                let arc = shape.arc_of[shape.cell(switch.to_usize(), egress)];
+                let Some(arc) = shape.arcs.get(arc as usize) else {
+                    continue;
+                };
+                let next = SwitchIdx(arc.dst.into());
+                if !is_of_hosts(&next) && met.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        met
     }
 
     fn step(&mut self, writes: &[(Lid, usize, Entry)]) {
@@ -359,19 +424,37 @@ impl Mix<'_> {
             self.written[switch.to_usize()] = (self.round, (before, egress, step));
         }
         for &(_, step, Entry { switch, egress, .. }) in writes {
-            let shape = &self.standing.flows.shape;
             let switch = switch.to_usize();
-            let entering = shape.entering_from[switch] as usize..shape.entering_from[switch + 1] as usize;
-            for arc in &shape.entering[entering] {
-                let senders = self.on(arc.cell, usize::from(arc.src), arc.port);
-                if senders != 0 {
-                    self.turn(arc.cell, senders, egress);
-                }
-            }
-            let own = if shape.own[switch] > 0 { HOSTS } else { 0 };
+            self.leave(switch, egress, 0);
+            let own = if self.standing.flows.shape.own[switch] > 0 {
+                HOSTS
+            } else {
+                0
+            };
             self.reach(switch, egress, own | SWITCHES);
             self.drift(step);
         }
+    }
+
+    /// Links by which packets to the LID may come to a switch, as a part of `links`.
+    fn coming_in(&mut self, switch: usize) -> (u32, u32) {
+        let (flows, shape) = (&self.standing.flows, &self.standing.flows.shape);
+        if self.reached[switch] == self.round {
+            let first = self.links.len() as u32;
+            self.links
+                .extend(shape.entering_from[switch]..shape.entering_from[switch + 1]);
+            return (first, self.links.len() as u32);
+        }
+        let block = usize::from(self.lid) / BLOCK_LIDS;
+        let (noted, part) = self.coming[switch];
+        if noted as usize == block + 1 {
+            return part;
+        }
+        let first = self.links.len() as u32;
+        flows.coming_in(block * shape.switches, switch, &mut self.links);
+        let part = (first, self.links.len() as u32);
+        self.coming[switch] = (block as u32 + 1, part);
+        part
     }
 
     /// Packets that are on a channel for the first time go on from there.
@@ -429,6 +512,7 @@ impl Mix<'_> {
         let new = senders & !known;
         if new != 0 {
             self.senders[cell].1 = known | new;
+            self.reached[usize::from(flows.next[cell])] = self.round;
             self.open.push((cell as u32, new));
         }
     }
@@ -441,7 +525,10 @@ impl Mix<'_> {
             return;
         }
         if senders & (HOSTS | self.least) != 0 || !self.of_switch {
-            self.turns.push(((self.first + cell as usize) as u32, entry));
+            let vertex = (self.first + cell as usize) as u32;
+            if !self.standing.graphs[0].has(shape, vertex, entry) {
+                self.turns.push((vertex, entry));
+            }
         }
         self.reach(switch, entry, senders);
     }

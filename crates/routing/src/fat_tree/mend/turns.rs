@@ -16,20 +16,40 @@ use super::super::shape::NONE;
 /// A detour, as an arrow: the level it turns at, the piece it comes from, the switch, the piece it goes to.
 pub type Arrow = (u32, u32, u32, u32);
 
+/// Which arrows follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Care {
+    /// As [`Self::UnderWay`], and none into a few pieces that are kept for what comes later: a switch that loses its link
+    /// to a piece has packets for the agents there, which must turn into it from a piece that it does not lead to.
+    Spare,
+    /// All that lead on from piece to piece: packets that went up from a switch by what a repair has replaced may come
+    /// back down to it, and be sent up again.
+    UnderWay,
+    /// Not those at one switch: right once such packets are gone.
+    InForce,
+}
+
 /// Pieces, and the arrows of all detours in force.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
     /// By level, then switch: its piece of what is above the level; [`NONE`]: it is not above.
     pieces: Vec<Vec<u32>>,
+    /// The first piece above the leaves that is kept for what comes later.
+    spare: u32,
     made: BTreeSet<Arrow>,
 }
 
 impl Turns {
     /// No detours.
     pub fn new(net: &Net, level: &[u32], levels: usize) -> Self {
-        let pieces = (0..levels as u32).map(|below| pieces(net, level, below));
+        /// One piece of so many is kept.
+        const KEPT: u32 = 4;
+        let pieces: Vec<Vec<u32>> = (0..levels as u32).map(|below| pieces(net, level, below)).collect();
+        let above_leaves = pieces.first().into_iter().flatten().filter(|piece| **piece != NONE);
+        let count = above_leaves.max().map_or(0, |last| last + 1);
         Self {
-            pieces: pieces.collect(),
+            spare: count - count.div_ceil(KEPT),
+            pieces,
             made: BTreeSet::new(),
         }
     }
@@ -42,24 +62,33 @@ impl Turns {
     }
 
     /// Whether there is no circle with an arrow.
-    pub fn allows(&self, arrow: Arrow) -> bool {
+    pub fn allows(&self, arrow: Arrow, care: Care) -> bool {
         let (level, first, first_at, to) = arrow;
         if self.made.contains(&arrow) {
             return true;
         }
+        if care == Care::Spare && level == 0 && to >= self.spare {
+            return false;
+        }
+        let follows = |at: u32, by: u32| care != Care::InForce || at != by;
         let mut met = BTreeSet::from([(to, first_at)]);
         let mut open = vec![(to, first_at)];
         while let Some((piece, by)) = open.pop() {
-            if piece == first && by != first_at {
+            if piece == first && follows(first_at, by) {
                 return false;
             }
             for &(_, _, at, next) in self.made.range((level, piece, 0, 0)..=(level, piece, NONE, NONE)) {
-                if at != by && met.insert((next, at)) {
+                if follows(at, by) && met.insert((next, at)) {
                     open.push((next, at));
                 }
             }
         }
         true
+    }
+
+    /// The piece of what is above the leaves that a switch is in.
+    pub fn piece(&self, switch: usize) -> u32 {
+        self.pieces.first().map_or(NONE, |pieces| pieces[switch])
     }
 
     /// A detour is in force.
@@ -98,20 +127,26 @@ mod tests {
 
     #[test]
     fn arrows_make_no_circle() {
-        let check = |made: &[(u32, u32, u32)], arrow: (u32, u32, u32), want: bool| {
+        let check_with = |made: &[(u32, u32, u32)], arrow: (u32, u32, u32), care, want: bool| {
             let mut turns = Turns::default();
             made.iter().for_each(|&(from, at, to)| turns.add((0, from, at, to)));
             // Other levels do not count.
             turns.add((1, arrow.2, arrow.1 + 1, arrow.0));
             let arrow = (0, arrow.0, arrow.1, arrow.2);
-            assert_eq!(turns.allows(arrow), want, "{made:?} {arrow:?}");
+            assert_eq!(turns.allows(arrow, care), want, "{made:?} {arrow:?}");
         };
+        let check = |made: &[_], arrow, want| check_with(made, arrow, Care::InForce, want);
         check(&[], (1, 8, 2), true);
         check(&[(1, 8, 2)], (1, 8, 2), true);
         check(&[(2, 9, 1)], (1, 8, 2), false);
-        // At one switch nothing follows.
+        // At one switch nothing follows, but for what is under way.
         check(&[(2, 8, 1)], (1, 8, 2), true);
+        check_with(&[(2, 8, 1)], (1, 8, 2), Care::UnderWay, false);
+        check_with(&[(2, 8, 1)], (3, 8, 2), Care::UnderWay, true);
         check(&[(1, 7, 2), (2, 8, 3)], (1, 9, 3), true);
+        // All pieces are kept here.
+        check_with(&[], (1, 8, 2), Care::Spare, false);
+        check_with(&[(1, 8, 2)], (1, 8, 2), Care::Spare, true);
         check(&[(1, 7, 2), (2, 8, 3)], (3, 9, 1), false);
         check(&[(1, 7, 2), (2, 8, 3)], (3, 7, 1), true);
         check(&[(1, 7, 2), (2, 8, 3), (2, 8, 4)], (4, 9, 3), true);

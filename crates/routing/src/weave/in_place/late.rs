@@ -4,9 +4,6 @@
 //! under way inside the part that is cut off would meet new entries by old channels; so switches that are to change
 //! drop the LID first, and those that sent over the lost link drop it as they are. Everybody there had lost it in any
 //! case. When packets have drained, old turns are gone, those of other LIDs too, and the new entries are written.
-//!
-//! Where that closes a cycle in any case, more is taken for cut off than is: first whoever sends over the neighbours of
-//! those that lost their link, then everybody. Those of them that must change lose packets meanwhile that had a way.
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,7 +17,7 @@ use crate::weave::net::NONE;
 
 /// What is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Prefers {
+pub(super) enum Prefers {
     /// Few new entries.
     Entries,
     /// Short ways with little load.
@@ -43,33 +40,34 @@ type Open = BinaryHeap<Reverse<Candidate>>;
 impl Loss<'_> {
     /// Leads whoever sends over some switches out again; false if that closes a cycle, and nothing has changed then.
     pub(super) fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
-        let goal = self.mender.trips[lid.index()].at;
-        let near = |at: &[u32]| -> Vec<u32> {
-            let next = at
-                .iter()
-                .flat_map(|&s| self.net.out(s as usize))
-                .map(|out| self.net.dst[out]);
-            let mut all: Vec<u32> = at.iter().copied().chain(next).filter(|&s| s != goal).collect();
-            all.sort_unstable();
-            all.dedup();
-            all
-        };
-        let (wider, all) = (near(roots), near(&[goal]));
-        let widest: Vec<u32> = roots.iter().copied().chain(all).collect();
-        let orders = [Prefers::Entries, Prefers::Short];
-        [roots, &wider, &widest]
-            .into_iter()
-            .any(|roots| orders.iter().any(|&prefers| self.try_late(lid, roots, prefers)))
+        self.cut_off(lid, roots);
+        let turns = self.uncount(lid);
+        let found = [Prefers::Entries, Prefers::Short].into_iter().any(|prefers| {
+            self.cut_off(lid, roots);
+            self.grow(lid, prefers)
+        });
+        if !found {
+            let order = &mut self.mender.orders[usize::from(self.mender.trips[lid.index()].lane)];
+            turns.iter().for_each(|&(from, to)| order.restore(&self.net, from, to));
+        }
+        found
     }
 
-    fn try_late(&mut self, lid: Lid, roots: &[u32], prefers: Prefers) -> bool {
-        self.cut_off(lid, roots);
-        let (part, depth) = self.part_by_depth();
-        let lane = self.mender.trips[lid.index()].lane;
-        let turns: Vec<(u32, u32)> = part.iter().filter_map(|&s| self.turn_from(s, lid)).collect();
-        let order = &mut self.mender.orders[usize::from(lane)];
+    /// Takes the turns of switches that are cut off out of the graph.
+    pub(super) fn uncount(&mut self, lid: Lid) -> Vec<(u32, u32)> {
+        let part = self.mender.scratch.part.iter();
+        let turns: Vec<(u32, u32)> = part.filter_map(|&(s, _)| self.turn_from(s, lid)).collect();
+        let order = &mut self.mender.orders[usize::from(self.mender.trips[lid.index()].lane)];
         turns.iter().for_each(|&(from, to)| order.remove(&self.net, from, to));
         order.unblock();
+        turns
+    }
+
+    /// Settles switches that are cut off, one after another, and writes their entries; false if some are left, and
+    /// nothing has changed then.
+    pub(super) fn grow(&mut self, lid: Lid, prefers: Prefers) -> bool {
+        let (part, depth) = self.part_by_depth();
+        let lane = self.mender.trips[lid.index()].lane;
         let mut open = Open::new();
         for &s in &part {
             let depth = match prefers {
@@ -112,7 +110,6 @@ impl Loss<'_> {
         if next.len() < part.len() {
             let order = &mut self.mender.orders[usize::from(lane)];
             added.iter().for_each(|&(from, to)| order.remove(&self.net, from, to));
-            turns.iter().for_each(|&(from, to)| order.restore(&self.net, from, to));
             order.unblock();
             return false;
         }
@@ -165,7 +162,7 @@ impl Loss<'_> {
         }
     }
 
-    fn write_late(&mut self, lid: Lid, part: &[u32], next: &[(u32, u32)]) {
+    pub(super) fn write_late(&mut self, lid: Lid, part: &[u32], next: &[(u32, u32)]) {
         let is_base = self.mender.trips[lid.index()].is_base;
         if is_base {
             self.shift(lid, part, |load, hosts| load.saturating_sub(hosts));

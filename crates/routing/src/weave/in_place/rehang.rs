@@ -107,7 +107,7 @@ impl Loss<'_> {
         }
         let lane = usize::from(self.mender.trips[lid.index()].lane);
         let mut into = std::mem::take(&mut self.mender.scratch.into);
-        self.into_switch(root, lid, first, &mut into);
+        self.entering(root, lid, first, &mut into);
         let (order, alive) = (&mut self.mender.orders[lane], &self.mender.alive);
         let outs = self
             .net
@@ -153,7 +153,7 @@ impl Loss<'_> {
             }
             let switch = self.net.src[channel as usize];
             let mut into = std::mem::take(&mut self.mender.scratch.into);
-            self.into_switch(switch, lid, first, &mut into);
+            self.entering(switch, lid, first, &mut into);
             let order = &mut self.mender.orders[lane];
             let is_open = into.iter().all(|&from| order.makes_room(&self.net, from, channel));
             self.mender.scratch.into = into;
@@ -392,7 +392,7 @@ impl Loss<'_> {
             if onward != NONE {
                 turns.push((lane, channel, onward));
             }
-            self.into_switch(self.net.src[channel as usize], lid, first, &mut into);
+            self.entering(self.net.src[channel as usize], lid, first, &mut into);
             turns.extend(into.iter().map(|&from| (lane, from, channel)));
         }
         let order = &mut self.mender.orders[usize::from(lane)];

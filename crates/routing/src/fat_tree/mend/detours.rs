@@ -1,0 +1,232 @@
+//! Detours: ways for packets that no path up, then down leads to where they should go.
+
+use std::cmp::Reverse;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_types::{Idx, Lid};
+
+use super::Repair;
+use super::turns::{Arrow, Care};
+
+/// Packets of earlier repairs may be under way for seconds; where that leaves no room they may have to be waited for.
+const CARES: [Care; 3] = [Care::Spare, Care::UnderWay, Care::InForce];
+
+impl Repair<'_> {
+    /// True if the entry of a switch led to a destination on the tree, before its link was lost.
+    pub(super) fn led_there(&self, s: usize, lid: Lid, to: usize) -> bool {
+        let rule = self.rule();
+        self.next(s, lid)
+            .is_some_and(|next| match self.mender.is_above(s, next) {
+                true => rule.below.has(next, to),
+                false => rule.reach.has(next, to),
+            })
+    }
+
+    /// Detours that turn where an entry has changed: where two would lie in each other's way, the switch sends
+    /// elsewhere if it can.
+    pub(super) fn note_turns(&mut self, first: usize, lid: Lid, to: usize) {
+        for i in first..self.moved.len() {
+            let s = self.moved[i].switch.to_usize();
+            let Some(next) = self.mender.peer(s, self.moved[i].egress) else {
+                continue;
+            };
+            if self.mender.is_above(s, next) {
+                // Whoever came to it before went down as well, or was turned round here.
+                let onward = self
+                    .next(next, lid)
+                    .filter(|&onward| self.mender.is_above(onward, next));
+                let arrow = onward.and_then(|onward| self.mender.arrow(next, s, onward));
+                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+                continue;
+            }
+            let from = self.turned_at(s, lid);
+            if from.is_empty() {
+                continue;
+            }
+            let mut next = next;
+            for care in CARES {
+                if self.may_turn(s, &from, next, care) {
+                    break;
+                }
+                if let Some((peer, egress)) = self.other_way_up(s, lid, to, (&from, care), &[]) {
+                    self.tables.set(SwitchIdx::from_usize(s), lid, egress);
+                    self.moved[i].egress = egress;
+                    next = peer;
+                    break;
+                }
+            }
+            for from in from {
+                let arrow = self.mender.arrow(s, from, next);
+                arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+            }
+        }
+    }
+
+    /// Neighbours above a switch that send down to it.
+    fn turned_at(&self, s: usize, lid: Lid) -> Vec<usize> {
+        let above = self
+            .neighbours(s, |mine, peer| peer > mine)
+            .into_iter()
+            .map(|(peer, _)| peer);
+        above.filter(|&peer| self.next(peer, lid) == Some(s)).collect()
+    }
+
+    fn may_turn(&self, at: usize, from: &[usize], to: usize, care: Care) -> bool {
+        let mut arrows = from.iter().filter_map(|&from| self.mender.arrow(at, from, to));
+        !self.mender.is_above(to, at) || arrows.all(|arrow| self.mender.turns.allows(arrow, care))
+    }
+
+    /// Another way up for what comes down to a switch from others: by the tree, and to a piece that it may turn to.
+    fn other_way_up(
+        &self,
+        s: usize,
+        lid: Lid,
+        to: usize,
+        (from, care): (&[usize], Care),
+        not_by: &[usize],
+    ) -> Option<(usize, u8)> {
+        let above = self.neighbours(s, |mine, peer| peer > mine);
+        let mut not_by = not_by.to_vec();
+        not_by.push(s);
+        let good: Vec<(usize, u8)> = above
+            .into_iter()
+            .filter(|&(peer, _)| self.rule().leads(s, peer, to) && self.may_turn(s, from, peer, care))
+            .filter(|&(peer, _)| self.arrives(peer, lid, &not_by, to))
+            .collect();
+        good.get(lid.index() % good.len().max(1)).copied()
+    }
+
+    /// No path up, then down leads on: a detour, that which leaves most room for others if there is one.
+    pub(super) fn any_detour(&mut self, s: usize, lid: Lid, to: usize) -> bool {
+        CARES.into_iter().any(|care| {
+            self.detour(s, lid, to, care) || self.detour_above(s, lid, to, care) || self.detour_beside(s, lid, to, care)
+        })
+    }
+
+    /// No path up, then down leads on: further down, so that no two detours are in each other's way. By the first
+    /// neighbour that turns where it may, or that can be told to.
+    fn detour(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
+        /// Switches below that are tried.
+        const TRIED: usize = 4;
+        let below = self.neighbours(s, |mine, peer| peer < mine);
+        let turns_well = |&&(peer, _): &&(usize, u8)| {
+            let onward = self.next(peer, lid);
+            onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, care)) && self.arrives(peer, lid, &[s], to)
+        };
+        // One switch to turn at for all LIDs: the first, unless that one does not do at all.
+        for &(peer, egress) in below.iter().take(TRIED) {
+            if turns_well(&&(peer, egress)) {
+                self.set(s, lid, egress, true);
+                return true;
+            }
+            if self.mender.gone[peer] || peer == to {
+                continue;
+            }
+            let mut from = self.turned_at(peer, lid);
+            from.push(s);
+            if let Some((_, up)) = self.other_way_up(peer, lid, to, (&from, care), &[s]) {
+                self.set(peer, lid, up, false);
+                self.set(s, lid, egress, true);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The same upwards: by a neighbour above whose way there, as it is, turns where it may; from the last one on, so
+    /// that these ways come from few pieces.
+    fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
+        for (peer, egress) in self.above_from_last(s) {
+            let Some(arrows) = self.arrows_on(s, peer, lid, to) else {
+                continue;
+            };
+            if arrows.iter().all(|&arrow| self.mender.turns.allows(arrow, care)) {
+                arrows.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
+                self.set(s, lid, egress, true);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The same where all above send back down to it, as the leaf at which agents of upper switches meet: one of them
+    /// sends down to another switch from now on.
+    fn detour_beside(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
+        for (peer, egress) in self.above_from_last(s) {
+            if self.next(peer, lid) != Some(s) {
+                continue;
+            }
+            let below = self.neighbours(peer, |mine, peer| peer < mine);
+            let turns_well = |&&(other, _): &&(usize, u8)| {
+                let onward = self.next(other, lid);
+                onward.is_some_and(|onward| self.may_turn(other, &[peer], onward, care))
+                    && self.arrives(other, lid, &[s, peer], to)
+            };
+            if let Some(&(_, down)) = below.iter().find(turns_well) {
+                self.set(peer, lid, down, false);
+                self.set(s, lid, egress, true);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Live neighbours above a switch, those first of the pieces that are kept for detours from them.
+    fn above_from_last(&self, s: usize) -> Vec<(usize, u8)> {
+        let mut above = self.neighbours(s, |mine, peer| peer > mine);
+        above.sort_by_key(|&(peer, egress)| Reverse((self.mender.turns.piece(peer), peer, egress)));
+        above
+    }
+
+    /// The detours on the way of a packet that goes from a switch to a neighbour and on; `None` if it does not arrive.
+    fn arrows_on(&self, from: usize, first: usize, lid: Lid, to: usize) -> Option<Vec<Arrow>> {
+        let (mut before, mut at) = (from, first);
+        let mut arrows = Vec::new();
+        for _ in 0..self.rule().net.real {
+            if at == to {
+                return Some(arrows);
+            }
+            let link = self
+                .mender
+                .tree
+                .link_at(at, self.tables.get(SwitchIdx::from_usize(at), lid))?;
+            let next = link.peer as usize;
+            if next == from {
+                return None;
+            }
+            if self.mender.is_above(before, at) && self.mender.is_above(next, at) {
+                arrows.extend(self.mender.arrow(at, before, next));
+            }
+            (before, at) = (at, next);
+        }
+        None
+    }
+
+    /// No path up, then down leads on. Further down, by the first neighbour that has a way; from a leaf, by the first
+    /// switch above it and the first leaf below that. So all that turns from down to up because of one link does it at
+    /// one leaf: turns at several could wait for each other in a circle.
+    pub(super) fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
+        let below = self.neighbours(s, |mine, peer| peer < mine);
+        if let Some(&(_, egress)) = below.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to)) {
+            self.set(s, lid, egress, true);
+            return Some(());
+        }
+        let others = self.neighbours(s, |mine, peer| peer >= mine);
+        for &(peer, egress) in &others {
+            let rule = self.rule();
+            if rule.below.has(peer, to) || rule.reach.has(peer, to) {
+                continue;
+            }
+            let leaves = self.neighbours(peer, |mine, peer| peer < mine);
+            let found = leaves.iter().find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
+            if let Some(&(_, down)) = found {
+                self.set(peer, lid, down, false);
+                self.set(s, lid, egress, true);
+                return Some(());
+            }
+        }
+        let &(_, egress) = others.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to))?;
+        self.set(s, lid, egress, true);
+        Some(())
+    }
+}
