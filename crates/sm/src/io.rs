@@ -59,10 +59,6 @@ pub enum Command {
 
 /// Everything a manager wants done.
 #[derive(Clone, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly every output is a Send: a box would cost an allocation per MAD"
-)]
 pub enum Output {
     /// Send a datagram.
     Send {

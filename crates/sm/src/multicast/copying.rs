@@ -41,7 +41,7 @@ pub struct Copying {
 enum Work {
     Read(Vec<(SwitchIdx, (u16, u8))>),
     Write {
-        change: Judged<MulticastChange>,
+        change: Box<Judged<MulticastChange>>,
         phase: usize,
     },
 }
@@ -55,6 +55,7 @@ impl Copying {
 
     /// A change to make.
     pub fn writing(inventory: Arc<Inventory>, change: Judged<MulticastChange>) -> Self {
+        let change = Box::new(change);
         Self::new(inventory, Work::Write { change, phase: 0 })
     }
 
