@@ -337,12 +337,17 @@ fn copies(stage: &Stage, mlid: u16) -> BTreeMap<Guid, Vec<u8>> {
     let ports = |row: &SaData| {
         let lid = f::LID.get(row).to_string();
         let said = stage.lab.output(CLIENT, "ibroute", &["-M", "-n", &lid]).unwrap();
-        let (head, tail) = said.split_once("MLid").unwrap();
-        let first = head.lines().find_map(|line| line.find("Ports: ")).unwrap() + "Ports: ".len();
-        let row = tail.lines().find(|line| line.starts_with(&format!("0x{mlid:x}")));
-        let marks = row.map_or(&[][..], |row| row.as_bytes().get(first..).unwrap_or_default());
-        let marks = marks.iter().step_by(2).zip(0..);
-        marks.filter(|(mark, _)| **mark == b'x').map(|(_, port)| port).collect()
+        // Masks of 16 ports each, the lowest first.
+        let row = said.lines().find_map(|line| line.strip_prefix(&format!("0x{mlid:x}")));
+        let digits = row.unwrap_or_default().trim().as_bytes();
+        let mask = |digits| u16::from_str_radix(std::str::from_utf8(digits).unwrap(), 16).unwrap();
+        let masks = digits.chunks(4).map(mask).zip(0..);
+        let ports = masks.flat_map(|(mask, at)| {
+            (0..16)
+                .filter(move |bit| mask >> bit & 1 != 0)
+                .map(move |bit| at * 16 + bit)
+        });
+        ports.collect::<Vec<u8>>()
     };
     switches
         .map(|row| (Guid(f::NODE_GUID.get(&row)), ports(&row)))
@@ -382,7 +387,9 @@ fn multicast(stage: &Stage) {
     let change = |method: Method, port: u64| {
         let mut client = stage.client.borrow_mut();
         let mut mad = Mad::request(Class::SubnAdm, method, records::MEMBER.id, 0);
-        mad.set_transaction(TransactionId(port));
+        // The upper half is the port's below.
+        let is_set = u64::from(method == Method::Set);
+        mad.set_transaction(TransactionId((port << 1 | is_set) & 0xFFFF_FFFF));
         mad.set_sm_key(1);
         let data = mad.sa_data_mut();
         let broadcast = [

@@ -329,7 +329,8 @@ impl Key {
             section: "fabric",
             name: "partitions",
             want: "a list of lines as in OpenSM's partitions.conf, as [\"Default=0x7fff,ipoib: ALL=full;\"]",
-            doc: "Partitions and their IPoIB groups, in the words of OpenSM's partitions.conf. Empty: everybody is a full \
+            doc: "Partitions and their IPoIB groups, in the words of OpenSM's partitions.conf. Empty: everybody is a \
+                full \
                 member of the default partition. With any rule, who has none is a limited member of it only. Keys that \
                 no rule gives are taken out of ports' tables.",
             set: |s, v| {

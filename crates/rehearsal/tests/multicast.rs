@@ -58,8 +58,19 @@ impl World {
         world
     }
 
-    /// Until nothing is to be done; at every step no packet goes round.
+    /// Until nothing is to be done.
     fn rest(&mut self) {
+        self.rest_after(Duration::ZERO);
+    }
+
+    /// The same after a fault: agents send traps with pauses, and a light sweep finds what no trap told.
+    fn settle(&mut self) {
+        self.rest_after(Duration::from_secs(15));
+    }
+
+    /// Not before so much time has passed; at every step no packet goes round.
+    fn rest_after(&mut self, least: Duration) {
+        let earliest = self.rehearsal.now() + least;
         let (fabric, groups, hosts) = (&self.fabric, &self.groups, &self.hosts);
         let circle = |world: &Rehearsal| {
             let senders = || {
@@ -78,7 +89,7 @@ impl World {
                     panic!("packets of {host} to {mlid:#x} go round");
                 }
             }
-            world.is_quiet()
+            world.now() >= earliest && world.is_quiet()
         });
         done.unwrap_or_else(|error| panic!("{error}\n{}", self.rehearsal.log_text()));
     }
@@ -219,7 +230,7 @@ fn trees_follow_the_links() {
             let name = world.fabric.port_name(link.a);
             for fault in [format!("cut {name}"), format!("restore {name}")] {
                 world.rehearsal.fault(&fault.parse().unwrap()).unwrap();
-                world.rest();
+                world.settle();
                 world.check();
             }
         }
@@ -251,7 +262,7 @@ fn switches_die_and_come_back() {
                 format!("reboot \"{name}\""),
             ] {
                 world.rehearsal.fault(&fault.parse().unwrap()).unwrap();
-                world.rest();
+                world.settle();
                 world.check();
             }
         }

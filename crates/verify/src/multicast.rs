@@ -2,17 +2,17 @@
 //! the tables nor on the way to them.
 //!
 //! # Why it suffices to look at the shape
-//! A switch copies a packet of a group to every port of its mask but the one it came in by. If both ends of every cable
-//! that is used have it in their masks, and cables that are used form no circle, then a packet that enters at one switch
-//! reaches each switch that hangs together with it exactly once, and ends. So each member's packets reach every port
-//! of those masks once: it is left to show that members hang together, that their ports are in the masks, and that no
-//! other ports are. `tests/multicast.rs` compares this with packets that are really copied.
+//! A switch copies a packet of a group to every port of its mask but the one it came in by. If both ends of every
+//! cable that is used have it in their masks, and cables that are used form no circle, then a packet that enters at
+//! one switch reaches each switch that hangs together with it exactly once, and ends. So each member's packets
+//! reach every port of those masks once: it is left to show that members hang together, that their ports are in the
+//! masks, and that no other ports are. `tests/multicast.rs` compares this with packets that are really copied.
 //!
 //! # The way
-//! Within a phase any mix of old and new blocks may be in force. Cables that the old or the new masks use must then form
-//! no circle, at whatever end they stand; a phase that only takes away from a group may begin from a circle that it
-//! found. Packets under way took old entries as far as they came, which made no circle either, and take new ones from
-//! there, so they end.
+//! Within a phase any mix of old and new blocks may be in force. Cables that the old or the new masks use must then
+//! form no circle, at whatever end they stand; a phase that only takes away from a group may begin from a circle
+//! that it found. Packets under way took old entries as far as they came, which made no circle either, and take new
+//! ones from there, so they end.
 //!
 //! # Cost
 //! O(switches) a group, and the same per phase for each group that it changes.

@@ -1,11 +1,11 @@
 //! Trees of multicast groups: for each group the switches and links that copy its packets.
 //!
-//! A tree grows from a *root* in the middle of the fabric: among the switches that have the shortest way to the farthest
-//! host, the one that is nearest to the group's first members, and of those the one that is root of fewest groups. What
-//! a tree has stays: links in force cost nothing, others one each, so that who joins is grafted at the nearest point,
-//! who leaves is pruned with what leads to nobody else, and a lost link moves what hung on it. Of links that are equally
-//! good the one that carries fewest groups is taken. Where no ways join two members (a switch that has no multicast
-//! table lies between) each part has a tree of its own.
+//! A tree grows from a *root* in the middle of the fabric: among the switches that have the shortest way to the
+//! farthest host, the one that is nearest to the group's first members, and of those the one that is root of fewest
+//! groups. What a tree has stays: links in force cost nothing, others one each, so that who joins is grafted at the
+//! nearest point, who leaves is pruned with what leads to nobody else, and a lost link moves what hung on it. Of
+//! links that are equally good the one that carries fewest groups is taken. Where no ways join two members (a
+//! switch that has no multicast table lies between) each part has a tree of its own.
 //!
 //! Work: per group that is planned one walk over all links; per root one walk for each of at most eight members.
 

@@ -1,3 +1,5 @@
+//! Trees on fabrics of all kinds, each looked at by the judge.
+
 use std::sync::Arc as Shared;
 
 use selvedge_plan::multicast::Member;

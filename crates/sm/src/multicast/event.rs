@@ -74,8 +74,8 @@ impl fmt::Display for MulticastEvent {
             ),
             Self::Unreached { members, mlid, member } => write!(
                 f,
-                "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: is its link ACTIVE, \
-                 and has its switch room for so many groups?",
+                "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: is its link \
+                 ACTIVE, and has its switch room for so many groups?",
                 mlid.0
             ),
         }

@@ -1,8 +1,8 @@
-//! Multicast trees: planned when routes are in force and groups or links have changed, judged, and written by difference.
+//! Multicast trees: planned when routes are in force and groups or links have changed, judged, written by difference.
 //!
 //! Nothing of unicast waits for them: they are planned by a job of their own and written while nothing else is to be
-//! done. What needs a look, a repair or a sweep interrupts that at once; blocks whose Sets were under way are read again
-//! afterwards. Without groups nothing of this happens, and not a MAD is sent for it.
+//! done. What needs a look, a repair or a sweep interrupts that at once; blocks whose Sets were under way are read
+//! again afterwards. Without groups nothing of this happens, and not a MAD is sent for it.
 //!
 //! A block is read before it is first written, so that what another manager left is known, and taken away before
 //! anything is added to it.
