@@ -15,7 +15,7 @@ use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_verify::phases::Passage;
 use selvedge_verify::phases::is_live;
-use selvedge_verify::standing::{Entry, LinkChange, Standing};
+use selvedge_verify::standing::{LinkChange, Replaced, Standing};
 use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
 
 use crate::event::Event;
@@ -68,7 +68,7 @@ pub trait Judge: Send + Sync + fmt::Debug {
         _inventory: &Inventory,
         _links: &[LinkChange],
         _changes: ChangeSet,
-        _under_way: &[Entry],
+        _under_way: &[Replaced],
         _before: &Verdict,
     ) -> Option<Accepted> {
         None
@@ -144,7 +144,7 @@ impl Judge for DefaultJudge {
         inventory: &Inventory,
         links: &[LinkChange],
         changes: ChangeSet,
-        under_way: &[Entry],
+        under_way: &[Replaced],
         before: &Verdict,
     ) -> Option<Accepted> {
         let judge = selvedge_verify::standing::judge_repair;

@@ -11,7 +11,7 @@ use selvedge_routing::{Engine, Moved, Options, Rehung, WeaveOptions};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
 use selvedge_verify::Verdict;
-use selvedge_verify::standing::{Entry, LinkChange, Standing};
+use selvedge_verify::standing::{Entry, LinkChange, Replaced, Standing};
 
 use crate::damage::Damage;
 use crate::event::Event;
@@ -371,22 +371,32 @@ fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderW
     Arc::new(past)
 }
 
-/// Entries that changed lately, as they were.
-fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Entry> {
-    let blocks = past.before.iter().chain(past.phases.iter().flatten());
-    let mut entries = Vec::new();
-    for &(switch, block, data) in blocks {
-        let Some(now) = standing.row(switch, usize::from(block)) else {
-            continue;
-        };
-        for (i, (&now, egress)) in now.iter().zip(data).enumerate() {
-            if now != egress && egress != NO_PATH {
-                let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
-                entries.push(Entry { switch, lid, egress });
+/// Entries that changed lately, as they were, and in which phase they came and went.
+fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
+    let mut held: BTreeMap<(SwitchIdx, u16), Vec<(u16, [u8; BLOCK_LIDS])>> = BTreeMap::new();
+    for (phase, blocks) in (0..).zip(std::iter::once(&past.before).chain(&past.phases)) {
+        for &(switch, block, data) in blocks {
+            held.entry((switch, block)).or_default().push((phase, data));
+        }
+    }
+    let mut replaced = Vec::new();
+    for ((switch, block), mut values) in held {
+        // What is in force now, as a last phase.
+        values.extend(standing.row(switch, usize::from(block)).map(|now| (u16::MAX, *now)));
+        for i in 0..BLOCK_LIDS {
+            let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
+            let mut in_force = values.chunk_by(|a, b| a.1[i] == b.1[i]).peekable();
+            while let (Some(old), Some(new)) = (in_force.next(), in_force.peek()) {
+                let ((since, data), (until, _)) = (old[0], new[0]);
+                let egress = data[i];
+                if egress != NO_PATH {
+                    let entry = Entry { switch, lid, egress };
+                    replaced.push(Replaced { entry, since, until });
+                }
             }
         }
     }
-    entries
+    replaced
 }
 
 /// End ports that have LIDs and no link.

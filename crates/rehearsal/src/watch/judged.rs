@@ -8,9 +8,11 @@ use selvedge_plan::{ChangeSet, Installed, Op, Plan};
 use selvedge_sim::Par;
 use selvedge_sm::{Accepted, Inventory, Judge};
 use selvedge_types::{Lid, PKey, PortNum};
-use selvedge_verify::standing::{Entry, LinkChange, Standing};
+use selvedge_verify::standing::{LinkChange, Replaced, Standing};
 use selvedge_verify::{Judged, MulticastSubject, Refusal, Verdict};
-use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, MulticastForwardingTable, PKeyTable, PortInfo, SwitchInfo};
+use selvedge_wire::{
+    Attribute, AttributeId, DirectedRoute, Mad, MulticastForwardingTable, PKeyTable, PortInfo, SwitchInfo,
+};
 
 use crate::digest::Digest;
 
@@ -91,7 +93,7 @@ impl Judge for Clerk {
         inventory: &Inventory,
         links: &[LinkChange],
         changes: ChangeSet,
-        under_way: &[Entry],
+        under_way: &[Replaced],
         before: &Verdict,
     ) -> Option<Accepted> {
         let judge = &self.judge;

@@ -23,6 +23,7 @@ mod error;
 mod flows;
 mod graph;
 mod judge;
+mod left;
 mod order;
 mod raise;
 mod repair;
@@ -39,6 +40,7 @@ use serde::Serialize;
 
 pub use error::StandingError;
 pub use judge::judge;
+pub use left::Replaced;
 pub use repair::{judge_repair, wait_ns};
 
 use crate::figures::{LaneFigures, Load};
@@ -133,7 +135,7 @@ pub struct Standing {
     untold: Vec<(u32, u8)>,
     /// Memory of the last way that was proved, used again for the next: by cell, the LID (as a count of LIDs) and who
     /// may be on the channel.
-    scratch: Vec<(u32, u8)>,
+    scratch: Vec<(u32, (u8, u16))>,
     /// LIDs that were followed on ways.
     round: u32,
 }

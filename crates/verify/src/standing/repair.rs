@@ -5,7 +5,7 @@
 //! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. After a
 //! wait of [`wait_ns`] those packets are gone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
@@ -13,6 +13,7 @@ use selvedge_types::{Idx, Lid};
 
 use crate::judged::{Judged, proved};
 use crate::phases::{Passage, QuickProof, drain_bound_ns};
+use crate::standing::left::Replaced;
 use crate::standing::shape::{Goal, NOWHERE};
 use crate::standing::{Change, Entry, LinkChange, Standing};
 use crate::verdict::Verdict;
@@ -33,7 +34,7 @@ pub fn judge_repair(
     fabric: &Fabric,
     links: &[LinkChange],
     changes: ChangeSet,
-    under_way: &[Entry],
+    under_way: &[Replaced],
     before: &Verdict,
 ) -> Option<Judged<ChangeSet>> {
     let steps = standing.steps(fabric, &changes)?;
@@ -120,7 +121,7 @@ impl Standing {
         &mut self,
         links: &[LinkChange],
         steps: &[Vec<Entry>],
-        under_way: &[Entry],
+        under_way: &[Replaced],
     ) -> Option<(QuickProof, Change)> {
         let way = self.safe_way(links, steps, under_way)?;
         let links = links.to_vec();
@@ -237,7 +238,7 @@ impl Standing {
     ///
     /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
     /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
-    fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Entry]) -> Option<QuickProof> {
+    fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Replaced]) -> Option<QuickProof> {
         let flips = self.flips(links).ok()?;
         self.flip(&flips);
         let (lids, turns) = self.turns_of(steps, under_way, HOSTS);
@@ -261,16 +262,18 @@ impl Standing {
 
     /// Dependencies that may come about on the way, and how many LIDs it concerns. Links have changed already. Of LIDs
     /// of switches those count that packets of `least` make.
-    fn turns_of(&mut self, steps: &[Vec<Entry>], under_way: &[Entry], least: u8) -> (u64, Vec<(u32, u8)>) {
+    fn turns_of(&mut self, steps: &[Vec<Entry>], under_way: &[Replaced], least: u8) -> (u64, Vec<(u32, u8)>) {
         let scratch = std::mem::take(&mut self.scratch);
         let total = self.flows.shape.total();
         let senders = if scratch.len() == total {
             scratch
         } else {
-            vec![(0, 0); total]
+            vec![(0, (0, 0)); total]
         };
+        let mut replaced = under_way.to_vec();
+        replaced.sort_by_key(|old| (old.entry.lid, old.entry.switch));
         // Step 0 is what was replaced lately.
-        let mut writes: Vec<(Lid, usize, Entry)> = under_way.iter().map(|&entry| (entry.lid, 0, entry)).collect();
+        let mut writes: Vec<(Lid, usize, Entry)> = replaced.iter().map(|old| (old.entry.lid, 0, old.entry)).collect();
         for (number, step) in (1..).zip(steps) {
             writes.extend(step.iter().map(|&entry| (entry.lid, number, entry)));
         }
@@ -281,6 +284,7 @@ impl Standing {
             round: self.round,
             least,
             written: vec![(0, (0, 0, 0)); self.flows.shape.switches],
+            begun: vec![(0, 0); self.flows.shape.switches],
             senders,
             reached: vec![0; self.flows.shape.switches],
             coming: vec![(0, (0, 0)); self.flows.shape.switches],
@@ -291,7 +295,7 @@ impl Standing {
             first: 0,
         };
         for writes in writes.chunk_by(|a, b| a.0 == b.0) {
-            mix.follow(writes);
+            mix.follow(writes, &replaced);
         }
         let Mix {
             turns, senders, round, ..
@@ -301,37 +305,42 @@ impl Standing {
     }
 }
 
+/// A phase after all others.
+const ALWAYS: u16 = u16::MAX;
+
 /// Packets of hosts, and of switches.
-const HOSTS: u8 = 1;
-const SWITCHES: u8 = 2;
+pub(super) const HOSTS: u8 = 1;
+pub(super) const SWITCHES: u8 = 2;
 
 /// LIDs while their entries are written, one after another.
-struct Mix<'a> {
-    standing: &'a Standing,
-    lid: u16,
-    round: u32,
+pub(super) struct Mix<'a> {
+    pub(super) standing: &'a Standing,
+    pub(super) lid: u16,
+    pub(super) round: u32,
     /// Whose packets count where a LID is a switch's: those of hosts, or of switches too.
     least: u8,
     /// By switch: the entry that was written last, before and after, and the step.
     written: Noted<(u8, u8, usize)>,
-    /// By cell: who may be on a channel.
-    senders: Noted<u8>,
+    /// By switch: the phase since which its entry is in force, where it was replaced lately.
+    pub(super) begun: Noted<u16>,
+    /// By cell: who may be on a channel, and since which phase.
+    pub(super) senders: Noted<(u8, u16)>,
     /// By switch: some channel to it is used that was not, or by others.
     reached: Vec<u32>,
     /// By switch, for a block (noted as a count of blocks): links by which any LID of it comes in, a part of `links`.
     coming: Noted<(u32, u32)>,
     links: Vec<u32>,
-    open: Vec<(u32, u8)>,
+    pub(super) open: Vec<(u32, u8)>,
     /// Dependencies that may come about, none of them there already: vertex and egress port, some more than once.
     turns: Vec<(u32, u8)>,
-    of_switch: bool,
+    pub(super) of_switch: bool,
     /// The lane's first vertex.
     first: usize,
 }
 
 impl Mix<'_> {
     /// Dependencies that may come about while the entries of one LID are written.
-    fn follow(&mut self, writes: &[(Lid, usize, Entry)]) {
+    fn follow(&mut self, writes: &[(Lid, usize, Entry)], replaced: &[Replaced]) {
         let (shape, lid) = (&self.standing.flows.shape, writes[0].0);
         let goal = shape.goals[lid.index()];
         if goal == Goal::Unused {
@@ -342,80 +351,13 @@ impl Mix<'_> {
         self.round += 1;
         for step in writes.chunk_by(|a, b| a.1 == b.1) {
             match step[0].1 {
-                0 => self.left_behind(step),
+                0 => {
+                    let first = replaced.partition_point(|old| old.entry.lid < lid);
+                    self.left_behind(&replaced[first..first + step.len()]);
+                }
                 _ => self.step(step),
             }
         }
-    }
-
-    /// Packets that replaced entries have sent on meet the entries in force, or others that were replaced; and those
-    /// that wait where a replaced entry sent them wait there until they are gone.
-    fn left_behind(&mut self, replaced: &[(Lid, usize, Entry)]) {
-        let of_hosts = self.of_switch.then(|| self.met_by_hosts(replaced));
-        let mut more = 1;
-        for &(_, step, Entry { switch, egress, .. }) in replaced {
-            let switch = switch.to_usize();
-            more += usize::from(self.written[switch].0 == self.round);
-            let (_, now) = self.entries(switch, step);
-            self.written[switch] = (self.round, (egress, now, step));
-        }
-        // Of a switch that was written more than once only one old entry is noted; each way round finds the others.
-        for _ in 0..more {
-            for &(_, step, Entry { switch, egress, .. }) in replaced {
-                let senders = match &of_hosts {
-                    Some(met) if !met.contains(&switch) => SWITCHES,
-                    _ => HOSTS | SWITCHES,
-                };
-                self.leave(switch.to_usize(), egress, senders);
-                self.reach(switch.to_usize(), egress, senders);
-                self.drift(step);
-            }
-        }
-    }
-
-    /// Packets that come in at a switch wait for an entry's channel. `more`: senders that count besides those that are
-    /// there now, as those of before may have lost their way.
-    fn leave(&mut self, switch: usize, entry: u8, more: u8) {
-        let (first, end) = self.coming_in(switch);
-        for i in first..end {
-            let arc = self.standing.flows.shape.entering[self.links[i as usize] as usize];
-            let senders = self.on(arc.cell, usize::from(arc.src), arc.port);
-            if senders != 0 {
-                self.turn(arc.cell, senders | more, entry);
-            }
-        }
-        if self.coming[switch].1 != (first, end) {
-            self.links.truncate(first as usize);
-        }
-    }
-
-    /// Switches with replaced entries that packets of hosts can have met, by any mix of what was replaced and what is
-    /// in force, over links that were there: those of hosts now, and what entries lead to from there.
-    fn met_by_hosts(&self, replaced: &[(Lid, usize, Entry)]) -> BTreeSet<SwitchIdx> {
-        let (flows, shape, lid) = (&self.standing.flows, &self.standing.flows.shape, Lid(self.lid));
-        let is_of_hosts = |switch: &SwitchIdx| self.standing.carries_hosts(*switch, lid);
-        let mut met: BTreeSet<SwitchIdx> = replaced
-            .iter()
-            .map(|write| write.2.switch)
-            .filter(is_of_hosts)
-            .collect();
-        let mut open: Vec<SwitchIdx> = met.iter().copied().collect();
-        while let Some(switch) = open.pop() {
-            let first = replaced.partition_point(|write| write.2.switch < switch);
-            let of_switch = replaced[first..].iter().take_while(|write| write.2.switch == switch);
-            let now = flows.entry(switch.0 as u16, lid.0);
-            for egress in of_switch.map(|write| write.2.egress).chain([now]) {
-                let arc = shape.arc_of[shape.cell(switch.to_usize(), egress)];
-                let Some(arc) = shape.arcs.get(arc as usize) else {
-                    continue;
-                };
-                let next = SwitchIdx(arc.dst.into());
-                if !is_of_hosts(&next) && met.insert(next) {
-                    open.push(next);
-                }
-            }
-        }
-        met
     }
 
     fn step(&mut self, writes: &[(Lid, usize, Entry)]) {
@@ -425,13 +367,13 @@ impl Mix<'_> {
         }
         for &(_, step, Entry { switch, egress, .. }) in writes {
             let switch = switch.to_usize();
-            self.leave(switch, egress, 0);
+            self.leave(switch, egress, 0, (0, ALWAYS));
             let own = if self.standing.flows.shape.own[switch] > 0 {
                 HOSTS
             } else {
                 0
             };
-            self.reach(switch, egress, own | SWITCHES);
+            self.reach(switch, egress, own | SWITCHES, ALWAYS);
             self.drift(step);
         }
     }
@@ -462,9 +404,9 @@ impl Mix<'_> {
         while let Some((cell, senders)) = self.open.pop() {
             let behind = self.standing.flows.shape.behind(cell as usize);
             let (before, now) = self.entries(usize::from(behind), step);
-            self.turn(cell, senders, before);
+            self.turn(cell, senders, before, ALWAYS);
             if now != before {
-                self.turn(cell, senders, now);
+                self.turn(cell, senders, now, ALWAYS);
             }
         }
     }
@@ -482,8 +424,17 @@ impl Mix<'_> {
         }
     }
 
-    /// Who may be on a channel by what stood, and by what was added.
-    fn on(&mut self, cell: u32, src: usize, port: u8) -> u8 {
+    /// Since which phase a switch's entry is in force; 0: for as long as matters.
+    pub(super) fn begun(&self, switch: usize) -> u16 {
+        match self.begun[switch] {
+            (round, phase) if round == self.round => phase,
+            _ => 0,
+        }
+    }
+
+    /// Who may be on a channel by what stood, and by what was added, and since when.
+    fn on(&mut self, cell: u32, src: usize, port: u8) -> (u8, u16) {
+        let begun = self.begun(src);
         let noted = &mut self.senders[cell as usize];
         if noted.0 == self.round {
             return noted.1;
@@ -497,28 +448,46 @@ impl Mix<'_> {
         } else {
             SWITCHES
         };
-        *noted = (self.round, senders);
-        senders
+        *noted = (self.round, (senders, begun));
+        (senders, begun)
     }
 
-    /// Packets leave a switch by an entry.
-    fn reach(&mut self, switch: usize, entry: u8, senders: u8) {
+    /// Packets that come in at a switch wait for the channel of an entry that is or was in force from one phase to
+    /// another. `more`: senders that count besides those that are there now, as those of before may have lost their way.
+    pub(super) fn leave(&mut self, switch: usize, entry: u8, more: u8, (since, until): (u16, u16)) {
+        let (first, end) = self.coming_in(switch);
+        for i in first..end {
+            let arc = self.standing.flows.shape.entering[self.links[i as usize] as usize];
+            let (senders, earliest) = self.on(arc.cell, usize::from(arc.src), arc.port);
+            if senders != 0 && earliest <= until {
+                self.turn(arc.cell, senders | more, entry, earliest.max(since));
+            }
+        }
+        if self.coming[switch].1 != (first, end) {
+            self.links.truncate(first as usize);
+        }
+    }
+
+    /// Packets leave a switch by an entry, not before a phase.
+    pub(super) fn reach(&mut self, switch: usize, entry: u8, senders: u8, time: u16) {
         let flows = &self.standing.flows;
         let cell = flows.shape.cell(switch, entry);
         if flows.next[cell] == NOWHERE {
             return;
         }
-        let known = self.on(cell as u32, switch, entry);
-        let new = senders & !known;
+        let (known, earliest) = self.on(cell as u32, switch, entry);
+        let is_earlier = known != 0 && time < earliest;
+        let new = if is_earlier { known | senders } else { senders & !known };
         if new != 0 {
-            self.senders[cell].1 = known | new;
+            let earliest = if known == 0 { time } else { earliest.min(time) };
+            self.senders[cell].1 = (known | new, earliest);
             self.reached[usize::from(flows.next[cell])] = self.round;
             self.open.push((cell as u32, new));
         }
     }
 
-    /// Packets on a channel meet an entry behind it.
-    fn turn(&mut self, cell: u32, senders: u8, entry: u8) {
+    /// Packets on a channel meet an entry behind it, not before a phase.
+    pub(super) fn turn(&mut self, cell: u32, senders: u8, entry: u8, time: u16) {
         let (flows, shape) = (&self.standing.flows, &self.standing.flows.shape);
         let switch = usize::from(shape.behind(cell as usize));
         if flows.next[shape.cell(switch, entry)] == NOWHERE {
@@ -530,6 +499,6 @@ impl Mix<'_> {
                 self.turns.push((vertex, entry));
             }
         }
-        self.reach(switch, entry, senders);
+        self.reach(switch, entry, senders, time);
     }
 }

@@ -1,0 +1,107 @@
+//! Packets that entries of before have sent on, and where they may turn.
+//!
+//! A packet goes on in time: one that an entry sent can only meet entries that were still in force when that one came
+//! into force, or later. Phases are the clock: each began when the one before was acknowledged.
+
+use std::collections::BTreeSet;
+
+use selvedge_fabric::SwitchIdx;
+use selvedge_types::{Idx, Lid};
+
+use super::Entry;
+use super::repair::{HOSTS, Mix, SWITCHES};
+
+/// An entry that was replaced so lately that packets may still be where it sent them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// The entry.
+    pub entry: Entry,
+    /// The phase that brought it; 0: it was there before.
+    pub since: u16,
+    /// The phase that took it away.
+    pub until: u16,
+}
+
+impl From<Entry> for Replaced {
+    /// One of which nothing is known but that it was there.
+    fn from(entry: Entry) -> Self {
+        Self {
+            entry,
+            since: 0,
+            until: u16::MAX,
+        }
+    }
+}
+
+impl Mix<'_> {
+    /// Packets that replaced entries have sent on meet the entries in force, or others that were replaced later; and
+    /// those that wait where a replaced entry sent them wait there until they are gone. All are of one LID, by switch.
+    pub(super) fn left_behind(&mut self, replaced: &[Replaced]) {
+        let of_hosts = self.of_switch.then(|| self.met_by_hosts(replaced));
+        for old in replaced {
+            let switch = old.entry.switch.to_usize();
+            self.begun[switch] = (self.round, self.begun(switch).max(old.until));
+        }
+        for old in replaced {
+            let senders = match &of_hosts {
+                Some(met) if !met.contains(&old.entry.switch) => SWITCHES,
+                _ => HOSTS | SWITCHES,
+            };
+            let (switch, egress) = (old.entry.switch.to_usize(), old.entry.egress);
+            self.leave(switch, egress, senders, (old.since, old.until));
+            self.reach(switch, egress, senders, old.since);
+            self.drift_back(replaced);
+        }
+    }
+
+    /// Packets that are on a channel for the first time, or earlier than was known, go on from there.
+    fn drift_back(&mut self, replaced: &[Replaced]) {
+        while let Some((cell, senders)) = self.open.pop() {
+            let (_, time) = self.senders[cell as usize].1;
+            let behind = self.standing.flows.shape.behind(cell as usize);
+            for old in of_switch(replaced, SwitchIdx::from_usize(usize::from(behind))) {
+                if old.until >= time {
+                    self.turn(cell, senders, old.entry.egress, time.max(old.since));
+                }
+            }
+            let now = self.standing.flows.entry(behind, self.lid);
+            self.turn(cell, senders, now, time.max(self.begun(usize::from(behind))));
+        }
+    }
+
+    /// Switches with replaced entries that packets of hosts can have met, by any mix of what was replaced and what is
+    /// in force, over links that were there: those of hosts now, and what entries lead to from there.
+    fn met_by_hosts(&self, replaced: &[Replaced]) -> BTreeSet<SwitchIdx> {
+        let (flows, shape, lid) = (&self.standing.flows, &self.standing.flows.shape, Lid(self.lid));
+        let is_of_hosts = |switch: &SwitchIdx| self.standing.carries_hosts(*switch, lid);
+        let mut met: BTreeSet<SwitchIdx> = replaced
+            .iter()
+            .map(|old| old.entry.switch)
+            .filter(is_of_hosts)
+            .collect();
+        let mut open: Vec<SwitchIdx> = met.iter().copied().collect();
+        while let Some(switch) = open.pop() {
+            let now = flows.entry(switch.0 as u16, lid.0);
+            let old = of_switch(replaced, switch).map(|old| old.entry.egress);
+            for egress in old.chain([now]) {
+                let arc = shape.arc_of[shape.cell(switch.to_usize(), egress)];
+                let Some(arc) = shape.arcs.get(arc as usize) else {
+                    continue;
+                };
+                let next = SwitchIdx(arc.dst.into());
+                if !is_of_hosts(&next) && met.insert(next) {
+                    open.push(next);
+                }
+            }
+        }
+        met
+    }
+}
+
+/// Those of one switch.
+fn of_switch(replaced: &[Replaced], switch: SwitchIdx) -> impl Iterator<Item = &Replaced> {
+    let first = replaced.partition_point(|old| old.entry.switch < switch);
+    replaced[first..]
+        .iter()
+        .take_while(move |old| old.entry.switch == switch)
+}
