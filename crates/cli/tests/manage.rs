@@ -378,7 +378,9 @@ fn a_reload_keeps_what_the_command_line_says() {
     lab.write("fm.toml", "[routing]\nengine = 1\n");
     process.signal("HUP");
     let told = wait_for("complaint after SIGHUP", || {
-        events(&lab).into_iter().find(|event| event["code"] == "SLV-DAEMON-0108")
+        events(&lab)
+            .into_iter()
+            .find(|event| event["code"] == "SLV-DAEMON-0108")
     });
     assert!(told["text"].as_str().unwrap().contains("fm.toml"), "{told}");
     assert_eq!(plan()["engine"], "minhop");

@@ -503,9 +503,9 @@ impl Driver {
 
 /// Lets the allocator put in order what was freed, while nobody waits.
 ///
-/// An old snapshot is hundreds of thousands of small pieces. The C library sorts them when memory is next asked for that
-/// none of them fits, 10,000 at a time, and takes a millisecond for that: else the first trap after a change pays for
-/// it. Where there is nothing to sort this costs nothing.
+/// An old snapshot is hundreds of thousands of small pieces. The C library sorts them when memory is next asked for
+/// that none of them fits, 10,000 at a time, and takes a millisecond for that: else the first trap after a change pays
+/// for it. Where there is nothing to sort this costs nothing.
 fn tidy_memory() {
     /// Larger than any piece of a snapshot, smaller than what is mapped by itself.
     const BYTES: usize = 96 << 10;

@@ -54,7 +54,9 @@ impl Notice {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::NotStored(_) | Self::RecordBroken(_) => Severity::Error,
-            Self::NotReloaded(_) | Self::RecordFull { .. } | Self::Fault { .. } | Self::IsSmRefused(_) => Severity::Warning,
+            Self::NotReloaded(_) | Self::RecordFull { .. } | Self::Fault { .. } | Self::IsSmRefused(_) => {
+                Severity::Warning
+            }
             Self::Reloaded | Self::Rerouted(_) => Severity::Info,
         }
     }
@@ -63,7 +65,10 @@ impl Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotStored(error) => write!(f, "state is not stored, a restart may give ports other LIDs and ask hosts to register again: {error}"),
+            Self::NotStored(error) => write!(
+                f,
+                "state is not stored, a restart may give ports other LIDs and ask hosts to register again: {error}"
+            ),
             Self::RecordFull { bytes } => write!(f, "the record is full after {bytes} bytes: nothing more is recorded"),
             Self::RecordBroken(error) => write!(f, "the record cannot be written: {error}; nothing more is recorded"),
             Self::Fault { done } => write!(f, "fault injected: {done}"),

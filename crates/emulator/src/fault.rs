@@ -56,8 +56,8 @@ pub enum Fault {
     Lie(NodeName),
     /// It does what it acknowledges again.
     Honest(NodeName),
-    /// From now on the node shows the extended speeds (FDR to NDR) only to who says by bit 31 of PortInfo's modifier that
-    /// they know them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
+    /// From now on the node shows the extended speeds (FDR to NDR) only to who says by bit 31 of PortInfo's modifier
+    /// that they know them, as Quantum-2 switches do. Source: linux-rdma/opensm, issue 38 and pull request 39.
     Shy(NodeName),
     /// Exchanges the cables of two ports, as somebody does who plugs them in again the wrong way round.
     Swap(PortName, PortName),

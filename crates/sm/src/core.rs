@@ -148,32 +148,6 @@ impl Sm {
         }
     }
 
-    /// When [`Input::Wake`] is due, if nothing else happens.
-    #[must_use]
-    pub fn next_wake(&self) -> Option<Time> {
-        let timer = match self.stage {
-            Stage::Standby { .. } => self.next_poll,
-            Stage::Stopped | Stage::Disabled { .. } => None,
-            _ => self.next_sweep,
-        };
-        let wait = match &self.stage {
-            Stage::Applying(apply, _) => apply.wait().map(|wait| wait.until),
-            _ => None,
-        };
-        let release = matches!(self.stage, Stage::Idle)
-            .then(|| self.flaps.next_release())
-            .flatten();
-        let balance = matches!(self.stage, Stage::Idle)
-            .then(|| self.balance_due())
-            .flatten()
-            .filter(|_| !self.is_preparing_repairs());
-        let trees = matches!(self.stage, Stage::Idle)
-            .then(|| self.multicast_due())
-            .flatten();
-        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
-        due.into_iter().chain([self.repress_at()]).flatten().min()
-    }
-
     /// Takes one input; appends what is to be done.
     pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         if matches!(self.stage, Stage::Stopped) {

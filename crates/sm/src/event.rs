@@ -517,10 +517,6 @@ impl Event {
                 f,
                 "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
             ),
-            Self::OutOfLids { wanted } => write!(
-                f,
-                "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
-            ),
             Self::MKeyRefused { what } => write!(
                 f,
                 "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
@@ -533,17 +529,16 @@ impl Event {
             | Self::LinkLeftOut { .. }
             | Self::SwitchLost { .. }
             | Self::Repaired { .. } => Ok(()),
-            Self::LidsLater { .. } | Self::ReadBackDiffers { .. } | Self::SwitchLies { .. } => self.of_agents(f),
+            Self::LidsLater { .. }
+            | Self::ReadBackDiffers { .. }
+            | Self::SwitchLies { .. }
+            | Self::PKeysFull { .. }
+            | Self::OutOfLids { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
             Self::Multicast(event) => write!(f, "{event}"),
-            Self::PKeysFull { ports, what } => write!(
-                f,
-                "{ports} ports are in more partitions than their P_Key tables have room for (32 keys at most), among \
-                 them {what}: they do not get the keys of the last ones"
-            ),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }

@@ -373,7 +373,9 @@ fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderW
 
 /// Entries that changed lately, as they were, and in which phase they came and went.
 fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
-    let mut held: BTreeMap<(SwitchIdx, u16), Vec<(u16, [u8; BLOCK_LIDS])>> = BTreeMap::new();
+    /// What a block held, from phase to phase.
+    type Values = Vec<(u16, [u8; BLOCK_LIDS])>;
+    let mut held: BTreeMap<(SwitchIdx, u16), Values> = BTreeMap::new();
     for (phase, blocks) in (0..).zip(std::iter::once(&past.before).chain(&past.phases)) {
         for &(switch, block, data) in blocks {
             held.entry((switch, block)).or_default().push((phase, data));

@@ -1,4 +1,4 @@
-//! What goes out: requests as the window allows, and what expects no answer.
+//! What goes out and when: requests as the window allows, what expects no answer, and when something is due next.
 
 use std::time::Duration;
 
@@ -8,8 +8,35 @@ use selvedge_wire::{Datagram, Method};
 
 use crate::core::Sm;
 use crate::io::Output;
+use crate::stage::Stage;
 
 impl Sm {
+    /// When [`crate::Input::Wake`] is due, if nothing else happens.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        let timer = match self.stage {
+            Stage::Standby { .. } => self.next_poll,
+            Stage::Stopped | Stage::Disabled { .. } => None,
+            _ => self.next_sweep,
+        };
+        let wait = match &self.stage {
+            Stage::Applying(apply, _) => apply.wait().map(|wait| wait.until),
+            _ => None,
+        };
+        let release = matches!(self.stage, Stage::Idle)
+            .then(|| self.flaps.next_release())
+            .flatten();
+        let balance = matches!(self.stage, Stage::Idle)
+            .then(|| self.balance_due())
+            .flatten()
+            .filter(|_| !self.is_preparing_repairs());
+        let trees = matches!(self.stage, Stage::Idle)
+            .then(|| self.multicast_due())
+            .flatten();
+        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
+        due.into_iter().chain([self.repress_at()]).flatten().min()
+    }
+
     /// Sends what the window allows.
     pub(crate) fn pump(&mut self, now: Time, out: &mut Vec<Output>) {
         while let Some(sent) = self.exchange.next_to_send(now, |(_, smp), place| smp.write(place)) {

@@ -46,7 +46,8 @@ pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [line
     start NAME | kill NAME | stop NAME | sweep NAME | rebalance NAME [at-once] | policy NAME key=value… | \
     run SPAN | run until idle|up NAME|role NAME ROLE|stage NAME STAGE|event NAME CODE [max SPAN] | \
     fault FAULT | plan-cost SPAN|default | judge refuse-all|default | mark | \
-    tool PORT sminfo NODE | tool PORT tell NODE COMMAND [as=PORT] [state=NAME] [key=N] | tool PORT set PORT key=value… | \
+    tool PORT sminfo NODE | tool PORT tell NODE COMMAND [as=PORT] [state=NAME] [key=N] | \
+    tool PORT set PORT key=value… | \
     show events|counts|ports|status|judge|unreachable NAME, show events|lids|sets|drops|traps|loops, \
     show path NODE NODE | \
     expect [not] …";

@@ -112,6 +112,15 @@ impl Event {
                 "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
                  it may go astray; reset it or take it out; it gets them again at each light sweep"
             ),
+            Self::OutOfLids { wanted } => write!(
+                f,
+                "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
+            ),
+            Self::PKeysFull { ports, what } => write!(
+                f,
+                "{ports} ports are in more partitions than their P_Key tables have room for (32 keys at most), among \
+                 them {what}: they do not get the keys of the last ones"
+            ),
             _ => Ok(()),
         }
     }

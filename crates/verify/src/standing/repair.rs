@@ -453,7 +453,8 @@ impl Mix<'_> {
     }
 
     /// Packets that come in at a switch wait for the channel of an entry that is or was in force from one phase to
-    /// another. `more`: senders that count besides those that are there now, as those of before may have lost their way.
+    /// another. `more`: senders that count besides those that are there now, as those of before may have lost their
+    /// way.
     pub(super) fn leave(&mut self, switch: usize, entry: u8, more: u8, (since, until): (u16, u16)) {
         let (first, end) = self.coming_in(switch);
         for i in first..end {
