@@ -14,7 +14,7 @@ use crate::rate::{Selector, StaticRate};
 use crate::snapshot::Snapshot;
 
 impl Groups {
-    /// True if a group has changed since [`Self::take_changed`].
+    /// True if a group has changed since the changes were taken.
     #[must_use]
     pub fn has_changed(&self) -> bool {
         !self.changed.is_empty()
