@@ -4,10 +4,10 @@
 mod support;
 
 use selvedge_fabric::{Fabric, LinkState, PortRef, SwitchIdx};
-use selvedge_plan::{Installed, Plan, ServiceLevels, SlToVl, changes};
+use selvedge_plan::{ChangeSet, Installed, Op, Phase, Plan, ServiceLevels, SlToVl, changes};
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_types::{Lid, PhysState, PortNum, PortState, Sl};
-use selvedge_verify::standing::{self, Change, Entry, LinkChange, Proof, Standing, StandingError, Work};
+use selvedge_verify::standing::{self, Change, Entry, LinkChange, Proof, Replaced, Standing, StandingError, Work};
 use selvedge_verify::{Fault, JudgeOptions, Subject, Traffic, Verdict, Witness, judge, verify};
 
 fn judged(fabric: &Fabric, plan: &Plan) -> Verdict {
@@ -352,4 +352,61 @@ fn refuses_what_it_does_not_cover() {
         let error = standing.apply(&change).unwrap_err();
         assert!(error.to_string().contains(want), "{error} is not {want}");
     }
+}
+
+/// Three switches in a circle, a host at each. To the host at `c`, `a` sent by `b` until a first phase; since a second one
+/// `b` sends by `a`. A packet that `b` sends by `a` comes too late for the entry that `a` had; if nobody knew when that
+/// was, packets could go to and fro between them. Now `b` is to send straight again.
+#[test]
+fn packets_meet_only_entries_that_were_in_force_later() {
+    let fabric = support::ring(3, 1);
+    let lids = support::lids(&fabric, 0);
+    let tables = support::minhop(&fabric, &lids);
+    let mut plan = support::plan(&fabric, lids, tables);
+    let [a, b, c] = [0, 1, 2].map(SwitchIdx);
+    let towards = |from, to| {
+        let ways = support::neighbours(&fabric, from);
+        ways.into_iter().find(|way| way.1 == to).unwrap().0.get()
+    };
+    let host = fabric.peer(PortRef {
+        node: fabric.switches()[c],
+        port: support::port(3),
+    });
+    let lid = plan.lids.base(host.unwrap()).unwrap();
+    assert_eq!(plan.tables.get(a, lid), towards(a, c));
+    plan.tables.set(b, lid, towards(b, a));
+    let verdict = judged(&fabric, &plan);
+    assert!(verdict.is_ok(), "{verdict:?}");
+    let mut wanted = plan.tables.clone();
+    wanted.set(b, lid, towards(b, c));
+    let block = 0;
+    let changes = ChangeSet {
+        generation: plan.generation,
+        phases: vec![Phase {
+            label: "change entries",
+            wait_before_ns: 0,
+            ops: vec![Op::Lft {
+                node: fabric.switches()[b],
+                block,
+                data: *wanted.block(b, usize::from(block)),
+            }],
+        }],
+    };
+    let entry = |switch, to| Entry {
+        switch,
+        lid,
+        egress: towards(switch, to),
+    };
+    let check = |left: &[Replaced], is_safe: bool| {
+        let mut standing = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).unwrap();
+        let judged = standing::judge_repair(&mut standing, &fabric, &[], changes.clone(), left, &verdict);
+        assert_eq!(judged.is_some(), is_safe, "{left:?}");
+    };
+    let old = |entry, since, until| Replaced { entry, since, until };
+    check(&[], true);
+    check(&[old(entry(a, b), 0, 1), old(entry(b, c), 0, 2)], true);
+    // In one phase, or the other way round, they may have met.
+    check(&[old(entry(a, b), 0, 2), old(entry(b, c), 0, 2)], false);
+    check(&[old(entry(a, b), 0, 2), old(entry(b, c), 0, 1)], false);
+    check(&[entry(a, b).into()], false);
 }
