@@ -187,7 +187,9 @@ impl Apply {
     /// Goes on to a phase: what it relies on is acknowledged, and its wait begins now.
     fn begin_phase(&mut self, number: usize, phases: &[Phase], now: Time, events: &mut Vec<Event>) {
         self.phase = number;
-        self.busiest = phases.get(number).map_or_else(BTreeSet::new, busiest);
+        // Where no packets wait for it, a bring-up keeps everybody equally busy instead.
+        let phase = phases.get(number).filter(|_| self.is_live);
+        self.busiest = phase.map_or_else(BTreeSet::new, busiest);
         self.taken.end_phase();
         let left = phases.get(number..).unwrap_or_default();
         let has_tables = |phase: &Phase| phase.ops.iter().any(|op| matches!(op, Op::Lft { .. }));
