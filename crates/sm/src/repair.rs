@@ -373,29 +373,41 @@ fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderW
 
 /// Entries that changed lately, as they were, and in which phase they came and went.
 fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
-    /// What a block held, from phase to phase.
-    type Values = Vec<(u16, [u8; BLOCK_LIDS])>;
-    let mut held: BTreeMap<(SwitchIdx, u16), Values> = BTreeMap::new();
-    for (phase, blocks) in (0..).zip(std::iter::once(&past.before).chain(&past.phases)) {
-        for &(switch, block, data) in blocks {
-            held.entry((switch, block)).or_default().push((phase, data));
-        }
-    }
+    let all = (0_u16..).zip(std::iter::once(&past.before).chain(&past.phases));
+    let mut held: Vec<_> = all
+        .flat_map(|(phase, blocks)| {
+            blocks
+                .iter()
+                .map(move |(switch, block, data)| (*switch, *block, phase, data))
+        })
+        .collect();
+    // A block's values as time goes by; what is in force now comes last.
+    held.sort_by_key(|&(switch, block, phase, _)| (switch, block, phase));
     let mut replaced = Vec::new();
-    for ((switch, block), mut values) in held {
-        // What is in force now, as a last phase.
-        values.extend(standing.row(switch, usize::from(block)).map(|now| (u16::MAX, *now)));
-        for i in 0..BLOCK_LIDS {
-            let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
-            let mut in_force = values.chunk_by(|a, b| a.1[i] == b.1[i]).peekable();
-            while let (Some(old), Some(new)) = (in_force.next(), in_force.peek()) {
-                let ((since, data), (until, _)) = (old[0], new[0]);
-                let egress = data[i];
-                if egress != NO_PATH {
-                    let entry = Entry { switch, lid, egress };
-                    replaced.push(Replaced { entry, since, until });
-                }
+    for values in held.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (switch, block, first, mut old) = values[0];
+        let mut since = [first; BLOCK_LIDS];
+        let now = standing.row(switch, usize::from(block)).map(|now| (u16::MAX, now));
+        for (phase, new) in values[1..].iter().map(|&(_, _, phase, data)| (phase, data)).chain(now) {
+            if old == new {
+                continue;
             }
+            for i in (0..BLOCK_LIDS).filter(|&i| old[i] != new[i]) {
+                let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map_or(Lid::NONE, Lid);
+                let since = std::mem::replace(&mut since[i], phase);
+                let entry = Entry {
+                    switch,
+                    lid,
+                    egress: old[i],
+                };
+                let is_way = entry.egress != NO_PATH;
+                replaced.extend(is_way.then_some(Replaced {
+                    entry,
+                    since,
+                    until: phase,
+                }));
+            }
+            old = new;
         }
     }
     replaced
