@@ -7,13 +7,11 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{BLOCK_LIDS, BlockOf, Installed, Lids, LostLink, NO_PATH, UnderWay};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid, PortState};
+use selvedge_types::{Guid, Lid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 /// Steps that are kept apart; more are taken for one, which allows for more than can be.
 const STEPS_MAX: usize = 64;
-/// Fabrics that are remembered, one for each change; more in so short a time are not met.
-const FABRICS_MAX: usize = 16;
 /// Where switches keep packets for ever, those of an earlier change are taken to be gone after so long. It is an
 /// assumption: nothing bounds it.
 pub const ASSUMED_GONE: Duration = Duration::from_secs(60);
@@ -94,8 +92,51 @@ pub struct Past {
     at: Time,
     /// How many lifetimes after that its packets matter.
     lifetimes: u32,
-    /// The fabric after each change.
-    fabrics: Vec<Arc<Fabric>>,
+    /// The fabric after the last change.
+    last: Option<Arc<Fabric>>,
+    /// Links that had carried packets, and did not after some change.
+    lost: BTreeSet<Lost>,
+}
+
+/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Lost {
+    from: Option<Guid>,
+    port: u8,
+    to: Guid,
+    into: u8,
+}
+
+impl Lost {
+    fn of(link: &LostLink, fabric: &Fabric) -> Self {
+        Self {
+            from: link.from.map(|from| fabric.switch(from).guid),
+            port: link.port,
+            to: fabric.switch(link.to).guid,
+            into: link.into,
+        }
+    }
+
+    /// The link as a fabric numbers it; none if packets cross it again, or what it entered is gone.
+    fn in_fabric(&self, fabric: &Fabric) -> Option<LostLink> {
+        let switch = |guid| fabric.switch_index(fabric.find(guid)?);
+        let link = LostLink {
+            from: self.from.and_then(switch),
+            port: self.port,
+            to: switch(self.to)?,
+            into: self.into,
+        };
+        let end = |switch, port| {
+            let node = *fabric.switches().get(switch)?;
+            PortNum::new(port).map(|port| PortRef { node, port })
+        };
+        let leaves = link.from.and_then(|from| end(from, link.port));
+        let enters = end(link.to, link.into);
+        let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+        let is_back =
+            leaves.is_some_and(|at| fabric.peer(at) == enters && is_active(at)) && enters.is_some_and(is_active);
+        (!is_back).then_some(link)
+    }
 }
 
 impl Past {
@@ -104,16 +145,16 @@ impl Past {
         taken.end_phase();
         if waited {
             self.taken.clear();
-            self.fabrics.clear();
+            (self.last, self.lost) = (None, BTreeSet::new());
         }
         if taken.is_empty() {
             return;
         }
         self.at = now;
-        if self.fabrics.len() >= FABRICS_MAX {
-            self.fabrics.remove(0);
+        if let Some(last) = self.last.replace(Arc::clone(after.fabric)) {
+            let lost = lost_since(&last, after.fabric);
+            self.lost.extend(lost.iter().map(|link| Lost::of(link, after.fabric)));
         }
-        self.fabrics.push(Arc::clone(after.fabric));
         for (at, block) in taken.before {
             self.taken.before.entry(at).or_insert(block);
         }
@@ -123,6 +164,16 @@ impl Past {
         }
         let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
         self.lifetimes = lifetimes_after(after.fabric, after.lids, entry, self.taken.lids());
+    }
+
+    /// Links that have gone down since the first of the changes.
+    fn lost_until(&self, now: &Fabric) -> Vec<LostLink> {
+        let of_last = self.last.as_ref().map_or_else(Vec::new, |last| lost_since(last, now));
+        let before = self.lost.iter().filter_map(|link| link.in_fabric(now));
+        let mut lost: Vec<LostLink> = before.chain(of_last).collect();
+        lost.sort_unstable();
+        lost.dedup();
+        lost
     }
 
     /// What may still be under way on a fabric.
@@ -136,7 +187,7 @@ impl Past {
         let bound = drain_bound_ns(lifetimes, self.lifetimes);
         if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
             self.taken.clear();
-            self.fabrics.clear();
+            (self.last, self.lost) = (None, BTreeSet::new());
             return None;
         }
         let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
@@ -153,21 +204,20 @@ impl Past {
                 .collect(),
             phases: self.taken.steps.iter().map(step).collect(),
             age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
-            lost: lost_since(&self.fabrics, fabric),
+            lost: self.lost_until(fabric),
         }))
     }
 }
 
-/// Links between switches that carried packets in one of these fabrics and do not now.
-fn lost_since(fabrics: &[Arc<Fabric>], now: &Fabric) -> Vec<LostLink> {
-    let others = fabrics.iter().filter(|fabric| !std::ptr::eq(&raw const ***fabric, now));
-    let mut lost: Vec<LostLink> = others.flat_map(|before| lost(before, now)).collect();
-    lost.sort_unstable();
-    lost.dedup();
-    lost
+/// Links between switches that carried packets and do not now.
+fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<LostLink> {
+    match std::ptr::eq(Arc::as_ptr(before), now) {
+        true => Vec::new(),
+        false => lost(before, now),
+    }
 }
 
-/// The same of one.
+/// The same, however they may be alike.
 pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
     let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
     let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
@@ -199,7 +249,7 @@ pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, LinkState, Node};
-    use selvedge_types::{NodeKind, PortNum};
+    use selvedge_types::NodeKind;
 
     use super::*;
 
@@ -231,7 +281,16 @@ mod tests {
 
     fn check(now: &Arc<Fabric>, want: &[(Option<u32>, u8, u32, u8)]) {
         let before = row(&[1, 2, 3], None);
-        let found = lost_since(&[before, Arc::clone(now)], now);
+        let mut past = Past::default();
+        // Lost at the last change, and before that.
+        past.last = Some(Arc::clone(&before));
+        let found = past.lost_until(now);
+        past.lost = found.iter().map(|link| Lost::of(link, now)).collect();
+        past.last = Some(Arc::clone(now));
+        assert_eq!(past.lost_until(now), found);
+        // What carries packets again is not, if both its ends are known.
+        past.last = Some(Arc::clone(&before));
+        assert!(past.lost_until(&before).iter().all(|link| link.from.is_none()));
         let found: Vec<_> = found
             .iter()
             .map(|l| (l.from.map(|s| s.0), l.port, l.to.0, l.into))
