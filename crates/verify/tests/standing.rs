@@ -354,9 +354,9 @@ fn refuses_what_it_does_not_cover() {
     }
 }
 
-/// Three switches in a circle, a host at each. To the host at `c`, `a` sent by `b` until a first phase; since a second one
-/// `b` sends by `a`. A packet that `b` sends by `a` comes too late for the entry that `a` had; if nobody knew when that
-/// was, packets could go to and fro between them. Now `b` is to send straight again.
+/// Three switches in a circle, a host at each. To the host at `c`, `a` sent by `b` until a first phase; since a second
+/// one `b` sends by `a`. A packet that `b` sends by `a` comes too late for the entry that `a` had; if nobody knew when
+/// that was, packets could go to and fro between them. Now `b` is to send straight again.
 #[test]
 fn packets_meet_only_entries_that_were_in_force_later() {
     let fabric = support::ring(3, 1);
