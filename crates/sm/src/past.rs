@@ -281,9 +281,11 @@ mod tests {
 
     fn check(now: &Arc<Fabric>, want: &[(Option<u32>, u8, u32, u8)]) {
         let before = row(&[1, 2, 3], None);
-        let mut past = Past::default();
         // Lost at the last change, and before that.
-        past.last = Some(Arc::clone(&before));
+        let mut past = Past {
+            last: Some(Arc::clone(&before)),
+            ..Past::default()
+        };
         let found = past.lost_until(now);
         past.lost = found.iter().map(|link| Lost::of(link, now)).collect();
         past.last = Some(Arc::clone(now));
