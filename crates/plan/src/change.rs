@@ -53,6 +53,17 @@ impl Op {
             Self::PKeys { port, .. } | Self::Port { port, .. } => port.node,
         }
     }
+
+    /// True if it makes a switch port enforce partitions while packets pass: its table must be there before.
+    #[must_use]
+    pub fn begins_enforcing(&self, fabric: &Fabric) -> bool {
+        let Self::Port { port, settings, .. } = self else {
+            return false;
+        };
+        fabric.port(*port).is_some_and(|seen| {
+            seen.link.state == PortState::Active && settings.enforcement & !seen.settings.enforcement != 0
+        })
+    }
 }
 
 /// Sets that may go out in any order; the next phase starts when all are acknowledged.
@@ -224,11 +235,15 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
             PortState::Down | PortState::Active => (None, false),
         };
         if arm.is_some() || seen.settings != settings {
-            configure.push(Op::Port {
+            let op = Op::Port {
                 port: *port,
                 settings,
                 state: arm,
-            });
+            };
+            match op.begins_enforcing(fabric) {
+                true => activate.push(op),
+                false => configure.push(op),
+            }
         }
         if active {
             activate.push(Op::Port {

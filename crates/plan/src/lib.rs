@@ -28,6 +28,6 @@ mod whole;
 pub use change::{BlockOf, ChangeCount, ChangeSet, Installed, LostLink, Op, Phase, UnderWay, changes};
 pub use lanes::{ServiceLevels, SlToVl};
 pub use lids::{LidConflict, Lids};
-pub use policy::{EngineName, LidLayout, Policy, RebalanceWhen};
+pub use policy::{EngineName, LidLayout, PartEnforce, Policy, RebalanceWhen};
 pub use tables::{BLOCK_LIDS, NO_PATH, Tables};
 pub use whole::{EndPortPlan, Generation, Plan};

@@ -70,6 +70,61 @@ impl RebalanceWhen {
     }
 }
 
+/// At which side of a host's link its switch drops packets with keys that the host does not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartEnforce {
+    /// At none.
+    #[default]
+    Off,
+    /// Of packets from the host.
+    In,
+    /// Of packets to the host.
+    Out,
+    /// Of both.
+    Both,
+}
+
+impl PartEnforce {
+    /// Each with its name, OpenSM's.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("off", Self::Off),
+        ("in", Self::In),
+        ("out", Self::Out),
+        ("both", Self::Both),
+    ];
+
+    /// The name of a configuration file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => Self::ALL[0].0,
+            Self::In => Self::ALL[1].0,
+            Self::Out => Self::ALL[2].0,
+            Self::Both => Self::ALL[3].0,
+        }
+    }
+
+    /// As [`PortSettings::enforcement`] has it.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Off => 0,
+            Self::In => PortSettings::ENFORCE_IN,
+            Self::Out => PortSettings::ENFORCE_OUT,
+            Self::Both => PortSettings::ENFORCE_IN | PortSettings::ENFORCE_OUT,
+        }
+    }
+}
+
+impl std::str::FromStr for PartEnforce {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
+        found.map(|(_, enforce)| enforce).ok_or("want off, in, out or both")
+    }
+}
+
 /// The operator's intent, as values. Every field has the default that a fabric without a configuration gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -106,6 +161,8 @@ pub struct Policy {
     pub rebalance_pause_s: u32,
     /// Partitions. Default: everybody is a full member of the default one.
     pub partitions: Arc<Partitions>,
+    /// Where switches enforce them beside the hosts' own ports. Default: off.
+    pub part_enforce: PartEnforce,
     /// Largest MTU to plan. Default 4096.
     pub mtu_max: Mtu,
     /// Switch lifetime: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
@@ -152,6 +209,7 @@ impl Default for Policy {
             rebalance_quiet_s: 300,
             rebalance_pause_s: 30,
             partitions: Arc::default(),
+            part_enforce: PartEnforce::Off,
             mtu_max: Mtu::B4096,
             packet_life: 18,
             hoq_life: 18,

@@ -19,7 +19,7 @@ impl Generation {
     }
 }
 
-/// What an end port gets beside its settings.
+/// What an end port, or a switch port that enforces partitions, gets beside its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndPortPlan {
     /// Its P_Key table; entries beyond the end are 0.
@@ -45,7 +45,8 @@ pub struct Plan {
     pub lanes: u8,
     /// Settings of every port that has a trained link, and of every switch's port 0.
     pub ports: BTreeMap<PortRef, PortSettings>,
-    /// Tables of every end port with a trained link, and of every switch's port 0.
+    /// Tables of every end port with a trained link, of every switch's port 0, and of switch ports that enforce
+    /// partitions.
     pub end_ports: BTreeMap<PortRef, EndPortPlan>,
     /// Settings of every switch.
     pub switches: IdxVec<SwitchIdx, SwitchSettings>,

@@ -238,7 +238,12 @@ impl Apply {
                 &agent.route,
                 m_key,
             ),
-            Op::PKeys { port, keys } => smp::set(&smp::pkeys(keys), 0, agent.route_to(port.port), m_key),
+            Op::PKeys { port, keys } => smp::set(
+                &smp::pkeys(keys),
+                smp::pkeys_modifier(&self.fabric, *port),
+                agent.route_to(port.port),
+                m_key,
+            ),
             Op::Port { port, settings, state } => {
                 let seen = self.inventory.port_info(*port)?;
                 let is_last = !matches!(state, Some(PortState::Armed));

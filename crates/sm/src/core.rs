@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
-use selvedge_plan::{Generation, Installed};
+use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
@@ -399,7 +399,7 @@ impl Sm {
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
-        let mut discovery = Discovery::new();
+        let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
         discovery.begin(&mut requests);
         self.stage = Stage::Discovering(Box::new(discovery));

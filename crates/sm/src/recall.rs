@@ -114,6 +114,11 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
         port.guid = was.map(|was| was.guid).unwrap_or_default();
         port.pkeys = was.map(|was| was.pkeys.clone()).unwrap_or_default();
     }
+    if found[node].ports[num.index()].pkeys.is_empty() {
+        // Nobody asked what its switch lets pass, as it was not known that a host is there.
+        let before = known.fabric.peer(far).and_then(|before| known.fabric.port(before));
+        found[node].ports[num.index()].pkeys = before.map(|before| before.pkeys.clone()).unwrap_or_default();
+    }
     join(found, (node, num), Some((there, far.port)));
 }
 

@@ -1,7 +1,7 @@
 //! One finding: what is wrong, where, how bad, and a concrete witness. Its words are in `text`.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
-use selvedge_types::{Guid, Lid, LidRange, Mtu, PortNum, PortState, Sl, Vl};
+use selvedge_types::{Guid, Lid, LidRange, Mtu, PKey, PortNum, PortState, Sl, Vl};
 use serde::Serialize;
 
 use crate::Kind;
@@ -109,6 +109,18 @@ pub enum Attribute {
     PortState,
     /// SwitchInfo.
     SwitchInfo,
+}
+
+/// What is wrong with partitions that a switch is to enforce at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlike {
+    /// The host's key would not pass.
+    Missing(PKey),
+    /// The key would pass, and the host does not hold it.
+    Beyond(PKey),
+    /// No host is behind the port, or its keys are not planned.
+    NoHost,
 }
 
 /// One step of a packet through a switch.
@@ -312,6 +324,15 @@ pub enum Fault {
     InheritedCycle {
         first: Box<PhaseFinding>,
     },
+    Enforcement {
+        port: Place,
+        why: Unlike,
+    },
+    EarlyEnforcement {
+        port: Place,
+        phase: u32,
+        written_in: u32,
+    },
     MulticastMissed {
         mlid: Lid,
         member: Place,
@@ -379,6 +400,8 @@ impl Fault {
             Self::Generation { .. } => Kind::Generation,
             Self::UnsafeWay { .. } => Kind::UnsafeWay,
             Self::InheritedCycle { .. } => Kind::InheritedCycle,
+            Self::Enforcement { .. } => Kind::Enforcement,
+            Self::EarlyEnforcement { .. } => Kind::EarlyEnforcement,
             Self::MulticastMissed { .. } => Kind::MulticastMissed,
             Self::MulticastLoop { .. } => Kind::MulticastLoop,
             Self::MulticastStray { .. } => Kind::MulticastStray,

@@ -33,6 +33,7 @@ mod by_port;
 mod cdg;
 mod contention;
 mod cycle;
+mod enforcement;
 pub mod disjoint;
 mod figures;
 mod finding;
@@ -58,7 +59,7 @@ mod witness;
 
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
-pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
+pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Unlike, Witness};
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};
 pub use least::{Least, Rule, least_change};

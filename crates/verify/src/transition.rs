@@ -8,6 +8,7 @@ use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Plan};
 use selvedge_types::{Idx, PortNum, PortState};
 
 use crate::by_port::ByPort;
+use crate::enforcement;
 use crate::finding::{Attribute, Fault, Finding, Place, Severity};
 use crate::phases;
 
@@ -52,6 +53,7 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
             replay.activation(op, number);
         }
     }
+    replay.found.extend(enforcement::findings(fabric, plan, changes));
     replay.found
 }
 

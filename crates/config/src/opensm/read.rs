@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use selvedge_plan::PartEnforce;
 use selvedge_types::Guid;
 
 use super::option::Meaning;
@@ -37,10 +38,11 @@ pub struct OpenSmConf {
 
 impl Default for OpenSmConf {
     /// OpenSM's defaults where a fabric or a script would notice the difference: OperationalVLs as large as ports can,
-    /// the list of links in its place.
+    /// the list of links in its place, partitions enforced by switches.
     fn default() -> Self {
         let mut settings = Settings::default();
         settings.policy.lanes = OPENSM_LANES;
+        settings.policy.part_enforce = PartEnforce::Both;
         settings.daemon.dump_dir = Some(PathBuf::from(DUMPS));
         Self {
             settings,
@@ -101,6 +103,11 @@ pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigEr
             found: value.chars().take(60).collect(),
         })?;
         conf.findings.push(finding);
+    }
+    // OpenSM's older word overrules the newer, wherever it stands.
+    let old = conf.findings.iter().rfind(|found| found.name == "no_partition_enforcement");
+    if old.is_some_and(|found| found.value == "TRUE") {
+        conf.settings.policy.part_enforce = PartEnforce::Off;
     }
     Ok(conf)
 }
@@ -207,6 +214,7 @@ mod tests {
         check("packet_life_time 0x12", Treatment::Default, Some("fabric.packet_life"));
         check("max_wire_smps 64", Treatment::Mapped, Some("manager.window"));
         check("single_thread TRUE", Treatment::Moot, None);
+        check("part_enforce off", Treatment::Honoured, Some("fabric.part_enforce"));
         check("qos TRUE", Treatment::Refused, None);
         check("qos FALSE", Treatment::Default, None);
         check("sm_prioritty 3", Treatment::Unknown, None);
@@ -232,6 +240,15 @@ mod tests {
             conf.settings.daemon.log_file.as_deref(),
             Some(Path::new("/var/log/my opensm.log"))
         );
+    }
+
+    #[test]
+    fn the_older_word_for_enforcement_overrules() {
+        let check = |text: &str, want| assert_eq!(conf(text).settings.policy.part_enforce, want, "{text}");
+        check("", PartEnforce::Both);
+        check("part_enforce in", PartEnforce::In);
+        check("no_partition_enforcement TRUE\npart_enforce both", PartEnforce::Off);
+        check("part_enforce out\nno_partition_enforcement FALSE", PartEnforce::Out);
     }
 
     #[test]

@@ -14,8 +14,6 @@ const BOOLEAN: &str = "TRUE or FALSE";
 const KEY64: &str = "a 64-bit number, as 0x0123456789abcdef";
 const LIFE: &str = "0 to 31 (4.096 us x 2^value)";
 
-const NO_ENFORCEMENT: &str =
-    "partitions hold by the tables of the ports themselves; switches do not enforce them beside";
 const NO_QOS: &str = "SLtoVL and VLArbitration tables are left as ports have them";
 const NO_SPEED: &str = "what a link may negotiate is left as the ports have it";
 const NO_CC: &str = "congestion control is not set up";
@@ -198,12 +196,16 @@ impl OpenSmOption {
         option(
             "no_partition_enforcement",
             "FALSE",
-            Near("fabric.partitions", |_, _| Ok(()), NO_ENFORCEMENT),
+            // The older word for part_enforce off; FALSE says nothing. What it overrules is known at the file's end.
+            Same("fabric.part_enforce", |_, text| boolean(text).map(drop).ok_or(BOOLEAN)),
         ),
         option(
             "part_enforce",
             "both",
-            Near("fabric.partitions", |_, _| Ok(()), NO_ENFORCEMENT),
+            Same("fabric.part_enforce", |conf, text| {
+                conf.settings.policy.part_enforce = text.parse()?;
+                Ok(())
+            }),
         ),
         option(
             "allow_both_pkeys",

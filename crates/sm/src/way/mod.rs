@@ -399,6 +399,8 @@ impl<'a> Way<'a> {
                 }
                 // Packets to a LID that goes round are sent as soon as somebody holds it.
                 Op::Port { .. } if leads_out && phases::gives_lids(self.fabric, &op) => lids.push(op),
+                // Its table goes first.
+                Op::Port { .. } if op.begins_enforcing(self.fabric) => hosts.push(op),
                 Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } => settings.push(op),
             }
         }
