@@ -95,6 +95,23 @@ macro_rules! count {
     };
 }
 
+/// Builds a [`Key`] for a list of GUIDs.
+macro_rules! guids {
+    ($name:literal, $field:ident, $doc:literal) => {
+        Key {
+            section: "routing",
+            name: $name,
+            want: "a list of GUIDs, as [\"0x0002c90300001234\"]",
+            doc: $doc,
+            set: |s, v| {
+                s.policy.$field = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
+                Some(())
+            },
+            show: |s| Some(Value::List(s.policy.$field.iter().map(ToString::to_string).collect())),
+        }
+    };
+}
+
 impl Key {
     /// Every key, in the order of the printed file.
     pub const ALL: &'static [Self] = &[
@@ -111,17 +128,37 @@ impl Key {
             },
             show: |s| Some(Value::List(s.policy.engines.iter().map(|e| e.0.clone()).collect())),
         },
+        guids!(
+            "roots",
+            roots,
+            "Roots for updn: GUIDs of switches, or of hosts whose switch is meant. Empty: the engine looks for them."
+        ),
+        guids!(
+            "compute",
+            compute,
+            "GUIDs of compute nodes' ports, balanced first and on their own by fat-tree, ftree, sssp and dfsssp. Empty: \
+                all hosts that are no I/O nodes."
+        ),
+        guids!(
+            "io",
+            io,
+            "GUIDs of I/O nodes' ports, balanced after the compute nodes by the same engines."
+        ),
+        guids!(
+            "guid_order",
+            guid_order,
+            "GUIDs of ports that minhop, updn, dnup and fat-tree route first, in this order."
+        ),
         Self {
             section: "routing",
-            name: "roots",
-            want: "a list of GUIDs, as [\"0x0002c90300001234\"]",
-            doc: "Roots for updn: GUIDs of switches, or of hosts whose switch is meant. Empty: the engine looks for \
-                them.",
+            name: "count_switches",
+            want: "true or false",
+            doc: "Count routes to switches when these engines spread load. Switches receive next to no traffic.",
             set: |s, v| {
-                s.policy.roots = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
+                s.policy.count_switches = v.bool()?;
                 Some(())
             },
-            show: |s| Some(Value::List(s.policy.roots.iter().map(ToString::to_string).collect())),
+            show: |s| Some(Value::Bool(s.policy.count_switches)),
         },
         Self {
             section: "routing",

@@ -133,6 +133,15 @@ pub struct Policy {
     pub engines: Vec<EngineName>,
     /// Roots for `updn`: switch GUIDs, or GUIDs of hosts whose switch is meant. Empty: found by the engine.
     pub roots: Vec<Guid>,
+    /// GUIDs of compute nodes' ports, balanced first and on their own, by engines that tell them apart (fat-tree, ftree,
+    /// sssp, dfsssp). Empty: all hosts that are no I/O nodes.
+    pub compute: Vec<Guid>,
+    /// GUIDs of I/O nodes' ports, balanced after compute nodes by the same engines.
+    pub io: Vec<Guid>,
+    /// GUIDs of ports that are routed first, in this order (minhop, updn, dnup, fat-tree).
+    pub guid_order: Vec<Guid>,
+    /// Count routes to switches when load is spread, by the same engines. Default false: they receive next to nothing.
+    pub count_switches: bool,
     /// LIDs per end port as a power of two. Default 0.
     pub lmc: Lmc,
     /// LIDs by port GUID that must be kept where possible (guid2lid).
@@ -196,6 +205,10 @@ impl Default for Policy {
         Self {
             engines: vec![EngineName("auto".to_owned()), EngineName("updn".to_owned())],
             roots: Vec::new(),
+            compute: Vec::new(),
+            io: Vec::new(),
+            guid_order: Vec::new(),
+            count_switches: false,
             lmc: Lmc::ZERO,
             known_lids: BTreeMap::new(),
             reassign_lids: false,

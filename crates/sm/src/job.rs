@@ -10,7 +10,9 @@ use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl, Tables,
     UnderWay,
 };
-use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
+use selvedge_routing::{
+    Engine, FatTreeOptions, FtreeOptions, HostLists, Note, Options, Routed, UpDnOptions, WeaveOptions,
+};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_verify::phases::Passage;
@@ -530,6 +532,12 @@ pub fn options(policy: &Policy, lanes: &Arc<BTreeMap<Guid, u8>>, previous: Optio
             previous_lanes: (!lanes.is_empty()).then(|| Arc::clone(lanes)),
             ..WeaveOptions::default()
         },
+        hosts: HostLists {
+            compute: policy.compute.clone(),
+            io: policy.io.clone(),
+        },
+        guid_order: policy.guid_order.clone(),
+        count_switches: policy.count_switches,
         lanes: Some(1),
         ..Options::default()
     }

@@ -30,6 +30,12 @@ pub struct OpenSmConf {
     pub port_guid: Option<Guid>,
     /// `root_guid_file`, of which the settings want the contents.
     pub roots_file: Option<PathBuf>,
+    /// `cn_guid_file`, likewise.
+    pub compute_file: Option<PathBuf>,
+    /// `io_guid_file`, likewise.
+    pub io_file: Option<PathBuf>,
+    /// `guid_routing_order_file`, likewise.
+    pub guid_order_file: Option<PathBuf>,
     /// `partition_config_file`, of which the settings want the contents; OpenSM's default is read if it is there.
     pub partitions_file: Option<PathBuf>,
     /// What became of each line, in the order of the file.
@@ -48,6 +54,9 @@ impl Default for OpenSmConf {
             settings,
             port_guid: None,
             roots_file: None,
+            compute_file: None,
+            io_file: None,
+            guid_order_file: None,
             partitions_file: Some(PathBuf::from(PARTITIONS)),
             findings: Vec::new(),
         }
@@ -66,11 +75,19 @@ impl OpenSmConf {
     }
 }
 
-/// Reads a file; the files that it names (`root_guid_file`) are read too.
+/// Reads a file; the files that it names (`root_guid_file` and other lists) are read too.
 pub fn read_opensm_conf(path: &Path) -> Result<OpenSmConf, ConfigError> {
     let mut conf = parse_opensm_conf(&read_text(path)?, path)?;
-    if let Some(roots) = &conf.roots_file {
-        conf.settings.policy.roots = crate::read_guids(roots)?;
+    let policy = &mut conf.settings.policy;
+    for (file, list) in [
+        (&conf.roots_file, &mut policy.roots),
+        (&conf.compute_file, &mut policy.compute),
+        (&conf.io_file, &mut policy.io),
+        (&conf.guid_order_file, &mut policy.guid_order),
+    ] {
+        if let Some(file) = file {
+            *list = crate::read_guids(file)?;
+        }
     }
     let is_there = |file: &&PathBuf| file.as_path() != Path::new(PARTITIONS) || file.exists();
     if let Some(file) = conf.partitions_file.as_ref().filter(is_there) {
@@ -105,7 +122,10 @@ pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigEr
         conf.findings.push(finding);
     }
     // OpenSM's older word overrules the newer, wherever it stands.
-    let old = conf.findings.iter().rfind(|found| found.name == "no_partition_enforcement");
+    let old = conf
+        .findings
+        .iter()
+        .rfind(|found| found.name == "no_partition_enforcement");
     if old.is_some_and(|found| found.value == "TRUE") {
         conf.settings.policy.part_enforce = PartEnforce::Off;
     }

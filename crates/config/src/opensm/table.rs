@@ -248,7 +248,10 @@ impl OpenSmOption {
         option(
             "port_profile_switch_nodes",
             "FALSE",
-            Lacking("loads count packets between hosts only"),
+            Same("routing.count_switches", |conf, text| {
+                conf.settings.policy.count_switches = boolean(text).ok_or(BOOLEAN)?;
+                Ok(())
+            }),
         ),
         option("port_prof_ignore_file", "(null)", Lacking(NO_LISTS)),
         option("hop_weights_file", "(null)", Lacking(NO_LISTS)),
@@ -288,8 +291,8 @@ impl OpenSmOption {
         option("lid_matrix_dump_file", "(null)", Lacking(NO_LISTS)),
         option("lfts_file", "(null)", Lacking(NO_LISTS)),
         option("root_guid_file", "(null)", file!("routing.roots", roots_file)),
-        option("cn_guid_file", "(null)", Lacking(NO_LISTS)),
-        option("io_guid_file", "(null)", Lacking(NO_LISTS)),
+        option("cn_guid_file", "(null)", file!("routing.compute", compute_file)),
+        option("io_guid_file", "(null)", file!("routing.io", io_file)),
         option("quasi_ftree_indexing", "FALSE", Lacking(NO_LISTS)),
         option(
             "max_reverse_hops",
@@ -297,7 +300,11 @@ impl OpenSmOption {
             Lacking("ways that go down and up again would not be free of deadlock"),
         ),
         option("ids_guid_file", "(null)", Lacking(NO_LISTS)),
-        option("guid_routing_order_file", "(null)", Lacking(NO_LISTS)),
+        option(
+            "guid_routing_order_file",
+            "(null)",
+            file!("routing.guid_order", guid_order_file),
+        ),
         option("do_mesh_analysis", "FALSE", Lacking("lash numbers switches by GUID")),
         option("lash_start_vl", "0", Lacking("routes use one lane so far")),
         option("nue_max_num_vls", "1", Lacking("routes use one lane so far")),
