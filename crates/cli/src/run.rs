@@ -108,6 +108,14 @@ impl RunArgs {
         if let Some(lmc) = self.lmc.and_then(Lmc::new) {
             policy.lmc = lmc;
         }
+        if let Some(flags) = self.opensm.log_flags {
+            settings.daemon.dump_routes = flags & selvedge_config::OPENSM_LOG_ROUTING != 0;
+            settings
+                .daemon
+                .dump_dir
+                .get_or_insert_with(selvedge_config::opensm_dump_dir);
+        }
+        let policy = &mut settings.policy;
         policy.lid_layout = self.lid_layout.unwrap_or(policy.lid_layout);
         policy.m_key = self.m_key.unwrap_or(policy.m_key);
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);

@@ -470,6 +470,24 @@ impl Key {
             node_name_map,
             "Names by GUID, in the format of infiniband-diags. Default: NodeDescriptions."
         ),
+        path!(
+            "dump_dir",
+            dump_dir,
+            "Folder for OpenSM's dump files, written whenever the subnet comes up: opensm-subnet.lst, a line per port \
+                that has a peer. Default: none is written."
+        ),
+        Self {
+            section: "daemon",
+            name: "dump_routes",
+            want: "true or false",
+            doc: "Write opensm-lfts.dump, opensm-lid-matrix.dump, opensm.fdbs, opensm.mcfdbs and opensm-sl2vl.dump \
+                there, too. The second takes 100 MB where there are 1,000 switches.",
+            set: |s, v| {
+                s.daemon.dump_routes = v.bool()?;
+                Some(())
+            },
+            show: |s| Some(Value::Bool(s.daemon.dump_routes)),
+        },
         count!(
             "daemon",
             "event_ring",

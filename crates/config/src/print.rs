@@ -79,7 +79,7 @@ mod tests {
                     timeout_ms = 13\nretries = 14\nsweep_interval_s = 15\nread_back_sweeps = 19\n\
                     poll_interval_ms = 16\npoll_misses = 17\n\
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\
-                    event_ring = 18\n";
+                    dump_dir = \"f\"\ndump_routes = true\nevent_ring = 18\n";
         let settings = parse(text, Path::new("x")).unwrap();
         assert_eq!(print_settings(&settings), text);
     }

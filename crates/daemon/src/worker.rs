@@ -1,6 +1,7 @@
 //! Threads beside the core's: one computes, one stores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -33,6 +34,8 @@ pub(crate) enum Note {
         revision: u64,
         result: Result<(), StoreError>,
     },
+    /// Files are dumped, or one could not be.
+    Dumped(Result<(), (PathBuf, std::io::Error)>),
     /// The operator wants something.
     Command(Command),
 }
@@ -44,7 +47,7 @@ pub(crate) struct Worker<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    fn start(
+    pub(crate) fn start(
         name: &str,
         notes: Sender<Note>,
         mut run: impl FnMut(T, &Receiver<T>) -> Note + Send + 'static,

@@ -38,6 +38,7 @@ mod summary;
 mod text;
 
 pub use damage::without_links;
+pub use dump::opensm;
 pub use dot::{DotHosts, write_dot};
 pub use dump::{
     DumpError, DumpWarning, Forwarding, LftStyle, lids_of, read_guid2lid, read_lfts, read_lid_matrix,

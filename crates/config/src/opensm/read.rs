@@ -17,6 +17,9 @@ const OPENSM_LANES: u8 = 15;
 /// Where OpenSM looks for partitions unasked.
 const PARTITIONS: &str = "/etc/opensm/partitions.conf";
 
+/// Where OpenSM dumps unasked, unless `OSM_TMP_DIR` is set.
+const DUMPS: &str = "/var/log/";
+
 /// What an `opensm.conf` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenSmConf {
@@ -33,10 +36,12 @@ pub struct OpenSmConf {
 }
 
 impl Default for OpenSmConf {
-    /// OpenSM's defaults where a fabric would notice the difference: OperationalVLs as large as ports can.
+    /// OpenSM's defaults where a fabric or a script would notice the difference: OperationalVLs as large as ports can,
+    /// the list of links in its place.
     fn default() -> Self {
         let mut settings = Settings::default();
         settings.policy.lanes = OPENSM_LANES;
+        settings.daemon.dump_dir = Some(PathBuf::from(DUMPS));
         Self {
             settings,
             port_guid: None,
@@ -70,7 +75,16 @@ pub fn read_opensm_conf(path: &Path) -> Result<OpenSmConf, ConfigError> {
         conf.settings.policy.partitions = Arc::new(crate::read_partitions(file)?);
     }
     conf.find_defaults(Path::exists);
+    if !conf.findings.iter().any(|found| found.name == "dump_files_dir") {
+        conf.settings.daemon.dump_dir = Some(opensm_dump_dir());
+    }
     Ok(conf)
+}
+
+/// Where OpenSM dumps if no file says so: the folder that `OSM_TMP_DIR` names, or /var/log.
+#[must_use]
+pub fn opensm_dump_dir() -> PathBuf {
+    std::env::var_os("OSM_TMP_DIR").map_or_else(|| PathBuf::from(DUMPS), PathBuf::from)
 }
 
 /// Reads a text; `path` is only for messages. Of an option that stands twice the last holds, as in OpenSM.

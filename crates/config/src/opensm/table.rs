@@ -24,6 +24,9 @@ const NO_SA_FILE: &str = "what hosts have asked of the SA is not kept in OpenSM'
 const NO_LISTS: &str = "the manager's engines take no such list; 'selvedge route' does, to see what it would give";
 const OWN_LOG: &str = "the log is a line per event with a code; it has no levels by module";
 
+/// Bit of `log_flags` by which OpenSM dumps its tables (`OSM_LOG_ROUTING`).
+pub const OPENSM_LOG_ROUTING: u8 = 0x40;
+
 /// An option that goes into a number of ours with the same meaning.
 macro_rules! number {
     ($key:literal, $($field:ident).+, $max:literal, $want:expr) => {
@@ -463,7 +466,20 @@ impl OpenSmOption {
             "(null)",
             file!("daemon.node_name_map", settings.daemon.node_name_map),
         ),
-        option("log_flags", "0x03", Moot(OWN_LOG)),
+        option(
+            "log_flags",
+            "0x03",
+            Near(
+                "daemon.dump_routes",
+                |conf, text| {
+                    let flags = small(text, u8::MAX).ok_or("0 to 0xff")?;
+                    conf.settings.daemon.dump_routes = flags & OPENSM_LOG_ROUTING != 0;
+                    Ok(())
+                },
+                "0x40 asks for dumps of all tables, as there; of the rest: the log is a line per event with a code, \
+                 without levels by module",
+            ),
+        ),
         option("force_log_flush", "FALSE", Moot("each line is written at once")),
         option(
             "log_file",
@@ -484,7 +500,7 @@ impl OpenSmOption {
         option(
             "dump_files_dir",
             "/var/log/",
-            Moot("no dump files are written unasked; --lids-out, --lfts-out and --sl2vl-out name theirs"),
+            file!("daemon.dump_dir", settings.daemon.dump_dir),
         ),
         option(
             "enable_quirks",
