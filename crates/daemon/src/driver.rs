@@ -288,6 +288,7 @@ impl Driver {
                         self.administer(selvedge_sa::Input::Committed(snapshot))?;
                     }
                 }
+                Note::Superseded => self.busy = self.busy.saturating_sub(1),
                 Note::Persisted { id, result } => {
                     self.busy = self.busy.saturating_sub(1);
                     if let Err(error) = result {
