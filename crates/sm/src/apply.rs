@@ -48,6 +48,8 @@ pub struct Apply {
     pub has_drained: bool,
     /// Packets are under way between switches.
     is_live: bool,
+    /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same.
+    may_be_live: bool,
     /// Hosts are asked to register again.
     pub asks_hosts: bool,
     has_begun: bool,
@@ -89,11 +91,23 @@ pub struct Declined {
     pub held: PortSettings,
 }
 
+/// True if a port of a switch is ACTIVE and nobody is known behind it.
+fn has_silent_link(fabric: &Fabric) -> bool {
+    let is_silent = |node: NodeIdx, port: PortNum, state: PortState| {
+        state == PortState::Active && fabric.peer(PortRef { node, port }).is_none()
+    };
+    fabric.switches().iter().any(|&node| {
+        let mut ports = fabric.node(node).external_ports();
+        ports.any(|(port, seen)| is_silent(node, port, seen.link.state))
+    })
+}
+
 impl Apply {
     /// Begins.
     pub fn new(outcome: Arc<Outcome>, inventory: Arc<Inventory>, installed: Installed) -> Self {
         let fabric = Arc::clone(&inventory.fabric);
         let is_live = phases::is_live(&fabric);
+        let may_be_live = is_live || has_silent_link(&fabric);
         Self {
             outcome,
             inventory,
@@ -107,6 +121,7 @@ impl Apply {
             taken: Taken::default(),
             has_drained: false,
             is_live,
+            may_be_live,
             asks_hosts: false,
             has_begun: false,
             busiest: BTreeSet::new(),
@@ -316,7 +331,8 @@ impl Apply {
         let Op::Lft { node, block, data } = op else { return };
         let switch = self.fabric.switch_index(*node);
         let before = switch.and_then(|switch| self.installed.block(switch, usize::from(*block)).copied());
-        if self.is_live {
+        self.note_blind(*node, *block, before.is_some());
+        if self.may_be_live {
             let before = switch.and_then(|switch| before.map(|before| self.as_met(switch, before, data)));
             self.taken.note((self.fabric.node(*node).guid, *block, *data), before);
         }
@@ -326,12 +342,23 @@ impl Apply {
         }
     }
 
+    /// Nobody had read a block by which packets were forwarded: what lies above LinearFDBTop they are not looked up in.
+    fn note_blind(&mut self, node: NodeIdx, block: u16, is_known: bool) {
+        let top = self.inventory.fabric.node(node).switch_settings.linear_top;
+        let is_looked_up = top > 0 && usize::from(block) * BLOCK_LIDS <= usize::from(top);
+        if self.may_be_live && is_looked_up && !is_known {
+            self.taken.note_blind();
+        }
+    }
+
     /// A block that a switch says it holds.
     fn learn(&mut self, node: NodeIdx, block: u16, ports: [u8; BLOCK_LIDS]) {
         let Some(switch) = self.fabric.switch_index(node) else {
             return;
         };
-        if self.is_live {
+        let is_known = self.installed.block(switch, usize::from(block)).is_some();
+        self.note_blind(node, block, is_known);
+        if self.may_be_live {
             let before = self.installed.block(switch, usize::from(block)).copied();
             let before = before.map(|before| self.as_met(switch, before, &ports));
             self.taken.note((self.fabric.node(node).guid, block, ports), before);
@@ -361,7 +388,11 @@ impl Apply {
                 data: want,
             } => {
                 let held = LinearForwardingTable::parse(data).map_err(|e| e.to_string())?;
-                self.learn(*node, *block, held.ports);
+                match held.ports == *want {
+                    true => self.learn(*node, *block, held.ports),
+                    // It may hold either, or the answer is not what it sent: it is to be read.
+                    false => self.forget(op),
+                }
                 expect(held.ports == *want, || {
                     "the switch answers with another table".to_owned()
                 })

@@ -66,6 +66,8 @@ pub struct Sm {
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
     superseded: u32,
+    /// Sweeps in a row that could not read all tables.
+    pub(crate) unread_looks: u32,
     pub(crate) next_sweep: Option<Time>,
     pub(crate) next_poll: Option<Time>,
     pub(crate) persist_id: u64,
@@ -130,6 +132,7 @@ impl Sm {
             read_back: ReadBack::default(),
             now: Time::ZERO,
             superseded: 0,
+            unread_looks: 0,
             next_sweep: None,
             next_poll: None,
             persist_id: 0,

@@ -182,6 +182,8 @@ pub struct Job {
     pub installed: Arc<Installed>,
     /// What packets may still be under way by, for a repair; a plan has it in `installed`.
     pub under_way: Option<Arc<UnderWay>>,
+    /// For how long packets may still be under way by entries that nobody knows.
+    pub(crate) fog: Duration,
     /// LIDs to which packets may be under way: nobody gets them.
     pub(crate) resting: Arc<BTreeSet<Lid>>,
     /// What the operator wants.
@@ -253,6 +255,7 @@ impl Job {
             spared_lids: Arc::default(),
             known_lanes: Arc::default(),
             under_way: None,
+            fog: Duration::ZERO,
             resting: Arc::default(),
             declined: Arc::default(),
             judge: Arc::new(DefaultJudge::default()),
@@ -494,6 +497,7 @@ impl Job {
                 ..WayOptions::default()
             };
             let mut changes = way::propose(fabric, &self.installed, &plan, &options);
+            way::let_clear(&mut changes, self.fog);
             if self.asks_hosts {
                 register::ask_all(fabric, &plan, &mut changes);
             }
