@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use selvedge_fabric::{PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_types::{IdxVec, PKey};
 
-use crate::{EngineName, Lids, ServiceLevels, SlToVl, Tables};
+use crate::{EngineName, LaneTables, Lids, ServiceLevels, SlToVl, Tables};
 
 /// Counts plans; a newer plan has the higher number. What belongs to an older one is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,12 +41,31 @@ pub struct Plan {
     pub service_levels: ServiceLevels,
     /// Lanes of every hop.
     pub sl_to_vl: SlToVl,
-    /// Data lanes used, 1–15.
+    /// Data lanes that the proof of the routes relies on, 1–15.
     pub lanes: u8,
+    /// How ports put packets on lanes; `None`: whatever their tables say. With `lanes` 1 the routes are free of deadlock
+    /// whichever lanes packets take: then lanes only keep packets out of each other's way.
+    pub lane_tables: Option<LaneTables>,
     /// Settings of every port that has a trained link, and of every switch's port 0.
     pub ports: BTreeMap<PortRef, PortSettings>,
     /// Tables of every end port with a trained link, and of every switch's port 0.
     pub end_ports: BTreeMap<PortRef, EndPortPlan>,
     /// Settings of every switch.
     pub switches: IdxVec<SwitchIdx, SwitchSettings>,
+}
+
+impl Plan {
+    /// The service levels that hosts are told.
+    #[must_use]
+    pub fn told_levels(&self) -> &ServiceLevels {
+        self.lane_tables
+            .as_ref()
+            .map_or(&self.service_levels, |tables| &tables.levels)
+    }
+
+    /// True if packets may have any service level, as no proof relies on it.
+    #[must_use]
+    pub fn takes_any_level(&self) -> bool {
+        self.lanes <= 1 && self.lane_tables.is_some()
+    }
 }

@@ -29,6 +29,7 @@ use crate::rebalancing::Balancing;
 use crate::recall::{Silence, recall};
 use crate::register::Reregister;
 use crate::report;
+use crate::lane_smp;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
@@ -268,6 +269,12 @@ impl Sm {
                     installed.learn(switch, block, table.ports);
                 }
             }
+            (Token::Lanes(table), Stage::Reading { inventory, installed, .. }) => {
+                if let Some(mad) = ok(answer) {
+                    let held = Arc::make_mut(&mut installed.lanes);
+                    lane_smp::learn(held, &inventory.fabric, table, mad.smp_data());
+                }
+            }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
@@ -295,6 +302,7 @@ impl Sm {
             (
                 Token::Discover(_)
                 | Token::Table { .. }
+                | Token::Lanes(_)
                 | Token::Set(_)
                 | Token::OtherSm(_)
                 | Token::Light(_)

@@ -27,7 +27,7 @@ use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{lid, ports, register};
+use crate::{lanes, lid, ports, register};
 
 /// Decides whether a change set may be sent.
 ///
@@ -380,6 +380,7 @@ impl Job {
                 || self.route(engine, &lids, previous.clone(), par),
             );
             events.extend(self.full_tables(&ports));
+            events.extend(lanes::short(fabric, &self.policy, &ports.settings));
             events.extend(routed.iter().flat_map(choices));
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => {
@@ -482,6 +483,7 @@ impl Job {
             service_levels: routed.service_levels,
             sl_to_vl: SlToVl::modulo(routed.lanes),
             lanes: routed.lanes,
+            lane_tables: lanes::lane_tables(fabric, &self.policy, lids, &self.installed.lanes),
             end_ports: ports.end_ports,
             ports: ports.settings,
             switches: ports::plan_switches(fabric, &self.policy, top),

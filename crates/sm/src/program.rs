@@ -25,7 +25,7 @@ use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lid, report, smp};
+use crate::{lanes, lid, report, smp};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -48,11 +48,15 @@ impl Sm {
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
         let todo = unread(&inventory.fabric, &installed);
+        let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
+        // What is not answered is written, whatever it is.
+        let lanes = if round == 1 { lanes } else { Vec::new() };
         self.stage = Stage::Reading {
             inventory,
             installed,
-            total: todo.len() as u64,
+            total: (todo.len() + lanes.len()) as u64,
             todo,
+            lanes,
             round,
         };
     }
@@ -78,7 +82,7 @@ impl Sm {
             return;
         };
         while self.exchange.open() < self.config.ready() {
-            let Some((switch, block)) = todo.pop() else { return };
+            let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
             let get = smp::get(
@@ -90,6 +94,7 @@ impl Sm {
             self.exchange
                 .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
+        self.ask_for_lanes();
     }
 
     /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
@@ -108,6 +113,7 @@ impl Sm {
         if is_recabled(old, fabric) {
             return installed;
         }
+        installed.lanes = self.carried_lanes(inventory);
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let seen = fabric.node(node);
             let before = old.find(seen.guid).and_then(|n| old.switch_index(n));

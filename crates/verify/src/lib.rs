@@ -39,6 +39,7 @@ mod finding;
 mod ground;
 mod judged;
 mod kind;
+mod lane_tables;
 mod least;
 mod lids;
 mod multicast;
@@ -58,7 +59,7 @@ mod witness;
 
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
-pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
+pub use finding::{Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, Severity, Sources, Step, Traffic, Witness};
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};
 pub use least::{Least, Rule, least_change};

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
+use crate::finding::{
+    Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, Severity, Sources, Step, Traffic, Witness,
+};
 use crate::multicast::Stray;
 
 impl fmt::Display for Severity {
@@ -57,6 +59,8 @@ impl fmt::Display for Attribute {
             Self::PortInfo => f.write_str("PortInfo"),
             Self::PortState => f.write_str("PortState"),
             Self::SwitchInfo => f.write_str("SwitchInfo"),
+            Self::SlToVl(ingress) => write!(f, "SLtoVLMappingTable from port {ingress}"),
+            Self::VlArbitration(block) => write!(f, "VLArbitrationTable block {block}"),
         }
     }
 }
@@ -129,6 +133,7 @@ impl fmt::Display for Fault {
             | Self::EarlyActivation { .. }
             | Self::IllegalState { .. }
             | Self::Generation { .. }
+            | Self::Lane { .. }
             | Self::UnsafeWay { .. }
             | Self::InheritedCycle { .. } => change_text(self, f),
             Self::MulticastMissed { .. }
@@ -361,6 +366,15 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f,
                 "the change set leads to plan {changes}, this is plan {plan}; compute it again"
             )
+        }
+        Fault::Lane { port, sl, vl, why } => {
+            let why = match why {
+                LaneFault::NoSuchLane => "a lane that its link does not have",
+                LaneFault::NeverServed => "a lane that its arbiter never serves",
+                LaneFault::NotProved => "another lane than the one that was proved",
+                LaneFault::Early => "a lane that its link or its arbiter does not have by then",
+            };
+            write!(f, "{port}: SL {} is put on VL {}, {why}", sl.get(), vl.get())
         }
         Fault::UnsafeWay { first } => write!(f, "the way to the plan is not safe: {first}"),
         Fault::InheritedCycle { first } => {

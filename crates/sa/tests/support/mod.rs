@@ -186,6 +186,7 @@ impl Wish {
             service_levels: self.levels.clone(),
             sl_to_vl: SlToVl::default(),
             lanes: 1,
+            lane_tables: None,
             ports,
             end_ports,
             switches,
