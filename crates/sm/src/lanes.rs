@@ -10,6 +10,7 @@ use selvedge_types::{Lid, PortNum, PortState, Sl};
 
 use crate::config::Mode;
 use crate::core::Sm;
+use crate::damage::Returned;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::stage::{Stage, Token};
@@ -130,6 +131,19 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
         }
     }
     held
+}
+
+/// What stays known when links have come back: hosts behind them may have been switched off and on.
+pub fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) -> Arc<HeldLanes> {
+    if held.is_empty() {
+        return Arc::clone(held);
+    }
+    let mut left = Arc::clone(held);
+    let ends = returned.iter().flat_map(|back| [back.near.0, back.far.0]);
+    for at in ends.filter(|at| !fabric.node(at.node).is_switch()) {
+        Arc::make_mut(&mut left).forget_port(fabric.node(at.node), at.port);
+    }
+    left
 }
 
 impl Sm {

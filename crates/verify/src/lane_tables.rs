@@ -22,6 +22,8 @@ pub struct LaneReplay<'a> {
     held: Arc<HeldLanes>,
     /// Phase of the last Set that concerns packets through a port.
     touched: ByPort<Option<u32>>,
+    /// Phase of the first Set of a port's settings.
+    settings: ByPort<Option<u32>>,
     /// Phase of the last Set of a port's arbitration.
     turns: ByPort<Option<u32>>,
     /// Rows towards ports, and their phases.
@@ -35,6 +37,7 @@ impl<'a> LaneReplay<'a> {
             plan,
             held: Arc::clone(&installed.lanes),
             touched: ByPort::filled(fabric, None),
+            settings: ByPort::filled(fabric, None),
             turns: ByPort::filled(fabric, None),
             rows: Vec::new(),
         }
@@ -57,7 +60,13 @@ impl<'a> LaneReplay<'a> {
                     tables.arbitration(*block, link_lanes(settings), &seen.capability) == *turns
                 })
             }
-            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } => true,
+            Op::Port { port, .. } => {
+                if self.settings.get(*port).flatten().is_none() {
+                    self.settings.set(*port, Some(phase));
+                }
+                true
+            }
+            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => true,
         }
     }
 
@@ -99,8 +108,8 @@ impl<'a> LaneReplay<'a> {
         self.touched.get(port).flatten()
     }
 
-    /// What is wrong at the end, and with the order; `settings` says in which phase the settings of a port are written.
-    pub fn findings(&self, settings: impl Fn(PortRef) -> Option<u32>) -> Vec<Finding> {
+    /// What is wrong at the end, and with the order.
+    pub fn findings(&self) -> Vec<Finding> {
         let mut found = Vec::new();
         let Some(tables) = &self.plan.lane_tables else {
             return found;
@@ -122,12 +131,12 @@ impl<'a> LaneReplay<'a> {
         }
         for &(port, rows, lanes, phase) in &self.rows {
             if rows != LaneRows::Whole {
-                self.check_order((port, &lanes, phase), &settings, &mut found);
+                self.check_order((port, &lanes, phase), &mut found);
                 continue;
             }
             for egress in ports_in_use(self.fabric, self.plan, port.node) {
                 let port = PortRef { port: egress, ..port };
-                self.check_order((port, &lanes, phase), &settings, &mut found);
+                self.check_order((port, &lanes, phase), &mut found);
             }
         }
         found
@@ -164,7 +173,7 @@ impl<'a> LaneReplay<'a> {
             found.push(missing(Attribute::SlToVl(ingress)));
         }
         let switch = self.fabric.switch_index(port.node);
-        for (sl, &vl) in (0_u8..).filter_map(Sl::new).zip(row) {
+        for (sl, &vl) in (0_u8..16).filter_map(Sl::new).zip(row) {
             let proved = |switch| self.plan.sl_to_vl.vl(switch, ingress, port.port, sl);
             let why = if vl.get() >= link {
                 LaneFault::NoSuchLane
@@ -198,12 +207,7 @@ impl<'a> LaneReplay<'a> {
     }
 
     /// Link and arbiter have the lanes before packets are put on them.
-    fn check_order(
-        &self,
-        (port, lanes, phase): (PortRef, &[Vl; Sl::COUNT], u32),
-        settings: &impl Fn(PortRef) -> Option<u32>,
-        found: &mut Vec<Finding>,
-    ) {
+    fn check_order(&self, (port, lanes, phase): (PortRef, &[Vl; Sl::COUNT], u32), found: &mut Vec<Finding>) {
         let highest = lanes.iter().map(|vl| vl.get()).max().unwrap_or(0);
         if highest == 0 {
             return;
@@ -215,7 +219,7 @@ impl<'a> LaneReplay<'a> {
                 .port(at)
                 .is_some_and(|seen| link_lanes(&seen.settings) > highest);
             // An end that has them may be written again for another reason.
-            seen || settings(at).is_none_or(|written| written < phase)
+            seen || self.settings.get(at).flatten().is_none_or(|written| written < phase)
         };
         let is_early = !ends.into_iter().flatten().all(has_lanes)
             || self.turns.get(port).flatten().is_some_and(|written| written >= phase);

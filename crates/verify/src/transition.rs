@@ -49,7 +49,7 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         replay.change_states(&phase.ops);
     }
     replay.missing(installed);
-    let of_lanes = replay.lanes.findings(|at| replay.ports.get(at).flatten());
+    let of_lanes = replay.lanes.findings();
     replay.found.extend(of_lanes);
     for (phase, number) in changes.phases.iter().zip(0_u32..) {
         for op in &phase.ops {
@@ -138,6 +138,7 @@ impl<'a> Replay<'a> {
             }
             Op::SlToVl { .. } | Op::Arbitration { .. } => self.lanes.write(op, phase),
             Op::Port { port, settings, .. } => {
+                self.lanes.write(op, phase);
                 self.ports.set(*port, Some(phase));
                 self.wanted.get(*port).flatten() == Some(settings)
             }

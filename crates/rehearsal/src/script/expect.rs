@@ -6,6 +6,7 @@ use selvedge_types::PortState;
 use selvedge_wire::{CapabilityMask, Method};
 
 use super::ScriptError;
+use super::lanes;
 use super::run::{Runner, held_lids};
 use super::show::port_named;
 use super::words::{number, span, syntax};
@@ -13,7 +14,7 @@ use crate::Observed;
 
 const EXPECTATIONS: &str = "up NAME, role NAME ROLE, sets NAME N, no sets, lids unchanged, tables unchanged, \
     event NAME CODE, no event NAME CODE, all active NAME, judged NAME, is-sm PORT yes|no, state PORT STATE, \
-    lid PORT N, within SPAN, reason NAME PORT CODE, unexplained NAME N";
+    lanes N, lid PORT N, within SPAN, reason NAME PORT CODE, unexplained NAME N";
 
 impl Runner<'_> {
     /// Checks one expectation; those about change look back to the last `mark`.
@@ -68,6 +69,10 @@ impl Runner<'_> {
                 let first = verdict.errors().next().map(ToString::to_string);
                 let conflict = observed.without_lid.first().map(|(_, conflict)| conflict.to_string());
                 let found = first.or(conflict);
+                check(found.clone().unwrap_or_default(), found.is_none())
+            }
+            ["lanes", lanes] => {
+                let found = lanes::first_wrong(self.world()?.emulator().chassis(), number(lanes)?);
                 check(found.clone().unwrap_or_default(), found.is_none())
             }
             ["within", time] => {
