@@ -184,6 +184,19 @@ impl Key {
             },
             show: |s| Some(Value::Int(u64::from(s.policy.used_lanes))),
         },
+        Self {
+            section: "routing",
+            name: "assume_sl_aware",
+            want: "true or false",
+            doc: "All senders use the service levels that path records tell them: routes may then rely on the lanes, \
+                which spreads load better where the fabric is no tree. DANGER: senders that use others can stop the \
+                fabric for good; hosts on different lanes have no reversible paths, so connection managers find none.",
+            set: |s, v| {
+                s.policy.assume_sl_aware = v.bool()?;
+                Some(())
+            },
+            show: |s| Some(Value::Bool(s.policy.assume_sl_aware)),
+        },
         small!(
             "routing",
             "flap_downs",

@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn every_key_comes_back() {
         let text = "[routing]\nengines = [\"updn\", \"mine\"]\nroots = [\"0x0000000000000010\"]\nlmc = 3\n\
-                    reassign_lids = true\nlid_layout = \"sequential\"\nlanes = 4\nused_lanes = 2\nflap_downs = 5\nflap_window_s = 6\n\
+                    reassign_lids = true\nlid_layout = \"sequential\"\nlanes = 4\nused_lanes = 2\nassume_sl_aware = true\nflap_downs = 5\nflap_window_s = 6\n\
                      flap_hold_s = 7\nrebalance = \"never\"\nrebalance_blocks = 8\nrebalance_quiet_s = 9\n\
                      rebalance_pause_s = 10\n[fabric]\nmtu_max_bytes = 2048\npacket_life = 1\nhoq_life = 2\n\
                     leaf_hoq_life = 3\nvl_stall_count = 4\nsubnet_timeout = 5\nlocal_phy_errors = 6\n\

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_types::{IdxVec, Lid, PKey, PortNum, PortState, Sl, Vl};
 
-use crate::{ArbBlock, BLOCK_LIDS, Generation, HeldLanes, LaneRows, Plan, Tables, lane_tables};
+use crate::{ArbBlock, BLOCK_LIDS, Generation, HeldLanes, LaneRows, Plan, ServiceLevels, SlToVl, Tables, lane_tables};
 
 /// One Set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,6 +151,8 @@ pub struct Installed {
     pub lfts: IdxVec<SwitchIdx, Vec<Option<[u8; BLOCK_LIDS]>>>,
     /// Lane tables of all nodes.
     pub lanes: Arc<HeldLanes>,
+    /// Service levels that senders use, and the lanes they are put on, if they may be others than the plan's.
+    pub levels: Option<Arc<(ServiceLevels, SlToVl)>>,
     /// What packets may still be under way by, if entries have changed a short while ago.
     pub under_way: Option<Arc<UnderWay>>,
 }
@@ -191,8 +193,15 @@ impl Installed {
         Self {
             lfts: IdxVec::filled(Vec::new(), switches),
             lanes: Arc::default(),
+            levels: None,
             under_way: None,
         }
+    }
+
+    /// Service levels and lanes in force, where they may be others than the plan's.
+    #[must_use]
+    pub fn lanes_in_force(&self) -> Option<(&ServiceLevels, &SlToVl)> {
+        self.levels.as_deref().map(|(levels, map)| (levels, map))
     }
 
     /// A block, if known.

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_fabric::{PortRef, PortSettings, SwitchIdx, SwitchSettings};
+use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_types::{IdxVec, PKey};
 
-use crate::{EngineName, LaneTables, Lids, ServiceLevels, SlToVl, Tables};
+use crate::{
+    EngineName, LaneTable, LaneTables, Lids, ServiceLevels, SlToVl, Tables, link_lanes, ports_in_use, tables_of,
+};
 
 /// Counts plans; a newer plan has the higher number. What belongs to an older one is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +63,28 @@ impl Plan {
         self.lane_tables
             .as_ref()
             .map_or(&self.service_levels, |tables| &tables.levels)
+    }
+
+    /// The lanes that switches put packets on.
+    #[must_use]
+    pub fn lanes_of_ports(&self, fabric: &Fabric) -> SlToVl {
+        let Some(tables) = &self.lane_tables else {
+            return self.sl_to_vl.clone();
+        };
+        let mut map = SlToVl::modulo(tables.lanes);
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let up = ports_in_use(fabric, self, node);
+            for table in tables_of(fabric, node, &up) {
+                let LaneTable::SlToVl { port, ingress } = table else {
+                    continue;
+                };
+                let row = tables.row(self.ports.get(&port).map_or(1, link_lanes));
+                if row != map.default {
+                    map.exceptions.insert((switch, ingress, port.port), row);
+                }
+            }
+        }
+        map
     }
 
     /// True if packets may have any service level, as no proof relies on it.

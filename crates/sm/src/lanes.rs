@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, PortRef, PortSettings};
+use selvedge_fabric::{Fabric, PortCapability, PortRef, PortSettings};
 use selvedge_mad::AgentId;
-use selvedge_plan::{HeldLanes, Installed, LaneTable, LaneTables, Lids, Policy, ServiceLevels, link_lanes, tables_of};
-use selvedge_types::{Lid, PortNum, PortState, Sl};
+use selvedge_plan::{
+    EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, Plan, Policy, ServiceLevels, SlToVl, has_sl_mapping,
+    link_lanes, ports_in_use, tables_of,
+};
+use selvedge_routing::Engine;
+use selvedge_types::{Guid, Lid, PortNum, PortState, Sl};
 
 use crate::config::Mode;
 use crate::core::Sm;
@@ -49,13 +53,128 @@ const fn mixed(lid: Lid) -> u32 {
     (lid.0 as u32).wrapping_mul(0x9E37_79B1) >> 20
 }
 
-/// What ports shall hold, if lanes are to be used, or tables of earlier use are known.
-pub fn lane_tables(fabric: &Fabric, policy: &Policy, lids: &Lids, held: &HeldLanes) -> Option<LaneTables> {
-    let lanes = policy.used_lanes.clamp(1, 15);
-    (lanes > 1 || !held.is_empty()).then(|| LaneTables {
-        lanes,
-        levels: levels(fabric, lids, lanes),
-    })
+/// How many lanes routes may rely on: one, unless all senders are said to use the levels they are told. Then as many as
+/// every link has, as what goes by a lane that some link lacks is not on the lane that was proved.
+pub fn to_rely_on(fabric: &Fabric, policy: &Policy) -> u8 {
+    if !policy.assume_sl_aware {
+        return 1;
+    }
+    let of_port = |at: PortRef| {
+        let seen = fabric
+            .port(at)
+            .filter(|_| has_sl_mapping(fabric.node(at.node), at.port));
+        seen.map_or(1, |seen| PortCapability::lanes_of_code(seen.capability.vls).max(1))
+    };
+    let up = fabric.links().filter(|link| fabric.link_is_up(link.a));
+    let fewest = up.flat_map(|link| [of_port(link.a), of_port(link.b)]).min();
+    policy.used_lanes.min(fewest.unwrap_or(1)).clamp(1, 15)
+}
+
+/// The lanes of a plan.
+#[derive(Clone, Debug)]
+pub struct Levels {
+    /// Lanes that the proof relies on.
+    pub lanes: u8,
+    /// Service levels that it relies on.
+    pub relied_on: ServiceLevels,
+    /// What ports shall hold, if lanes are to be used, or tables of earlier use are known.
+    pub tables: Option<LaneTables>,
+}
+
+/// The lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no lanes at all:
+/// what `fat-tree` says of levels is left, so that its routes are proved for any.
+pub fn of_routes(
+    fabric: &Fabric,
+    policy: &Policy,
+    lids: &Lids,
+    held: &HeldLanes,
+    (engine, lanes, made): (&EngineName, u8, ServiceLevels),
+) -> Levels {
+    let needs_none = engine.0 == Engine::FatTree.name();
+    if lanes > 1 && !needs_none {
+        let tables = LaneTables {
+            lanes,
+            levels: made.clone(),
+        };
+        return Levels {
+            lanes,
+            relied_on: made,
+            tables: Some(tables),
+        };
+    }
+    let used = policy.used_lanes.clamp(1, 15);
+    let tables = (used > 1 || !held.is_empty()).then(|| LaneTables {
+        lanes: used,
+        levels: levels(fabric, lids, used),
+    });
+    Levels {
+        lanes: 1,
+        relied_on: if needs_none { ServiceLevels::default() } else { made },
+        tables,
+    }
+}
+
+/// Service levels that senders were told, as far as known.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// By LID: whose it was, and the level.
+    by_lid: BTreeMap<Lid, (Guid, Sl)>,
+    /// By the GUID of the destination's switch, as stored.
+    by_switch: Arc<BTreeMap<Guid, u8>>,
+}
+
+impl Told {
+    /// What is held, with the levels in force if the plan relies on levels: senders use what they were told until they
+    /// ask again, and 0 if nobody told them.
+    pub fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Installed {
+        let installed = Installed::clone(installed);
+        if plan.lanes <= 1 {
+            return installed;
+        }
+        let by_switch = Arc::clone(&self.by_switch);
+        let of_switch = |at: PortRef| {
+            let of = |node| fabric.switch_index(node).map(|switch| fabric.switch(switch).guid);
+            let guid = of(at.node).or_else(|| of(fabric.peer(at)?.node))?;
+            by_switch.get(&guid).copied().and_then(Sl::new)
+        };
+        let level = |lid: Lid, at: PortRef| {
+            let now = plan.service_levels.to(lid);
+            let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
+            match self.by_lid.get(&lid) {
+                Some((owner, sl)) if *owner == guid => *sl,
+                _ if !self.by_lid.is_empty() => now,
+                _ if !self.by_switch.is_empty() => of_switch(at).unwrap_or(now),
+                _ => Sl::default(),
+            }
+        };
+        let mut levels = vec![Sl::default(); plan.lids.top().index() + 1];
+        for (lid, at) in plan.lids.by_lid() {
+            levels[lid.index()] = level(lid, at);
+        }
+        let map = map_in_force(fabric, plan, &installed.lanes);
+        Installed {
+            levels: Some(Arc::new((ServiceLevels::PerDestination(levels), map))),
+            ..installed
+        }
+    }
+}
+
+/// The lanes of rows in force; those that nobody knows are the plan's.
+fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
+    let mut map = plan.sl_to_vl.clone();
+    for (switch, &node) in fabric.switches().iter_enumerated() {
+        let up = ports_in_use(fabric, plan, node);
+        for table in tables_of(fabric, node, &up) {
+            let LaneTable::SlToVl { port, ingress } = table else {
+                continue;
+            };
+            let row = held.row(fabric.node(node).guid, port.port, ingress);
+            if let Some(row) = row.filter(|row| **row != map.default) {
+                map.exceptions.insert((switch, ingress, port.port), *row);
+            }
+        }
+    }
+    map
 }
 
 /// Tells of links that have fewer lanes than are to be used.
@@ -147,6 +266,23 @@ pub fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) ->
 }
 
 impl Sm {
+    /// Service levels in force.
+    pub(crate) fn told_levels(&self) -> Arc<Told> {
+        let mut told = Told::default();
+        if !self.config.policy.assume_sl_aware {
+            return Arc::default();
+        }
+        told.by_switch = Arc::new(self.stored.lanes.clone());
+        if let (Some(plan), Some(fabric)) = (&self.view.plan, &self.view.fabric) {
+            let by_lid = plan.lids.by_lid().map(|(lid, at)| {
+                let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
+                (lid, (guid, plan.told_levels().to(lid)))
+            });
+            told.by_lid = by_lid.collect();
+        }
+        Arc::new(told)
+    }
+
     /// Lane tables of the last plan that are still as it left them.
     pub(crate) fn carried_lanes(&self, inventory: &Inventory) -> Arc<HeldLanes> {
         let fabric = &inventory.fabric;
@@ -181,7 +317,7 @@ impl Sm {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, Node};
-    use selvedge_types::{Guid, LidRange, Lmc, NodeKind};
+    use selvedge_types::{LidRange, Lmc, NodeKind};
 
     use super::*;
 

@@ -154,6 +154,7 @@ impl Sm {
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
+        job.told = self.told_levels();
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
@@ -172,6 +173,7 @@ impl Sm {
             known_lids: Arc::default(),
             spared_lids: Arc::default(),
             known_lanes: Arc::default(),
+            told: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             clock: None,
@@ -465,6 +467,7 @@ impl Sm {
         self.last_seen.clone_from(&self.view.fabric);
         // What is under way is told anew in each job.
         installed.under_way = None;
+        installed.levels = None;
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));

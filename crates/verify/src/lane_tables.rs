@@ -238,3 +238,128 @@ impl<'a> LaneReplay<'a> {
 const fn lane_error(port: Place, sl: Sl, vl: Vl, why: LaneFault) -> Finding {
     Finding::new(Severity::Error, Fault::Lane { port, sl, vl, why })
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_plan::{ChangeSet, LaneTables, ServiceLevels, SlToVl, changes};
+    use selvedge_types::PortState;
+
+    use super::*;
+    use crate::{support, transition};
+
+    /// What is found of the change set to a plan that uses so many lanes after `edit`, as codes.
+    fn check(state: PortState, edit: impl FnOnce(&mut Plan, &mut ChangeSet), want: &[&str]) {
+        let mut net = support::Net::new(2, 4);
+        net.link(0, 1).host(0).host(1);
+        let keys: Vec<_> = net.builder().nodes().map(|(key, _)| key).collect();
+        for key in keys {
+            let node = net.builder().node_mut(key);
+            let ports: Vec<PortNum> = node.all_ports().map(|(port, _)| port).collect();
+            for port in ports {
+                node.port_mut(port).unwrap().capability.mask = 1 << 6;
+            }
+        }
+        let fabric = net.finish(state);
+        let lids = support::lids(&fabric, 0);
+        let tables = support::minhop(&fabric, &lids);
+        let mut plan = support::plan(&fabric, lids, tables);
+        plan.lane_tables = Some(LaneTables {
+            lanes: 4,
+            levels: ServiceLevels::default(),
+        });
+        let installed = Installed::unknown(2);
+        let mut set = changes(&fabric, &installed, &plan);
+        edit(&mut plan, &mut set);
+        let found = transition::findings(&fabric, &installed, &plan, &set);
+        let codes: Vec<_> = found.iter().map(|f| &f.code["SLV-JUDGE-".len()..]).collect();
+        let texts: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(codes, want, "{texts:?}");
+    }
+
+    fn take(set: &mut ChangeSet, which: impl Fn(&Op) -> bool) -> Op {
+        let phase = set
+            .phases
+            .iter_mut()
+            .find(|phase| phase.ops.iter().any(&which))
+            .unwrap();
+        let at = phase.ops.iter().position(&which).unwrap();
+        phase.ops.remove(at)
+    }
+
+    const fn is_row(op: &Op) -> bool {
+        matches!(op, Op::SlToVl { .. })
+    }
+
+    const fn is_turns(op: &Op) -> bool {
+        matches!(op, Op::Arbitration { block: 1, .. })
+    }
+
+    #[test]
+    fn a_computed_change_set_passes() {
+        for state in [PortState::Init, PortState::Armed, PortState::Active] {
+            check(state, |_, _| {}, &[]);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_missed() {
+        check(PortState::Active, |_, set| drop(take(set, is_row)), &["0030"]);
+        // Without its turns no lane of the port is served either.
+        let without_turns = |_: &mut Plan, set: &mut ChangeSet| drop(take(set, is_turns));
+        check(PortState::Active, without_turns, &["0030", "0037", "0037"]);
+    }
+
+    #[test]
+    fn what_the_plan_does_not_say_is_found() {
+        let other = |_: &mut Plan, set: &mut ChangeSet| {
+            if let Op::SlToVl { port, rows, .. } = take(set, is_row) {
+                let lanes = SlToVl::modulo(9).default;
+                set.phases[1].ops.push(Op::SlToVl { port, rows, lanes });
+            }
+        };
+        // Beyond the plan, and nobody serves lane 4.
+        check(PortState::Active, other, &["0031", "0030", "0037"]);
+        let wildcard = |_: &mut Plan, set: &mut ChangeSet| {
+            if let Op::SlToVl { port, lanes, .. } = take(set, is_row) {
+                let rows = LaneRows::Whole;
+                set.phases[1].ops.push(Op::SlToVl { port, rows, lanes });
+            }
+        };
+        check(PortState::Active, wildcard, &["0031"]);
+        check(PortState::Active, |plan, _| plan.lane_tables = None, &["0031"; 22]);
+    }
+
+    #[test]
+    fn rows_come_after_links_and_arbiters_and_before_ports_are_active() {
+        let early = |_: &mut Plan, set: &mut ChangeSet| {
+            let rows = set.phases.remove(1).ops;
+            set.phases[0].ops.extend(rows);
+        };
+        check(PortState::Active, early, &["0037"; 10]);
+        let late = |_: &mut Plan, set: &mut ChangeSet| {
+            let rows = set.phases.remove(1).ops;
+            set.phases[1].ops.extend(rows);
+        };
+        check(PortState::Init, late, &["0032"; 6]);
+    }
+
+    #[test]
+    fn rows_say_what_was_proved() {
+        let on_lanes = |plan: &mut Plan, _: &mut ChangeSet| {
+            plan.lanes = 4;
+            plan.sl_to_vl = SlToVl::modulo(4);
+        };
+        check(PortState::Active, on_lanes, &[]);
+        let on_others = |plan: &mut Plan, _: &mut ChangeSet| {
+            plan.lanes = 2;
+            plan.sl_to_vl = SlToVl::modulo(2);
+        };
+        check(PortState::Active, on_others, &["0037"; 8]);
+        let other_levels = |plan: &mut Plan, _: &mut ChangeSet| {
+            plan.lanes = 4;
+            plan.sl_to_vl = SlToVl::modulo(4);
+            plan.service_levels = ServiceLevels::Uniform(Sl::new(1).unwrap());
+        };
+        check(PortState::Active, other_levels, &["0037"]);
+    }
+}

@@ -65,7 +65,11 @@ impl Runner<'_> {
             }
             ["judged", name] => {
                 let observed = self.observed(name)?;
-                let verdict = observed.judge();
+                let relied_on = self.view(name)?.plan.filter(|plan| plan.lanes > 1);
+                let verdict = match relied_on {
+                    Some(plan) => observed.judge_levels(plan.told_levels()),
+                    None => observed.judge(),
+                };
                 let first = verdict.errors().next().map(ToString::to_string);
                 let conflict = observed.without_lid.first().map(|(_, conflict)| conflict.to_string());
                 let found = first.or(conflict);

@@ -97,6 +97,10 @@ const SORTED_MAX: usize = 20_000;
 /// none are found it is [`changes`], and the judge says why that must not be.
 #[must_use]
 pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &WayOptions<'_>) -> ChangeSet {
+    let options = &WayOptions {
+        lanes_in_force: options.lanes_in_force.or_else(|| installed.lanes_in_force()),
+        ..*options
+    };
     let base = changes(fabric, installed, plan);
     if !phases::is_live(fabric) {
         return base;
