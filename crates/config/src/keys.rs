@@ -201,12 +201,38 @@ impl Key {
             section: "routing",
             name: "lanes",
             want: "1 to 15 data lanes",
-            doc: "Data lanes that links are set up for (OperationalVLs). Routes use one of them so far.",
+            doc: "Data lanes that links are set up for (OperationalVLs), at least used_lanes.",
             set: |s, v| {
                 s.policy.lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
                 Some(())
             },
             show: |s| Some(Value::Int(u64::from(s.policy.lanes))),
+        },
+        Self {
+            section: "routing",
+            name: "used_lanes",
+            want: "1 to 15 data lanes",
+            doc: "Data lanes that packets are put on by their service level, which path records tell: packets to \
+                different destinations then wait less for each other. Routes are free of deadlock whatever levels hosts \
+                use, so hosts that ask nobody are safe. 1: SLtoVLMappingTables and VLArbitrationTables are left alone.",
+            set: |s, v| {
+                s.policy.used_lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.policy.used_lanes))),
+        },
+        Self {
+            section: "routing",
+            name: "assume_sl_aware",
+            want: "true or false",
+            doc: "All senders use the service levels that path records tell them: routes may then rely on the lanes, \
+                which spreads load better where the fabric is no tree. DANGER: senders that use others can stop the \
+                fabric for good; hosts on different lanes have no reversible paths, so connection managers find none.",
+            set: |s, v| {
+                s.policy.assume_sl_aware = v.bool()?;
+                Some(())
+            },
+            show: |s| Some(Value::Bool(s.policy.assume_sl_aware)),
         },
         small!(
             "routing",

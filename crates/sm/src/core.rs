@@ -20,6 +20,7 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::lane_smp;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;
 use crate::past::Past;
@@ -271,6 +272,17 @@ impl Sm {
                     installed.learn(switch, block, table.ports);
                 }
             }
+            (
+                Token::Lanes(table),
+                Stage::Reading {
+                    inventory, installed, ..
+                },
+            ) => {
+                if let Some(mad) = ok(answer) {
+                    let held = Arc::make_mut(&mut installed.lanes);
+                    lane_smp::learn(held, &inventory.fabric, table, mad.smp_data());
+                }
+            }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
@@ -298,6 +310,7 @@ impl Sm {
             (
                 Token::Discover(_)
                 | Token::Table { .. }
+                | Token::Lanes(_)
                 | Token::Set(_)
                 | Token::OtherSm(_)
                 | Token::Light(_)

@@ -148,7 +148,11 @@ impl Inventory {
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
         let none = BTreeSet::new();
         let reached = |inventory: &Self| inventory.ways_around(&none, &BTreeSet::new()).iter().flatten().count();
-        let is_active = |at| self.fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+        let is_active = |at| {
+            self.fabric
+                .port(at)
+                .is_some_and(|port| port.link.state == PortState::Active)
+        };
         let carries = |at: PortRef| is_active(at) && self.fabric.peer(at).is_some_and(is_active);
         let ends: Vec<PortRef> = ends.iter().copied().filter(|&at| !carries(at)).collect();
         if ends.is_empty() {

@@ -26,7 +26,7 @@ use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lid, report, smp};
+use crate::{lanes, lid, report, smp};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -51,11 +51,15 @@ impl Sm {
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
         let todo = unread(&inventory.fabric, &installed);
+        let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
+        // What is not answered is written, whatever it is.
+        let lanes = if round == 1 { lanes } else { Vec::new() };
         self.stage = Stage::Reading {
             inventory,
             installed,
-            total: todo.len() as u64,
+            total: (todo.len() + lanes.len()) as u64,
             todo,
+            lanes,
             round,
         };
     }
@@ -89,7 +93,7 @@ impl Sm {
             return;
         };
         while self.exchange.open() < self.config.ready() {
-            let Some((switch, block)) = todo.pop() else { return };
+            let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
             let get = smp::get(
@@ -101,6 +105,7 @@ impl Sm {
             self.exchange
                 .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
+        self.ask_for_lanes();
     }
 
     /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
@@ -119,6 +124,7 @@ impl Sm {
         if is_recabled(old, fabric) {
             return installed;
         }
+        installed.lanes = self.carried_lanes(inventory);
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let seen = fabric.node(node);
             let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
@@ -162,6 +168,7 @@ impl Sm {
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
+        job.told = self.told_levels();
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
@@ -198,6 +205,7 @@ impl Sm {
             known_lids: Arc::default(),
             spared_lids: Arc::default(),
             known_lanes: Arc::default(),
+            told: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             clock: None,
@@ -492,6 +500,7 @@ impl Sm {
         self.last_seen.clone_from(&self.view.fabric);
         // What is under way is told anew in each job.
         installed.under_way = None;
+        installed.levels = None;
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));
