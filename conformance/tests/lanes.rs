@@ -52,7 +52,7 @@ fn served(text: &str) -> BTreeSet<usize> {
 /// Every agent puts level n on lane n modulo so many, and serves all of these.
 fn check_agents(lab: &PeerLab, fabric: &Fabric, lanes: usize) {
     let want: Vec<usize> = (0..16).map(|sl| sl % lanes).collect();
-    for name in fabric.net.nodes.keys() {
+    for name in fabric.net.nodes.values().map(|node| &node.id) {
         let lid = lid_of(lab, name).to_string();
         let is_switch = name.starts_with('S');
         let out = if is_switch { "1" } else { "0" };

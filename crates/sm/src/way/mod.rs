@@ -128,9 +128,9 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
 pub fn let_clear(changes: &mut ChangeSet, fog: Duration) {
     let fog_ns = u64::try_from(fog.as_nanos()).unwrap_or(u64::MAX);
     let matters = |op: &Op| match op {
-        Op::Lft { .. } => true,
+        Op::Lft { .. } | Op::SlToVl { .. } => true,
         Op::Port { state, .. } => *state == Some(PortState::Active),
-        Op::Switch { .. } | Op::PKeys { .. } => false,
+        Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => false,
     };
     let phases = &mut changes.phases;
     if fog_ns > 0 && phases.iter().flat_map(|phase| &phase.ops).any(matters) {
