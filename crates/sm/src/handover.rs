@@ -95,6 +95,9 @@ impl Sm {
             self.sweep_due = Some(reason);
             return;
         }
+        if others.values().any(|(_, other)| other.state == SmState::Master) {
+            self.forget_plan();
+        }
         let from = self.others.from.take();
         let superior = others
             .values()
@@ -112,6 +115,12 @@ impl Sm {
                 self.begin_reading(inventory);
             }
         }
+    }
+
+    /// Another master was here: who wrote which table last nobody knows, whatever the switches say of their manager, so
+    /// all are read.
+    pub(crate) fn forget_plan(&mut self) {
+        self.view.plan = None;
     }
 
     /// Stands by for another manager, with what it takes to stand in for it.
