@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
 use std::time::Duration;
 
 use selvedge_api::{Reroute, Severity};
@@ -40,6 +41,11 @@ const WAIT_BUSY: Duration = Duration::from_micros(100);
 const WAIT_SOON: Duration = Duration::from_micros(20);
 /// How long these are: repairs of 27,648 hosts take 20 ms.
 const SOON: Duration = Duration::from_millis(25);
+/// While a fault is being mended nobody sleeps for so long after the last datagram: being woken takes as long as a
+/// switch takes to answer, and there are four answers to wait for.
+const AWAKE: Duration = Duration::from_micros(300);
+/// For so long nothing is told or shown while a fault is being mended: many times what that takes.
+const HURRY: Duration = Duration::from_millis(100);
 /// Longest wait for a datagram otherwise: how late a command is noticed at most. 50 wake-ups a second cost nothing.
 const WAIT_IDLE: Duration = Duration::from_millis(20);
 /// Wait before a port whose queue was full is tried again.
@@ -77,6 +83,10 @@ pub(crate) struct Driver {
     busy: usize,
     /// When the last job was handed out.
     busy_since: Time,
+    /// Since when a fault is mended, or looked at again.
+    fault_since: Option<Time>,
+    /// When the last datagram came.
+    heard_at: Time,
     changed: bool,
     shown_at: Time,
     /// Snapshots may have been freed since nothing was to be done.
@@ -123,6 +133,8 @@ impl Driver {
             pending: VecDeque::new(),
             busy: 0,
             busy_since: Time::ZERO,
+            fault_since: None,
+            heard_at: Time::ZERO,
             changed: true,
             shown_at: Time::ZERO,
             is_untidy: false,
@@ -187,11 +199,12 @@ impl Driver {
             let (revision, all) = (self.administrator.revision(), self.administrator.registrations());
             self.storer.hand(ToStore::Registrations(revision, Box::new(all)));
         }
-        if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
+        let hurries = self.hurries(now);
+        if self.changed && !hurries && now.since(self.shown_at) >= SHOW_INTERVAL {
             self.show();
         }
         self.tell_groups(now)?;
-        let mut wait = match self.untold.is_empty() {
+        let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
             false => Duration::ZERO,
         };
@@ -206,6 +219,7 @@ impl Driver {
                     self.administer(selvedge_sa::Input::Received(datagram))?;
                 }
                 Some(Arrival::Received(datagram)) => {
+                    self.heard_at = self.shared.clock.now();
                     self.feed(Input::Received(datagram))?;
                     if datagram.mad.method() == Method::Trap {
                         self.administer(selvedge_sa::Input::Trap(datagram))?;
@@ -214,11 +228,26 @@ impl Driver {
                 // The administrator has a clock of its own for what it repeats.
                 Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
                 Some(Arrival::Returned(datagram)) => self.feed(Input::Returned(datagram))?,
-                None => return self.tell(),
+                None => return self.end_turn(),
             }
             wait = Duration::ZERO;
         }
-        self.tell()
+        self.end_turn()
+    }
+
+    /// Tells what has happened, unless there is no time for that now.
+    fn end_turn(&mut self) -> Result<(), DaemonError> {
+        if !self.hurries(self.shared.clock.now()) {
+            return self.tell();
+        }
+        // Whoever has the answers may want this processor.
+        thread::yield_now();
+        Ok(())
+    }
+
+    /// True while a fault is being mended and there is time to tell of it afterwards.
+    fn hurries(&self, now: Time) -> bool {
+        self.fault_since.is_some_and(|since| now.since(since) < HURRY)
     }
 
     /// Sends what the port had no room for, as far as it has now.
@@ -251,6 +280,9 @@ impl Driver {
     fn wait(&self, now: Time) -> Duration {
         if !self.pending.is_empty() {
             return WAIT_FULL;
+        }
+        if self.hurries(now) && now.since(self.heard_at) < AWAKE {
+            return Duration::ZERO;
         }
         let longest = match self.busy {
             0 => WAIT_IDLE,
@@ -317,6 +349,10 @@ impl Driver {
         let mut out = std::mem::take(&mut self.out);
         self.sm.handle(now, input, &mut out);
         self.changed = true;
+        self.fault_since = match self.sm.is_at_a_fault() {
+            true => self.fault_since.or(Some(now)),
+            false => None,
+        };
         if let Some(notice) = self.recorder.as_mut().and_then(|recorder| recorder.outputs(&out)) {
             self.notice(&notice);
         }
