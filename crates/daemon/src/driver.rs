@@ -77,6 +77,8 @@ pub(crate) struct Driver {
     busy_since: Time,
     changed: bool,
     shown_at: Time,
+    /// Datagrams that the administrator had taken when it was shown.
+    asked: u64,
     /// Snapshots may have been freed since nothing was to be done.
     is_untidy: bool,
     /// The last plan in force and the fabric it was made for.
@@ -94,6 +96,7 @@ pub(crate) struct Parts {
     pub(crate) recorder: Option<Recorder>,
     pub(crate) folder: Option<Arc<StateDir>>,
     pub(crate) found: Found,
+    pub(crate) administrator: selvedge_sa::Config,
 }
 
 impl Driver {
@@ -111,7 +114,7 @@ impl Driver {
             copier: planner("multicast", sender.clone())?,
             groups_told_at: Time::ZERO,
             partitions: None,
-            administrator: Administrator::new(sender.clone(), parts.found.registrations)?,
+            administrator: Administrator::new(parts.administrator, sender.clone(), parts.found.registrations)?,
             keeper: Keeper::new(parts.folder.clone(), parts.found.is_lost),
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
@@ -121,6 +124,7 @@ impl Driver {
             busy_since: Time::ZERO,
             changed: true,
             shown_at: Time::ZERO,
+            asked: 0,
             is_untidy: false,
             in_force: None,
             stopping: false,
@@ -182,8 +186,12 @@ impl Driver {
             let (revision, all) = (self.administrator.revision(), self.administrator.registrations());
             self.storer.hand(ToStore::Registrations(revision, Box::new(all)));
         }
-        if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
-            self.show();
+        if now.since(self.shown_at) >= SHOW_INTERVAL {
+            if self.changed {
+                self.show();
+            } else if self.asked != self.administrator.received() {
+                self.show_administration();
+            }
         }
         self.tell_groups(now)?;
         let mut wait = match self.untold.is_empty() {
@@ -498,6 +506,12 @@ impl Driver {
         self.shown_at = self.shared.clock.now();
         self.changed = false;
         self.shared.show(self.shown_at, self.sm.view());
+        self.show_administration();
+    }
+
+    fn show_administration(&mut self) {
+        self.asked = self.administrator.received();
+        self.shared.show_administration(self.administrator.counts());
     }
 }
 

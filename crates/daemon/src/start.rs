@@ -16,6 +16,7 @@ use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, MadPort};
 
 use crate::DaemonError;
+use crate::administrator;
 use crate::clock::Clock;
 use crate::driver::{Driver, Parts, Until};
 use crate::emulated::EmulatedPort;
@@ -185,6 +186,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         recorder,
         folder: folder.map(Arc::new),
         found,
+        administrator: administrator::config(&settings.administrator),
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())

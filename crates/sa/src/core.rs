@@ -125,7 +125,20 @@ impl Sa {
     /// What happened so far.
     #[must_use]
     pub const fn counters(&self) -> Counters {
-        self.counters
+        Counters {
+            limited: self.limits.over,
+            most_limited: self.limits.most,
+            ..self.counters
+        }
+    }
+
+    /// How many services, subscriptions, groups and memberships there are.
+    #[must_use]
+    pub fn registered(&self) -> [usize; 4] {
+        let all = &self.registered;
+        let members = all.groups.iter().map(|group| group.members.len()).sum();
+        let groups = all.groups.iter().count();
+        [all.services.count(), all.subscriptions.count(), groups, members]
     }
 
     /// Multicast groups and their members.
@@ -160,10 +173,15 @@ impl Sa {
     /// Takes one input; appends what is to be sent.
     pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         self.now = now;
+        self.leases();
         match input {
             Input::Received(datagram) => self.received(&datagram, out),
             Input::Trap(datagram) => self.trap(&datagram, out),
-            Input::Wake => {}
+            // Only now, and not at every datagram: what is under way must not cost more because others ask.
+            Input::Wake => {
+                self.time_passes(out);
+                self.work(out);
+            }
             Input::Serve => self.serving = true,
             Input::Committed(snapshot) => self.committed(snapshot, out),
             Input::Presets(partitions) => {
@@ -178,8 +196,6 @@ impl Sa {
                 self.revision += 1;
             }
         }
-        self.time_passes(out);
-        self.work(out);
     }
 
     fn withdraw(&mut self) {
@@ -263,11 +279,16 @@ impl Sa {
         }
     }
 
+    /// Services whose leases have run out are gone.
+    fn leases(&mut self) {
+        let services = &mut self.registered.services;
+        let before = services.count();
+        services.tick(self.now);
+        self.revision += u64::from(services.count() != before);
+    }
+
     fn time_passes(&mut self, out: &mut Vec<Output>) {
         let now = self.now;
-        let services = self.registered.services.count();
-        self.registered.services.tick(now);
-        self.revision += u64::from(self.registered.services.count() != services);
         let (subscriptions, snapshot) = (&mut self.registered.subscriptions, &self.snapshot);
         let (counters, revision) = (&mut self.counters, &mut self.revision);
         self.reports.tick(&self.config, now, out, |lid| {
@@ -374,7 +395,7 @@ impl Sa {
             }
             let from = datagram.address.lid;
             let full = self.questions.len() >= QUESTIONS_MAX;
-            if full || !self.limits.take(&self.config, self.now, from, 1) {
+            if full || !self.limits.take(&self.config, self.now, from) {
                 return self.refuse(&self.understood(datagram, &datagram.mad), Refusal::Busy, out);
             }
             let config = ReceiverConfig {

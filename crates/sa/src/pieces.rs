@@ -17,7 +17,9 @@ impl Sa {
     /// Begins to answer; most answers are complete at once.
     pub(crate) fn begin(&mut self, exchange: Exchange, mut open: Open, out: &mut Vec<Output>) {
         let mut budget = ROWS_PER_PIECE;
-        if self.piece(&mut open, &mut budget, out) {
+        let is_complete = self.piece(&mut open, &mut budget, out);
+        self.limits.charge(&self.config, exchange.lid, ROWS_PER_PIECE - budget);
+        if is_complete {
             return;
         }
         let of_client = self.open.keys().filter(|other| other.lid == exchange.lid).count();
