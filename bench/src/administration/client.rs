@@ -20,7 +20,7 @@ const CLIENTS: usize = 4;
 /// Each asks so often.
 const INTERVAL: Duration = Duration::from_millis(8);
 /// A question without an answer, or with the answer BUSY, is asked again after so long.
-const AGAIN: Duration = Duration::from_millis(100);
+const AGAIN: Duration = Duration::from_millis(20);
 /// For the first word with the fabric.
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -28,7 +28,7 @@ pub fn summary(rows: &[Row], loads: &Loads) -> String {
 fn under_load(rows: &[Row]) -> String {
     let mut text = String::from(
         "\n## Paths asked for while everything is routed anew\n\nOn the built-in emulator; four clients ask 125 times a \
-         second each, repeat after 100 ms, and count from the time at which they wanted to ask. \"Agent\" is NodeInfo of \
+         second each, repeat after 20 ms, and count from the time at which they wanted to ask. \"Agent\" is NodeInfo of \
          the manager's port, asked by the same way at the same rate of one client: what the test bed and the machine \
          take.\n\n| fabric | manager | meanwhile | takes, s | questions | repeats | BUSY | p50, ms | p99, ms | longest, ms | \
          longest silence, ms | agent p50 / p99 / longest, ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",

@@ -7,7 +7,7 @@ use selvedge_api as api;
 use selvedge_config::AdministratorOptions;
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::multicast::MulticastGroup;
-use selvedge_sa::{Agents, Config, Input, Output, Registrations, Sa, Sources};
+use selvedge_sa::{Agents, Config, Input, Output, Registrations, Sa, Snapshot, Sources};
 use selvedge_sim::Time;
 use selvedge_sm::{Inventory, Role, Sm};
 use selvedge_wire::{PortInfo, SwitchInfo};
@@ -123,23 +123,34 @@ impl Administrator {
         self.out = out;
     }
 
-    /// Has the plan that is in force now made ready; false if there is none, or this manager is not master.
-    pub(crate) fn commit(&self, sm: &Sm) -> bool {
+    /// What is answered from.
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.sa.snapshot()
+    }
+
+    /// The plan that is in force now; none, if this manager is not master.
+    pub(crate) fn sources(sm: &Sm) -> Option<Sources> {
         let view = sm.view();
         let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
             (view.role, view.fabric, view.plan, view.inventory)
         else {
-            return false;
+            return None;
         };
         let mut own = sm.own_sm_info();
         own.sm_key = 0;
-        self.indexer.hand(Sources {
+        Some(Sources {
             fabric,
             plan,
             manager: (inventory.local, own),
             agents: Arc::new(Read(inventory)),
-        });
-        true
+        })
+    }
+
+    /// Has a plan made ready; false if there is none.
+    pub(crate) fn commit(&self, sources: Option<Sources>) -> bool {
+        let is_some = sources.is_some();
+        sources.into_iter().for_each(|sources| self.indexer.hand(sources));
+        is_some
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Open {
     pub answer: Answer,
     /// Rows are wanted now.
     pub hungry: bool,
+    /// Its number, in the order in which they began.
+    pub number: u64,
 }
 
 /// An answer in the making.
@@ -66,6 +68,8 @@ pub struct Sa {
     pub(crate) reports: Reports,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
+    /// Long answers so far.
+    pub(crate) begun: u64,
     /// How often what clients have registered has changed.
     pub(crate) revision: u64,
     pub(crate) now: Time,
@@ -87,6 +91,7 @@ impl Sa {
             reports: Reports::default(),
             counters: Counters::default(),
             presets: Arc::new(Partitions::only_default(&[])),
+            begun: 0,
             revision: 0,
             now: Time::ZERO,
         }
@@ -139,6 +144,12 @@ impl Sa {
         let members = all.groups.iter().map(|group| group.members.len()).sum();
         let groups = all.groups.iter().count();
         [all.services.count(), all.subscriptions.count(), groups, members]
+    }
+
+    /// What is answered from, once a plan is in force.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.clone()
     }
 
     /// Multicast groups and their members.
@@ -226,12 +237,8 @@ impl Sa {
         self.make_presets(out);
         // Nobody is told of a whole fabric: at the first plan there is nobody who has asked.
         let Some(old) = old else { return };
-        let all = |snapshot: &Snapshot| -> Vec<Gid> {
-            let ends = (0..snapshot.end_count()).filter_map(|place| snapshot.end(place));
-            ends.map(|end| snapshot.gid(end)).collect()
-        };
         for (number, of, other) in [(IN_SERVICE, &snapshot, &old), (OUT_OF_SERVICE, &old, &snapshot)] {
-            for gid in all(of).into_iter().filter(|gid| other.by_gid(*gid).is_none()) {
+            for gid in of.gids_not_in(other) {
                 self.tell(&Event::of_gid(number, issuer, gid), out);
             }
         }

@@ -57,7 +57,8 @@ pub struct Services {
 }
 
 impl Services {
-    /// Registers a service, or renews it. Returns the record as it stands.
+    /// Registers a service, or renews it. Returns the record as it stands. No GID means the requester's own, as whoever
+    /// writes none means it (`osmtest`).
     pub fn set(
         &mut self,
         config: &Config,
@@ -85,7 +86,11 @@ impl Services {
         if mask & f::KEY.mask() == 0 {
             f::KEY.put(&mut record, &[0; 16]);
         }
-        let name = Name::of(&record);
+        let mut name = Name::of(&record);
+        if name.gid == Gid::default() {
+            name.gid = snapshot.gid(requester);
+            f::GID.put(&mut record, &name.gid.0);
+        }
         let owner = snapshot.by_gid(name.gid).ok_or(Refusal::InvalidGid)?;
         let owner = snapshot.end(owner).ok_or(Refusal::InvalidGid)?.guid;
         // Nobody offers a service in another's name.
@@ -113,13 +118,21 @@ impl Services {
     }
 
     /// Takes a service away. Returns it as it stood.
-    pub fn delete(&mut self, requester: &EndPort, trusted: bool, mask: u64, data: &SaData) -> Result<SaData, Refusal> {
+    pub fn delete(
+        &mut self,
+        snapshot: &Snapshot,
+        (requester, trusted): (&EndPort, bool),
+        (mask, data): (u64, &SaData),
+    ) -> Result<SaData, Refusal> {
         use records::service as f;
         let needed = f::ID.mask() | f::GID.mask();
         if mask & needed != needed {
             return Err(Refusal::Insufficient);
         }
-        let wanted = Name::of(data);
+        let mut wanted = Name::of(data);
+        if wanted.gid == Gid::default() {
+            wanted.gid = snapshot.gid(requester);
+        }
         // Without a P_Key: of whatever partition, if there is one only.
         let keys = match mask & f::PKEY.mask() {
             0 => 0..=u16::MAX,

@@ -132,8 +132,10 @@ impl Conversation {
             }
             9 => {
                 let (who, used) = (bytes.u8(), bytes.u8());
-                let mad = Mad::from_bytes(bytes.fill::<MAD_LEN>(usize::from(used) + 1));
-                self.receive(from(who, mad));
+                let mut raw = bytes.fill::<MAD_LEN>(usize::from(used) + 1);
+                // Nothing of another class comes here.
+                raw[1] = Class::SubnAdm.code();
+                self.receive(from(who, Mad::from_bytes(raw)));
             }
             10 => {
                 self.now += Duration::from_millis(u64::from(bytes.u8()) * 16);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use selvedge_plan::Generation;
@@ -23,11 +24,12 @@ fn limitless() -> Config {
     }
 }
 
-/// Processor time of this thread so far, by the kernel's account; zero where it gives none.
+/// Processor time of this thread so far, by the kernel's account; where it gives none, time that has passed.
 fn thread_time() -> Duration {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split(' ').next().and_then(|word| word.parse().ok());
-    Duration::from_nanos(ns.unwrap_or(0))
+    ns.map_or_else(|| BEGAN.get_or_init(Instant::now).elapsed(), Duration::from_nanos)
 }
 
 /// What questions came to.
@@ -99,8 +101,7 @@ impl Questions {
 
     /// Questions per second of processor time.
     pub fn per_second(&self) -> f64 {
-        let cpu = if self.cpu.is_zero() { self.took } else { self.cpu };
-        self.asked as f64 / cpu.as_secs_f64()
+        self.asked as f64 / self.cpu.as_secs_f64().max(1e-9)
     }
 }
 
@@ -127,15 +128,15 @@ pub struct Joins {
     pub groups: u32,
     /// Joins that were answered with success.
     pub joined: usize,
-    /// Time in the administrator.
+    /// Processor time in the administrator.
     pub joining: Duration,
     /// How often trees were planned.
     pub rounds: u64,
-    /// Time to plan them.
+    /// Processor time to plan them.
     pub planning: Duration,
-    /// Time to judge them.
+    /// Processor time to judge them.
     pub judging: Duration,
-    /// The longest round.
+    /// The longest round, in time that passed.
     pub longest: Duration,
     /// Sets of tables that came of it.
     pub sets: usize,
@@ -164,7 +165,7 @@ impl Joins {
         fields.extend(group_parameters());
         let mut mad = bench.question(Method::Set, &records::MEMBER, &fields);
         let mut out = Vec::new();
-        let mut began = Instant::now();
+        let mut began = thread_time();
         for host in &hosts {
             let gid = bench.snapshot.gid(host);
             let address = Address::gsi(host.lids.base, Default::default());
@@ -178,13 +179,13 @@ impl Joins {
                     .handle(now, Input::Received(Datagram { address, mad }), &mut out);
                 all.joined += out.drain(..).filter(|o| o.datagram.mad.status() == Status::OK).count();
                 if all.joined.is_multiple_of(batch) {
-                    all.joining += began.elapsed();
+                    all.joining += thread_time().saturating_sub(began);
                     trees.follow(&mut bench, &mut all);
-                    began = Instant::now();
+                    began = thread_time();
                 }
             }
         }
-        all.joining += began.elapsed();
+        all.joining += thread_time().saturating_sub(began);
         trees.follow(&mut bench, &mut all);
         all
     }
@@ -226,7 +227,7 @@ impl Trees {
             self.groups.put(group);
         }
         let fabric = bench.snapshot.fabric();
-        let began = Instant::now();
+        let (began, cpu) = (Instant::now(), thread_time());
         let made = trees(&TreeRequest {
             fabric,
             groups: &self.groups,
@@ -235,7 +236,7 @@ impl Trees {
             stale: &stale,
         });
         let change = multicast_changes(Generation(all.rounds), &self.held, &made.tables);
-        let planned = began.elapsed();
+        let planned = thread_time();
         all.sets += change.sets();
         let subject = MulticastSubject {
             fabric,
@@ -246,8 +247,8 @@ impl Trees {
         if let Err(refusal) = judge_multicast(&subject, change, &JudgeOptions::default()) {
             panic!("{refusal}");
         }
-        all.planning += planned;
-        all.judging += began.elapsed().saturating_sub(planned);
+        all.planning += planned.saturating_sub(cpu);
+        all.judging += thread_time().saturating_sub(planned);
         all.longest = all.longest.max(began.elapsed());
         all.rounds += 1;
         (self.held, self.roots) = (made.tables, made.roots);
