@@ -291,7 +291,15 @@ impl Manager {
                 configure(&config, ENGINES[0])?;
                 let port = format!("ibsim:{}/{}", lab.base(), case.host_name());
                 let (log_text, config_text) = (log.to_string_lossy(), config.to_string_lossy());
-                let words = ["run", "--port", &port, "--log-file", &log_text, "--config", &config_text];
+                let words = [
+                    "run",
+                    "--port",
+                    &port,
+                    "--log-file",
+                    &log_text,
+                    "--config",
+                    &config_text,
+                ];
                 Ok(Self::Selvedge(lab.start_daemon(&words)?, log, config))
             }
             Who::OpenSm(variant) => {
@@ -318,7 +326,10 @@ fn configure(file: &Path, engine: &str) -> Result<(), BenchError> {
 /// Lets time pass: clients ask meanwhile.
 fn pause(time: Duration) {
     let end = Instant::now() + time;
-    while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+    while let Some(left) = end
+        .checked_duration_since(Instant::now())
+        .filter(|left| !left.is_zero())
+    {
         std::thread::park_timeout(left);
     }
 }

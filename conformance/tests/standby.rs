@@ -442,7 +442,7 @@ fn hosts_are_asked_again_exactly_where_it_is_lost() {
     let flap = |seen: &Receiver<Seen>| {
         let _ = sets(seen);
         for verb in ["cut", "restore"] {
-            fault(&lab, &format!("{verb} \"S-L1-0\"[1]"));
+            fault(&lab, &format!("{verb} \"S-L1-1\"[3]"));
             let count = std::cell::Cell::new(0);
             until("the link's Sets", LIMIT, String::new, || {
                 let (all, asking) = sets(seen);
@@ -456,7 +456,10 @@ fn hosts_are_asked_again_exactly_where_it_is_lost() {
     let first = start(0, "5");
     asked(&first.2, "the first, whose folder is empty,");
     let lid = || (lid_of(&lab, SEATS[0]), lid_of(&lab, SEATS[1]));
-    until("LIDs", LIMIT, String::new, || Ok((lid().0 != 0 && lid().1 != 0).then_some(()))).unwrap();
+    until("LIDs", LIMIT, String::new, || {
+        Ok((lid().0 != 0 && lid().1 != 0).then_some(()))
+    })
+    .unwrap();
     let (first_lid, second_lid) = lid();
     wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
     let second = start(1, "1");
@@ -469,7 +472,10 @@ fn hosts_are_asked_again_exactly_where_it_is_lost() {
     flap(&second.2);
     let first = start(0, "5");
     wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
-    asked(&first.2, "the first, which does not know what they registered meanwhile,");
+    asked(
+        &first.2,
+        "the first, which does not know what they registered meanwhile,",
+    );
     flap(&first.2);
     assert_eq!(sets(&second.2).1, 0, "who stands by asks nobody");
 }

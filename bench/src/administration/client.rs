@@ -9,7 +9,7 @@ use selvedge_transport::ibsim::IbsimPort;
 use selvedge_types::{Guid, Lid, Sl, TransactionId};
 use selvedge_wire::sa::records;
 use selvedge_wire::{
-    Address, Arrival, AttributeId, Class, Datagram, DirectedRoute, Mad, MadPort, Method, PortInfo, PortError, Status,
+    Address, Arrival, AttributeId, Class, Datagram, DirectedRoute, Mad, MadPort, Method, PortError, PortInfo, Status,
 };
 
 use crate::case::Case;
@@ -212,7 +212,12 @@ impl Client {
     ) -> Result<Self, BenchError> {
         let mut port = IbsimPort::open(base, node)?;
         let number_of_port = u32::from(port.local().port.get());
-        let mut mad = Mad::directed(Method::Get, AttributeId::PORT_INFO, number_of_port, &DirectedRoute::LOCAL);
+        let mut mad = Mad::directed(
+            Method::Get,
+            AttributeId::PORT_INFO,
+            number_of_port,
+            &DirectedRoute::LOCAL,
+        );
         mad.set_transaction(TransactionId(1));
         let address = Address::DIRECTED;
         port.send(&Datagram { address, mad }, PATIENCE)?;
@@ -295,7 +300,9 @@ impl Client {
                 return Ok(Ended::Silent);
             }
             let arrival = self.port.receive(left)?;
-            let Some(Arrival::Received(found)) = arrival else { continue };
+            let Some(Arrival::Received(found)) = arrival else {
+                continue;
+            };
             if found.mad.transaction() != asked.mad.transaction() || !found.mad.method().is_response() {
                 continue;
             }

@@ -97,7 +97,16 @@ fn in_process(loads: &Loads) -> String {
 #[must_use]
 pub fn csv(rows: &[Row]) -> String {
     let figures = |name: &str| {
-        let columns = ["asked", "repeats", "busy", "lost", "p50_ms", "p99_ms", "max_ms", "silence_ms"];
+        let columns = [
+            "asked",
+            "repeats",
+            "busy",
+            "lost",
+            "p50_ms",
+            "p99_ms",
+            "max_ms",
+            "silence_ms",
+        ];
         columns.map(|column| format!("{name}_{column}")).join(",")
     };
     let mut text = format!(

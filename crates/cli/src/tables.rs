@@ -1,6 +1,8 @@
 //! Responses as tables.
 
-use selvedge_api::{Administration, Application, Events, Findings, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status};
+use selvedge_api::{
+    Administration, Application, Events, Findings, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status,
+};
 use selvedge_daemon::utc_text;
 use selvedge_types::NodeKind;
 use selvedge_verify::Figures;

@@ -48,7 +48,10 @@ impl Sa {
                 Answer::One(_) | Answer::Short(_) => true,
             };
             let unheard = own().filter(|(_, open)| !is_heard(open));
-            let Some(oldest) = unheard.min_by_key(|(_, open)| open.number).map(|(exchange, _)| *exchange) else {
+            let Some(oldest) = unheard
+                .min_by_key(|(_, open)| open.number)
+                .map(|(exchange, _)| *exchange)
+            else {
                 return false;
             };
             self.open.remove(&oldest);

@@ -91,7 +91,13 @@ impl Services {
             name.gid = snapshot.gid(requester);
             f::GID.put(&mut record, &name.gid.0);
         }
-        let owner = snapshot.by_gid(name.gid).ok_or(Refusal::InvalidGid)?;
+        // Without a prefix it is this subnet's all the same: `osmtest` writes it so.
+        let [prefix @ .., _, _, _, _, _, _, _, _] = name.gid.0;
+        let by_guid = || {
+            let guid = u128::from_be_bytes(name.gid.0) as u64;
+            (prefix == [0; 8]).then(|| snapshot.by_guid(Guid(guid))).flatten()
+        };
+        let owner = snapshot.by_gid(name.gid).or_else(by_guid).ok_or(Refusal::InvalidGid)?;
         let owner = snapshot.end(owner).ok_or(Refusal::InvalidGid)?.guid;
         // Nobody offers a service in another's name.
         if owner != requester.guid && !trusted {

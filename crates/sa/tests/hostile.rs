@@ -148,7 +148,12 @@ mod masks {
     fn without_what_is_needed_are_refused() {
         let mut bench = tree(Config::default());
         let mut check = |method: Method, layout: &Layout, fields: &[(Field, Value)], want: Status| {
-            assert_eq!(bench.ask(method, layout, fields).status, want, "{} {method:?}", layout.name);
+            assert_eq!(
+                bench.ask(method, layout, fields).status,
+                want,
+                "{} {method:?}",
+                layout.name
+            );
         };
         let missing = SaStatus::INSUFFICIENT_COMPONENTS;
         check(Method::Set, &records::MEMBER, &[], missing);
@@ -173,7 +178,12 @@ fn forged_keys_are_denied_and_counted() {
                 continue;
             }
             forged += 1;
-            assert_eq!(out[0].datagram.mad.status(), SaStatus::DENIED, "{} {method:?}", layout.name);
+            assert_eq!(
+                out[0].datagram.mad.status(),
+                SaStatus::DENIED,
+                "{} {method:?}",
+                layout.name
+            );
             assert_eq!(out[0].datagram.mad.sm_key(), 0);
         }
     }
@@ -271,10 +281,16 @@ fn who_never_answers_reports_is_forgotten() {
     ];
     for host in [1, 2] {
         bench.lid = bench.host(host);
-        assert_eq!(bench.ask(Method::Set, &records::INFORM_INFO, &fields).status, Status::OK);
+        assert_eq!(
+            bench.ask(Method::Set, &records::INFORM_INFO, &fields).status,
+            Status::OK
+        );
     }
     let mut create: Vec<(Field, Value)> = vec![
-        (records::member::MGID, Value::Gid(Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0001_u128.to_be_bytes()))),
+        (
+            records::member::MGID,
+            Value::Gid(Gid(0xFF12_401B_FFFF_0000_0000_0000_0000_0001_u128.to_be_bytes())),
+        ),
         (records::member::PORT_GID, Value::Gid(bench.gid(0))),
         (records::member::JOIN_STATE, number(1_u8)),
     ];
@@ -301,7 +317,13 @@ fn who_never_answers_reports_is_forgotten() {
 #[test]
 fn anything_else_is_dropped_and_counted() {
     let mut bench = tree(Config::default());
-    for method in [Method::Send, Method::Trap, Method::Report, Method::TrapRepress, Method::GetResp] {
+    for method in [
+        Method::Send,
+        Method::Trap,
+        Method::Report,
+        Method::TrapRepress,
+        Method::GetResp,
+    ] {
         let mad = Mad::request(Class::SubnAdm, method, records::NODE.id, 0);
         assert_eq!(bench.send(&mad).len(), 0, "{method:?}");
     }

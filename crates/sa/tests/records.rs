@@ -288,7 +288,10 @@ fn transfers_to_one_client_are_limited() {
         let out = bench.send(&mad);
         out[0].datagram.mad.status()
     };
-    assert_eq!([begin(&mut bench), begin(&mut bench), begin(&mut bench)], [Status::OK; 3]);
+    assert_eq!(
+        [begin(&mut bench), begin(&mut bench), begin(&mut bench)],
+        [Status::OK; 3]
+    );
     assert_eq!(bench.sa.counters().failed, 1, "the first, which nobody acknowledged");
     // Nobody acknowledges: in the end all is forgotten.
     for _ in 0..4 {

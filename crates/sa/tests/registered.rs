@@ -74,7 +74,10 @@ mod services {
         assert_eq!(set(&mut bench, &nowhere), Status::OK);
         let own = [(f::GID, Value::Gid(bench.gid(0)))];
         assert_eq!(count(&mut bench, &own), 1);
-        assert_eq!(bench.ask(Method::Delete, &records::SERVICE, &nowhere).status, Status::OK);
+        assert_eq!(
+            bench.ask(Method::Delete, &records::SERVICE, &nowhere).status,
+            Status::OK
+        );
         assert_eq!(count(&mut bench, &[]), 0);
     }
 

@@ -258,7 +258,9 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
         seeds.push((format!("record-{:#06x}.bin", layout.id.code()), seed));
     }
     // A question in two segments, and wrong words about an answer.
-    let multi = records::ALL.iter().position(|layout| layout.id == records::MULTI_PATH.id);
+    let multi = records::ALL
+        .iter()
+        .position(|layout| layout.id == records::MULTI_PATH.id);
     let multi = multi.unwrap_or_default() as u8;
     let mut seed = vec![2];
     for (segment, flags) in [(1, 3), (2, 5), (2, 5), (3, 1)] {
@@ -274,7 +276,9 @@ pub fn seeds() -> Vec<(String, Vec<u8>)> {
         seed.extend([15, 0, 0, 0, 0, 1, 0, 0, 0, 0, kind, 0x76, 10, 255]);
     }
     seeds.push(("windows.bin".to_owned(), seed));
-    let comes_and_goes = [13, 3, 13, 4, 13, 0, 0, 1, 0, 0, 0, 0, 13, 2, 13, 5, 12, 64, 9, 2, 255, 13, 1, 13, 4];
+    let comes_and_goes = [
+        13, 3, 13, 4, 13, 0, 0, 1, 0, 0, 0, 0, 13, 2, 13, 5, 12, 64, 9, 2, 255, 13, 1, 13, 4,
+    ];
     seeds.push(("plans.bin".to_owned(), comes_and_goes.to_vec()));
     seeds
 }
