@@ -1,14 +1,16 @@
 //! Questions and joins in process, through the administrator's core alone.
 
-// The same stage as that of the administrator's own tests and examples.
+// The same stage and the same work as those of the administrator's own tests and examples.
 #[path = "../../../crates/sa/tests/support/mod.rs"]
 mod support;
+#[path = "../../../crates/sa/examples/load/mod.rs"]
+mod work;
 
 use indicatif::ProgressBar;
 use selvedge_conformance::HeavyLock;
 
 use crate::error::BenchError;
-pub use support::load::{Joins, Questions};
+pub use work::{Joins, Questions};
 
 /// Fabrics of questions: 324, 5,832 and 11,664 hosts.
 const ASKED: [&str; 3] = ["sx6536", "karytree:k=18,n=3", "mport:m=36,n=3"];

@@ -6,7 +6,9 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use support::load::Joins;
+mod load;
+
+use load::Joins;
 
 #[allow(clippy::unwrap_used, reason = "an example: wrong arguments may stop it")]
 fn main() {

@@ -5,7 +5,9 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use support::load::Questions;
+mod load;
+
+use load::Questions;
 
 #[allow(clippy::unwrap_used, reason = "an example: wrong arguments may stop it")]
 fn main() {

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "test code: a broken fixture must stop the test")]
 
 pub mod fuzz;
-pub mod load;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,7 @@
 //! Loads on an administrator: many questions, many joins. For examples, and for the benchmark that stores their figures.
 
+#![allow(dead_code, reason = "each example uses its own part")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::OnceLock;
@@ -14,7 +16,7 @@ use selvedge_verify::{JudgeOptions, MulticastSubject, judge_multicast};
 use selvedge_wire::sa::records;
 use selvedge_wire::{Address, Datagram, Gid, Method, Status};
 
-use super::{Bench, Wish, group_parameters, number};
+use super::support::{Bench, Wish, group_parameters, number};
 
 /// Nobody is told to wait: what is measured is the work.
 fn limitless() -> Config {
