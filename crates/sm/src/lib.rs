@@ -35,6 +35,8 @@ mod register;
 mod rehang;
 mod repair;
 mod report;
+mod rest;
+mod second_look;
 mod sending;
 mod show;
 mod smp;

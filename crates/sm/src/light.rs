@@ -59,6 +59,7 @@ impl Sm {
             self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
         }
         self.knock(&inventory);
+        self.join_second_look();
         self.prepare_reading_back(&inventory.fabric);
         self.stage = Stage::LightSweep { changed: false };
     }
@@ -122,6 +123,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Handover
         | Token::Probe(_)
         | Token::Copy(_)
+        | Token::AtLink(_)
         | Token::Behind(..) => false,
     }
 }
