@@ -1,9 +1,10 @@
 //! The look after a sweep's plan is in force: what happened meanwhile, and was told to nobody.
 //!
 //! A trap gets lost until its switch knows us and the way to us is in the tables, and where the plan clears
-//! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed, and
-//! behind every link of those that were new to us, or showed PortStateChange, it is asked who is there: a cable that was
-//! moved in between shows in nothing else. Repairs do not need it, as they begin where traps arrive.
+//! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed,
+//! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new to
+//! us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing else.
+//! Repairs do not need it, as they begin where traps arrive.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
@@ -87,6 +88,7 @@ impl Sm {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, route, self.config.policy.m_key);
             self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
         }
+        self.ask_unwatched(&inventory);
         self.stage = Stage::LightSweep { changed: false };
     }
 
