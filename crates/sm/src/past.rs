@@ -349,7 +349,8 @@ fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, LinkState, Node};
-    use selvedge_types::NodeKind;
+    use selvedge_plan::{EngineName, Generation, Lids, ServiceLevels, SlToVl, Tables};
+    use selvedge_types::{IdxVec, NodeKind};
 
     use super::*;
 
@@ -420,15 +421,32 @@ mod tests {
         assert_eq!(found, [(Some(0), 1), (Some(1), 0)]);
     }
 
+    /// One without LIDs.
+    fn empty_plan() -> Plan {
+        Plan {
+            generation: Generation(1),
+            engine: EngineName("none".to_owned()),
+            lids: Lids::new(),
+            tables: Tables::new(3, Lid(1)),
+            service_levels: ServiceLevels::default(),
+            sl_to_vl: SlToVl::default(),
+            lanes: 1,
+            lane_tables: None,
+            ports: BTreeMap::new(),
+            end_ports: BTreeMap::new(),
+            switches: IdxVec::new(),
+        }
+    }
+
     #[test]
     fn what_nobody_knows_is_waited_out() {
         let check = |taken: Taken, astray: bool, now: Duration, want: Duration| {
             let fabric = row(&[1, 2, 3], None);
             let mut past = Past::default();
             let after = After {
-                fabric: &fabric,
-                lids: &Lids::new(),
-                installed: &Installed::unknown(3),
+                fabric: Arc::clone(&fabric),
+                plan: Arc::new(empty_plan()),
+                installed: Arc::new(Installed::unknown(3)),
             };
             past.add(taken, false, Time::ZERO, after);
             if astray {
