@@ -226,7 +226,10 @@ fn with_the_same_file_ours_has_nothing_to_set_behind_opensm() {
     std::fs::write(&file, opensm.file("opensm.conf").unwrap()).unwrap();
     opensm.stop(LIMIT).unwrap();
     let (file, at) = (file.display().to_string(), port(stage.relay.base(), FIRST));
-    let said = stage.lab.selvedge(&["run", "-F", &file, "--port", &at, "--once"]).unwrap();
+    let said = stage
+        .lab
+        .selvedge(&["run", "-F", &file, "--port", &at, "--once"])
+        .unwrap();
     let said = said.success().unwrap();
     let sent = stage.relay.sent();
     assert_eq!(sets(&sent), 0, "{said}\nsent:\n{sent}");

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
 use std::time::Duration;
 
 use selvedge_api::{Reroute, Severity};
@@ -16,6 +17,7 @@ use selvedge_wire::{Arrival, Class, MadPort, Method};
 use crate::DaemonError;
 use crate::administrator::Administrator;
 use crate::desk::{Desk, Seat};
+use crate::dumps::{Dump, DumpSink, dumper};
 use crate::keeper::{Found, Keeper};
 use crate::notice::Notice;
 use crate::record::Recorder;
@@ -37,6 +39,11 @@ const WAIT_BUSY: Duration = Duration::from_micros(100);
 const WAIT_SOON: Duration = Duration::from_micros(20);
 /// How long these are: repairs of 27,648 hosts take 20 ms.
 const SOON: Duration = Duration::from_millis(25);
+/// While a fault is being mended nobody sleeps for so long after the last datagram: being woken takes as long as a
+/// switch takes to answer, and there are four answers to wait for.
+const AWAKE: Duration = Duration::from_micros(300);
+/// For so long nothing is told or shown while a fault is being mended: many times what that takes.
+const HURRY: Duration = Duration::from_millis(100);
 /// Longest wait for a datagram otherwise: how late a command is noticed at most. 50 wake-ups a second cost nothing.
 const WAIT_IDLE: Duration = Duration::from_millis(20);
 /// Wait before a port whose queue was full is tried again.
@@ -65,12 +72,17 @@ pub(crate) struct Driver {
     /// Partitions that the administrator knows of.
     partitions: Option<Arc<Partitions>>,
     storer: Worker<ToStore>,
+    dumper: Option<Worker<Dump>>,
     out: Vec<Output>,
     /// Events that nobody has been told of.
     untold: Vec<(Time, Event)>,
     busy: usize,
     /// When the last job was handed out.
     busy_since: Time,
+    /// Since when a fault is mended, or looked at again.
+    fault_since: Option<Time>,
+    /// When the last datagram came.
+    heard_at: Time,
     changed: bool,
     shown_at: Time,
     /// Datagrams that the administrator had taken when it was shown.
@@ -91,6 +103,7 @@ pub(crate) struct Parts {
     pub(crate) notes: (Sender<Note>, Receiver<Note>),
     pub(crate) recorder: Option<Recorder>,
     pub(crate) folder: Option<Arc<StateDir>>,
+    pub(crate) dumps: Option<Box<dyn DumpSink>>,
     pub(crate) found: Found,
     pub(crate) administrator: selvedge_sa::Config,
 }
@@ -116,11 +129,14 @@ impl Driver {
             copier: planner("multicast", sender.clone())?,
             groups_told_at: Time::ZERO,
             partitions: None,
+            dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             untold: Vec::new(),
             busy: 0,
             busy_since: Time::ZERO,
+            fault_since: None,
+            heard_at: Time::ZERO,
             changed: true,
             shown_at: Time::ZERO,
             asked: 0,
@@ -154,6 +170,7 @@ impl Driver {
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
+        self.end_dumps();
         let mut desk = self.seat.desk();
         let registrations = desk.administrator.registrations();
         let ended = desk.keeper.end(&registrations);
@@ -195,7 +212,8 @@ impl Driver {
         }
         let received = desk.administrator.received();
         drop(desk);
-        if now.since(self.shown_at) >= SHOW_INTERVAL {
+        let hurries = self.hurries(now);
+        if !hurries && now.since(self.shown_at) >= SHOW_INTERVAL {
             if self.changed {
                 self.show();
             } else if self.asked != received {
@@ -203,7 +221,7 @@ impl Driver {
             }
         }
         self.tell_groups(now)?;
-        let mut wait = match self.untold.is_empty() {
+        let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
             false => Duration::ZERO,
         };
@@ -225,6 +243,7 @@ impl Driver {
                 Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
                 Some(Arrival::Received(datagram)) => {
                     drop(desk);
+                    self.heard_at = self.shared.clock.now();
                     self.feed(Input::Received(datagram))?;
                     if datagram.mad.method() == Method::Trap {
                         self.administer(selvedge_sa::Input::Trap(datagram))?;
@@ -236,18 +255,36 @@ impl Driver {
                 }
                 None => {
                     drop(desk);
-                    return self.tell();
+                    return self.end_turn();
                 }
             }
             wait = Duration::ZERO;
         }
-        self.tell()
+        self.end_turn()
+    }
+
+    /// Tells what has happened, unless there is no time for that now.
+    fn end_turn(&mut self) -> Result<(), DaemonError> {
+        if !self.hurries(self.shared.clock.now()) {
+            return self.tell();
+        }
+        // Whoever has the answers may want this processor.
+        thread::yield_now();
+        Ok(())
+    }
+
+    /// True while a fault is being mended and there is time to tell of it afterwards.
+    fn hurries(&self, now: Time) -> bool {
+        self.fault_since.is_some_and(|since| now.since(since) < HURRY)
     }
 
     fn wait(&self, now: Time) -> Duration {
         let desk = self.seat.desk();
         if desk.has_pending() {
             return WAIT_FULL;
+        }
+        if self.hurries(now) && now.since(self.heard_at) < AWAKE {
+            return Duration::ZERO;
         }
         let longest = match self.busy {
             0 => WAIT_IDLE,
@@ -288,6 +325,7 @@ impl Driver {
                         drop(before);
                     }
                 }
+                Note::Superseded => self.busy = self.busy.saturating_sub(1),
                 Note::Persisted { id, result } => {
                     self.busy = self.busy.saturating_sub(1);
                     if let Err(error) = result {
@@ -300,6 +338,7 @@ impl Driver {
                     let kept = result.and_then(|()| desk.keeper.stored(revision));
                     desk.told(kept);
                 }
+                Note::Dumped(result) => self.dumped(result),
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.feed(Input::Command(command))?,
             }
@@ -317,6 +356,10 @@ impl Driver {
         self.sm.handle(now, input, &mut out);
         self.seat.be_busy();
         self.changed = true;
+        self.fault_since = match self.sm.is_at_a_fault() {
+            true => self.fault_since.or(Some(now)),
+            false => None,
+        };
         if let Some(notice) = self.recorder.as_mut().and_then(|recorder| recorder.outputs(&out)) {
             self.notice(&notice);
         }
@@ -413,6 +456,7 @@ impl Driver {
             }
             let sources = Administrator::sources(&self.sm);
             self.busy += usize::from(self.seat.desk().administrator.commit(sources));
+            self.dump(false);
         }
         if let Event::Role { role, .. } = event {
             self.role_changed(*role)?;
@@ -420,6 +464,7 @@ impl Driver {
         if let Event::Multicast(_) = event {
             let copies = self.sm.view().copies;
             self.administer(selvedge_sa::Input::Copies(copies))?;
+            self.dump(true);
         }
         let severity = match event.severity() {
             selvedge_sm::Severity::Info => Severity::Info,
@@ -467,6 +512,36 @@ impl Driver {
                 self.seat.desk().keeper.lose();
                 self.administer(selvedge_sa::Input::Forget)?;
                 self.feed(Input::Command(Command::Reregister))
+            }
+        }
+    }
+
+    /// Has what is in force now written into files, if that is wanted.
+    fn dump(&self, only_copies: bool) {
+        let Some(dumper) = &self.dumper else { return };
+        let view = self.sm.view();
+        if let (selvedge_sm::Role::Master, Some(fabric), Some(plan)) = (view.role, view.fabric, view.plan) {
+            dumper.hand(Dump {
+                fabric: self.shared.names.apply(&fabric),
+                plan,
+                copies: view.copies,
+                only_copies,
+            });
+        }
+    }
+
+    fn dumped(&self, result: Result<(), (std::path::PathBuf, std::io::Error)>) {
+        if let Err((path, cause)) = result {
+            self.notice(&Notice::NotDumped { path, cause });
+        }
+    }
+
+    /// Waits for what is being written.
+    fn end_dumps(&mut self) {
+        self.dumper = None;
+        while let Ok(note) = self.notes.try_recv() {
+            if let Note::Dumped(result) = note {
+                self.dumped(result);
             }
         }
     }

@@ -19,6 +19,7 @@ use crate::DaemonError;
 use crate::administrator;
 use crate::clock::Clock;
 use crate::driver::{Driver, Parts, Until};
+use crate::dumps::DumpSink;
 use crate::emulated::EmulatedPort;
 use crate::events::LogSink;
 use crate::host::{EmulationOptions, Host, HostHandle};
@@ -65,6 +66,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Where log lines go.
     pub log: Box<dyn LogSink>,
+    /// Who writes dump files; none: nobody.
+    pub dumps: Option<Box<dyn DumpSink>>,
     /// Who decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
 }
@@ -82,6 +85,7 @@ impl Options {
             until: Until::Stopped,
             record: None,
             log: Box::new(crate::events::NoLog),
+            dumps: None,
             judge: Arc::new(DefaultJudge::default()),
         }
     }
@@ -185,6 +189,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         notes: (sender, receiver),
         recorder,
         folder: folder.map(Arc::new),
+        dumps: options.dumps,
         found,
         administrator: administrator::config(&settings.administrator),
     })?;
