@@ -445,6 +445,7 @@ impl Sm {
                     self.sweep_due = Some(SweepReason::LightSweep);
                 } else {
                     self.rest(now);
+                    self.read_copies_back();
                 }
             }
             waiting @ (Stage::Idle
