@@ -3,7 +3,7 @@
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, Fabric, Plan, Port, ReasonCount, RebalanceStatus};
+use crate::{Administration, Body, Fabric, Plan, Port, ReasonCount, RebalanceStatus};
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -187,6 +187,9 @@ pub struct Status {
     pub multicast: Vec<MulticastGroup>,
     /// MADs so far.
     pub mads: MadCounts,
+    /// What hosts asked of the subnet administrator; none where there is no administrator.
+    #[serde(default)]
+    pub administration: Option<Administration>,
 }
 
 /// A multicast group that has members.

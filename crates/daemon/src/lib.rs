@@ -15,6 +15,7 @@ mod administrator;
 mod backend;
 mod clock;
 mod convert;
+mod desk;
 mod driver;
 mod dumps;
 mod emulated;

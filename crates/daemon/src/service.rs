@@ -132,6 +132,7 @@ impl Service for Manager {
             ports_not_active: convert::reasons(fabric.as_ref(), &view),
             multicast: crate::groups::groups(&view),
             mads: convert::mads(&view),
+            administration: Some(self.shared.administration()),
         })
     }
 

@@ -150,8 +150,13 @@ pub struct Policy {
     pub reassign_lids: bool,
     /// In which order LIDs are given out in a fabric where nobody has one yet.
     pub lid_layout: LidLayout,
-    /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1. Routes use one so far.
+    /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1.
     pub lanes: u8,
+    /// Data lanes that packets are put on, 1–15. Default 1: SLtoVLMappingTables and VLArbitrationTables are left alone.
+    pub used_lanes: u8,
+    /// Every sender uses the service levels that it is told. Default false: no proof relies on it, and packets may have
+    /// any.
+    pub assume_sl_aware: bool,
     /// A link between switches that goes down so often within [`Self::flap_window_s`] is left out of routing, though it
     /// may be up, for [`Self::flap_hold_s`] since it last did. Default 10; 0: never.
     pub flap_downs: u8,
@@ -214,6 +219,8 @@ impl Default for Policy {
             reassign_lids: false,
             lid_layout: LidLayout::default(),
             lanes: 1,
+            used_lanes: 1,
+            assume_sl_aware: false,
             flap_downs: 10,
             flap_window_s: 60,
             flap_hold_s: 600,

@@ -158,6 +158,7 @@ fn woven(fabric: &Fabric, like: &Plan) -> (Plan, Verdict) {
         service_levels: routed.service_levels,
         sl_to_vl: SlToVl::modulo(routed.lanes),
         lanes: routed.lanes,
+        lane_tables: None,
         ..like.clone()
     };
     let verdict = verify(Subject::plan(fabric, &plan), &JudgeOptions::default());

@@ -254,12 +254,7 @@ impl Discovery {
         let is_switch = |node: usize| self.found[node].info.kind == NodeKind::Switch;
         let can = self.found[node].switch.is_none_or(|switch| switch.enforce_cap > 0);
         if self.enforces && can && is_switch(node) && !is_switch(host) {
-            self.ask(
-                node,
-                Ask::PKeys(node, port),
-                PKeyTable::modifier(0, port.get()),
-                out,
-            );
+            self.ask(node, Ask::PKeys(node, port), PKeyTable::modifier(0, port.get()), out);
         }
     }
 

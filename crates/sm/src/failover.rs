@@ -57,6 +57,7 @@ impl Sm {
             && self.view.role == Role::Master
             && self.view.plan.is_some()
             && self.view.failed == 0
+            && self.past.fog(self.now).is_zero()
             && Arc::ptr_eq(&inventory.fabric, seen)
     }
 
@@ -280,6 +281,7 @@ impl Sm {
     /// Every port was looked at, or enough of them.
     pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
         if probe.is_check && probe.found_nothing() {
+            self.past.settle();
             return self.rest(now);
         }
         if !probe.is_settled() {

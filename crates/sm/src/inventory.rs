@@ -76,8 +76,8 @@ impl Agent {
 pub struct Inventory {
     /// The snapshot.
     pub fabric: Arc<Fabric>,
-    /// Agents by node.
-    pub agents: IdxVec<NodeIdx, Agent>,
+    /// Agents by node; shared by all snapshots between which nothing of them changed.
+    pub agents: Arc<IdxVec<NodeIdx, Agent>>,
     /// The manager's own port.
     pub local: PortRef,
 }
@@ -113,7 +113,7 @@ impl Inventory {
             .map(|f| (f.info.node_guid, agent_of(f)))
             .collect();
         by_node.sort_by_key(|(guid, _)| *guid);
-        let agents = by_node.into_iter().map(|(_, agent)| agent).collect();
+        let agents = Arc::new(by_node.into_iter().map(|(_, agent)| agent).collect());
         let node = fabric.find(local_guid).unwrap_or(NodeIdx(0));
         Ok(Self {
             fabric: Arc::new(fabric),
@@ -220,6 +220,13 @@ fn capability(info: &PortInfo) -> PortCapability {
         vl_arb_low: info.vl_arb_low_cap,
         guids: info.guid_cap,
     }
+}
+
+/// True if NodeInfo is what a port answers that is asked through its link.
+pub fn is_behind(fabric: &Fabric, port: PortRef, info: &NodeInfo) -> bool {
+    let guid = fabric.port(port).map(|port| port.guid);
+    let is_same_port = fabric.switch_index(port.node).is_some() || guid == Some(info.port_guid);
+    info.node_guid == fabric.node(port.node).guid && info.local_port == port.port.get() && is_same_port
 }
 
 /// The state of a link, out of the PortInfo of one end.

@@ -98,7 +98,7 @@ fn link(settings: &mut PortSettings, (fabric, policy): (&Fabric, &Policy), (at, 
     let Some(peer_at) = port.peer else { return };
     let Some(peer) = fabric.port(peer_at) else { return };
     settings.mtu = port.capability.mtu.min(peer.capability.mtu).min(policy.mtu_max);
-    settings.oper_vls = oper_vls(port, peer, policy.lanes);
+    settings.oper_vls = oper_vls(port, peer, policy.lanes.max(policy.used_lanes));
     settings.local_phy_errors = policy.local_phy_errors;
     settings.overrun_errors = policy.overrun_errors;
     if fabric.node(at.node).kind == NodeKind::Switch {

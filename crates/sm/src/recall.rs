@@ -5,7 +5,7 @@
 //! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
 //! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
 
-use selvedge_fabric::{Node, Port, PortRef};
+use selvedge_fabric::{Node, PortRef};
 use selvedge_types::{NodeKind, PortNum, PortState};
 use selvedge_verify::phases;
 use selvedge_wire::{NodeInfo, PortInfo};
@@ -57,15 +57,15 @@ fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
     if now.left_out != Some(PortReason::PeerSilent) || !now.ports.iter().skip(1).any(is_active) {
         return;
     }
-    let Some(agent) = known
-        .fabric
-        .find(now.info.node_guid)
-        .and_then(|node| known.agents.get(node))
-    else {
+    let Some(node) = known.fabric.find(now.info.node_guid) else {
         return;
     };
+    // As it was last set: what it said before that may have been of a time when it had no tables.
+    let settings = known.fabric.node(node).switch_settings;
+    let seen = known.agents.get(node).and_then(|agent| agent.switch);
+    let set = seen.map(|seen| smp::switch_info(&seen, settings));
     let port = held(known, now, PortNum::MANAGEMENT);
-    let (Some(switch), Some(port)) = (now.switch.or(agent.switch), now.ports[0].info.or(port)) else {
+    let (Some(switch), Some(port)) = (now.switch.or(set), now.ports[0].info.or(port)) else {
         return;
     };
     (now.switch, now.ports[0].info, now.left_out) = (Some(switch), Some(port), None);
@@ -144,12 +144,8 @@ fn is_active(port: &FoundPort) -> bool {
 }
 
 fn is_known_active(known: &Inventory, at: PortRef) -> bool {
-    let is_active = |at| {
-        known
-            .fabric
-            .port(at)
-            .is_some_and(|port: &Port| port.link.state == PortState::Active)
-    };
+    let port = |at| known.fabric.port(at);
+    let is_active = |at| port(at).is_some_and(|port| port.link.state == PortState::Active);
     is_active(at) && known.fabric.peer(at).is_some_and(is_active)
 }
 

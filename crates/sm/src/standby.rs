@@ -137,6 +137,7 @@ impl Sm {
             }
             (SmControl::Handover, Role::Master | Role::Discovering) => {
                 self.others.from = Some(guid);
+                self.forget_plan();
                 // A sweep under way takes it into account; a master looks at what the other one leaves.
                 if self.view.role == Role::Master || matches!(self.stage, Stage::Idle) {
                     self.sweep_due = Some(SweepReason::HandedOver);

@@ -152,6 +152,7 @@ fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
             }
             Op::Switch { node, settings } => fabric.set_switch(*node, *settings),
             Op::PKeys { port, keys } => fabric.set_pkeys(*port, keys.clone()),
+            Op::SlToVl { .. } | Op::Arbitration { .. } => {}
             Op::Port { port, settings, .. } => {
                 let link = fabric.port(*port).unwrap().link;
                 fabric.set_port(*port, link, *settings);
@@ -173,7 +174,7 @@ fn inventory(fabric: Fabric) -> Arc<Inventory> {
     let local = hosts.next().unwrap().0;
     drop(hosts);
     Arc::new(Inventory {
-        agents: (0..fabric.nodes().len()).map(agent).collect(),
+        agents: Arc::new((0..fabric.nodes().len()).map(agent).collect()),
         fabric: Arc::new(fabric),
         local,
     })

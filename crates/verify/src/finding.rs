@@ -109,6 +109,24 @@ pub enum Attribute {
     PortState,
     /// SwitchInfo.
     SwitchInfo,
+    /// The row of SLtoVLMappingTable for packets that came in by this port.
+    SlToVl(PortNum),
+    /// One block of VLArbitrationTable.
+    VlArbitration(u8),
+}
+
+/// Why a lane is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaneFault {
+    /// The link does not have it: packets are dropped.
+    NoSuchLane,
+    /// The arbiter never serves it: packets wait for ever.
+    NeverServed,
+    /// Routes were proved on another one.
+    NotProved,
+    /// It is used before link and arbiter have it.
+    Early,
 }
 
 /// What is wrong with partitions that a switch is to enforce at a port.
@@ -314,6 +332,12 @@ pub enum Fault {
         from: PortState,
         to: PortState,
     },
+    Lane {
+        port: Place,
+        sl: Sl,
+        vl: Vl,
+        why: LaneFault,
+    },
     Generation {
         plan: u64,
         changes: u64,
@@ -397,6 +421,7 @@ impl Fault {
             Self::ChangeBeyond { .. } => Kind::ChangeBeyond,
             Self::EarlyActivation { .. } => Kind::EarlyActivation,
             Self::IllegalState { .. } => Kind::IllegalState,
+            Self::Lane { .. } => Kind::Lane,
             Self::Generation { .. } => Kind::Generation,
             Self::UnsafeWay { .. } => Kind::UnsafeWay,
             Self::InheritedCycle { .. } => Kind::InheritedCycle,

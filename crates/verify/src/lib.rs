@@ -33,13 +33,14 @@ mod by_port;
 mod cdg;
 mod contention;
 mod cycle;
-mod enforcement;
 pub mod disjoint;
+mod enforcement;
 mod figures;
 mod finding;
 mod ground;
 mod judged;
 mod kind;
+mod lane_tables;
 mod least;
 mod lids;
 mod multicast;
@@ -59,7 +60,9 @@ mod witness;
 
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
-pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Unlike, Witness};
+pub use finding::{
+    Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, Severity, Sources, Step, Traffic, Unlike, Witness,
+};
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};
 pub use least::{Least, Rule, least_change};
