@@ -15,6 +15,7 @@ use selvedge_types::{Guid, Idx, IdxVec, Lid, PortState};
 use selvedge_verify::phases;
 
 use crate::Violation;
+use crate::lanes;
 use crate::manager::{AcceptedPlan, Life, Manager};
 use crate::subnet::{Subnets, ports_of};
 
@@ -130,6 +131,12 @@ impl Invariants {
             if let Some(conflict) = twice.find(here) {
                 return Err(conflict.violation(chassis));
             }
+            let accepted = life.accepted.as_ref();
+            let is_here = |port: PortIdx| self.subnets.connected(port, at);
+            let wrong = accepted.and_then(|accepted| lanes::first_unplanned(chassis, accepted, is_here));
+            if let Some(what) = wrong {
+                return Err(Violation::Lanes { what });
+            }
             let lids = live_lids(chassis, &self.subnets, self.subnets.group(at));
             for &switch in chassis.fabric().switches().iter() {
                 let here = chassis
@@ -204,8 +211,9 @@ impl Invariants {
         Ok(())
     }
 
-    /// While a subnet is brought up for the first time, its tables hold no loop, however few of them are written. When
-    /// routes change, loops between old and new tables come and go: they are counted.
+    /// While a subnet is brought up for the first time, its tables hold no loop, however few of them are written, be
+    /// links ACTIVE yet or not. When routes change, loops between old and new tables come and go over links that are
+    /// not: they are counted. Those over ACTIVE links are the watcher's.
     fn invariant_no_loops_at_bring_up(
         &mut self,
         emulator: &Emulator,
@@ -225,7 +233,8 @@ impl Invariants {
             let Some(&lid) = lids.iter().find(|&&lid| loops(chassis, switch, lid)) else {
                 continue;
             };
-            if plan.is_some_and(|plan| self.holds_only(chassis, own, plan)) {
+            let is_first = |plan: &AcceptedPlan| !phases::is_live(&plan.fabric);
+            if plan.is_some_and(|plan| is_first(plan) && self.holds_only(chassis, own, plan)) {
                 return Err(Violation::Loop {
                     lid,
                     switch: node_name(chassis, switch),

@@ -222,6 +222,13 @@ fn capability(info: &PortInfo) -> PortCapability {
     }
 }
 
+/// True if NodeInfo is what a port answers that is asked through its link.
+pub fn is_behind(fabric: &Fabric, port: PortRef, info: &NodeInfo) -> bool {
+    let guid = fabric.port(port).map(|port| port.guid);
+    let is_same_port = fabric.switch_index(port.node).is_some() || guid == Some(info.port_guid);
+    info.node_guid == fabric.node(port.node).guid && info.local_port == port.port.get() && is_same_port
+}
+
 /// The state of a link, out of the PortInfo of one end.
 pub fn link_state(info: &PortInfo) -> LinkState {
     LinkState {

@@ -37,6 +37,8 @@ mod register;
 mod rehang;
 mod repair;
 mod report;
+mod rest;
+mod second_look;
 mod sending;
 mod show;
 mod smp;

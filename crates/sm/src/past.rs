@@ -133,15 +133,6 @@ struct Lost {
 }
 
 impl Lost {
-    fn of(link: &LostLink, fabric: &Fabric) -> Self {
-        Self {
-            from: link.from.map(|from| fabric.switch(from).guid),
-            port: link.port,
-            to: fabric.switch(link.to).guid,
-            into: link.into,
-        }
-    }
-
     /// The link as a fabric numbers it; none if packets cross it again, or what it entered is gone.
     fn in_fabric(&self, fabric: &Fabric) -> Option<LostLink> {
         let switch = |guid| fabric.switch_index(fabric.find(guid)?);
@@ -180,8 +171,7 @@ impl Past {
         // Also where no table changed, as when a link is back: looking for what was lost since must not be left to the
         // next repair.
         if let Some(last) = self.last.replace(Arc::clone(&after.fabric)) {
-            let lost = lost_since(&last, &after.fabric);
-            self.lost.extend(lost.iter().map(|link| Lost::of(link, &after.fabric)));
+            self.lost.extend(lost_since(&last, &after.fabric));
         }
         if taken.is_empty() {
             return;
@@ -262,6 +252,7 @@ impl Past {
     /// Packets that were under way then may have been forwarded by entries that nobody knows.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
         self.know_lifetimes();
+        self.know_lifetimes();
         let switches = fabric.switches().iter();
         let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
         let bound = drain_bound_ns(lifetimes, self.lifetimes.max(FOG_LIFETIMES));
@@ -278,8 +269,8 @@ impl Past {
     /// Links that have gone down since the first of the changes.
     fn lost_until(&self, now: &Fabric) -> Vec<LostLink> {
         let of_last = self.last.as_ref().map_or_else(Vec::new, |last| lost_since(last, now));
-        let before = self.lost.iter().filter_map(|link| link.in_fabric(now));
-        let mut lost: Vec<LostLink> = before.chain(of_last).collect();
+        let all = self.lost.iter().chain(&of_last);
+        let mut lost: Vec<LostLink> = all.filter_map(|link| link.in_fabric(now)).collect();
         lost.sort_unstable();
         lost.dedup();
         lost
@@ -307,16 +298,22 @@ impl Past {
     }
 }
 
-/// Links between switches that carried packets and do not now.
-fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<LostLink> {
+/// Links between switches that carried packets and do not now, as far as can be seen: of what is out of sight nobody
+/// knows, and what it has taken in is still there when it comes back.
+fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
         true => Vec::new(),
-        false => lost(before, now),
+        false => names_of_lost(before, now),
     }
 }
 
-/// The same, however they may be alike.
+/// Links between switches of the fabric that carried packets before and do not now.
 pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
+    let all = names_of_lost(before, now);
+    all.iter().filter_map(|link| link.in_fabric(now)).collect()
+}
+
+fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
     let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
     let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
     let end = |at: PortRef| {
@@ -324,17 +321,17 @@ pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
         // Nearly always nodes are numbered as before.
         let same = now.nodes().get(at.node).is_some_and(|node| node.guid == guid);
         let node = if same { Some(at.node) } else { now.find(guid) }?;
-        now.switch_index(node)
-            .map(|switch| (switch, PortRef { node, port: at.port }))
+        now.switch_index(node).map(|_| PortRef { node, port: at.port })
     };
     let is_switch = |at: PortRef| before.switch_index(at.node).is_some();
     let one_way = |(from, to): (PortRef, PortRef)| {
-        let (leaves, (switch, enters)) = (end(from), end(to)?);
-        let stays = leaves.is_some_and(|(_, at)| now.peer(at) == Some(enters) && carries(now, at, enters));
-        (!stays).then(|| LostLink {
-            from: leaves.map(|(switch, _)| switch),
+        let stays = end(from)
+            .zip(end(to))
+            .is_some_and(|(leaves, enters)| now.peer(leaves) == Some(enters) && carries(now, leaves, enters));
+        (!stays).then(|| Lost {
+            from: Some(before.node(from.node).guid),
             port: from.port.get(),
-            to: switch,
+            to: before.node(to.node).guid,
             into: to.port.get(),
         })
     };
@@ -352,7 +349,8 @@ pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, LinkState, Node};
-    use selvedge_types::NodeKind;
+    use selvedge_plan::{EngineName, Generation, Lids, ServiceLevels, SlToVl, Tables};
+    use selvedge_types::{IdxVec, NodeKind};
 
     use super::*;
 
@@ -390,7 +388,7 @@ mod tests {
             ..Past::default()
         };
         let found = past.lost_until(now);
-        past.lost = found.iter().map(|link| Lost::of(link, now)).collect();
+        past.lost = lost_since(&before, now).into_iter().collect();
         past.last = Some(Arc::clone(now));
         assert_eq!(past.lost_until(now), found);
         // What carries packets again is not, if both its ends are known.
@@ -409,5 +407,66 @@ mod tests {
         check(&row(&[1, 2, 3], Some(2)), &[(Some(1), 1, 2, 2), (Some(2), 2, 1, 1)]);
         // Of a switch that is gone one end is left.
         check(&row(&[1, 2], None), &[(None, 2, 1, 1)]);
+    }
+    #[test]
+    fn what_crossed_a_link_is_still_there_when_the_other_side_comes_into_sight_again() {
+        let before = row(&[1, 2, 3], None);
+        let past = Past {
+            lost: lost_since(&before, &row(&[1], None)).into_iter().collect(),
+            last: Some(row(&[1], None)),
+            ..Past::default()
+        };
+        let found = past.lost_until(&row(&[1, 2, 3], Some(1)));
+        let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.to.0)).collect();
+        assert_eq!(found, [(Some(0), 1), (Some(1), 0)]);
+    }
+
+    /// One without LIDs.
+    fn empty_plan() -> Plan {
+        Plan {
+            generation: Generation(1),
+            engine: EngineName("none".to_owned()),
+            lids: Lids::new(),
+            tables: Tables::new(3, Lid(1)),
+            service_levels: ServiceLevels::default(),
+            sl_to_vl: SlToVl::default(),
+            lanes: 1,
+            lane_tables: None,
+            ports: BTreeMap::new(),
+            end_ports: BTreeMap::new(),
+            switches: IdxVec::new(),
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_waited_out() {
+        let check = |taken: Taken, astray: bool, now: Duration, want: Duration| {
+            let fabric = row(&[1, 2, 3], None);
+            let mut past = Past::default();
+            let after = After {
+                fabric: Arc::clone(&fabric),
+                plan: Arc::new(empty_plan()),
+                installed: Arc::new(Installed::unknown(3)),
+            };
+            past.add(taken, false, Time::ZERO, after);
+            if astray {
+                past.note_astray(&fabric);
+            }
+            assert_eq!(past.fog(Time::ZERO + now), want, "after {now:?}");
+        };
+        let taken = |is_blind: bool| {
+            let mut taken = Taken::default();
+            taken.note((Guid(1), 0, [1; BLOCK_LIDS]), None);
+            if is_blind {
+                taken.note_blind();
+            }
+            taken
+        };
+        // Two lifetimes of 4.096 us, the shortest.
+        let (all, some) = (Duration::from_nanos(8_192), Duration::from_nanos(4_192));
+        check(taken(false), false, Duration::ZERO, Duration::ZERO);
+        check(taken(true), false, Duration::ZERO, all);
+        check(taken(false), true, Duration::from_micros(4), some);
+        check(taken(true), true, Duration::from_secs(1), Duration::ZERO);
     }
 }

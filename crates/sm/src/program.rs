@@ -447,6 +447,9 @@ impl Sm {
             nothing_sent: None,
         };
         self.unwatched = unwatched(&inventory.fabric, &fabric);
+        if !self.is_repairing() {
+            self.owe_second_look(&inventory.fabric, &fabric);
+        }
         self.finish(inventory, fabric, installed, &failures);
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },

@@ -46,6 +46,8 @@ pub enum Token {
     Knock,
     /// NodeInfo behind a port where a GUID was seen that another node has, in a light sweep.
     Twin,
+    /// NodeInfo behind a link that came up before its switch knew us, or showed PortStateChange, in a light sweep.
+    AtLink(PortRef),
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
     /// What is behind such a port, if its link came back.
