@@ -3,20 +3,21 @@
 //!
 //! The dependency graph of each lane is kept, with an order that follows it ([`Order`]). A destination whose tree led
 //! over a lost link has a part that is cut off, below one switch: its root. The root gets another next hop, outside
-//! the part, and everybody below it keeps its entry. If that would close a cycle, a switch below the root is led out
-//! first, or one outside is led on differently, and the root follows ([`rehang`]).
+//! the part, and everybody below it keeps its entry ([`hang`]). If that would close a cycle, a switch below the root is
+//! led out first, or one outside is led on differently, and the root follows ([`rehang`]). Links that carry more then
+//! than any did before are relieved, by further entries in the part ([`ease`]).
 //!
 //! Whoever has sent to a switch before its entry changes may have packets there afterwards, so the turns from all old
 //! channels into it to the new one are in the graph too, and old turns stay in it until packets are gone. So no mix of
 //! old and new entries has a cycle, provided that entries of one step are written before those of the next begins.
 //! Nothing has to wait for packets to drain.
 //!
-//! Where no such way exists (the old channels into a switch and the order leave none) packets have to drain first: see
-//! [`late`]; some LIDs may have to be routed anew as a whole then, see [`base`]. Where that would close a cycle as well
+//! Where no such way exists (the old channels into a switch and the graph leave none) packets have to drain first: see
+//! [`late`]; some LIDs may have to be routed anew as a whole then, see [`anew`]. Where that would close a cycle as well
 //! nothing is repaired here; [`super::repair`] does what can be done.
 //!
 //! Work: a look at two rows of the tables; per destination and switch cut off, its neighbours and some short searches
-//! in the order. Making a mender costs one step for each switch and LID. Memory: that of one order a lane, see
+//! in the order; for those that one entry does not lead on, one step for each channel and turn of the lane. Making a mender costs one step for each switch and LID. Memory: that of one order a lane, see
 //! [`super`].
 
 mod anew;

@@ -1,9 +1,9 @@
 //! LIDs that find no way out of what is cut off, whatever is dropped first: they are routed anew as wholes.
 //!
 //! Entries that stay are preferred; those that change drop their LID first, so pairs that had a way lose packets
-//! meanwhile. Where that does not do for the stuck LIDs alone, others of their lane are routed anew with them: those that
-//! wait in any case, then those that were led on without. If need be a spanning tree is looked for all of whose turns
-//! fit the graph without them: then there is always a way, at worst along the tree.
+//! meanwhile. Where that does not do for the stuck LIDs alone, others of their lane are routed anew with them: those
+//! that wait in any case, then those that were led on without. If need be a spanning tree is looked for all of whose
+//! turns fit the graph without them: then there is always a way, at worst along the tree.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,8 @@ use crate::weave::net::NONE;
 const ROOTS: usize = 16;
 
 impl Loss<'_> {
-    /// Routes stuck LIDs of a lane anew, and if need be others that are `late`, or have moved; false if they find no way.
+    /// Routes stuck LIDs of a lane anew, and if need be others that are `late`, or have moved; false if some find no
+    /// way.
     pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
         let mut out = BTreeSet::new();
         for others in [Vec::new(), late.to_vec(), self.moved.iter().map(|m| m.lid).collect()] {

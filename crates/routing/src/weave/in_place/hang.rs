@@ -1,8 +1,8 @@
 //! The usual case: one switch has lost its next hop to a LID, and takes another; nothing else changes.
 //!
-//! All such LIDs are looked at together: first those that most host pairs come by. Each takes, of the next hops that fit
-//! the dependency graph, the one whose way is shortest and least loaded. The load of all of them is off the channels
-//! until then. Those for which one entry is not enough come last.
+//! All such LIDs are looked at together: first those that most host pairs come by. Each takes, of the next hops that
+//! fit the dependency graph, the one whose way is shortest and least loaded. The load of all of them is off the
+//! channels until then. Those for which one entry is not enough come last.
 
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -6,7 +6,8 @@
 //! lost it in any case. When packets have drained, old turns are gone, those of other LIDs too, and the new entries are
 //! written.
 //!
-//! If there is no way out of the part the LID is routed anew as a whole: see [`super::anew`].
+//! If there is no way out of the part, switches around it change as well; at last the LID is routed anew as a whole: see
+//! [`super::anew`].
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,9 @@ use super::rehang::Loads;
 use super::{LATE, Loss, Victim};
 use crate::weave::net::NONE;
 use crate::weave::order::{Cost, Task};
+
+/// So often what is around is led out again with what is cut off.
+const RINGS: usize = 3;
 
 impl Loss<'_> {
     /// Leads on what is left, when packets have drained; `None` if some of it finds no way.
@@ -48,16 +52,32 @@ impl Loss<'_> {
         None
     }
 
-    /// Leads whoever sends over some switches out again; false if that closes a cycle, and nothing has changed then.
+    /// Leads whoever sends over some switches out again, if need be with those around them; false if that closes a
+    /// cycle, and nothing has changed then.
     fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
+        let lane = usize::from(self.mender.trips[lid.index()].lane);
         self.cut_off(lid, roots);
-        let turns = self.uncount(lid);
-        let found = self.lead_out(lid);
-        if !found {
-            let order = &mut self.mender.orders[usize::from(self.mender.trips[lid.index()].lane)];
+        for _ in 0..RINGS {
+            let turns = self.uncount(lid);
+            if self.lead_out(lid) {
+                return true;
+            }
+            let order = &mut self.mender.orders[lane];
             turns.iter().for_each(|&(from, to)| order.restore(&self.net, from, to));
+            self.widen(lid);
         }
-        found
+        false
+    }
+
+    /// Takes those next to what is cut off for cut off as well, and whoever sends over them.
+    fn widen(&mut self, lid: Lid) {
+        let goal = self.mender.trips[lid.index()].at;
+        let mut roots: Vec<u32> = self.mender.scratch.part.iter().map(|&(s, _)| s).collect();
+        for i in 0..roots.len() {
+            let next = self.net.out(roots[i] as usize).filter(|&out| self.mender.alive[out]);
+            roots.extend(next.map(|out| self.net.dst[out]).filter(|&to| to != goal));
+        }
+        self.cut_off(lid, &roots);
     }
 
     /// Takes the turns of switches that are cut off out of the graph.

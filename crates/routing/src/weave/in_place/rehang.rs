@@ -1,8 +1,9 @@
 //! One LID and one switch that has lost its next hop: few entries that lead it, and whoever comes to it, on.
 //!
-//! Packets wait for the switch by channels that it was sent to by. Whatever these wait behind in any case (the entries of
-//! which lead there, sooner or later) cannot be a way out as it is; all others can. From these a way back to the
-//! switch is looked for by [`Order::sweep`](crate::weave::order::Order::sweep), over new entries of switches on the way.
+//! Packets may be on channels into the switch. Whatever is before these in the graph (packets there may wait for
+//! packets on them) cannot be on its new way: that would close a cycle. If no way in force can be reached over the
+//! other channels there is none while packets are under way, whatever else changes. Else ways with few new entries are
+//! tried, then any is looked for by [`Order::sweep`](crate::weave::order::Order::sweep).
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_types::Lid;

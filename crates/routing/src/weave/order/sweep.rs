@@ -85,8 +85,8 @@ impl Sweep {
 
 impl Order {
     /// Finds ways for the switches that have none in `sweep`. If they are found for all, the order follows all turns of
-    /// the graph and of these ways; the new turns are yet to be counted. Else nothing has changed here. `is_up` says which
-    /// channels may be used, `rank` what each is worth, by what the way behind it costs.
+    /// the graph and of these ways; the new turns are yet to be counted. Else nothing has changed here. `is_up` says
+    /// which channels may be used, `rank` what each is worth, by what the way behind it costs.
     pub fn sweep(
         &mut self,
         net: &Net,
