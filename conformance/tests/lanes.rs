@@ -78,7 +78,7 @@ fn check_administrator(lab: &PeerLab) {
         .unwrap();
     assert!(told.contains("reversible..............0x1"), "{told}");
     let records = lab.output(CLIENT, "saquery", &["VLAR", &to]).unwrap();
-    assert!(records.contains("VLArbitrationTableRecord"), "{records}");
+    assert!(records.contains("Weight:64|64|64|64| 0|"), "{records}");
     let records = lab.output(CLIENT, "saquery", &["SL2VL", &to]).unwrap();
     assert!(
         records.contains("0 | 1 | 2 | 3 | 0 | 1") || records.contains("0| 1| 2| 3| 0| 1"),
