@@ -1,5 +1,5 @@
-//! Four lanes on ibsim and on our emulator: real tools read from the agents what was planned, and what our administrator
-//! says of it; OpenSM takes the fabric over and gives it back.
+//! Four lanes on ibsim and on our emulator: real tools read from the agents what was planned, and what our
+//! administrator says of it; OpenSM takes the fabric over and gives it back.
 
 // Helpers of tests panic as tests do; clippy knows only functions marked #[test].
 #![allow(clippy::unwrap_used)]

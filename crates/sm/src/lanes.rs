@@ -81,8 +81,8 @@ pub struct Levels {
     pub tables: Option<LaneTables>,
 }
 
-/// The lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no lanes at all:
-/// what `fat-tree` says of levels is left, so that its routes are proved for any.
+/// The lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no lanes at
+/// all: what `fat-tree` says of levels is left, so that its routes are proved for any.
 pub fn of_routes(
     fabric: &Fabric,
     policy: &Policy,
