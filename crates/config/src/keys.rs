@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use selvedge_plan::partition::Partitions;
 use selvedge_plan::{EngineName, RebalanceWhen};
-use selvedge_types::{Lmc, Mtu, Sl};
+use selvedge_types::{Mtu, Sl};
 
-use crate::{Key, Settings, Value};
+use crate::{Key, Settings, Value, routing_keys};
 
 /// Builds a [`Key`] for a field that holds a small number.
 macro_rules! small {
@@ -160,80 +160,12 @@ impl Key {
             },
             show: |s| Some(Value::Bool(s.policy.count_switches)),
         },
-        Self {
-            section: "routing",
-            name: "lmc",
-            want: "0 to 7",
-            doc: "Each end port gets 2^lmc LIDs, so up to 2^lmc paths. A subnet has 49,151 LIDs; changing it gives \
-                ports new LIDs.",
-            set: |s, v| {
-                s.policy.lmc = Lmc::new(v.u8_up_to(7)?)?;
-                Some(())
-            },
-            show: |s| Some(Value::Int(u64::from(s.policy.lmc.get()))),
-        },
-        Self {
-            section: "routing",
-            name: "reassign_lids",
-            want: "true or false",
-            doc: "Give new LIDs even to ports that have valid ones. DANGER: running applications lose their \
-                connections.",
-            set: |s, v| {
-                s.policy.reassign_lids = v.bool()?;
-                Some(())
-            },
-            show: |s| Some(Value::Bool(s.policy.reassign_lids)),
-        },
-        Self {
-            section: "routing",
-            name: "lid_layout",
-            want: "\"by-plane\" or \"sequential\"",
-            doc: "Order of new LIDs in a fabric where no port holds one and none is stored. by-plane: in a fat tree \
-                so that a lost link changes few blocks of tables, elsewhere as sequential: ascending by node GUID. \
-                LIDs that are held, stored or in guid2lid never change for it.",
-            set: |s, v| {
-                s.policy.lid_layout = v.text()?.parse().ok()?;
-                Some(())
-            },
-            show: |s| Some(Value::Text(s.policy.lid_layout.name().to_owned())),
-        },
-        Self {
-            section: "routing",
-            name: "lanes",
-            want: "1 to 15 data lanes",
-            doc: "Data lanes that links are set up for (OperationalVLs), at least used_lanes.",
-            set: |s, v| {
-                s.policy.lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
-                Some(())
-            },
-            show: |s| Some(Value::Int(u64::from(s.policy.lanes))),
-        },
-        Self {
-            section: "routing",
-            name: "used_lanes",
-            want: "1 to 15 data lanes",
-            doc: "Data lanes that packets are put on by their service level, which path records tell: packets to \
-                different destinations then wait less for each other. Routes are free of deadlock whatever levels hosts \
-                use, so hosts that ask nobody are safe. 1: SLtoVLMappingTables and VLArbitrationTables are left alone.",
-            set: |s, v| {
-                s.policy.used_lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
-                Some(())
-            },
-            show: |s| Some(Value::Int(u64::from(s.policy.used_lanes))),
-        },
-        Self {
-            section: "routing",
-            name: "assume_sl_aware",
-            want: "true or false",
-            doc: "All senders use the service levels that path records tell them: routes may then rely on the lanes, \
-                which spreads load better where the fabric is no tree. DANGER: senders that use others can stop the \
-                fabric for good; hosts on different lanes have no reversible paths, so connection managers find none.",
-            set: |s, v| {
-                s.policy.assume_sl_aware = v.bool()?;
-                Some(())
-            },
-            show: |s| Some(Value::Bool(s.policy.assume_sl_aware)),
-        },
+        routing_keys::LMC,
+        routing_keys::REASSIGN_LIDS,
+        routing_keys::LID_LAYOUT,
+        routing_keys::LANES,
+        routing_keys::USED_LANES,
+        routing_keys::ASSUME_SL_AWARE,
         small!(
             "routing",
             "flap_downs",

@@ -11,6 +11,7 @@ mod opensm;
 mod parse;
 mod partitions;
 mod print;
+mod routing_keys;
 mod settings;
 mod value;
 

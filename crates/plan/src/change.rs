@@ -256,8 +256,8 @@ impl Installed {
 }
 
 /// The Sets that turn `fabric` with `installed` tables into `plan`: first configuration and tables (ports go to
-/// ARMED), then, when all of it is acknowledged, lanes of service levels, as links and arbiters have these lanes by then,
-/// and activation. No port is activated before the tables behind it.
+/// ARMED), then, when all of it is acknowledged, lanes of service levels, as links and arbiters have these lanes by
+/// then, and activation. No port is activated before the tables behind it.
 #[must_use]
 pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet {
     let mut configure = Vec::new();

@@ -45,8 +45,8 @@ pub struct Plan {
     pub sl_to_vl: SlToVl,
     /// Data lanes that the proof of the routes relies on, 1–15.
     pub lanes: u8,
-    /// How ports put packets on lanes; `None`: whatever their tables say. With `lanes` 1 the routes are free of deadlock
-    /// whichever lanes packets take: then lanes only keep packets out of each other's way.
+    /// How ports put packets on lanes; `None`: whatever their tables say. With `lanes` 1 the routes are free of
+    /// deadlock whichever lanes packets take: then lanes only keep packets out of each other's way.
     pub lane_tables: Option<LaneTables>,
     /// Settings of every port that has a trained link, and of every switch's port 0.
     pub ports: BTreeMap<PortRef, PortSettings>,

@@ -6,8 +6,8 @@ use selvedge_types::{PortNum, PortState, Vl};
 
 use crate::manager::AcceptedPlan;
 
-/// The first place among all ACTIVE ports where packets are not put on so many lanes, level by level in turn, or where an
-/// arbiter does not serve one of them; a link that has fewer lanes uses those.
+/// The first place among all ACTIVE ports where packets are not put on so many lanes, level by level in turn, or where
+/// an arbiter does not serve one of them; a link that has fewer lanes uses those.
 pub(crate) fn first_wrong(chassis: &Chassis, lanes: u8) -> Option<String> {
     let mut nodes = chassis.fabric().nodes().indices();
     nodes.find_map(|node| wrong_at(chassis, node, lanes, |_| true))

@@ -75,7 +75,8 @@ impl Observed {
         }
     }
 
-    /// What the judge says of what is installed, for senders that use these levels, on the lanes that switches put them on.
+    /// What the judge says of what is installed, for senders that use these levels, on the lanes that switches put them
+    /// on.
     #[must_use]
     pub fn judge_levels(&self, levels: &ServiceLevels) -> Verdict {
         let subject = Subject::tables(&self.fabric, &self.lids, &self.tables, levels, &self.lanes);

@@ -363,8 +363,8 @@ impl Path<'_> {
         let there = snapshot.walk(from, target, dlid)?;
         let quality = |have: Quality| Some((rate::mtu(wishes.mtu, have.mtu)?, rate::rate(wishes.rate, have.rate)?));
         let (mtu, rate) = quality(there)?;
-        // Whoever answers along a reversed path uses its service level: that is what was judged if the plan has the same
-        // for both directions, or if its proof holds whatever levels packets have.
+        // Whoever answers along a reversed path uses its service level: that is what was judged if the plan has the
+        // same for both directions, or if its proof holds whatever levels packets have.
         let back = (takes_any || levels.to(slid) == sl)
             .then(|| snapshot.walk(to, source, slid))
             .flatten();

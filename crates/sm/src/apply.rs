@@ -10,7 +10,7 @@ use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH, Op, Phase};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases;
-use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SwitchInfo};
+use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SmpData, SwitchInfo};
 
 use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
@@ -447,42 +447,46 @@ impl Apply {
                 let is_taken = lane_smp::taken(held, &self.fabric, op, data);
                 expect(is_taken, || "the port answers with other lanes".to_owned())
             }
-            Op::Port {
-                port,
-                settings: want,
-                state,
-            } => {
-                let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
-                let is_external = port.port != PortNum::MANAGEMENT && self.fabric.node(port.node).is_switch();
-                let mut now = match is_external {
-                    true => external_settings(&held),
-                    false => settings(&held),
-                };
-                // Agents hide the M_Key from askers without it, and some clear it in answers.
-                now.m_key = want.m_key;
-                let link = LinkState {
-                    state: held.state.unwrap_or(PortState::Down),
-                    phys: held.phys_state.unwrap_or_default(),
-                    rate: held.rate_active().unwrap_or_default(),
-                };
-                Arc::make_mut(&mut self.fabric).set_port(*port, link, now);
-                if let Some(difference) = difference(want, &now) {
-                    return Err(difference);
-                }
-                if now != *want {
-                    self.declined.insert(
-                        *port,
-                        Declined {
-                            wanted: *want,
-                            held: now,
-                        },
-                    );
-                }
-                expect(state.is_none() || held.state == *state, || {
-                    format!("the port answers with state {}", link.state)
-                })
-            }
+            Op::Port { port, settings, state } => self.check_port(*port, settings, *state, data),
         }
+    }
+
+    fn check_port(
+        &mut self,
+        port: PortRef,
+        want: &PortSettings,
+        state: Option<PortState>,
+        data: &SmpData,
+    ) -> Result<(), String> {
+        let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
+        let is_external = port.port != PortNum::MANAGEMENT && self.fabric.node(port.node).is_switch();
+        let mut now = match is_external {
+            true => external_settings(&held),
+            false => settings(&held),
+        };
+        // Agents hide the M_Key from askers without it, and some clear it in answers.
+        now.m_key = want.m_key;
+        let link = LinkState {
+            state: held.state.unwrap_or(PortState::Down),
+            phys: held.phys_state.unwrap_or_default(),
+            rate: held.rate_active().unwrap_or_default(),
+        };
+        Arc::make_mut(&mut self.fabric).set_port(port, link, now);
+        if let Some(difference) = difference(want, &now) {
+            return Err(difference);
+        }
+        if now != *want {
+            self.declined.insert(
+                port,
+                Declined {
+                    wanted: *want,
+                    held: now,
+                },
+            );
+        }
+        expect(state.is_none() || held.state == state, || {
+            format!("the port answers with state {}", link.state)
+        })
     }
 
     fn describe(&self, op: &Op) -> String {

@@ -9,7 +9,7 @@ use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
-use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
+use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
@@ -20,7 +20,6 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
-use crate::lane_smp;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;
 use crate::past::Past;
@@ -262,35 +261,11 @@ impl Sm {
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
                 let mut requests = std::mem::take(&mut self.requests);
-                match answer {
-                    Some(mad) => {
-                        if let Err(error) = discovery.answered(ask, &smp.route, mad, &mut requests, &mut events) {
-                            events.push(Event::BadDatagram { why: error.to_string() });
-                            discovery.failed(ask, &smp.route, &mut events);
-                        }
-                    }
-                    None => discovery.failed(ask, &smp.route, &mut events),
-                }
+                discovery.ended(ask, &smp.route, answer, &mut requests, &mut events);
                 self.submit(requests);
             }
-            (Token::Table { switch, block }, Stage::Reading { installed, .. }) => {
-                let held = answer
-                    .filter(|m| m.status().0 == 0)
-                    .map(|m| LinearForwardingTable::parse(m.smp_data()));
-                if let Some(Ok(table)) = held {
-                    installed.learn(switch, block, table.ports);
-                }
-            }
-            (
-                Token::Lanes(table),
-                Stage::Reading {
-                    inventory, installed, ..
-                },
-            ) => {
-                if let Some(mad) = ok(answer) {
-                    let held = Arc::make_mut(&mut installed.lanes);
-                    lane_smp::learn(held, &inventory.fabric, table, mad.smp_data());
-                }
+            (Token::Table { .. } | Token::Lanes(_), reading @ Stage::Reading { .. }) => {
+                reading.table_read(token, ok(answer));
             }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
@@ -303,10 +278,8 @@ impl Sm {
             },
             (Token::ReadBack(number), Stage::LightSweep { changed }) => {
                 let so_far = *changed;
-                let differs = self.was_read_back(number, answer, out);
-                self.stage = Stage::LightSweep {
-                    changed: so_far || differs,
-                };
+                let changed = self.was_read_back(number, answer, out) || so_far;
+                self.stage = Stage::LightSweep { changed };
             }
             (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);

@@ -130,6 +130,24 @@ impl Discovery {
         });
     }
 
+    /// Takes what became of a question; may ask more.
+    pub fn ended(
+        &mut self,
+        ask: Ask,
+        route: &DirectedRoute,
+        answer: Option<&Mad>,
+        out: &mut Vec<Request>,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(mad) = answer else {
+            return self.failed(ask, route, events);
+        };
+        if let Err(error) = self.answered(ask, route, mad, out, events) {
+            events.push(Event::BadDatagram { why: error.to_string() });
+            self.failed(ask, route, events);
+        }
+    }
+
     /// Takes an answer; may ask more.
     pub fn answered(
         &mut self,

@@ -502,10 +502,12 @@ impl Job {
             ports: ports.settings,
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
-        let installed = &self.told.in_force(fabric, &plan, &self.installed);
+        let relied_on = self.told.in_force(fabric, &plan, &self.installed);
+        let installed = relied_on.as_ref().unwrap_or(&self.installed);
         let change_set = || {
             let options = WayOptions {
                 par,
+                lanes_in_force: installed.lanes_in_force(),
                 ..WayOptions::default()
             };
             let mut changes = way::propose(fabric, installed, &plan, &options);

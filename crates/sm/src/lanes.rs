@@ -81,8 +81,8 @@ pub struct Levels {
     pub tables: Option<LaneTables>,
 }
 
-/// The lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no lanes at all:
-/// what `fat-tree` says of levels is left, so that its routes are proved for any.
+/// The lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no lanes at
+/// all: what `fat-tree` says of levels is left, so that its routes are proved for any.
 pub fn of_routes(
     fabric: &Fabric,
     policy: &Policy,
@@ -124,12 +124,11 @@ pub struct Told {
 }
 
 impl Told {
-    /// What is held, with the levels in force if the plan relies on levels: senders use what they were told until they
+    /// What is held with the levels in force, if the plan relies on levels: senders use what they were told until they
     /// ask again, and 0 if nobody told them.
-    pub fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Installed {
-        let installed = Installed::clone(installed);
+    pub fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Option<Installed> {
         if plan.lanes <= 1 {
-            return installed;
+            return None;
         }
         let by_switch = Arc::clone(&self.by_switch);
         let of_switch = |at: PortRef| {
@@ -152,10 +151,10 @@ impl Told {
             levels[lid.index()] = level(lid, at);
         }
         let map = map_in_force(fabric, plan, &installed.lanes);
-        Installed {
+        Some(Installed {
             levels: Some(Arc::new((ServiceLevels::PerDestination(levels), map))),
-            ..installed
-        }
+            ..Installed::clone(installed)
+        })
     }
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{Installed, LaneTable};
 use selvedge_types::Guid;
-use selvedge_wire::SmInfo;
+use selvedge_wire::{Attribute, LinearForwardingTable, Mad, SmInfo};
 
 use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::inventory::Inventory;
 use crate::job::Outcome;
+use crate::lane_smp;
 use crate::multicast::{CopyId, Copying};
 use crate::probe::{Behind, Probe};
 use crate::view::StageName;
@@ -153,6 +154,31 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Takes an answer about a table, while tables are read.
+    pub fn table_read(&mut self, token: Token, answer: Option<&Mad>) {
+        let (
+            Self::Reading {
+                inventory, installed, ..
+            },
+            Some(mad),
+        ) = (self, answer)
+        else {
+            return;
+        };
+        match token {
+            Token::Table { switch, block } => {
+                if let Ok(table) = LinearForwardingTable::parse(mad.smp_data()) {
+                    installed.learn(switch, block, table.ports);
+                }
+            }
+            Token::Lanes(table) => {
+                let held = Arc::make_mut(&mut installed.lanes);
+                lane_smp::learn(held, &inventory.fabric, table, mad.smp_data());
+            }
+            _ => {}
+        }
+    }
+
     /// Its name for people.
     pub const fn name(&self) -> StageName {
         match self {

@@ -107,8 +107,8 @@ kinds! {
     Enforcement, "SLV-JUDGE-0037", "enforcement";
     /// SLV-JUDGE-0038: a port is to enforce partitions while packets pass before its P_Keys are written.
     EarlyEnforcement, "SLV-JUDGE-0038", "early-enforcement";
-    /// SLV-JUDGE-0039: a service level is put on a lane that its link does not have, that its arbiter does not serve, or
-    /// that the proof knows nothing of, or too early.
+    /// SLV-JUDGE-0039: a service level is put on a lane that its link does not have, that its arbiter does not serve,
+    /// or that the proof knows nothing of, or too early.
     Lane, "SLV-JUDGE-0039", "lane";
     /// SLV-JUDGE-0050: a member of a multicast group is not sent what others send, or they not what it sends.
     MulticastMissed, "SLV-JUDGE-0050", "multicast-missed";

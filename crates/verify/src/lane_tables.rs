@@ -1,8 +1,9 @@
 //! SLtoVLMappingTables and VLArbitrationTables: complete at the end of a change set, and written in a safe order.
 //!
 //! Where routes are proved on one lane, no cycle can come of these tables: a cycle of links with lanes is one of links
-//! without. What can go wrong is that packets are put on a lane which the link does not have, or which its arbiter never
-//! serves: they are dropped, or wait for ever. Where routes are proved on several lanes, rows must say what was proved.
+//! without. What can go wrong is that packets are put on a lane which the link does not have, or which its arbiter
+//! never serves: they are dropped, or wait for ever. Where routes are proved on several lanes, rows must say what was
+//! proved.
 
 use std::sync::Arc;
 

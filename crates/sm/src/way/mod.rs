@@ -98,10 +98,6 @@ const SORTED_MAX: usize = 20_000;
 /// none are found it is [`changes`], and the judge says why that must not be.
 #[must_use]
 pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &WayOptions<'_>) -> ChangeSet {
-    let options = &WayOptions {
-        lanes_in_force: options.lanes_in_force.or_else(|| installed.lanes_in_force()),
-        ..*options
-    };
     let base = changes(fabric, installed, plan);
     if !phases::is_live(fabric) {
         return base;
@@ -156,6 +152,7 @@ fn way_to(fabric: &Fabric, installed: &Installed, plan: &Plan, base: ChangeSet, 
 /// LIDs that change up to which all modes of planning are tried: beyond, each takes about a second.
 const SMALL_MAX: usize = 2_000;
 const SETTINGS: &str = "configure ports and switches";
+const CLEARED: &str = "clear tables that are not in force yet";
 const LANES: &str = "put service levels on their lanes";
 const TABLES: &str = "configure tables";
 
@@ -411,10 +408,9 @@ impl<'a> Way<'a> {
             match &op {
                 Op::Lft { .. } => blocks.push(op),
                 Op::Port { port, state, .. } if *state == Some(PortState::Active) => {
-                    if self.is_between_switches(*port) {
-                        links.push(op);
-                    } else {
-                        hosts.push(op);
+                    match self.is_between_switches(*port) {
+                        true => links.push(op),
+                        false => hosts.push(op),
                     }
                 }
                 // Packets to a LID that goes round are sent as soon as somebody holds it.
@@ -425,11 +421,7 @@ impl<'a> Way<'a> {
                 Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => settings.push(op),
             }
         }
-        let mut phases = vec![phase(
-            "clear tables that are not in force yet",
-            0,
-            self.cleared(&blocks),
-        )];
+        let mut phases = vec![phase(CLEARED, 0, self.cleared(&blocks))];
         phases.push(phase(SETTINGS, 0, settings));
         phases.push(phase(LANES, 0, lanes));
         let links = phase("activate links between switches", 0, links);
