@@ -3,6 +3,8 @@
 //! Every key is defined once, in [`Key::ALL`], with its unit, legal values, default and consequence; the reader, the
 //! "did you mean …?" of its errors and the commented default file all come from that one list.
 
+#[macro_use]
+mod key_macros;
 mod error;
 mod guid_list;
 mod key;

@@ -175,7 +175,9 @@ impl Subscriptions {
         self.by_port.retain(|guid, own| {
             let stays = is_there(*guid);
             if !stays {
-                own.iter().for_each(|number| drop(self.by_number.remove(number)));
+                for number in own.iter() {
+                    self.by_number.remove(number);
+                }
             }
             stays
         });

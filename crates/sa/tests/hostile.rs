@@ -354,8 +354,6 @@ fn the_stored_corpus_holds() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn any_bytes_are_a_conversation(bytes in proptest::collection::vec(any::<u8>(), 0..800)) {
         converse(&bytes);

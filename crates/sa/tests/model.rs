@@ -26,10 +26,12 @@ const SLOW: usize = 2;
 /// The host that looks; it is always there.
 const WITNESS: usize = 0;
 
-/// The plans that follow each other: all hosts, some of them gone, others gone; and the MTU of the slow host, as its
-/// code.
-fn plans() -> &'static [(Arc<Snapshot>, Vec<usize>, u64); 3] {
-    static MADE: OnceLock<[(Arc<Snapshot>, Vec<usize>, u64); 3]> = OnceLock::new();
+/// A plan, hosts that are not in it, and the MTU of the slow host, as its code.
+type Planned = (Arc<Snapshot>, Vec<usize>, u64);
+
+/// The plans that follow each other: all hosts, some of them gone, others gone.
+fn plans() -> &'static [Planned; 3] {
+    static MADE: OnceLock<[Planned; 3]> = OnceLock::new();
     MADE.get_or_init(|| {
         let plan = |generation: u64, gone: Vec<usize>, mtu: Mtu, code: u64| {
             let rate = Rate {
@@ -345,8 +347,6 @@ impl World {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
     #[test]
     fn what_is_told_is_what_was_registered_and_planned(steps in proptest::collection::vec(step(), 1..40)) {
         let mut world = World::new();

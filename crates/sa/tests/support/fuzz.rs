@@ -93,8 +93,10 @@ pub fn converse(bytes: &[u8]) {
     talk.rest();
     assert_eq!(talk.sa.counters().received, talk.received);
     let kept = talk.sa.registrations();
-    let read = Registrations::from_text(&kept.to_text());
-    assert_eq!(read.as_ref(), Ok(&kept), "{}", kept.to_text());
+    let text = kept.to_text();
+    // Leases are kept to the second.
+    let read = Registrations::from_text(&text).map(|read| read.to_text());
+    assert_eq!(read.as_ref(), Ok(&text));
     let again = Sa::with_registrations(config, Time::ZERO, kept.clone());
     assert_eq!(again.registrations().counts(), kept.counts());
 }
