@@ -10,108 +10,6 @@ use selvedge_types::{Lmc, Mtu, Sl};
 
 use crate::{Key, Settings, Value};
 
-/// Builds a [`Key`] for a field that holds a small number.
-macro_rules! small {
-    ($section:literal, $name:literal, $($field:ident).+, 0..=$max:literal, $want:literal, $doc:literal) => {
-        Key {
-            section: $section,
-            name: $name,
-            want: $want,
-            doc: $doc,
-            set: |s, v| {
-                s.$($field).+ = v.u8_up_to($max)?;
-                Some(())
-            },
-            show: |s| Some(Value::Int(u64::from(s.$($field).+))),
-        }
-    };
-}
-
-/// Builds a [`Key`] for a field that holds a 64-bit key or prefix.
-macro_rules! key64 {
-    ($section:literal, $name:literal, $($field:ident).+, $doc:literal) => {
-        Key {
-            section: $section,
-            name: $name,
-            want: "a 64-bit number, as \"0x0123456789abcdef\"",
-            doc: $doc,
-            set: |s, v| {
-                s.$($field).+ = v.key64()?;
-                Some(())
-            },
-            show: |s| Some(Value::Text(format!("{:#018x}", s.$($field).+))),
-        }
-    };
-}
-
-/// Builds a [`Key`] for an optional path.
-macro_rules! path {
-    ($name:literal, $field:ident, $doc:literal) => {
-        Key {
-            section: "daemon",
-            name: $name,
-            want: "a path; relative ones start at the configuration file's folder",
-            doc: $doc,
-            set: |s, v| {
-                s.daemon.$field = Some(PathBuf::from(v.text()?));
-                Some(())
-            },
-            show: |s| Some(Value::Text(s.daemon.$field.as_ref()?.display().to_string())),
-        }
-    };
-}
-
-/// Builds a [`Key`] for a time that must not be zero, in milliseconds.
-macro_rules! millis {
-    ($name:literal, $field:ident, $doc:literal) => {
-        Key {
-            section: "manager",
-            name: $name,
-            want: "1 to 3600000 milliseconds",
-            doc: $doc,
-            set: |s, v| {
-                s.manager.$field = Duration::from_millis(v.int_up_to(3_600_000).filter(|&ms| ms > 0)?);
-                Some(())
-            },
-            show: |s| Some(millis(s.manager.$field)),
-        }
-    };
-}
-
-/// Builds a [`Key`] for a count that must not be zero.
-macro_rules! count {
-    ($section:literal, $name:literal, $($field:ident).+, 1..=$max:literal, $want:literal, $doc:literal) => {
-        Key {
-            section: $section,
-            name: $name,
-            want: $want,
-            doc: $doc,
-            set: |s, v| {
-                s.$($field).+ = v.int_up_to($max).filter(|&n| n > 0)?.try_into().ok()?;
-                Some(())
-            },
-            show: |s| Some(Value::Int(s.$($field).+ as u64)),
-        }
-    };
-}
-
-/// Builds a [`Key`] for a list of GUIDs.
-macro_rules! guids {
-    ($name:literal, $field:ident, $doc:literal) => {
-        Key {
-            section: "routing",
-            name: $name,
-            want: "a list of GUIDs, as [\"0x0002c90300001234\"]",
-            doc: $doc,
-            set: |s, v| {
-                s.policy.$field = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
-                Some(())
-            },
-            show: |s| Some(Value::List(s.policy.$field.iter().map(ToString::to_string).collect())),
-        }
-    };
-}
-
 impl Key {
     /// Every key, in the order of the printed file.
     pub const ALL: &'static [Self] = &[
@@ -136,8 +34,8 @@ impl Key {
         guids!(
             "compute",
             compute,
-            "GUIDs of compute nodes' ports, balanced first and on their own by fat-tree, ftree, sssp and dfsssp. Empty: \
-                all hosts that are no I/O nodes."
+            "GUIDs of compute nodes' ports, balanced first and on their own by fat-tree, ftree, sssp and dfsssp. \
+                Empty: all hosts that are no I/O nodes."
         ),
         guids!(
             "io",
@@ -412,8 +310,8 @@ impl Key {
             section: "fabric",
             name: "part_enforce",
             want: "\"off\", \"in\", \"out\" or \"both\"",
-            doc: "Whether switches drop packets with keys that the host at the port does not hold: those it sends (in), \
-                those it is sent (out), or both. Off: hosts' own ports see to it, a host that lies about its keys is \
+            doc: "Whether switches drop packets with keys that the host at the port does not hold: those it sends \
+                (in), those it is sent (out), or both. Off: hosts' own ports see to it, a host that lies about its keys is \
                 believed. Each host's switch port is asked for its table once a sweep.",
             set: |s, v| {
                 s.policy.part_enforce = v.text()?.parse().ok()?;

@@ -6,6 +6,8 @@
 mod error;
 mod guid_list;
 mod key;
+#[macro_use]
+mod key_macros;
 mod keys;
 mod opensm;
 mod parse;

@@ -133,8 +133,8 @@ pub struct Policy {
     pub engines: Vec<EngineName>,
     /// Roots for `updn`: switch GUIDs, or GUIDs of hosts whose switch is meant. Empty: found by the engine.
     pub roots: Vec<Guid>,
-    /// GUIDs of compute nodes' ports, balanced first and on their own, by engines that tell them apart (fat-tree, ftree,
-    /// sssp, dfsssp). Empty: all hosts that are no I/O nodes.
+    /// GUIDs of compute nodes' ports, balanced first and on their own, by engines that tell them apart (fat-tree,
+    /// ftree, sssp, dfsssp). Empty: all hosts that are no I/O nodes.
     pub compute: Vec<Guid>,
     /// GUIDs of I/O nodes' ports, balanced after compute nodes by the same engines.
     pub io: Vec<Guid>,
