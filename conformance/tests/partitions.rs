@@ -1,5 +1,5 @@
-//! Partitions that switches enforce, for one file and both managers: tables of hosts and of the switch ports in front of
-//! them, as `smpquery` reads them, are the same; so are the bits of PortInfo where the simulator keeps them.
+//! Partitions that switches enforce, for one file and both managers: tables of hosts and of the switch ports in front
+//! of them, as `smpquery` reads them, are the same; so are the bits of PortInfo where the simulator keeps them.
 
 // Helpers of tests panic as tests do; clippy knows only functions marked #[test].
 #![allow(clippy::unwrap_used)]

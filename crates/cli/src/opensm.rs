@@ -33,7 +33,7 @@ pub struct OpenSmArgs {
     /// Partitions as in this file, as OpenSM's /etc/opensm/partitions.conf
     #[arg(short = 'P', long, value_name = "FILE")]
     pub partitions: Option<PathBuf>,
-    /// OpenSM's log flags: with 0x40 (-D 0x43) all its dump files are written, as opensm.fdbs, not only the list of links
+    /// OpenSM's log flags: with 0x40 (-D 0x43) all its dump files are written, as opensm.fdbs, not only that of links
     #[arg(short = 'D', long, value_name = "FLAGS", value_parser = log_flags)]
     pub log_flags: Option<u8>,
     /// Go on in the background

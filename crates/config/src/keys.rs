@@ -34,8 +34,8 @@ impl Key {
         guids!(
             "compute",
             compute,
-            "GUIDs of compute nodes' ports, balanced first and on their own by fat-tree, ftree, sssp and dfsssp. Empty: \
-                all hosts that are no I/O nodes."
+            "GUIDs of compute nodes' ports, balanced first and on their own by fat-tree, ftree, sssp and dfsssp. \
+                Empty: all hosts that are no I/O nodes."
         ),
         guids!(
             "io",
@@ -242,8 +242,8 @@ impl Key {
             section: "fabric",
             name: "part_enforce",
             want: "\"off\", \"in\", \"out\" or \"both\"",
-            doc: "Whether switches drop packets with keys that the host at the port does not hold: those it sends (in), \
-                those it is sent (out), or both. Off: hosts' own ports see to it, a host that lies about its keys is \
+            doc: "Whether switches drop packets with keys that the host at the port does not hold: those it sends \
+                (in), those it is sent (out), or both. Off: hosts' own ports see to it, a host that lies about its keys is \
                 believed. Each host's switch port is asked for its table once a sweep.",
             set: |s, v| {
                 s.policy.part_enforce = v.text()?.parse().ok()?;

@@ -182,6 +182,17 @@ fn one_difference_is_one_set() {
 }
 
 #[test]
+fn keys_are_written_before_a_live_port_enforces_them() {
+    let enforce = |fabric: &mut Fabric, _: &mut Installed, plan: &mut Plan| {
+        let at = at(fabric, 1, 2);
+        plan.ports.get_mut(&at).unwrap().enforcement = 12;
+        let pkeys = vec![PKey(0x8001)];
+        plan.end_ports.insert(at, EndPortPlan { pkeys });
+    };
+    check(enforce, &["s1 pkeys", "s1[2]"]);
+}
+
+#[test]
 fn blocks_that_nobody_knows_are_written() {
     check(
         |_, installed, _| *installed = Installed::unknown(2),

@@ -1,7 +1,7 @@
 //! What a take-over costs: the master is killed, and a standby of the same fabric takes its place, in virtual time.
 //!
-//! `cargo run -p selvedge-rehearsal --example take_over -- mport:m=36,n=3` prints when the standby is master and when all
-//! is up, what is sent for it, and whether any LID or entry has changed.
+//! `cargo run -p selvedge-rehearsal --example take_over -- mport:m=36,n=3` prints when the standby is master and when
+//! all is up, what is sent for it, and whether any LID or entry has changed.
 #![allow(clippy::print_stdout, reason = "it is what an example is for")]
 
 use std::error::Error;
