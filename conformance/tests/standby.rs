@@ -10,6 +10,7 @@
 
 mod support;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use selvedge_transport::ibsim::Way;
 use selvedge_types::Guid;
 use selvedge_wire::sa::records::{self, member};
 use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo, SmState, Status};
-use support::{LIMIT, emulate, lid_of, port};
+use support::{Fabric, LIMIT, emulate, lid_of, port};
 
 const SPEC: &str = "mport:m=4,n=2";
 /// Where who starts first sits, and who comes second.
@@ -28,6 +29,22 @@ const SEATS: [&str; 2] = ["H-0", "H-7"];
 const OBSERVER: &str = "H-3";
 /// Nothing is sent for so long: a change is done.
 const QUIET: Duration = Duration::from_millis(400);
+
+/// Whose simulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    OurEmulator,
+    Ibsim,
+}
+
+impl On {
+    fn start(self, lab: &PeerLab) -> Box<dyn Any> {
+        match self {
+            Self::OurEmulator => Box::new(emulate(lab, SPEC)),
+            Self::Ibsim => Box::new(lab.ibsim(&Fabric::new(lab, SPEC).text).unwrap()),
+        }
+    }
+}
 
 /// Whose manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +136,7 @@ struct Sent {
 /// A cell of the matrix.
 struct Cell {
     lab: PeerLab,
-    _simulator: Running,
+    _simulator: Box<dyn Any>,
     seats: [Seat; 2],
     /// Which of them is better.
     better: usize,
@@ -130,9 +147,9 @@ struct Cell {
 
 impl Cell {
     /// The first is master and all is up.
-    fn new(first: Who, second: Who, better: usize) -> Self {
+    fn new(on: On, first: Who, second: Who, better: usize) -> Self {
         let lab = PeerLab::new().unwrap();
-        let simulator = emulate(&lab, SPEC);
+        let simulator = on.start(&lab);
         let seat = |at: usize, who| Seat {
             who,
             node: SEATS[at],
@@ -309,9 +326,13 @@ fn changed_entries(before: &Survey, after: &Survey) -> usize {
     places(&before, &after).union(&places(&after, &before)).count()
 }
 
+/// On our emulator and on ibsim.
 fn cell(first: Who, second: Who, better: usize) {
     let _heavy = HeavyLock::acquire().unwrap();
-    Cell::new(first, second, better).run();
+    for on in [On::OurEmulator, On::Ibsim] {
+        println!("on {on:?}");
+        Cell::new(on, first, second, better).run();
+    }
 }
 
 #[test]

@@ -69,6 +69,10 @@ pub struct DaemonOptions {
     pub log_file: Option<PathBuf>,
     /// File of names by GUID; none: NodeDescriptions.
     pub node_name_map: Option<PathBuf>,
+    /// Folder for OpenSM's dump files; none: they are not written.
+    pub dump_dir: Option<PathBuf>,
+    /// All of OpenSM's dump files are written there, not only the list of links.
+    pub dump_routes: bool,
     /// Events kept for the API.
     pub event_ring: usize,
 }
@@ -80,6 +84,8 @@ impl Default for DaemonOptions {
             state_dir: None,
             log_file: None,
             node_name_map: None,
+            dump_dir: None,
+            dump_routes: false,
             event_ring: 10_000,
         }
     }

@@ -16,6 +16,7 @@ use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method, PortError};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
+use crate::dumps::{Dump, DumpSink, dumper};
 use crate::keeper::{Found, Keeper};
 use crate::notice::Notice;
 use crate::record::Recorder;
@@ -66,6 +67,7 @@ pub(crate) struct Driver {
     /// Partitions that the administrator knows of.
     partitions: Option<Arc<Partitions>>,
     storer: Worker<ToStore>,
+    dumper: Option<Worker<Dump>>,
     administrator: Administrator,
     keeper: Keeper,
     out: Vec<Output>,
@@ -93,6 +95,7 @@ pub(crate) struct Parts {
     pub(crate) notes: (Sender<Note>, Receiver<Note>),
     pub(crate) recorder: Option<Recorder>,
     pub(crate) folder: Option<Arc<StateDir>>,
+    pub(crate) dumps: Option<Box<dyn DumpSink>>,
     pub(crate) found: Found,
 }
 
@@ -111,6 +114,7 @@ impl Driver {
             copier: planner("multicast", sender.clone())?,
             groups_told_at: Time::ZERO,
             partitions: None,
+            dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
             administrator: Administrator::new(sender.clone(), parts.found.registrations)?,
             keeper: Keeper::new(parts.folder.clone(), parts.found.is_lost),
             storer: storer(sender, parts.folder)?,
@@ -147,6 +151,7 @@ impl Driver {
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
+        self.end_dumps();
         let ended = self.keeper.end(&self.administrator.registrations());
         self.told(ended);
         result.map(|()| view)
@@ -283,6 +288,7 @@ impl Driver {
                         self.administer(selvedge_sa::Input::Committed(snapshot))?;
                     }
                 }
+                Note::Superseded => self.busy = self.busy.saturating_sub(1),
                 Note::Persisted { id, result } => {
                     self.busy = self.busy.saturating_sub(1);
                     if let Err(error) = result {
@@ -294,6 +300,7 @@ impl Driver {
                     let kept = result.and_then(|()| self.keeper.stored(revision));
                     self.told(kept);
                 }
+                Note::Dumped(result) => self.dumped(result),
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.feed(Input::Command(command))?,
             }
@@ -409,6 +416,7 @@ impl Driver {
                 self.keeper.hosts_were_asked(at);
             }
             self.busy += usize::from(self.administrator.commit(&self.sm));
+            self.dump(false);
         }
         if let Event::Role { role, .. } = event {
             self.role_changed(*role)?;
@@ -416,6 +424,7 @@ impl Driver {
         if let Event::Multicast(_) = event {
             let copies = self.sm.view().copies;
             self.administer(selvedge_sa::Input::Copies(copies))?;
+            self.dump(true);
         }
         let severity = match event.severity() {
             selvedge_sm::Severity::Info => Severity::Info,
@@ -461,6 +470,36 @@ impl Driver {
                 self.keeper.lose();
                 self.administer(selvedge_sa::Input::Forget)?;
                 self.feed(Input::Command(Command::Reregister))
+            }
+        }
+    }
+
+    /// Has what is in force now written into files, if that is wanted.
+    fn dump(&self, only_copies: bool) {
+        let Some(dumper) = &self.dumper else { return };
+        let view = self.sm.view();
+        if let (selvedge_sm::Role::Master, Some(fabric), Some(plan)) = (view.role, view.fabric, view.plan) {
+            dumper.hand(Dump {
+                fabric: self.shared.names.apply(&fabric),
+                plan,
+                copies: view.copies,
+                only_copies,
+            });
+        }
+    }
+
+    fn dumped(&self, result: Result<(), (std::path::PathBuf, std::io::Error)>) {
+        if let Err((path, cause)) = result {
+            self.notice(&Notice::NotDumped { path, cause });
+        }
+    }
+
+    /// Waits for what is being written.
+    fn end_dumps(&mut self) {
+        self.dumper = None;
+        while let Ok(note) = self.notes.try_recv() {
+            if let Note::Dumped(result) = note {
+                self.dumped(result);
             }
         }
     }

@@ -15,6 +15,7 @@ use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, 
 use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
+use crate::lane_smp;
 use crate::past::Taken;
 use crate::register;
 use crate::smp::{self, Smp};
@@ -48,6 +49,8 @@ pub struct Apply {
     pub has_drained: bool,
     /// Packets are under way between switches.
     is_live: bool,
+    /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same.
+    may_be_live: bool,
     /// Hosts are asked to register again.
     pub asks_hosts: bool,
     has_begun: bool,
@@ -89,11 +92,23 @@ pub struct Declined {
     pub held: PortSettings,
 }
 
+/// True if a port of a switch is ACTIVE and nobody is known behind it.
+fn has_silent_link(fabric: &Fabric) -> bool {
+    let is_silent = |node: NodeIdx, port: PortNum, state: PortState| {
+        state == PortState::Active && fabric.peer(PortRef { node, port }).is_none()
+    };
+    fabric.switches().iter().any(|&node| {
+        let mut ports = fabric.node(node).external_ports();
+        ports.any(|(port, seen)| is_silent(node, port, seen.link.state))
+    })
+}
+
 impl Apply {
     /// Begins.
     pub fn new(outcome: Arc<Outcome>, inventory: Arc<Inventory>, installed: Installed) -> Self {
         let fabric = Arc::clone(&inventory.fabric);
         let is_live = phases::is_live(&fabric);
+        let may_be_live = is_live || has_silent_link(&fabric);
         Self {
             outcome,
             inventory,
@@ -107,6 +122,7 @@ impl Apply {
             taken: Taken::default(),
             has_drained: false,
             is_live,
+            may_be_live,
             asks_hosts: false,
             has_begun: false,
             busiest: BTreeSet::new(),
@@ -223,7 +239,12 @@ impl Apply {
                 state: Some(PortState::Active),
                 ..
             } => failed(*port) || self.fabric.peer(*port).is_some_and(failed),
-            Op::Port { .. } | Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => false,
+            Op::Port { .. }
+            | Op::Lft { .. }
+            | Op::Switch { .. }
+            | Op::PKeys { .. }
+            | Op::SlToVl { .. }
+            | Op::Arbitration { .. } => false,
         }
     }
 
@@ -238,7 +259,20 @@ impl Apply {
                 &agent.route,
                 m_key,
             ),
-            Op::PKeys { port, keys } => smp::set(&smp::pkeys(keys), 0, agent.route_to(port.port), m_key),
+            Op::PKeys { port, keys } => smp::set(
+                &smp::pkeys(keys),
+                smp::pkeys_modifier(&self.fabric, *port),
+                agent.route_to(port.port),
+                m_key,
+            ),
+            Op::SlToVl { port, rows, lanes } => {
+                let modifier = lane_smp::rows_modifier(self.fabric.node(port.node), port.port, *rows);
+                smp::set(&lane_smp::row(lanes), modifier, agent.route_to(port.port), m_key)
+            }
+            Op::Arbitration { port, block, turns } => {
+                let modifier = lane_smp::block_modifier(self.fabric.node(port.node), port.port, *block);
+                smp::set(&lane_smp::block(turns), modifier, agent.route_to(port.port), m_key)
+            }
             Op::Port { port, settings, state } => {
                 let seen = self.inventory.port_info(*port)?;
                 let is_last = !matches!(state, Some(PortState::Armed));
@@ -261,8 +295,17 @@ impl Apply {
     /// reads the key may use it; a lease that runs out clears the bits.
     fn key_of(&self, op: &Op) -> Option<u64> {
         let at = match op {
-            Op::Port { port, .. } | Op::PKeys { port, .. } if !self.fabric.node(port.node).is_switch() => *port,
-            Op::Port { .. } | Op::PKeys { .. } | Op::Lft { .. } | Op::Switch { .. } => PortRef {
+            Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. }
+                if !self.fabric.node(port.node).is_switch() =>
+            {
+                *port
+            }
+            Op::Port { .. }
+            | Op::PKeys { .. }
+            | Op::Lft { .. }
+            | Op::Switch { .. }
+            | Op::SlToVl { .. }
+            | Op::Arbitration { .. } => PortRef {
                 node: op.node(),
                 port: PortNum::MANAGEMENT,
             },
@@ -289,14 +332,19 @@ impl Apply {
                     self.forget(op);
                 }
                 match op {
-                    Op::Port { port, .. } | Op::PKeys { port, .. } => self.failed_ports.insert(*port),
+                    // Whoever has no such tables has one lane, which nothing depends on.
+                    Op::SlToVl { .. } | Op::Arbitration { .. } if answer.is_some() => false,
+                    Op::Port { port, .. }
+                    | Op::PKeys { port, .. }
+                    | Op::SlToVl { port, .. }
+                    | Op::Arbitration { port, .. } => self.failed_ports.insert(*port),
                     Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
                 };
                 // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
                 self.is_torn |= match op {
                     Op::Lft { .. } => true,
                     Op::Switch { .. } => answer.is_none(),
-                    Op::Port { .. } | Op::PKeys { .. } => false,
+                    Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => false,
                 };
                 events.push(Event::SetFailed {
                     what: self.describe(op),
@@ -308,10 +356,14 @@ impl Apply {
 
     /// Nobody answered: the Set may have been carried out all the same, so what the switch holds is unknown.
     fn forget(&mut self, op: &Op) {
+        if let Op::SlToVl { .. } | Op::Arbitration { .. } = op {
+            lane_smp::forget(Arc::make_mut(&mut self.installed.lanes), &self.fabric, op);
+        }
         let Op::Lft { node, block, data } = op else { return };
         let switch = self.fabric.switch_index(*node);
         let before = switch.and_then(|switch| self.installed.block(switch, usize::from(*block)).copied());
-        if self.is_live {
+        self.note_blind(*node, *block, before.is_some());
+        if self.may_be_live {
             let before = switch.and_then(|switch| before.map(|before| self.as_met(switch, before, data)));
             self.taken.note((self.fabric.node(*node).guid, *block, *data), before);
         }
@@ -321,12 +373,23 @@ impl Apply {
         }
     }
 
+    /// Nobody had read a block by which packets were forwarded: what lies above LinearFDBTop they are not looked up in.
+    fn note_blind(&mut self, node: NodeIdx, block: u16, is_known: bool) {
+        let top = self.inventory.fabric.node(node).switch_settings.linear_top;
+        let is_looked_up = top > 0 && usize::from(block) * BLOCK_LIDS <= usize::from(top);
+        if self.may_be_live && is_looked_up && !is_known {
+            self.taken.note_blind();
+        }
+    }
+
     /// A block that a switch says it holds.
     fn learn(&mut self, node: NodeIdx, block: u16, ports: [u8; BLOCK_LIDS]) {
         let Some(switch) = self.fabric.switch_index(node) else {
             return;
         };
-        if self.is_live {
+        let is_known = self.installed.block(switch, usize::from(block)).is_some();
+        self.note_blind(node, block, is_known);
+        if self.may_be_live {
             let before = self.installed.block(switch, usize::from(block)).copied();
             let before = before.map(|before| self.as_met(switch, before, &ports));
             self.taken.note((self.fabric.node(node).guid, block, ports), before);
@@ -356,7 +419,11 @@ impl Apply {
                 data: want,
             } => {
                 let held = LinearForwardingTable::parse(data).map_err(|e| e.to_string())?;
-                self.learn(*node, *block, held.ports);
+                match held.ports == *want {
+                    true => self.learn(*node, *block, held.ports),
+                    // It may hold either, or the answer is not what it sent: it is to be read.
+                    false => self.forget(op),
+                }
                 expect(held.ports == *want, || {
                     "the switch answers with another table".to_owned()
                 })
@@ -374,6 +441,11 @@ impl Apply {
                 expect(held.keys.starts_with(keys), || {
                     "the port answers with other P_Keys".to_owned()
                 })
+            }
+            Op::SlToVl { .. } | Op::Arbitration { .. } => {
+                let held = Arc::make_mut(&mut self.installed.lanes);
+                let is_taken = lane_smp::taken(held, &self.fabric, op, data);
+                expect(is_taken, || "the port answers with other lanes".to_owned())
             }
             Op::Port {
                 port,
@@ -419,6 +491,10 @@ impl Apply {
             Op::Lft { node, block, .. } => format!("LinearForwardingTable block {block} of {}", name(node)),
             Op::Switch { node, .. } => format!("SwitchInfo of {}", name(node)),
             Op::PKeys { port, .. } => format!("P_KeyTable of {}", self.fabric.port_name(*port)),
+            Op::SlToVl { port, .. } => format!("SLtoVLMappingTable of {}", self.fabric.port_name(*port)),
+            Op::Arbitration { port, block, .. } => {
+                format!("VLArbitrationTable block {block} of {}", self.fabric.port_name(*port))
+            }
             Op::Port {
                 port,
                 state: Some(state),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
-use selvedge_plan::{Generation, Installed};
+use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
@@ -20,6 +20,7 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::lane_smp;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;
 use crate::past::Past;
@@ -67,6 +68,8 @@ pub struct Sm {
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
     pub(crate) superseded: u32,
+    /// Sweeps in a row that could not read all tables.
+    pub(crate) unread_looks: u32,
     pub(crate) next_sweep: Option<Time>,
     pub(crate) next_poll: Option<Time>,
     pub(crate) persist_id: u64,
@@ -133,6 +136,7 @@ impl Sm {
             read_back: ReadBack::default(),
             now: Time::ZERO,
             superseded: 0,
+            unread_looks: 0,
             next_sweep: None,
             next_poll: None,
             persist_id: 0,
@@ -277,6 +281,17 @@ impl Sm {
                     installed.learn(switch, block, table.ports);
                 }
             }
+            (
+                Token::Lanes(table),
+                Stage::Reading {
+                    inventory, installed, ..
+                },
+            ) => {
+                if let Some(mad) = ok(answer) {
+                    let held = Arc::make_mut(&mut installed.lanes);
+                    lane_smp::learn(held, &inventory.fabric, table, mad.smp_data());
+                }
+            }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
@@ -309,6 +324,7 @@ impl Sm {
             (
                 Token::Discover(_)
                 | Token::Table { .. }
+                | Token::Lanes(_)
                 | Token::Set(_)
                 | Token::OtherSm(_)
                 | Token::Light(_)
@@ -416,7 +432,7 @@ impl Sm {
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
-        let mut discovery = Discovery::new();
+        let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
         discovery.begin(&mut requests);
         self.stage = Stage::Discovering(Box::new(discovery));

@@ -142,16 +142,25 @@ impl Damage {
 const NEAR_MAX: usize = 64;
 
 impl Inventory {
-    /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them.
+    /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them. One that
+    /// carries packets, because it had to be let in once, stays until it is lost: by its old entries it would go on
+    /// carrying them, and no proof would know.
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
         let none = BTreeSet::new();
         let reached = |inventory: &Self| inventory.ways_around(&none, &BTreeSet::new()).iter().flatten().count();
+        let is_active = |at| {
+            self.fabric
+                .port(at)
+                .is_some_and(|port| port.link.state == PortState::Active)
+        };
+        let carries = |at: PortRef| is_active(at) && self.fabric.peer(at).is_some_and(is_active);
+        let ends: Vec<PortRef> = ends.iter().copied().filter(|&at| !carries(at)).collect();
         if ends.is_empty() {
             return;
         }
         let (before, all) = (Arc::clone(&self.fabric), reached(self));
         let fabric = Arc::make_mut(&mut self.fabric);
-        for &at in ends {
+        for &at in &ends {
             if let Some(port) = fabric.port(at) {
                 let (mut link, settings) = (port.link, port.settings);
                 link.state = PortState::Down;
@@ -162,7 +171,7 @@ impl Inventory {
             self.fabric = before;
             return;
         }
-        for &at in ends {
+        for &at in &ends {
             if let Some(agent) = self.agents.get_mut(at.node) {
                 agent.troubles.insert(at.port, PortReason::LeftOut);
             }

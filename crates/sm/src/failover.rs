@@ -57,6 +57,7 @@ impl Sm {
             && self.view.role == Role::Master
             && self.view.plan.is_some()
             && self.view.failed == 0
+            && self.past.fog(self.now).is_zero()
             && Arc::ptr_eq(&inventory.fabric, seen)
     }
 

@@ -95,12 +95,10 @@ impl Sm {
             self.sweep_due = Some(reason);
             return;
         }
-        let from = self.others.from.take();
-        if from.is_some() || others.values().any(|(_, other)| other.state == SmState::Master) {
-            // Whoever was master beside us has written tables, and shows it in nothing else once we are master again.
-            let switches = self.view.fabric.as_ref().map_or(0, |fabric| fabric.switches().len());
-            self.view.installed = Arc::new(Installed::unknown(switches));
+        if others.values().any(|(_, other)| other.state == SmState::Master) {
+            self.forget_plan();
         }
+        let from = self.others.from.take();
         let superior = others
             .values()
             .map(|&(at, other)| (at, as_left(other, from)))
@@ -117,6 +115,12 @@ impl Sm {
                 self.begin_reading(inventory);
             }
         }
+    }
+
+    /// Another master was here: who wrote which table last nobody knows, whatever the switches say of their manager, so
+    /// all are read.
+    pub(crate) fn forget_plan(&mut self) {
+        self.view.plan = None;
     }
 
     /// Stands by for another manager, with what it takes to stand in for it.

@@ -265,6 +265,8 @@ pub fn settings(info: &PortInfo) -> PortSettings {
         vl_high_limit: info.vl_high_limit,
         hoq_life: info.hoq_life.get(),
         vl_stall_count: info.vl_stall_count.get(),
+        enforcement: u8::from(info.partition_enforcement_in) * PortSettings::ENFORCE_IN
+            | u8::from(info.partition_enforcement_out) * PortSettings::ENFORCE_OUT,
         m_key: info.m_key,
         m_key_lease_s: info.m_key_lease,
         m_key_protect: info.m_key_protect.get(),

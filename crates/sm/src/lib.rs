@@ -18,6 +18,8 @@ mod held;
 mod inventory;
 mod io;
 mod job;
+mod lane_smp;
+mod lanes;
 mod lid;
 mod lid_book;
 mod lid_layout;

@@ -122,6 +122,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Discover(_)
         | Token::OtherSm(_)
         | Token::Table { .. }
+        | Token::Lanes(_)
         | Token::Set(_)
         | Token::ReadBack(_)
         | Token::Poll

@@ -12,6 +12,8 @@ use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 /// Steps that are kept apart; more are taken for one, which allows for more than can be.
 const STEPS_MAX: usize = 64;
+/// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
+const FOG_LIFETIMES: u32 = 2;
 /// Where switches keep packets for ever, those of an earlier change are taken to be gone after so long. It is an
 /// assumption: nothing bounds it.
 pub const ASSUMED_GONE: Duration = Duration::from_secs(60);
@@ -25,6 +27,8 @@ pub struct Taken {
     steps: Vec<Vec<BlockOf<Guid>>>,
     /// The step that is being taken.
     open: Vec<BlockOf<Guid>>,
+    /// Some block was in force, and nobody knew what it held.
+    is_blind: bool,
 }
 
 impl Taken {
@@ -33,6 +37,11 @@ impl Taken {
         let held = before.unwrap_or([NO_PATH; BLOCK_LIDS]);
         self.before.entry((block.0, block.1)).or_insert(held);
         self.open.push(block);
+    }
+
+    /// A block was overwritten by whose entries packets may have been forwarded, and nobody had read it.
+    pub const fn note_blind(&mut self) {
+        self.is_blind = true;
     }
 
     /// The step is acknowledged.
@@ -96,6 +105,8 @@ pub struct Past {
     last: Option<Arc<Fabric>>,
     /// Links that had carried packets, and did not after some change.
     lost: BTreeSet<Lost>,
+    /// Until when packets may be under way by entries that nobody knows.
+    fog_until: Time,
 }
 
 /// A [`LostLink`] by GUID, as switches are numbered anew in every sweep.
@@ -143,6 +154,9 @@ impl Past {
     /// A change was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
     pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After<'_>) {
         taken.end_phase();
+        if taken.is_blind {
+            self.fog_from(now, after.fabric);
+        }
         if waited {
             self.taken.clear();
             (self.last, self.lost) = (None, BTreeSet::new());
@@ -164,6 +178,26 @@ impl Past {
         }
         let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
         self.lifetimes = lifetimes_after(after.fabric, after.lids, entry, self.taken.lids());
+    }
+
+    /// Tables are not what the last change made of them: some of its Sets went where nobody knows.
+    pub fn note_astray(&mut self, fabric: &Fabric) {
+        self.fog_from(self.at, fabric);
+    }
+
+    /// Packets that were under way then may have been forwarded by entries that nobody knows.
+    fn fog_from(&mut self, at: Time, fabric: &Fabric) {
+        let switches = fabric.switches().iter();
+        let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
+        let bound = drain_bound_ns(lifetimes, self.lifetimes.max(FOG_LIFETIMES));
+        let until = at + bound.map_or(ASSUMED_GONE, Duration::from_nanos);
+        self.fog_until = self.fog_until.max(until);
+    }
+
+    /// For how much longer packets may be under way by entries that nobody knows. No proof can count with them, so what
+    /// changes tables waits for that long.
+    pub fn fog(&self, now: Time) -> Duration {
+        self.fog_until.since(now)
     }
 
     /// Links that have gone down since the first of the changes.

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, NodeIdx, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
 use selvedge_routing::lanes_in_force;
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
+use selvedge_verify::phases::is_live;
 use selvedge_wire::AttributeId;
 
 use crate::apply::Apply;
@@ -25,10 +26,12 @@ use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lid, report, smp};
+use crate::{lanes, lid, report, smp};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
+/// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
+const UNREAD_LOOKS_MAX: u32 = 2;
 /// How often a table is asked for that nobody answers, each time with all retries: beyond, its agent hangs.
 const READ_ROUNDS: u32 = 3;
 
@@ -48,11 +51,15 @@ impl Sm {
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
         let todo = unread(&inventory.fabric, &installed);
+        let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
+        // What is not answered is written, whatever it is.
+        let lanes = if round == 1 { lanes } else { Vec::new() };
         self.stage = Stage::Reading {
             inventory,
             installed,
-            total: todo.len() as u64,
+            total: (todo.len() + lanes.len()) as u64,
             todo,
+            lanes,
             round,
         };
     }
@@ -65,11 +72,19 @@ impl Sm {
         now: Time,
         out: &mut Vec<Output>,
     ) {
-        if round < READ_ROUNDS && !unread(&inventory.fabric, &installed).is_empty() {
-            self.read_tables(inventory, installed, round + 1);
-        } else {
-            self.tables_read(inventory, installed, now, out);
+        let is_complete = unread(&inventory.fabric, &installed).is_empty();
+        if !is_complete && round < READ_ROUNDS {
+            return self.read_tables(inventory, installed, round + 1);
         }
+        let is_live = self.config.mode == Mode::Manage && is_live(&inventory.fabric);
+        if !is_complete && is_live && self.unread_looks < UNREAD_LOOKS_MAX {
+            // Who is silent now will not take its new table either: a sweep finds who is there.
+            self.unread_looks += 1;
+            self.sweep_due = Some(SweepReason::Again);
+            return;
+        }
+        self.unread_looks = 0;
+        self.tables_read(inventory, installed, now, out);
     }
 
     /// Keeps so many questions open while tables are read: a switch may say that it has 768 blocks.
@@ -78,7 +93,7 @@ impl Sm {
             return;
         };
         while self.exchange.open() < self.config.ready() {
-            let Some((switch, block)) = todo.pop() else { return };
+            let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
             let get = smp::get(
@@ -90,6 +105,7 @@ impl Sm {
             self.exchange
                 .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
+        self.ask_for_lanes();
     }
 
     /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
@@ -108,6 +124,7 @@ impl Sm {
         if is_recabled(old, fabric) {
             return installed;
         }
+        installed.lanes = self.carried_lanes(inventory);
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let seen = fabric.node(node);
             let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
@@ -142,18 +159,40 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
+        if self.is_astray(&inventory.fabric, &installed) {
+            self.past.note_astray(&inventory.fabric);
+        }
         let under_way = self.past.under_way(&inventory.fabric, now);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
+        job.told = self.told_levels();
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
         job.asks_hosts = self.plan_to_ask_hosts();
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
+    }
+
+    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had been
+    /// moved and was taken by another switch, say.
+    fn is_astray(&self, fabric: &Fabric, read: &Installed) -> bool {
+        let Some(old) = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some()) else {
+            return false;
+        };
+        let differs = |(switch, &node): (SwitchIdx, &NodeIdx)| {
+            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
+            let Some(before) = before else { return false };
+            let blocks = read.lfts.get(switch).map_or(0, Vec::len);
+            (0..blocks).any(|block| {
+                let believed = self.view.installed.block(before, block);
+                believed.is_some_and(|believed| read.block(switch, block).is_some_and(|read| read != believed))
+            })
+        };
+        fabric.switches().iter_enumerated().any(differs)
     }
 
     /// A job of the present generation.
@@ -166,10 +205,12 @@ impl Sm {
             known_lids: Arc::default(),
             spared_lids: Arc::default(),
             known_lanes: Arc::default(),
+            told: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             clock: None,
             under_way: self.past.under_way(&inventory.fabric, self.now),
+            fog: self.past.fog(self.now),
             resting: Arc::default(),
             rebalances: false,
             asks_hosts: false,
@@ -462,6 +503,7 @@ impl Sm {
         self.last_seen.clone_from(&self.view.fabric);
         // What is under way is told anew in each job.
         installed.under_way = None;
+        installed.levels = None;
         self.view.installed = Arc::new(installed);
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));

@@ -57,15 +57,15 @@ fn switch_itself(found: &mut [Found], known: &Inventory, node: usize) {
     if now.left_out != Some(PortReason::PeerSilent) || !now.ports.iter().skip(1).any(is_active) {
         return;
     }
-    let Some(agent) = known
-        .fabric
-        .find(now.info.node_guid)
-        .and_then(|node| known.agents.get(node))
-    else {
+    let Some(node) = known.fabric.find(now.info.node_guid) else {
         return;
     };
+    // As it was last set: what it said before that may have been of a time when it had no tables.
+    let settings = known.fabric.node(node).switch_settings;
+    let seen = known.agents.get(node).and_then(|agent| agent.switch);
+    let set = seen.map(|seen| smp::switch_info(&seen, settings));
     let port = held(known, now, PortNum::MANAGEMENT);
-    let (Some(switch), Some(port)) = (now.switch.or(agent.switch), now.ports[0].info.or(port)) else {
+    let (Some(switch), Some(port)) = (now.switch.or(set), now.ports[0].info.or(port)) else {
         return;
     };
     (now.switch, now.ports[0].info, now.left_out) = (Some(switch), Some(port), None);
@@ -113,6 +113,11 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
         port.route = Some(route);
         port.guid = was.map(|was| was.guid).unwrap_or_default();
         port.pkeys = was.map(|was| was.pkeys.clone()).unwrap_or_default();
+    }
+    if found[node].ports[num.index()].pkeys.is_empty() {
+        // Nobody asked what its switch lets pass, as it was not known that a host is there.
+        let before = known.fabric.peer(far).and_then(|before| known.fabric.port(before));
+        found[node].ports[num.index()].pkeys = before.map(|before| before.pkeys.clone()).unwrap_or_default();
     }
     join(found, (node, num), Some((there, far.port)));
 }

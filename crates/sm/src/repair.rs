@@ -19,7 +19,7 @@ use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{past, ports, rehang};
+use crate::{lanes, past, ports, rehang};
 
 /// Entries that changed in place.
 enum Changed {
@@ -301,6 +301,7 @@ impl Repair {
                 .under_way
                 .as_deref()
                 .map(|past| with_lost(past, &job.inventory, inventory)),
+            lanes: lanes::without(&job.installed.lanes, fabric, &self.damage.returned),
             ..Installed::clone(&job.installed)
         };
         let change_set = || {

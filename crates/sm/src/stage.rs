@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
-use selvedge_plan::Installed;
+use selvedge_plan::{Installed, LaneTable};
 use selvedge_types::Guid;
 use selvedge_wire::SmInfo;
 
@@ -30,6 +30,8 @@ pub enum Token {
         /// The block.
         block: usize,
     },
+    /// A lane table.
+    Lanes(LaneTable),
     /// A forwarding table block in a light sweep: position in the list of what is read back.
     ReadBack(usize),
     /// A Set.
@@ -87,6 +89,8 @@ pub enum Stage {
         total: u64,
         /// Those of them that are yet to be asked for, the next one last.
         todo: Vec<(SwitchIdx, usize)>,
+        /// Lane tables that are yet to be asked for, the next one last.
+        lanes: Vec<LaneTable>,
         /// How often what is unknown has been asked for, this time included.
         round: u32,
     },

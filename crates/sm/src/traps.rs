@@ -35,6 +35,9 @@ impl Sm {
         let what = format!("from LID {}: {notice}", notice.issuer_lid);
         out.push(Output::Event(Event::Trap { what }));
         if let Some(number) = notice.trap_number().filter(|n| changes_fabric(*n)) {
+            if self.is_known_to_wait(&notice) {
+                return;
+            }
             if number == LINK_STATE && self.suspect_lid(notice.issuer_lid, SweepReason::Trap(number)) {
                 return;
             }

@@ -409,4 +409,10 @@ fn packets_meet_only_entries_that_were_in_force_later() {
     check(&[old(entry(a, b), 0, 2), old(entry(b, c), 0, 2)], false);
     check(&[old(entry(a, b), 0, 2), old(entry(b, c), 0, 1)], false);
     check(&[entry(a, b).into()], false);
+    // A LID of an earlier plan that had more of them.
+    let beyond = Entry {
+        lid: Lid(0xBFFF),
+        ..entry(a, b)
+    };
+    check(&[beyond.into()], false);
 }

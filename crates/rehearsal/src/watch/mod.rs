@@ -101,6 +101,8 @@ pub(crate) struct Watcher {
     /// Whose Set was last taken, and when that was first another one's than before.
     master: Option<ManagerId>,
     master_changed: Option<Time>,
+    /// When a Set was last taken that an earlier life of a manager had sent.
+    bequeathed: Option<Time>,
     /// What is trained and has power.
     shape: u64,
     /// When that last changed.
@@ -148,6 +150,7 @@ impl Watcher {
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,
+            bequeathed: None,
             shape: shape(chassis),
             disturbed: None,
             lied: None,
@@ -312,6 +315,12 @@ impl Watcher {
         };
         let ends_lie = self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
+        // What an earlier life sent before it was killed nobody can call back.
+        let is_of_now = |life: &&Life| Some(life.client) == by || self.counting.is_some();
+        if life.is_some_and(|life| !is_of_now(&life)) {
+            self.bequeathed = Some(now);
+        }
+        let life = life.filter(is_of_now);
         let excuse = match late {
             true => Some(Rule::LateSet),
             false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
@@ -393,7 +402,8 @@ impl Watcher {
         let is_older = self.counting.is_none() && started.is_none_or(|started| oldest <= started);
         // Who was master before may have died at any time since.
         let by_other = self.master_changed.is_some_and(|changed| oldest <= changed);
-        if is_older || by_other {
+        let by_earlier_life = self.bequeathed.is_some_and(|at| oldest <= at);
+        if is_older || by_other || by_earlier_life {
             return Some(Rule::Predecessor);
         }
         if self.cloned.is_some_and(|cloned| oldest <= cloned) {

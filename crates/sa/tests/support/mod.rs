@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
-use selvedge_plan::{EndPortPlan, Generation, Lids, Plan, ServiceLevels, SlToVl};
+use selvedge_plan::{EndPortPlan, Generation, LaneTables, Lids, Plan, ServiceLevels, SlToVl};
 use selvedge_routing::{Engine, Options};
 use selvedge_sa::{Agents, Config, Input, Output, Sa, Snapshot, Sources};
 use selvedge_sim::{Par, Seed, Time};
@@ -49,6 +49,8 @@ pub struct Wish {
     /// Hosts whose link is this slow, by number.
     pub slow: BTreeMap<usize, (Rate, Mtu)>,
     pub levels: ServiceLevels,
+    /// How packets are put on lanes; links have four.
+    pub lanes: Option<LaneTables>,
     pub generation: u64,
     /// Hosts that are not there, by number.
     pub gone: Vec<usize>,
@@ -62,6 +64,7 @@ impl Wish {
             keys: BTreeMap::new(),
             slow: BTreeMap::new(),
             levels: ServiceLevels::default(),
+            lanes: None,
             generation: 1,
             gone: Vec::new(),
         }
@@ -111,7 +114,7 @@ impl Wish {
             let settings = PortSettings {
                 lids: lid.unwrap_or(PortSettings::default().lids),
                 mtu,
-                oper_vls: 1,
+                oper_vls: if self.lanes.is_some() { 3 } else { 1 },
                 sm_lid: Lid(1),
                 subnet_timeout: 18,
                 m_key: 0xBAD_C0DE,
@@ -186,6 +189,7 @@ impl Wish {
             service_levels: self.levels.clone(),
             sl_to_vl: SlToVl::default(),
             lanes: 1,
+            lane_tables: self.lanes.clone(),
             ports,
             end_ports,
             switches,

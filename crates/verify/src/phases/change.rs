@@ -50,7 +50,7 @@ impl Passage {
 }
 
 /// Judges the way from what `installed` says to `plan`, on `fabric` as it was seen. Lanes in force are the plan's
-/// unless `lanes_in_force` says otherwise.
+/// unless `lanes_in_force` or `installed` says otherwise.
 #[must_use]
 pub fn passage(
     fabric: &Fabric,
@@ -66,6 +66,7 @@ pub fn passage(
     let held = in_force(installed, plan);
     let wake = Wake::of_changes(fabric, changes);
     let tables = wake.in_force(&held);
+    let lanes_in_force = lanes_in_force.or_else(|| installed.lanes_in_force());
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
     let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {

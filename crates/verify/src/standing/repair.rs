@@ -225,7 +225,7 @@ impl Standing {
                         };
                         (*settings == quiet).then_some(())?;
                     }
-                    Op::PKeys { .. } | Op::Port { .. } => return None,
+                    Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } | Op::Port { .. } => return None,
                 }
             }
             steps.push(entries);
@@ -239,6 +239,11 @@ impl Standing {
     /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
     /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
     fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Replaced]) -> Option<QuickProof> {
+        // Packets to LIDs of an earlier plan, beyond all of this one: nothing here counts with them.
+        let beyond = |old: &Replaced| old.entry.lid.index() >= self.flows.shape.goals.len();
+        if under_way.iter().any(beyond) {
+            return None;
+        }
         let flips = self.flips(links).ok()?;
         self.flip(&flips);
         let (lids, turns) = self.turns_of(steps, under_way, HOSTS);
