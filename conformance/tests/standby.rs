@@ -13,14 +13,15 @@ mod support;
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Probe, Relay, Running, Survey, until};
+use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Probe, Relay, Running, Seen, Survey, until};
 use selvedge_transport::ibsim::Way;
 use selvedge_types::Guid;
 use selvedge_wire::sa::records::{self, member};
 use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo, SmState, Status};
-use support::{Fabric, LIMIT, emulate, lid_of, port};
+use support::{Fabric, LIMIT, emulate, fault, lid_of, port, wait_sm_state};
 
 const SPEC: &str = "mport:m=4,n=2";
 /// Where who starts first sits, and who comes second.
@@ -135,6 +136,7 @@ struct Sent {
 
 /// A cell of the matrix.
 struct Cell {
+    on: On,
     lab: PeerLab,
     _simulator: Box<dyn Any>,
     seats: [Seat; 2],
@@ -169,6 +171,7 @@ impl Cell {
         })
         .unwrap();
         let mut cell = Self {
+            on,
             probe: Probe::open(lab.base(), OBSERVER).unwrap(),
             before: Survey::take(&lab, OBSERVER).unwrap(),
             lab,
@@ -277,6 +280,12 @@ impl Cell {
         let name = |cell: &Self, seat: usize| cell.seats[seat].who.to_string();
         let (first, good, bad) = (name(self, 0), name(self, better), name(self, worse));
         println!("| *{first} first, {good} better* | | | | | |");
+        // A better OpenSM tells its master so by trap 144 and does nothing more until that is repressed; ibsim drops
+        // every TrapRepress (observed with 0.12), so there it is master and never begins.
+        let is_mute = self.on == On::Ibsim && self.seats[better].who == Who::OpenSm;
+        if is_mute && first != good {
+            return;
+        }
         self.step("the second comes", better, |cell| {
             let lab = &cell.lab;
             cell.seats[1].start(lab);
@@ -290,6 +299,9 @@ impl Cell {
             let lab = &cell.lab;
             cell.seats[better].kill(lab);
         });
+        if is_mute {
+            return;
+        }
         self.step(&format!("{good} comes back"), better, |cell| {
             let lab = &cell.lab;
             cell.seats[better].start(lab);
@@ -398,30 +410,18 @@ fn what_hosts_registered_outlives_a_kill() {
         })
         .unwrap();
     };
-    // SubnSet(PortInfo), and those of them with ClientReregister, since last looked.
-    let sets = || {
-        let sent = seen.try_iter().filter(|seen| seen.way == Way::Up);
-        let sent = sent.filter(|seen| seen.packet.mad.class().is_smp() && seen.packet.mad.method() == Method::Set);
-        let asks = |mad: &Mad| {
-            let info = mad.read::<PortInfo>();
-            mad.attribute() == AttributeId::PORT_INFO && info.is_ok_and(|info| info.client_reregister)
-        };
-        sent.fold((0, 0), |(all, asking), seen| {
-            (all + 1, asking + usize::from(asks(&seen.packet.mad)))
-        })
-    };
     let survey = Survey::take(&lab, OBSERVER).unwrap();
     let own = lid_of(&lab, OBSERVER);
     let guid = survey.lids().into_iter().find(|&(_, lid)| lid == own).unwrap().0;
     wait_for(&join(guid), Some(Status::OK));
     let mark = state.join("registrations.unstored");
     until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
-    assert!(sets().1 > 0, "the first start on an empty folder asks");
+    assert!(sets(&seen).1 > 0, "the first start on an empty folder asks");
     drop(ours); // SIGKILL
     wait_for(&members(), None);
     let ours = start();
     wait_for(&members(), Some(Status::OK));
-    assert_eq!(sets(), (0, 0), "all was known");
+    assert_eq!(sets(&seen), (0, 0), "all was known");
     // The next one is killed before it has stored what it answered.
     drop(ours);
     std::fs::write(&mark, "").unwrap();
@@ -429,10 +429,87 @@ fn what_hosts_registered_outlives_a_kill() {
     let ours = start();
     wait_for(&members(), Some(Status::OK));
     until("hosts to be asked", LIMIT, String::new, || {
-        Ok((sets().1 > 0).then_some(()))
+        Ok((sets(&seen).1 > 0).then_some(()))
     })
     .unwrap();
     drop(ours);
+}
+
+/// SubnSets that a manager has sent since last looked, and those of them that ask a host to register again.
+fn sets(seen: &Receiver<Seen>) -> (usize, usize) {
+    let sent = seen.try_iter().filter(|seen| seen.way == Way::Up);
+    let sent = sent.filter(|seen| seen.packet.mad.class().is_smp() && seen.packet.mad.method() == Method::Set);
+    let asks = |mad: &Mad| {
+        let info = mad.read::<PortInfo>();
+        mad.attribute() == AttributeId::PORT_INFO && info.is_ok_and(|info| info.client_reregister)
+    };
+    sent.fold((0, 0), |(all, asking), seen| {
+        (all + 1, asking + usize::from(asks(&seen.packet.mad)))
+    })
+}
+
+/// Two of ours, each with a state folder of its own. Hosts are asked to register again by whoever becomes master and does
+/// not know what they registered with the other, and then once; by nobody when links go and come back.
+#[test]
+fn hosts_are_asked_again_exactly_where_it_is_lost() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let _simulator = emulate(&lab, SPEC);
+    let start = |seat: usize, priority: &str| {
+        let (observer, seen) = std::sync::mpsc::channel();
+        let relay = lab.observed_relay(observer).unwrap();
+        let state = lab.folder().join(format!("state-{seat}"));
+        let port = port(relay.base(), SEATS[seat]);
+        let state = state.to_str().unwrap();
+        let arguments = ["run", "--port", &port, "--state", state, "--priority", priority];
+        (lab.start_daemon(&arguments).unwrap(), relay, seen)
+    };
+    let asked = |seen: &Receiver<Seen>, who: &str| {
+        until(&format!("{who} to ask hosts"), LIMIT, String::new, || {
+            Ok((sets(seen).1 > 0).then_some(()))
+        })
+        .unwrap();
+    };
+    // A link goes and comes back: Sets, but none that asks.
+    let flap = |seen: &Receiver<Seen>| {
+        let _ = sets(seen);
+        for verb in ["cut", "restore"] {
+            fault(&lab, &format!("{verb} \"S-L1-1\"[3]"));
+            let count = std::cell::Cell::new(0);
+            until("the link's Sets", LIMIT, String::new, || {
+                let (all, asking) = sets(seen);
+                assert_eq!(asking, 0, "nothing is lost by a link");
+                count.set(count.get() + all);
+                Ok((count.get() > 0).then_some(()))
+            })
+            .unwrap();
+        }
+    };
+    let first = start(0, "5");
+    asked(&first.2, "the first, whose folder is empty,");
+    let lid = || (lid_of(&lab, SEATS[0]), lid_of(&lab, SEATS[1]));
+    until("LIDs", LIMIT, String::new, || {
+        Ok((lid().0 != 0 && lid().1 != 0).then_some(()))
+    })
+    .unwrap();
+    let (first_lid, second_lid) = lid();
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    let second = start(1, "1");
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_STANDBY");
+    flap(&first.2);
+    assert_eq!(sets(&second.2), (0, 0), "who stands by sets nothing");
+    drop(first); // SIGKILL
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_MASTER");
+    asked(&second.2, "the second, which knows nothing of what hosts registered,");
+    flap(&second.2);
+    let first = start(0, "5");
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    asked(
+        &first.2,
+        "the first, which does not know what they registered meanwhile,",
+    );
+    flap(&first.2);
+    assert_eq!(sets(&second.2).1, 0, "who stands by asks nobody");
 }
 
 /// IPoIB's broadcast group of the default partition.

@@ -453,6 +453,14 @@ impl Key {
             manager.sm_key,
             "SM_Key shown to other subnet managers. Managers with different keys do not yield to each other."
         ),
+        key64!(
+            "keys",
+            "sa_key",
+            administrator.sa_key,
+            "SM_Key that requests to the subnet administrator must show to be trusted: to see P_Keys and members, and \
+                to register for others. Another key is DENIED, none is answered as far as strangers may know. As long \
+                as it is 1, as OpenSM's, it keeps mistakes out, not enemies."
+        ),
         small!(
             "manager",
             "priority",
@@ -525,6 +533,63 @@ impl Key {
             1..=100,
             "1 to 100 polls",
             "Polls without an answer after which a standby takes over."
+        ),
+        count!(
+            "administrator",
+            "rate_per_s",
+            administrator.rate_per_s,
+            1..=1_000_000,
+            "1 to 1000000 requests a second",
+            "Requests to the subnet administrator that one LID may send in the long run; sixteen rows looked at cost \
+                as much as one. More are answered with BUSY. At 2 us each the default takes 4 % of a core."
+        ),
+        count!(
+            "administrator",
+            "burst",
+            administrator.burst,
+            1..=1_000_000_000,
+            "1 to 1000000000 requests",
+            "The same at once. The start of a large job on one host asks for many paths in a moment."
+        ),
+        count!(
+            "administrator",
+            "transfers_per_client",
+            administrator.transfers_per_client,
+            1..=1024,
+            "1 to 1024 answers",
+            "Answers of several datagrams under way to one LID; more are BUSY. Each holds at most 13 KB."
+        ),
+        count!(
+            "administrator",
+            "services_per_client",
+            administrator.services_per_client,
+            1..=16384,
+            "1 to 16384 services",
+            "Services that one port may offer; more are refused with NO_RESOURCES. There are 16384 in all."
+        ),
+        count!(
+            "administrator",
+            "subscriptions_per_client",
+            administrator.subscriptions_per_client,
+            1..=65536,
+            "1 to 65536 subscriptions",
+            "Kinds of events that one port may subscribe to; more are refused. There are 65536 in all."
+        ),
+        count!(
+            "administrator",
+            "groups",
+            administrator.groups,
+            1..=16383,
+            "1 to 16383 multicast groups",
+            "Multicast groups in all, each with a LID of its own; more are refused. Switches may hold fewer."
+        ),
+        count!(
+            "administrator",
+            "groups_per_client",
+            administrator.groups_per_client,
+            1..=16383,
+            "1 to 16383 multicast groups",
+            "Multicast groups that one port may have joined; more are refused."
         ),
         path!(
             "socket",

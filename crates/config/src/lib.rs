@@ -24,5 +24,5 @@ pub use opensm::{
 pub use parse::{apply, parse, read};
 pub use partitions::{parse_partitions, read_partitions};
 pub use print::{print_defaults, print_settings};
-pub use settings::{DaemonOptions, ManagerOptions, Settings};
+pub use settings::{AdministratorOptions, DaemonOptions, ManagerOptions, Settings};
 pub use value::Value;

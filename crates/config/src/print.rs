@@ -78,9 +78,11 @@ mod tests {
                     overrun_errors = 7\nsubnet_prefix = \"0x0000000000000001\"\nsm_sl = 8\n\
                     partitions = [\"A=1: ALL;\"]\npart_enforce = \"in\"\n[keys]\n\
                     m_key = \"0x8000000000000002\"\nm_key_lease_s = 9\nm_key_protect = 1\n\
-                    sm_key = \"0x0000000000000003\"\n[manager]\npriority = 10\nwindow = 11\nagent_window = 12\n\
+                    sm_key = \"0x0000000000000003\"\nsa_key = \"0x0000000000000004\"\n[manager]\npriority = 10\nwindow = 11\nagent_window = 12\n\
                     timeout_ms = 13\nretries = 14\nsweep_interval_s = 15\nread_back_sweeps = 19\n\
                     poll_interval_ms = 16\npoll_misses = 17\n\
+                    [administrator]\nrate_per_s = 20\nburst = 21\ntransfers_per_client = 22\n\
+                    services_per_client = 23\nsubscriptions_per_client = 24\ngroups = 25\ngroups_per_client = 26\n\
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\
                     dump_dir = \"f\"\ndump_routes = true\nevent_ring = 18\n";
         let settings = parse(text, Path::new("x")).unwrap();

@@ -12,6 +12,8 @@ pub struct Settings {
     pub policy: Policy,
     /// How the manager talks to the fabric and to other managers.
     pub manager: ManagerOptions,
+    /// What hosts may ask of the subnet administrator.
+    pub administrator: AdministratorOptions,
     /// How the process runs.
     pub daemon: DaemonOptions,
 }
@@ -54,6 +56,42 @@ impl Default for ManagerOptions {
             read_back_sweeps: 360,
             poll_interval: Duration::from_secs(1),
             poll_misses: 2,
+        }
+    }
+}
+
+/// What hosts may ask of the subnet administrator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdministratorOptions {
+    /// SM_Key that trusted requests show.
+    pub sa_key: u64,
+    /// Requests that one LID may send at once.
+    pub burst: u32,
+    /// Requests that one LID may send a second in the long run.
+    pub rate_per_s: u32,
+    /// Answers of several datagrams under way to one LID.
+    pub transfers_per_client: usize,
+    /// Services of one port.
+    pub services_per_client: usize,
+    /// Subscriptions of one port.
+    pub subscriptions_per_client: usize,
+    /// Multicast groups in all.
+    pub groups: usize,
+    /// Multicast groups that one port may have joined.
+    pub groups_per_client: usize,
+}
+
+impl Default for AdministratorOptions {
+    fn default() -> Self {
+        Self {
+            sa_key: 1,
+            burst: 20_000,
+            rate_per_s: 20_000,
+            transfers_per_client: 8,
+            services_per_client: 256,
+            subscriptions_per_client: 64,
+            groups: 1_024,
+            groups_per_client: 512,
         }
     }
 }

@@ -16,6 +16,7 @@ use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, MadPort};
 
 use crate::DaemonError;
+use crate::administrator;
 use crate::clock::Clock;
 use crate::driver::{Driver, Parts, Until};
 use crate::dumps::DumpSink;
@@ -190,6 +191,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         folder: folder.map(Arc::new),
         dumps: options.dumps,
         found,
+        administrator: administrator::config(&settings.administrator),
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())

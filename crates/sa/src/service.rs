@@ -50,6 +50,8 @@ pub struct Services {
     by_number: BTreeMap<u64, Service>,
     by_name: BTreeMap<Name, u64>,
     expiries: BTreeSet<(Time, u64)>,
+    /// How many each port offers.
+    by_owner: BTreeMap<Guid, usize>,
     last: u64,
     now: Time,
 }
@@ -94,7 +96,7 @@ impl Services {
         if let Some(old) = known.and_then(|number| self.by_number.get(&number)) {
             allowed(&old.record, data, trusted)?;
         } else {
-            let own = self.by_number.values().filter(|service| service.owner == owner).count();
+            let own = self.by_owner.get(&owner).copied().unwrap_or(0);
             if self.by_number.len() >= config.services || own >= config.services_per_client {
                 return Err(Refusal::NoResources);
             }
@@ -106,14 +108,16 @@ impl Services {
         let number = known.unwrap_or(self.last);
         let lease = f::LEASE.get(&record) as u32;
         let expires = (lease != FOR_EVER).then(|| self.now + Duration::from_secs(u64::from(lease)));
-        self.by_name.insert(name, number);
-        self.expiries.extend(expires.map(|at| (at, number)));
-        self.by_number.insert(number, Service { record, owner, expires });
+        self.insert(number, name, Service { record, owner, expires });
         Ok(record)
     }
 
     /// Takes a service away. Returns it as it stood.
-    pub fn delete(&mut self, requester: &EndPort, trusted: bool, mask: u64, data: &SaData) -> Result<SaData, Refusal> {
+    pub fn delete(
+        &mut self,
+        (requester, trusted): (&EndPort, bool),
+        (mask, data): (u64, &SaData),
+    ) -> Result<SaData, Refusal> {
         use records::service as f;
         let needed = f::ID.mask() | f::GID.mask();
         if mask & needed != needed {
@@ -121,10 +125,12 @@ impl Services {
         }
         let wanted = Name::of(data);
         // Without a P_Key: of whatever partition, if there is one only.
-        let mut found = self.by_name.iter().filter(|(name, _)| {
-            let same_key = mask & f::PKEY.mask() == 0 || name.pkey == wanted.pkey;
-            name.id == wanted.id && name.gid == wanted.gid && same_key
-        });
+        let keys = match mask & f::PKEY.mask() {
+            0 => 0..=u16::MAX,
+            _ => wanted.pkey..=wanted.pkey,
+        };
+        let named = |pkey: u16| Name { pkey, ..wanted };
+        let mut found = self.by_name.range(named(*keys.start())..=named(*keys.end()));
         let number = *found.next().ok_or(Refusal::None)?.1;
         if found.next().is_some() {
             return Err(Refusal::Invalid);
@@ -139,9 +145,19 @@ impl Services {
         Ok(record)
     }
 
+    fn insert(&mut self, number: u64, name: Name, service: Service) {
+        self.by_name.insert(name, number);
+        self.expiries.extend(service.expires.map(|at| (at, number)));
+        *self.by_owner.entry(service.owner).or_default() += 1;
+        self.by_number.insert(number, service);
+    }
+
     fn remove(&mut self, number: u64) {
         if let Some(service) = self.by_number.remove(&number) {
             self.by_name.remove(&Name::of(&service.record));
+            if let Some(own) = self.by_owner.get_mut(&service.owner) {
+                *own = own.saturating_sub(1);
+            }
             if let Some(at) = service.expires {
                 self.expiries.remove(&(at, number));
             }
@@ -177,12 +193,11 @@ impl Services {
         self.now = now;
         for KeptService { owner, left, record } in kept {
             self.last += 1;
-            let (number, expires) = (self.last, left.map(|left| now + left));
-            if let Some(older) = self.by_name.insert(Name::of(&record), number) {
-                self.by_number.remove(&older);
+            let (name, expires) = (Name::of(&record), left.map(|left| now + left));
+            if let Some(older) = self.by_name.get(&name).copied() {
+                self.remove(older);
             }
-            self.expiries.extend(expires.map(|at| (at, number)));
-            self.by_number.insert(number, Service { record, owner, expires });
+            self.insert(self.last, name, Service { record, owner, expires });
         }
     }
 

@@ -10,7 +10,7 @@ use selvedge_sa::{Config, Input};
 use selvedge_types::TransactionId;
 use selvedge_wire::sa::{Field, SaStatus, records};
 use selvedge_wire::{Address, Class, Datagram, Gid, Mad, Method, Notice, Status, Trap};
-use support::{Bench, Value, Wish, number};
+use support::{Bench, Value, Wish, group_parameters, number};
 
 const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 
@@ -163,15 +163,7 @@ mod groups {
 
     fn create(bench: &Bench, host: usize) -> Vec<(Field, Value)> {
         let mut fields = join(bench, host, 1);
-        fields.extend([
-            (f::QKEY, number(0xB1B_u16)),
-            (f::TRAFFIC_CLASS, number(0_u8)),
-            (f::PKEY, number(0xFFFF_u16)),
-            (f::SL, number(0_u8)),
-            (f::FLOW_LABEL, number(0_u8)),
-            (f::MTU_SELECTOR, number(2_u8)),
-            (f::MTU, number(4_u8)),
-        ]);
+        fields.extend(group_parameters());
         fields
     }
 

@@ -76,8 +76,8 @@ impl Agent {
 pub struct Inventory {
     /// The snapshot.
     pub fabric: Arc<Fabric>,
-    /// Agents by node.
-    pub agents: IdxVec<NodeIdx, Agent>,
+    /// Agents by node; shared by all snapshots between which nothing of them changed.
+    pub agents: Arc<IdxVec<NodeIdx, Agent>>,
     /// The manager's own port.
     pub local: PortRef,
 }
@@ -113,7 +113,7 @@ impl Inventory {
             .map(|f| (f.info.node_guid, agent_of(f)))
             .collect();
         by_node.sort_by_key(|(guid, _)| *guid);
-        let agents = by_node.into_iter().map(|(_, agent)| agent).collect();
+        let agents = Arc::new(by_node.into_iter().map(|(_, agent)| agent).collect());
         let node = fabric.find(local_guid).unwrap_or(NodeIdx(0));
         Ok(Self {
             fabric: Arc::new(fabric),

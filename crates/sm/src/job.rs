@@ -327,7 +327,8 @@ impl Job {
     /// longer.
     #[must_use]
     pub fn run_in_place(&mut self) -> Option<JobResult> {
-        let took = self.virtual_cost();
+        // Whoever has a clock knows better, and counting hosts takes as long as the rest of a small repair.
+        let took = self.clock.map_or_else(|| self.virtual_cost(), |_| Duration::ZERO);
         let mut task = std::mem::replace(&mut self.task, Task::Plan);
         let result = match &mut task {
             Task::Repair(repair) => repair.run_in_place(self),

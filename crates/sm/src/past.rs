@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{BLOCK_LIDS, BlockOf, Installed, Lids, LostLink, NO_PATH, UnderWay};
+use selvedge_plan::{BLOCK_LIDS, BlockOf, Installed, LostLink, NO_PATH, Plan, UnderWay};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
@@ -83,14 +83,14 @@ impl Taken {
 }
 
 /// The fabric, LIDs and tables after a change.
-#[derive(Clone, Copy, Debug)]
-pub struct After<'a> {
+#[derive(Clone, Debug)]
+pub struct After {
     /// What agents hold.
-    pub fabric: &'a Arc<Fabric>,
+    pub fabric: Arc<Fabric>,
     /// Whose LIDs are whose.
-    pub lids: &'a Lids,
+    pub plan: Arc<Plan>,
     /// Tables as acknowledged.
-    pub installed: &'a Installed,
+    pub installed: Arc<Installed>,
 }
 
 /// The last changes, until packets under way are gone.
@@ -99,14 +99,28 @@ pub struct Past {
     taken: Taken,
     /// When the last step was acknowledged.
     at: Time,
-    /// How many lifetimes after that its packets matter.
+    /// How many lifetimes after that its packets matter, once it is known.
     lifetimes: u32,
+    /// What it is to be worked out from, until it is.
+    after: Option<After>,
+    /// What will be told of the last fabric, but for how long ago it was.
+    prepared: Option<Prepared>,
     /// The fabric after the last change.
     last: Option<Arc<Fabric>>,
     /// Links that had carried packets, and did not after some change.
     lost: BTreeSet<Lost>,
     /// Until when packets may be under way by entries that nobody knows.
     fog_until: Time,
+}
+
+/// What is known of packets under way on a fabric, worked out while nobody waits for it.
+#[derive(Clone, Debug)]
+struct Prepared {
+    /// The fabric: this very snapshot.
+    fabric: Arc<Fabric>,
+    /// How long after the last step its packets matter; `None`: nothing bounds it.
+    bound_ns: Option<u64>,
+    blocks: UnderWay,
 }
 
 /// A [`LostLink`] by GUID, as switches are numbered anew in every sweep.
@@ -119,15 +133,6 @@ struct Lost {
 }
 
 impl Lost {
-    fn of(link: &LostLink, fabric: &Fabric) -> Self {
-        Self {
-            from: link.from.map(|from| fabric.switch(from).guid),
-            port: link.port,
-            to: fabric.switch(link.to).guid,
-            into: link.into,
-        }
-    }
-
     /// The link as a fabric numbers it; none if packets cross it again, or what it entered is gone.
     fn in_fabric(&self, fabric: &Fabric) -> Option<LostLink> {
         let switch = |guid| fabric.switch_index(fabric.find(guid)?);
@@ -152,23 +157,27 @@ impl Lost {
 
 impl Past {
     /// A change was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
-    pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After<'_>) {
+    pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After) {
         taken.end_phase();
         if taken.is_blind {
-            self.fog_from(now, after.fabric);
+            self.fog_from(now, &after.fabric);
         }
         if waited {
-            self.taken.clear();
-            (self.last, self.lost) = (None, BTreeSet::new());
+            self.forget();
+        }
+        if taken.is_empty() && self.taken.is_empty() {
+            return;
+        }
+        // Also where no table changed, as when a link is back: looking for what was lost since must not be left to the
+        // next repair.
+        if let Some(last) = self.last.replace(Arc::clone(&after.fabric)) {
+            self.lost.extend(lost_since(&last, &after.fabric));
         }
         if taken.is_empty() {
             return;
         }
+        self.prepared = None;
         self.at = now;
-        if let Some(last) = self.last.replace(Arc::clone(after.fabric)) {
-            let lost = lost_since(&last, after.fabric);
-            self.lost.extend(lost.iter().map(|link| Lost::of(link, after.fabric)));
-        }
         for (at, block) in taken.before {
             self.taken.before.entry(at).or_insert(block);
         }
@@ -176,8 +185,63 @@ impl Past {
             self.taken.open = step;
             self.taken.end_phase();
         }
-        let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
-        self.lifetimes = lifetimes_after(after.fabric, after.lids, entry, self.taken.lids());
+        self.after = Some(after);
+    }
+
+    /// Works out how long packets under way matter, if that is yet to be done. It takes some milliseconds in a large
+    /// fabric, and nobody should wait for them who is about to mend one.
+    pub fn settle(&mut self) {
+        self.know_lifetimes();
+        if let Some(fabric) = self.last.clone().filter(|last| self.prepared_for(last).is_none()) {
+            self.prepared = Some(Prepared {
+                bound_ns: self.bound_ns(&fabric),
+                blocks: self.blocks_on(&fabric),
+                fabric,
+            });
+        }
+    }
+
+    fn know_lifetimes(&mut self) {
+        if let Some(after) = self.after.take() {
+            let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
+            self.lifetimes = lifetimes_after(&after.fabric, &after.plan.lids, entry, self.taken.lids());
+        }
+    }
+
+    fn prepared_for(&self, fabric: &Fabric) -> Option<&Prepared> {
+        let prepared = self.prepared.as_ref();
+        prepared.filter(|prepared| std::ptr::eq(Arc::as_ptr(&prepared.fabric), fabric))
+    }
+
+    fn bound_ns(&self, fabric: &Fabric) -> Option<u64> {
+        let switches = fabric.switches().iter();
+        let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
+        drain_bound_ns(lifetimes, self.lifetimes)
+    }
+
+    /// Blocks that have changed, by the numbers that switches have in a fabric.
+    fn blocks_on(&self, fabric: &Fabric) -> UnderWay {
+        let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
+        let before = self.taken.before.iter();
+        let step = |step: &Vec<BlockOf<Guid>>| {
+            let blocks = step
+                .iter()
+                .filter_map(|(guid, block, data)| Some((switch(*guid)?, *block, *data)));
+            blocks.collect()
+        };
+        UnderWay {
+            before: before
+                .filter_map(|((guid, block), data)| Some((switch(*guid)?, *block, *data)))
+                .collect(),
+            phases: self.taken.steps.iter().map(step).collect(),
+            ..UnderWay::default()
+        }
+    }
+
+    /// All packets are gone that were under way.
+    fn forget(&mut self) {
+        self.taken.clear();
+        (self.last, self.after, self.prepared, self.lost) = (None, None, None, BTreeSet::new());
     }
 
     /// Tables are not what the last change made of them: some of its Sets went where nobody knows.
@@ -187,6 +251,8 @@ impl Past {
 
     /// Packets that were under way then may have been forwarded by entries that nobody knows.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
+        self.know_lifetimes();
+        self.know_lifetimes();
         let switches = fabric.switches().iter();
         let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
         let bound = drain_bound_ns(lifetimes, self.lifetimes.max(FOG_LIFETIMES));
@@ -203,8 +269,8 @@ impl Past {
     /// Links that have gone down since the first of the changes.
     fn lost_until(&self, now: &Fabric) -> Vec<LostLink> {
         let of_last = self.last.as_ref().map_or_else(Vec::new, |last| lost_since(last, now));
-        let before = self.lost.iter().filter_map(|link| link.in_fabric(now));
-        let mut lost: Vec<LostLink> = before.chain(of_last).collect();
+        let all = self.lost.iter().chain(&of_last);
+        let mut lost: Vec<LostLink> = all.filter_map(|link| link.in_fabric(now)).collect();
         lost.sort_unstable();
         lost.dedup();
         lost
@@ -215,67 +281,67 @@ impl Past {
         if self.taken.is_empty() {
             return None;
         }
+        self.know_lifetimes();
         let age = now.since(self.at);
-        let switches = fabric.switches();
-        let lifetimes = switches.iter().map(|&node| fabric.node(node).switch_settings.lifetime);
-        let bound = drain_bound_ns(lifetimes, self.lifetimes);
+        let prepared = self.prepared_for(fabric);
+        let bound = prepared.map_or_else(|| self.bound_ns(fabric), |prepared| prepared.bound_ns);
         if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
-            self.taken.clear();
-            (self.last, self.lost) = (None, BTreeSet::new());
+            self.forget();
             return None;
         }
-        let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
-        let before = self.taken.before.iter();
-        let step = |step: &Vec<BlockOf<Guid>>| {
-            let blocks = step
-                .iter()
-                .filter_map(|(guid, block, data)| Some((switch(*guid)?, *block, *data)));
-            blocks.collect()
-        };
+        let blocks = prepared.map_or_else(|| self.blocks_on(fabric), |prepared| prepared.blocks.clone());
         Some(Arc::new(UnderWay {
-            before: before
-                .filter_map(|((guid, block), data)| Some((switch(*guid)?, *block, *data)))
-                .collect(),
-            phases: self.taken.steps.iter().map(step).collect(),
             age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
             lost: self.lost_until(fabric),
+            ..blocks
         }))
     }
 }
 
-/// Links between switches that carried packets and do not now.
-fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<LostLink> {
+/// Links between switches that carried packets and do not now, as far as can be seen: of what is out of sight nobody
+/// knows, and what it has taken in is still there when it comes back.
+fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
         true => Vec::new(),
-        false => lost(before, now),
+        false => names_of_lost(before, now),
     }
 }
 
-/// The same, however they may be alike.
+/// Links between switches of the fabric that carried packets before and do not now.
 pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
+    let all = names_of_lost(before, now);
+    all.iter().filter_map(|link| link.in_fabric(now)).collect()
+}
+
+fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
     let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
     let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
     let end = |at: PortRef| {
-        let node = now.find(before.node(at.node).guid)?;
-        now.switch_index(node)
-            .map(|switch| (switch, PortRef { node, port: at.port }))
+        let guid = before.node(at.node).guid;
+        // Nearly always nodes are numbered as before.
+        let same = now.nodes().get(at.node).is_some_and(|node| node.guid == guid);
+        let node = if same { Some(at.node) } else { now.find(guid) }?;
+        now.switch_index(node).map(|_| PortRef { node, port: at.port })
     };
     let is_switch = |at: PortRef| before.switch_index(at.node).is_some();
     let one_way = |(from, to): (PortRef, PortRef)| {
-        let (leaves, (switch, enters)) = (end(from), end(to)?);
-        let stays = leaves.is_some_and(|(_, at)| now.peer(at) == Some(enters) && carries(now, at, enters));
-        (!stays).then(|| LostLink {
-            from: leaves.map(|(switch, _)| switch),
+        let stays = end(from)
+            .zip(end(to))
+            .is_some_and(|(leaves, enters)| now.peer(leaves) == Some(enters) && carries(now, leaves, enters));
+        (!stays).then(|| Lost {
+            from: Some(before.node(from.node).guid),
             port: from.port.get(),
-            to: switch,
+            to: before.node(to.node).guid,
             into: to.port.get(),
         })
     };
-    let carried = before
-        .links()
-        .filter(|l| is_switch(l.a) && is_switch(l.b) && carries(before, l.a, l.b));
+    let of_switches = before.switches().iter().flat_map(|&node| {
+        let ports = before.node(node).external_ports();
+        ports.filter_map(move |(port, seen)| Some((PortRef { node, port }, seen.peer?)))
+    });
+    let carried = of_switches.filter(|&(a, b)| a <= b && is_switch(b) && carries(before, a, b));
     carried
-        .flat_map(|l| [(l.a, l.b), (l.b, l.a)])
+        .flat_map(|(a, b)| [(a, b), (b, a)])
         .filter_map(one_way)
         .collect()
 }
@@ -283,7 +349,8 @@ pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, LinkState, Node};
-    use selvedge_types::NodeKind;
+    use selvedge_plan::{EngineName, Generation, Lids, ServiceLevels, SlToVl, Tables};
+    use selvedge_types::{IdxVec, NodeKind};
 
     use super::*;
 
@@ -321,7 +388,7 @@ mod tests {
             ..Past::default()
         };
         let found = past.lost_until(now);
-        past.lost = found.iter().map(|link| Lost::of(link, now)).collect();
+        past.lost = lost_since(&before, now).into_iter().collect();
         past.last = Some(Arc::clone(now));
         assert_eq!(past.lost_until(now), found);
         // What carries packets again is not, if both its ends are known.
@@ -340,5 +407,66 @@ mod tests {
         check(&row(&[1, 2, 3], Some(2)), &[(Some(1), 1, 2, 2), (Some(2), 2, 1, 1)]);
         // Of a switch that is gone one end is left.
         check(&row(&[1, 2], None), &[(None, 2, 1, 1)]);
+    }
+    #[test]
+    fn what_crossed_a_link_is_still_there_when_the_other_side_comes_into_sight_again() {
+        let before = row(&[1, 2, 3], None);
+        let past = Past {
+            lost: lost_since(&before, &row(&[1], None)).into_iter().collect(),
+            last: Some(row(&[1], None)),
+            ..Past::default()
+        };
+        let found = past.lost_until(&row(&[1, 2, 3], Some(1)));
+        let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.to.0)).collect();
+        assert_eq!(found, [(Some(0), 1), (Some(1), 0)]);
+    }
+
+    /// One without LIDs.
+    fn empty_plan() -> Plan {
+        Plan {
+            generation: Generation(1),
+            engine: EngineName("none".to_owned()),
+            lids: Lids::new(),
+            tables: Tables::new(3, Lid(1)),
+            service_levels: ServiceLevels::default(),
+            sl_to_vl: SlToVl::default(),
+            lanes: 1,
+            lane_tables: None,
+            ports: BTreeMap::new(),
+            end_ports: BTreeMap::new(),
+            switches: IdxVec::new(),
+        }
+    }
+
+    #[test]
+    fn what_nobody_knows_is_waited_out() {
+        let check = |taken: Taken, astray: bool, now: Duration, want: Duration| {
+            let fabric = row(&[1, 2, 3], None);
+            let mut past = Past::default();
+            let after = After {
+                fabric: Arc::clone(&fabric),
+                plan: Arc::new(empty_plan()),
+                installed: Arc::new(Installed::unknown(3)),
+            };
+            past.add(taken, false, Time::ZERO, after);
+            if astray {
+                past.note_astray(&fabric);
+            }
+            assert_eq!(past.fog(Time::ZERO + now), want, "after {now:?}");
+        };
+        let taken = |is_blind: bool| {
+            let mut taken = Taken::default();
+            taken.note((Guid(1), 0, [1; BLOCK_LIDS]), None);
+            if is_blind {
+                taken.note_blind();
+            }
+            taken
+        };
+        // Two lifetimes of 4.096 us, the shortest.
+        let (all, some) = (Duration::from_nanos(8_192), Duration::from_nanos(4_192));
+        check(taken(false), false, Duration::ZERO, Duration::ZERO);
+        check(taken(true), false, Duration::ZERO, all);
+        check(taken(false), true, Duration::from_micros(4), some);
+        check(taken(true), true, Duration::from_secs(1), Duration::ZERO);
     }
 }

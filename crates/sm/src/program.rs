@@ -209,7 +209,12 @@ impl Sm {
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             clock: None,
-            under_way: self.past.under_way(&inventory.fabric, self.now),
+            under_way: match task {
+                Task::Prepare(_) => None,
+                Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
+                    self.past.under_way(&inventory.fabric, self.now)
+                }
+            },
             fog: self.past.fog(self.now),
             resting: Arc::default(),
             rebalances: false,
@@ -403,7 +408,7 @@ impl Sm {
             has_drained,
             outcome,
             fabric,
-            installed,
+            mut installed,
             acknowledged,
             failed_ports,
             failed_nodes,
@@ -411,10 +416,13 @@ impl Sm {
             declined,
             ..
         } = apply;
+        // What is under way is told anew in each job.
+        (installed.under_way, installed.levels) = (None, None);
+        let installed = Arc::new(installed);
         let after = After {
-            fabric: &fabric,
-            lids: &outcome.plan.lids,
-            installed: &installed,
+            fabric: Arc::clone(&fabric),
+            plan: Arc::clone(&outcome.plan),
+            installed: Arc::clone(&installed),
         };
         self.past.add(taken, has_drained, now, after);
         self.lids.held(&fabric, &outcome.plan.lids);
@@ -453,8 +461,17 @@ impl Sm {
     }
 
     /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
-    pub(crate) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
-        if let Some(wait) = apply.wait() {
+    pub(crate) fn interrupted(
+        &mut self,
+        mut apply: Apply,
+        inventory: &Arc<Inventory>,
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        let wait = apply.wait();
+        (apply.installed.under_way, apply.installed.levels) = (None, None);
+        let installed = Arc::new(apply.installed);
+        if let Some(wait) = wait {
             out.push(Output::Event(Event::WaitEnded { wait }));
             // It began with the last acknowledgement.
             let at = wait
@@ -462,9 +479,9 @@ impl Sm {
                 .since(Time::ZERO)
                 .saturating_sub(Duration::from_nanos(wait.wait_ns));
             let after = After {
-                fabric: &apply.fabric,
-                lids: &apply.outcome.plan.lids,
-                installed: &apply.installed,
+                fabric: Arc::clone(&apply.fabric),
+                plan: Arc::clone(&apply.outcome.plan),
+                installed: Arc::clone(&installed),
             };
             self.past
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
@@ -479,7 +496,7 @@ impl Sm {
             nodes: apply.failed_nodes,
             nothing_sent: None,
         };
-        self.finish(inventory, apply.fabric, apply.installed, &failures);
+        self.finish(inventory, apply.fabric, installed, &failures);
     }
 
     /// A sweep is over: shows what is known now.
@@ -487,7 +504,7 @@ impl Sm {
         &mut self,
         inventory: &Inventory,
         fabric: Arc<Fabric>,
-        mut installed: Installed,
+        installed: impl Into<Arc<Installed>>,
         failures: &report::Failures,
     ) {
         let mode = match self.view.role {
@@ -501,10 +518,12 @@ impl Sm {
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.last_seen.clone_from(&self.view.fabric);
+        self.view.installed = installed.into();
         // What is under way is told anew in each job.
-        installed.under_way = None;
-        installed.levels = None;
-        self.view.installed = Arc::new(installed);
+        if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {
+            let installed = Arc::make_mut(&mut self.view.installed);
+            (installed.under_way, installed.levels) = (None, None);
+        }
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));
         self.view.inventory.clone_from(&self.inventory);

@@ -174,7 +174,7 @@ fn inventory(fabric: Fabric) -> Arc<Inventory> {
     let local = hosts.next().unwrap().0;
     drop(hosts);
     Arc::new(Inventory {
-        agents: (0..fabric.nodes().len()).map(agent).collect(),
+        agents: Arc::new((0..fabric.nodes().len()).map(agent).collect()),
         fabric: Arc::new(fabric),
         local,
     })

@@ -95,7 +95,7 @@ impl OpenSmOption {
         option(
             "sa_key",
             "0x0000000000000001",
-            Lacking("trusted requests to the SA are not told from others yet"),
+            key64!("keys.sa_key", administrator.sa_key),
         ),
         option(
             "subnet_prefix",

@@ -78,6 +78,11 @@ impl Channels {
         }
     }
 
+    /// No packet waits on a channel any more for the port by which it was to leave.
+    pub fn forget(&mut self, channel: usize, port: usize) {
+        self.ghosts[channel * self.stride + port] = (Time::ZERO, Time::ZERO);
+    }
+
     /// A circle that an edge closed which came since the last call; of entries alone if there is one.
     pub fn close(&mut self, now: Time, end: impl Fn(u32) -> Option<u8>) -> Option<Circle> {
         let mut new = std::mem::take(&mut self.new);
@@ -171,18 +176,22 @@ mod tests {
 
     #[test]
     fn ghosts_close_circles_while_they_last() {
-        let check = |now: u64, want: Option<Vec<Time>>| {
+        let check = |now: u64, is_link_lost: bool, want: Option<Vec<Time>>| {
             let mut channels = Channels::new(3, 2);
             channels.set(0, edge(0), None);
             channels.set(1, edge(1), None);
             assert_eq!(channels.close(Time(5), END), None);
             channels.set(1, None, Some((Time(10), Time(20))));
+            if is_link_lost {
+                channels.forget(3, 1);
+            }
             channels.set(2, edge(2), None);
             let circle = channels.close(Time(now), END);
             assert_eq!(circle.map(|circle| circle.ghosts), want, "at {now}");
             assert_eq!(channels.any_cycle(END), None);
         };
-        check(15, Some(vec![Time(10)]));
-        check(20, None);
+        check(15, false, Some(vec![Time(10)]));
+        check(20, false, None);
+        check(15, true, None);
     }
 }

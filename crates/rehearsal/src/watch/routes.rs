@@ -277,11 +277,13 @@ impl Routes {
 
     /// Reads which links are ACTIVE; what leads over one that changed is looked at again.
     fn read_links(&mut self, chassis: &Chassis) {
+        let before = self.far.clone();
         for at in 0..self.far.len() {
             let now = self.look(chassis, at);
             if std::mem::replace(&mut self.far[at], now) == now {
                 continue;
             }
+            self.discard(&before, at);
             let port = u8::try_from(at % self.stride).unwrap_or(0);
             let row = self.rows[at / self.stride].iter();
             self.stale
@@ -297,6 +299,19 @@ impl Routes {
         if before != self.with_hosts {
             let of_switch = (0..).zip(&self.of_switch).filter(|(_, of_switch)| **of_switch);
             self.stale.extend(of_switch.map(|(lid, _)| lid));
+        }
+    }
+
+    /// What waits in a switch for a link that goes down is thrown away.
+    fn discard(&mut self, before: &[Far], out: usize) {
+        let (switch, port) = (out / self.stride, out % self.stride);
+        if !matches!(before[out], Far::Switch(..)) {
+            return;
+        }
+        for (channel, far) in before.iter().enumerate() {
+            if matches!(far, Far::Switch(entered, _) if usize::from(*entered) == switch) {
+                self.channels.forget(channel, port);
+            }
         }
     }
 

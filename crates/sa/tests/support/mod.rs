@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test binary and the example use their own part")]
 #![allow(clippy::unwrap_used, reason = "test code: a broken fixture must stop the test")]
 
+pub mod fuzz;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -387,6 +389,20 @@ pub enum Value {
     Number(u64),
     Gid(Gid),
     Bytes(Vec<u8>),
+}
+
+/// What a group is created with that nobody has joined before, beside its GID and who joins.
+pub fn group_parameters() -> [(Field, Value); 7] {
+    use selvedge_wire::sa::records::member as f;
+    [
+        (f::QKEY, number(0xB1B_u16)),
+        (f::TRAFFIC_CLASS, number(0_u8)),
+        (f::PKEY, number(0xFFFF_u16)),
+        (f::SL, number(0_u8)),
+        (f::FLOW_LABEL, number(0_u8)),
+        (f::MTU_SELECTOR, number(2_u8)),
+        (f::MTU, number(4_u8)),
+    ]
 }
 
 pub fn number(value: impl Into<u64>) -> Value {

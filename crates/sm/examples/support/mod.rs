@@ -120,7 +120,7 @@ fn inventory(fabric: Fabric, local: PortRef) -> Arc<Inventory> {
         ports: Vec::new(),
         troubles: Default::default(),
     };
-    let agents: IdxVec<_, Agent> = (0..fabric.nodes().len()).map(agent).collect();
+    let agents: Arc<IdxVec<_, Agent>> = Arc::new((0..fabric.nodes().len()).map(agent).collect());
     Arc::new(Inventory {
         fabric: Arc::new(fabric),
         agents,

@@ -354,9 +354,12 @@ fn long_enough<'a>(
 #[must_use]
 pub fn is_live(fabric: &Fabric) -> bool {
     let is_active = |end| fabric.port(end).is_some_and(|p| p.link.state == PortState::Active);
-    fabric.links().any(|link| {
-        let between = fabric.switch_index(link.a.node).is_some() && fabric.switch_index(link.b.node).is_some();
-        between && is_active(link.a) && is_active(link.b)
+    // By switch: hosts are many, and have no such link.
+    fabric.switches().iter().any(|&node| {
+        fabric.node(node).external_ports().any(|(_, port)| {
+            let far = port.peer.filter(|far| fabric.switch_index(far.node).is_some());
+            port.link.state == PortState::Active && far.is_some_and(is_active)
+        })
     })
 }
 
