@@ -233,9 +233,9 @@ struct Held(Vec<Option<Holder>>);
 
 impl Held {
     fn of(ports: &[Claim], resting: &BTreeSet<Lid>, known: &BTreeMap<Guid, LidRange>) -> Self {
-        let mut held = Self(vec![None; Lid::UNICAST_MAX.index() + 1]);
+        let mut held = Self::default();
         for &lid in resting.iter().filter(|lid| lid.is_unicast()) {
-            held.0[lid.index()] = Some(Holder::Nobody);
+            *held.slot(lid) = Some(Holder::Nobody);
         }
         // Packets to what a port gave up a short while ago may reach the port itself.
         for claim in ports {
@@ -246,7 +246,7 @@ impl Held {
         }
         for claim in ports {
             for lid in claim.held.iter().filter(|lid| lid.is_unicast()) {
-                let holder = &mut held.0[lid.index()];
+                let holder = held.slot(lid);
                 *holder = match *holder {
                     None => Some(Holder::Port(claim.at)),
                     Some(Holder::Port(at)) if at == claim.at => Some(Holder::Port(at)),
@@ -255,6 +255,14 @@ impl Held {
             }
         }
         held
+    }
+
+    /// The place of a LID; there are as many as the largest LID in use needs.
+    fn slot(&mut self, lid: Lid) -> &mut Option<Holder> {
+        if self.0.len() <= lid.index() {
+            self.0.resize(lid.index() + 1, None);
+        }
+        &mut self.0[lid.index()]
     }
 
     /// True if nobody else than `at` holds a LID of the range.
@@ -266,10 +274,8 @@ impl Held {
 
     /// Nobody else gets these LIDs.
     fn keep_for(&mut self, range: LidRange, at: PortRef) {
-        for lid in range.iter() {
-            if let Some(holder) = self.0.get_mut(lid.index()) {
-                holder.get_or_insert(Holder::Port(at));
-            }
+        for lid in range.iter().filter(|lid| lid.is_unicast()) {
+            self.slot(lid).get_or_insert(Holder::Port(at));
         }
     }
 }
@@ -283,8 +289,11 @@ struct FreeLids {
 
 impl FreeLids {
     fn new(ranges: &[LidRange], held: Held) -> Self {
-        let mut reserved = vec![false; Lid::UNICAST_MAX.index() + 1];
+        let mut reserved = Vec::new();
         for lid in ranges.iter().flat_map(|r| r.iter()).filter(|lid| lid.is_unicast()) {
+            if reserved.len() <= lid.index() {
+                reserved.resize(lid.index() + 1, false);
+            }
             reserved[lid.index()] = true;
         }
         Self {
@@ -314,7 +323,8 @@ impl FreeLids {
                 base: Lid(u16::try_from(base).ok()?),
                 lmc,
             };
-            let usable = |lid: Lid| lids.owner(lid).is_none() && !(spare_reserved && self.reserved[lid.index()]);
+            let is_reserved = |lid: Lid| self.reserved.get(lid.index()).is_some_and(|reserved| *reserved);
+            let usable = |lid: Lid| lids.owner(lid).is_none() && !(spare_reserved && is_reserved(lid));
             if range.iter().all(usable) && self.held.is_free(range, at) {
                 return Some(range);
             }

@@ -46,7 +46,7 @@ impl Watcher {
         by: Option<(ManagerId, Option<Time>)>,
         life: Option<&Life>,
     ) -> Option<Rule> {
-        let (Some((manager, looked_at)), Some(_)) = (by, life) else {
+        let (Some((manager, looked_at)), Some(life)) = (by, life) else {
             // A flipped bit made its transaction id one that nobody sent, or its manager is no more.
             return Some(if self.corrupting {
                 Rule::CorruptMedium
@@ -59,8 +59,10 @@ impl Watcher {
         if self.corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= since.min(now)) {
             return Some(Rule::CorruptMedium);
         }
+        // It goes by the tables of its last sweep until the next one.
+        let swept_at = life.swept_at.map_or(since, |at| at.min(since));
         let others = self.last_set.iter().filter(|(id, _)| **id != manager);
-        if others.map(|(_, at)| *at).max().is_some_and(|at| at >= since) {
+        if others.map(|(_, at)| *at).max().is_some_and(|at| at >= swept_at) {
             return Some(Rule::SeveralMasters);
         }
         if after(self.disturbed) {

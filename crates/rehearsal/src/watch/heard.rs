@@ -102,3 +102,65 @@ impl Watcher {
         self.lost = lost;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::{Guid, NodeKind, PortNum};
+    use selvedge_wire::{DirectedRoute, Method};
+
+    use super::*;
+
+    fn port(n: u8) -> PortNum {
+        PortNum::new(n).unwrap()
+    }
+
+    /// A host, and two switches in a row: port 1 leads back, port 2 on.
+    fn row() -> Chassis {
+        let mut b = FabricBuilder::new();
+        let host = b.add(Node::new(NodeKind::Ca, Guid(1), 1, "h"));
+        let first = b.add(Node::new(NodeKind::Switch, Guid(2), 2, "s1"));
+        let second = b.add(Node::new(NodeKind::Switch, Guid(3), 2, "s2"));
+        b.link((host, port(1)), (first, port(1))).unwrap();
+        b.link((first, port(2)), (second, port(1))).unwrap();
+        Chassis::new(&b.finish().unwrap())
+    }
+
+    /// What happened to questions (hops, PortInfo of which port if not NodeInfo, answered), and whether the link between
+    /// the switches counts as unseen then.
+    fn check(asked: &[(u8, Option<u32>, bool)], want: bool) {
+        let chassis = row();
+        let find = |guid| chassis.fabric().find(Guid(guid)).unwrap();
+        let at = chassis.port_at(find(1), 1).unwrap();
+        let mut heard = Heard::new(&chassis);
+        for &(hops, num, is_answered) in asked {
+            let way = [1, 2].into_iter().take(hops.into());
+            let route = way.fold(DirectedRoute::LOCAL, |route, num| route.then(port(num)).unwrap());
+            let attribute = num.map_or(AttributeId::NODE_INFO, |_| AttributeId::PORT_INFO);
+            let mad = Mad::directed(Method::Get, attribute, num.unwrap_or(0), &route);
+            match is_answered {
+                true => heard.answer(&chassis, at, &mad),
+                false => heard.lost(&chassis, at, &mad),
+            }
+        }
+        for (guid, num) in [(2, 2), (3, 1)] {
+            let end = chassis.port_at(find(guid), num).unwrap();
+            assert_eq!(heard.is_unseen(&chassis, end), want, "{asked:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_unseen_only_by_the_mediums_doing() {
+        // Nobody asked: that is the manager's own fault.
+        check(&[], false);
+        check(&[(1, None, true)], false);
+        check(&[(1, None, true), (2, None, false)], true);
+        check(&[(2, None, false), (2, None, true)], false);
+        check(&[(2, None, true), (2, None, false)], false);
+        // Whether it is up was not known, and then it was.
+        check(&[(1, Some(2), false)], true);
+        check(&[(1, Some(2), false), (1, Some(2), true)], false);
+        // Another port, another link.
+        check(&[(1, Some(1), false), (1, None, false)], false);
+    }
+}

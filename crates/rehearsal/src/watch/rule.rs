@@ -11,7 +11,7 @@ pub enum Rule {
     CorruptMedium,
     /// A Set arrived after a later one to the same place: the medium kept or doubled it.
     LateSet,
-    /// Two managers set one subnet while neither knew of the other.
+    /// Two managers set one subnet while neither knew of the other, or one did before the other's next sweep.
     SeveralMasters,
     /// Links or nodes changed after the manager had looked: its Sets were right for what it saw.
     Overtaken,
