@@ -46,8 +46,10 @@ pub(crate) struct Life {
     pub hurry: Duration,
     /// What will be done later.
     pub pending: Vec<(Time, Pending)>,
-    /// When its last sweep began.
+    /// When it last began to look, if only at some ports.
     pub looked_at: Option<Time>,
+    /// When its last sweep began.
+    pub swept_at: Option<Time>,
     /// How often each node had been switched on when the last sweep began.
     pub boots: Arc<Vec<u32>>,
     /// The plan that was accepted last, and the fabric it is for.

@@ -165,6 +165,7 @@ impl Rehearsal {
             hurry: Duration::ZERO,
             pending: Vec::new(),
             looked_at: None,
+            swept_at: None,
             boots: Arc::default(),
             accepted: None,
             links: BTreeSet::new(),
@@ -571,7 +572,7 @@ impl Rehearsal {
                 if matches!(event, Event::SweepStarted { .. }) {
                     let chassis = self.emulator.chassis();
                     life.boots = Arc::new(chassis.fabric().nodes().indices().map(|n| chassis.boots(n)).collect());
-                    life.looked_at = Some(now);
+                    (life.looked_at, life.swept_at) = (Some(now), Some(now));
                     if let Some(watcher) = &mut self.watcher {
                         watcher.forgets(life.client);
                     }

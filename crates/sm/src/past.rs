@@ -101,6 +101,8 @@ pub struct Past {
     at: Time,
     /// How many lifetimes after that its packets matter.
     lifetimes: u32,
+    /// The longest of the switches that it was for: some may be out of sight now, and keep packets all the same.
+    longest: u8,
     /// The fabric after the last change.
     last: Option<Arc<Fabric>>,
     /// Links that had carried packets, and did not after some change.
@@ -109,7 +111,8 @@ pub struct Past {
     fog_until: Time,
 }
 
-/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep.
+/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep; without a switch where it begins if a host sent
+/// by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Lost {
     from: Option<Guid>,
@@ -133,10 +136,14 @@ impl Lost {
             PortNum::new(port).map(|port| PortRef { node, port })
         };
         let leaves = link.from.and_then(|from| end(from, link.port));
-        let enters = end(link.to, link.into);
+        let enters = end(link.to, link.into)?;
         let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-        let is_back =
-            leaves.is_some_and(|at| fabric.peer(at) == enters && is_active(at)) && enters.is_some_and(is_active);
+        let far = fabric.peer(enters).filter(|&far| is_active(far) && is_active(enters));
+        let is_back = match self.from {
+            Some(_) => leaves.is_some() && far == leaves,
+            // Whatever host is there now sends as the other one did.
+            None => far.is_some_and(|far| fabric.switch_index(far.node).is_none()),
+        };
         (!is_back).then_some(link)
     }
 }
@@ -150,7 +157,7 @@ impl Past {
         }
         if waited {
             self.taken.clear();
-            (self.last, self.lost) = (None, BTreeSet::new());
+            (self.last, self.lost, self.longest) = (None, BTreeSet::new(), 0);
         }
         if taken.is_empty() {
             return;
@@ -167,6 +174,7 @@ impl Past {
             self.taken.end_phase();
         }
         let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
+        self.longest = longest(after.fabric).max(self.longest);
         self.lifetimes = lifetimes_after(after.fabric, after.lids, entry, self.taken.lids());
     }
 
@@ -177,9 +185,8 @@ impl Past {
 
     /// Packets that were under way then may have been forwarded by entries that nobody knows.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
-        let switches = fabric.switches().iter();
-        let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
-        let bound = drain_bound_ns(lifetimes, self.lifetimes.max(FOG_LIFETIMES));
+        let longest = longest(fabric).max(self.longest);
+        let bound = drain_bound_ns([longest], self.lifetimes.max(FOG_LIFETIMES));
         let until = at + bound.map_or(ASSUMED_GONE, Duration::from_nanos);
         self.fog_until = self.fog_until.max(until);
     }
@@ -206,12 +213,10 @@ impl Past {
             return None;
         }
         let age = now.since(self.at);
-        let switches = fabric.switches();
-        let lifetimes = switches.iter().map(|&node| fabric.node(node).switch_settings.lifetime);
-        let bound = drain_bound_ns(lifetimes, self.lifetimes);
+        let bound = drain_bound_ns([longest(fabric).max(self.longest)], self.lifetimes);
         if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
             self.taken.clear();
-            (self.last, self.lost) = (None, BTreeSet::new());
+            (self.last, self.lost, self.longest) = (None, BTreeSet::new(), 0);
             return None;
         }
         let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
@@ -233,7 +238,14 @@ impl Past {
     }
 }
 
-/// Links between switches that carried packets and do not now, as far as can be seen: of what is out of sight nobody
+/// LifeTimeValue of the switch that keeps packets longest.
+fn longest(fabric: &Fabric) -> u8 {
+    let switches = fabric.switches().iter();
+    let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
+    lifetimes.max().unwrap_or(0)
+}
+
+/// Links into switches that carried packets and do not now, as far as can be seen: of what is out of sight nobody
 /// knows, and what it has taken in is still there when it comes back.
 fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
@@ -242,7 +254,7 @@ fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     }
 }
 
-/// Links between switches of the fabric that carried packets before and do not now.
+/// Links into switches of the fabric that carried packets before and do not now.
 pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
     let all = names_of_lost(before, now);
     all.iter().filter_map(|link| link.in_fabric(now)).collect()
@@ -251,9 +263,14 @@ pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
 fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
     let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
     let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
+    let guid = |at: PortRef| before.node(at.node).guid;
+    let is_numbered_alike = |at: PortRef| now.nodes().get(at.node).is_some_and(|node| node.guid == guid(at));
     let end = |at: PortRef| {
-        let node = now.find(before.node(at.node).guid)?;
-        now.switch_index(node).map(|_| PortRef { node, port: at.port })
+        let node = match is_numbered_alike(at) {
+            true => at.node,
+            false => now.find(guid(at))?,
+        };
+        Some(PortRef { node, port: at.port })
     };
     let is_switch = |at: PortRef| before.switch_index(at.node).is_some();
     let one_way = |(from, to): (PortRef, PortRef)| {
@@ -261,31 +278,32 @@ fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
             .zip(end(to))
             .is_some_and(|(leaves, enters)| now.peer(leaves) == Some(enters) && carries(now, leaves, enters));
         (!stays).then(|| Lost {
-            from: Some(before.node(from.node).guid),
+            from: is_switch(from).then(|| guid(from)),
             port: from.port.get(),
-            to: before.node(to.node).guid,
+            to: guid(to),
             into: to.port.get(),
         })
     };
-    let carried = before
-        .links()
-        .filter(|l| is_switch(l.a) && is_switch(l.b) && carries(before, l.a, l.b));
-    carried
+    let carried = before.links().filter(|l| carries(before, l.a, l.b));
+    let into_switches = carried
         .flat_map(|l| [(l.a, l.b), (l.b, l.a)])
-        .filter_map(one_way)
-        .collect()
+        .filter(|way| is_switch(way.1));
+    into_switches.filter_map(one_way).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, LinkState, Node};
+    use selvedge_fabric::{FabricBuilder, LinkState, Node, SwitchIdx};
     use selvedge_types::NodeKind;
 
     use super::*;
 
+    fn port(n: u8) -> PortNum {
+        PortNum::new(n).unwrap()
+    }
+
     /// Switches with these GUIDs in a row; port 1 leads to the next.
     fn row(guids: &[u64], down: Option<u64>) -> Arc<Fabric> {
-        let port = |n| PortNum::new(n).unwrap();
         let mut b = FabricBuilder::new();
         let keys: Vec<_> = guids
             .iter()
@@ -348,6 +366,31 @@ mod tests {
         let found = past.lost_until(&row(&[1, 2, 3], Some(1)));
         let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.to.0)).collect();
         assert_eq!(found, [(Some(0), 1), (Some(1), 0)]);
+    }
+
+    #[test]
+    fn what_a_host_has_sent_is_under_way_when_its_link_is_lost() {
+        let with_host = |state: PortState| {
+            let mut b = FabricBuilder::new();
+            let keys = [(NodeKind::Switch, 1), (NodeKind::Ca, 2)].map(|(kind, guid)| {
+                let mut node = Node::new(kind, Guid(guid), 1, format!("n{guid}"));
+                let link = &mut node.port_mut(port(1)).unwrap().link;
+                *link = LinkState { state, ..*link };
+                b.add(node)
+            });
+            b.link((keys[0], port(1)), (keys[1], port(1))).unwrap();
+            b.finish().unwrap()
+        };
+        let (up, down) = (with_host(PortState::Active), with_host(PortState::Down));
+        let link = LostLink {
+            from: None,
+            port: 1,
+            to: SwitchIdx(0),
+            into: 1,
+        };
+        assert_eq!(lost(&up, &down), [link]);
+        assert_eq!(lost(&up, &up), []);
+        assert_eq!(lost(&down, &up), []);
     }
 
     #[test]

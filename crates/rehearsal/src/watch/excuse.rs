@@ -8,6 +8,7 @@ use selvedge_sm::Role;
 
 use super::{Checker, Rule, Watcher};
 use crate::Violation;
+use crate::invariant::TWO_MASTERS_MAX;
 use crate::manager::{Life, Manager, ManagerId};
 
 /// A flipped bit may still be on its way, or in what a manager believes, for so long.
@@ -60,7 +61,10 @@ impl Watcher {
             return Some(Rule::CorruptMedium);
         }
         let others = self.last_set.iter().filter(|(id, _)| **id != manager);
-        if others.map(|(_, at)| *at).max().is_some_and(|at| at >= since) {
+        // Who looks at some ports sees no tables.
+        let swept = life.and_then(|life| life.swept_at).unwrap_or(since).min(since);
+        let is_unaware = |at: Time| at >= since || at >= swept && at + TWO_MASTERS_MAX >= now;
+        if others.map(|(_, at)| *at).max().is_some_and(is_unaware) {
             return Some(Rule::SeveralMasters);
         }
         if after(self.disturbed) {
