@@ -2,6 +2,7 @@
 //!
 //! What is measured and what each figure means stands in `docs/benchmarks.md`.
 
+mod administration;
 mod bringup;
 mod case;
 mod ceiling;
@@ -74,6 +75,8 @@ enum Command {
     Packets,
     /// Tables and service levels that OpenSM's nue makes of damaged fabrics, as files for `selvedge simulate`.
     OpensmTables,
+    /// The subnet administrator: paths asked for while 11,664 hosts are routed anew, beside OpenSM; questions and joins.
+    Administration,
     /// How long our routing and judging take, one thread unless said; on a quiet machine only.
     RoutingSpeed,
 }
@@ -92,10 +95,11 @@ struct Options {
     /// Routing: only what has this in its name, as selvedge, nue or "ftree with roots"; may be repeated.
     #[arg(long, global = true, value_name = "TEXT")]
     only: Vec<String>,
-    /// Bring-up and fail-over: OpenSM's routing engines (default: minhop, updn, ftree; fail-over: and dfsssp).
+    /// Bring-up, fail-over and administration: OpenSM's routing engines (default: minhop, updn, ftree; fail-over: and
+    /// dfsssp; administration: ftree, only the first).
     #[arg(long, global = true, value_delimiter = ',')]
     engines: Vec<String>,
-    /// Bring-up and fail-over: OpenSM's windows (max_wire_smps): 4 is its default, 32 is ours.
+    /// The same: OpenSM's windows (max_wire_smps): 4 is its default, 32 is ours.
     #[arg(long, global = true, value_delimiter = ',', default_value = "4,32")]
     windows: Vec<usize>,
     /// Fail-over: how many faults on each fabric, of the kinds in turn; all: every one.
@@ -119,7 +123,7 @@ struct Options {
     /// Fail-over: one JSON object on standard output in place of the tables.
     #[arg(long, global = true)]
     json: bool,
-    /// Fail-over: without OpenSM.
+    /// Fail-over and administration: without OpenSM.
     #[arg(long, global = true)]
     only_ours: bool,
     /// For tests: small fabrics, one repeat, one OpenSM variant, short blasts; stores only where --out says.
@@ -142,6 +146,7 @@ impl Cli {
             Some(Command::RoutingSpeed) => "-routing-speed",
             Some(Command::Failover) => "-failover",
             Some(Command::Packets) => "-packets",
+            Some(Command::Administration) => "-administration",
             _ => "",
         }
     }
@@ -200,6 +205,20 @@ impl Options {
         }
     }
 
+    fn administration(&self) -> administration::Options {
+        let peers = if self.only_ours {
+            Vec::new()
+        } else {
+            // One engine as operators have it: the fabric is large.
+            self.variants(&["ftree"]).into_iter().take(1).collect()
+        };
+        administration::Options {
+            peers: peers.into_iter().map(failover::Who::OpenSm).collect(),
+            repeats: self.repeats.unwrap_or(1),
+            rest: Duration::from_secs(if self.quick { 1 } else { 10 }),
+        }
+    }
+
     /// Fabrics of the routing part.
     fn routing_fabrics(&self) -> Vec<String> {
         let specs = match (self.fabric.is_empty(), self.quick) {
@@ -252,6 +271,7 @@ fn run(cli: &Cli) -> Result<ExitCode, BenchError> {
             results.packets = packets::measure(options.quick, options.repeats(), &bar)?;
             bar.finish_and_clear();
         }
+        Some(Command::Administration) => administrations(options, folder.as_deref(), &mut results)?,
         Some(Command::RoutingSpeed) => {
             let bar = progress(0);
             results.speed = routing::speed::measure(options.quick, options.repeats(), &bar)?;
@@ -371,6 +391,22 @@ fn failovers(options: &Options, folder: Option<&Path>, results: &mut Results) ->
             results.store_tables(folder)?;
         }
     }
+    bar.finish_and_clear();
+    Ok(())
+}
+
+/// Rows are stored after each fabric.
+fn administrations(options: &Options, folder: Option<&Path>, results: &mut Results) -> Result<(), BenchError> {
+    let administration = options.administration();
+    let bar = progress(0);
+    for case in options.cases(&administration::FABRICS)? {
+        let rows = administration::measure(&case, &administration, &bar)?;
+        results.administration.extend(rows);
+        if let Some(folder) = folder {
+            results.store_tables(folder)?;
+        }
+    }
+    results.loads = administration::Loads::measure(options.quick, options.repeats(), &bar)?;
     bar.finish_and_clear();
     Ok(())
 }

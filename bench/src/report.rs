@@ -8,7 +8,7 @@ use crate::bringup::FabricResult;
 use crate::error::BenchError;
 use crate::machine::{Machine, first_line_of};
 use crate::stats::Spread;
-use crate::{chart, emulator, failover, model, packets, routing};
+use crate::{administration, chart, emulator, failover, model, packets, routing};
 
 /// MADs sent over the least number: at most this.
 pub const MADS_TARGET: f64 = 1.10;
@@ -34,6 +34,10 @@ pub struct Results {
     pub packets: Vec<packets::Run>,
     /// The analytic model.
     pub model: Option<model::Report>,
+    /// The administrator under load, by fabric, manager and act.
+    pub administration: Vec<administration::Row>,
+    /// The administrator in process.
+    pub loads: administration::Loads,
 }
 
 impl Results {
@@ -74,6 +78,7 @@ impl Results {
         if let Some(model) = &self.model {
             text += &model.summary();
         }
+        text += &administration::summary(&self.administration, &self.loads);
         text
     }
 
@@ -195,6 +200,13 @@ impl Results {
         }
         if let Some(model) = &self.model {
             model.store(folder)?;
+        }
+        if !self.administration.is_empty() || !self.loads.questions.is_empty() {
+            write("administration.csv", administration::csv(&self.administration))?;
+            write(
+                "administration.json",
+                administration::json(&self.administration, &self.loads),
+            )?;
         }
         Ok(())
     }

@@ -64,6 +64,8 @@ impl PeerLab {
         ] {
             command.env(variable, self.folder());
         }
+        // Where OpenSM's dump files go unless its configuration says otherwise.
+        command.env("OSM_TMP_DIR", self.folder());
         Ok(command)
     }
 }

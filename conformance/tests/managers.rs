@@ -215,6 +215,27 @@ fn ours_is_master_and_opensm_stands_by() {
     assert_eq!(stage.survey().lids(), before.lids());
 }
 
+/// With the same file ours finds everything as it would have it where OpenSM was: it sends no Set at all.
+#[test]
+fn with_the_same_file_ours_has_nothing_to_set_behind_opensm() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let stage = Stage::emulated();
+    let mut opensm = stage.opensm(stage.lab.base(), FIRST, 0);
+    opensm.wait_up(1, LIMIT).unwrap();
+    let file = stage.lab.folder().join("opensm.conf");
+    std::fs::write(&file, opensm.file("opensm.conf").unwrap()).unwrap();
+    opensm.stop(LIMIT).unwrap();
+    let (file, at) = (file.display().to_string(), port(stage.relay.base(), FIRST));
+    let said = stage
+        .lab
+        .selvedge(&["run", "-F", &file, "--port", &at, "--once"])
+        .unwrap();
+    let said = said.success().unwrap();
+    let sent = stage.relay.sent();
+    assert_eq!(sets(&sent), 0, "{said}\nsent:\n{sent}");
+    assert!(sent.total() > 0, "{said}");
+}
+
 /// OpenSM hands the subnet over to a standby of higher priority, and ours takes it.
 #[test]
 fn opensm_gives_way_to_ours() {

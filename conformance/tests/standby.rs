@@ -10,16 +10,18 @@
 
 mod support;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Probe, Relay, Running, Survey, until};
+use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Probe, Relay, Running, Seen, Survey, until};
 use selvedge_transport::ibsim::Way;
 use selvedge_types::Guid;
 use selvedge_wire::sa::records::{self, member};
 use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo, SmState, Status};
-use support::{LIMIT, emulate, lid_of, port};
+use support::{Fabric, LIMIT, emulate, fault, lid_of, port, wait_sm_state};
 
 const SPEC: &str = "mport:m=4,n=2";
 /// Where who starts first sits, and who comes second.
@@ -28,6 +30,22 @@ const SEATS: [&str; 2] = ["H-0", "H-7"];
 const OBSERVER: &str = "H-3";
 /// Nothing is sent for so long: a change is done.
 const QUIET: Duration = Duration::from_millis(400);
+
+/// Whose simulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    OurEmulator,
+    Ibsim,
+}
+
+impl On {
+    fn start(self, lab: &PeerLab) -> Box<dyn Any> {
+        match self {
+            Self::OurEmulator => Box::new(emulate(lab, SPEC)),
+            Self::Ibsim => Box::new(lab.ibsim(&Fabric::new(lab, SPEC).text).unwrap()),
+        }
+    }
+}
 
 /// Whose manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +137,7 @@ struct Sent {
 /// A cell of the matrix.
 struct Cell {
     lab: PeerLab,
-    _simulator: Running,
+    _simulator: Box<dyn Any>,
     seats: [Seat; 2],
     /// Which of them is better.
     better: usize,
@@ -130,9 +148,9 @@ struct Cell {
 
 impl Cell {
     /// The first is master and all is up.
-    fn new(first: Who, second: Who, better: usize) -> Self {
+    fn new(on: On, first: Who, second: Who, better: usize) -> Self {
         let lab = PeerLab::new().unwrap();
-        let simulator = emulate(&lab, SPEC);
+        let simulator = on.start(&lab);
         let seat = |at: usize, who| Seat {
             who,
             node: SEATS[at],
@@ -309,9 +327,13 @@ fn changed_entries(before: &Survey, after: &Survey) -> usize {
     places(&before, &after).union(&places(&after, &before)).count()
 }
 
+/// On our emulator and on ibsim.
 fn cell(first: Who, second: Who, better: usize) {
     let _heavy = HeavyLock::acquire().unwrap();
-    Cell::new(first, second, better).run();
+    for on in [On::OurEmulator, On::Ibsim] {
+        println!("on {on:?}");
+        Cell::new(on, first, second, better).run();
+    }
 }
 
 #[test]
@@ -377,30 +399,18 @@ fn what_hosts_registered_outlives_a_kill() {
         })
         .unwrap();
     };
-    // SubnSet(PortInfo), and those of them with ClientReregister, since last looked.
-    let sets = || {
-        let sent = seen.try_iter().filter(|seen| seen.way == Way::Up);
-        let sent = sent.filter(|seen| seen.packet.mad.class().is_smp() && seen.packet.mad.method() == Method::Set);
-        let asks = |mad: &Mad| {
-            let info = mad.read::<PortInfo>();
-            mad.attribute() == AttributeId::PORT_INFO && info.is_ok_and(|info| info.client_reregister)
-        };
-        sent.fold((0, 0), |(all, asking), seen| {
-            (all + 1, asking + usize::from(asks(&seen.packet.mad)))
-        })
-    };
     let survey = Survey::take(&lab, OBSERVER).unwrap();
     let own = lid_of(&lab, OBSERVER);
     let guid = survey.lids().into_iter().find(|&(_, lid)| lid == own).unwrap().0;
     wait_for(&join(guid), Some(Status::OK));
     let mark = state.join("registrations.unstored");
     until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
-    assert!(sets().1 > 0, "the first start on an empty folder asks");
+    assert!(sets(&seen).1 > 0, "the first start on an empty folder asks");
     drop(ours); // SIGKILL
     wait_for(&members(), None);
     let ours = start();
     wait_for(&members(), Some(Status::OK));
-    assert_eq!(sets(), (0, 0), "all was known");
+    assert_eq!(sets(&seen), (0, 0), "all was known");
     // The next one is killed before it has stored what it answered.
     drop(ours);
     std::fs::write(&mark, "").unwrap();
@@ -408,10 +418,87 @@ fn what_hosts_registered_outlives_a_kill() {
     let ours = start();
     wait_for(&members(), Some(Status::OK));
     until("hosts to be asked", LIMIT, String::new, || {
-        Ok((sets().1 > 0).then_some(()))
+        Ok((sets(&seen).1 > 0).then_some(()))
     })
     .unwrap();
     drop(ours);
+}
+
+/// SubnSets that a manager has sent since last looked, and those of them that ask a host to register again.
+fn sets(seen: &Receiver<Seen>) -> (usize, usize) {
+    let sent = seen.try_iter().filter(|seen| seen.way == Way::Up);
+    let sent = sent.filter(|seen| seen.packet.mad.class().is_smp() && seen.packet.mad.method() == Method::Set);
+    let asks = |mad: &Mad| {
+        let info = mad.read::<PortInfo>();
+        mad.attribute() == AttributeId::PORT_INFO && info.is_ok_and(|info| info.client_reregister)
+    };
+    sent.fold((0, 0), |(all, asking), seen| {
+        (all + 1, asking + usize::from(asks(&seen.packet.mad)))
+    })
+}
+
+/// Two of ours, each with a state folder of its own. Hosts are asked to register again by whoever becomes master and does
+/// not know what they registered with the other, and then once; by nobody when links go and come back.
+#[test]
+fn hosts_are_asked_again_exactly_where_it_is_lost() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let _simulator = emulate(&lab, SPEC);
+    let start = |seat: usize, priority: &str| {
+        let (observer, seen) = std::sync::mpsc::channel();
+        let relay = lab.observed_relay(observer).unwrap();
+        let state = lab.folder().join(format!("state-{seat}"));
+        let port = port(relay.base(), SEATS[seat]);
+        let state = state.to_str().unwrap();
+        let arguments = ["run", "--port", &port, "--state", state, "--priority", priority];
+        (lab.start_daemon(&arguments).unwrap(), relay, seen)
+    };
+    let asked = |seen: &Receiver<Seen>, who: &str| {
+        until(&format!("{who} to ask hosts"), LIMIT, String::new, || {
+            Ok((sets(seen).1 > 0).then_some(()))
+        })
+        .unwrap();
+    };
+    // A link goes and comes back: Sets, but none that asks.
+    let flap = |seen: &Receiver<Seen>| {
+        let _ = sets(seen);
+        for verb in ["cut", "restore"] {
+            fault(&lab, &format!("{verb} \"S-L1-1\"[3]"));
+            let count = std::cell::Cell::new(0);
+            until("the link's Sets", LIMIT, String::new, || {
+                let (all, asking) = sets(seen);
+                assert_eq!(asking, 0, "nothing is lost by a link");
+                count.set(count.get() + all);
+                Ok((count.get() > 0).then_some(()))
+            })
+            .unwrap();
+        }
+    };
+    let first = start(0, "5");
+    asked(&first.2, "the first, whose folder is empty,");
+    let lid = || (lid_of(&lab, SEATS[0]), lid_of(&lab, SEATS[1]));
+    until("LIDs", LIMIT, String::new, || {
+        Ok((lid().0 != 0 && lid().1 != 0).then_some(()))
+    })
+    .unwrap();
+    let (first_lid, second_lid) = lid();
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    let second = start(1, "1");
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_STANDBY");
+    flap(&first.2);
+    assert_eq!(sets(&second.2), (0, 0), "who stands by sets nothing");
+    drop(first); // SIGKILL
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_MASTER");
+    asked(&second.2, "the second, which knows nothing of what hosts registered,");
+    flap(&second.2);
+    let first = start(0, "5");
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    asked(
+        &first.2,
+        "the first, which does not know what they registered meanwhile,",
+    );
+    flap(&first.2);
+    assert_eq!(sets(&second.2).1, 0, "who stands by asks nobody");
 }
 
 /// IPoIB's broadcast group of the default partition.

@@ -4,6 +4,7 @@
 //! one place can be seen in all. They compile without the daemon. A [`Document`] puts `schema` and `version` in front;
 //! numbers with a unit carry it at the end of their name.
 
+mod administration;
 mod backups;
 mod command;
 mod document;
@@ -21,6 +22,7 @@ mod soak;
 mod status;
 mod transition;
 
+pub use administration::Administration;
 pub use backups::{Backup, Backups, InPlace, InPlaceRun};
 pub use command::{Accepted, Decoded, Diff, OpenSmCheck, OpenSmLine, Replay, ReplayDifference, Settings};
 pub use document::{Body, Document};

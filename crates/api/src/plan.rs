@@ -67,6 +67,9 @@ pub struct Changes {
     pub switches: u64,
     /// P_Key tables among them.
     pub pkeys: u64,
+    /// SLtoVLMappingTables and VLArbitrationTables among them.
+    #[serde(default)]
+    pub lane_tables: u64,
     /// Sets acknowledged.
     pub acknowledged: u64,
     /// Sets that failed.
@@ -83,6 +86,7 @@ impl Changes {
             ports: count.ports as u64,
             switches: count.switches as u64,
             pkeys: count.pkeys as u64,
+            lane_tables: count.lane_tables as u64,
             acknowledged: acknowledged as u64,
             failed: failed as u64,
         }
@@ -171,6 +175,7 @@ mod tests {
             service_levels: Default::default(),
             sl_to_vl: Default::default(),
             lanes: 1,
+            lane_tables: None,
             ports: Default::default(),
             end_ports: Default::default(),
             switches: Default::default(),

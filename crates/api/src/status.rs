@@ -3,7 +3,7 @@
 use selvedge_types::Guid;
 use serde::{Deserialize, Serialize};
 
-use crate::{Body, Fabric, Plan, Port, ReasonCount, RebalanceStatus};
+use crate::{Administration, Body, Fabric, Plan, Port, ReasonCount, RebalanceStatus};
 
 /// Role of a manager. Source: IBA vol 1 §14.4.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -184,6 +184,9 @@ pub struct Status {
     pub ports_not_active: Vec<ReasonCount>,
     /// MADs so far.
     pub mads: MadCounts,
+    /// What hosts asked of the subnet administrator; none where there is no administrator.
+    #[serde(default)]
+    pub administration: Option<Administration>,
 }
 
 impl Body for Status {

@@ -8,6 +8,7 @@ mod compare_chart;
 mod config;
 mod decode;
 mod demo;
+mod dumps;
 mod emulate;
 mod exit;
 mod experiment;

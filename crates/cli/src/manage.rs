@@ -7,12 +7,15 @@ use std::time::Duration;
 use clap::Args;
 use selvedge_api::Severity;
 use selvedge_config::{ConfigError, Settings, read};
-use selvedge_daemon::{Door, EmulationOptions, LogFile, LogSink, Options, Outcome, Reload, Running, Until, start};
+use selvedge_daemon::{
+    Door, DumpSink, EmulationOptions, LogFile, LogSink, Options, Outcome, Reload, Running, Until, start,
+};
 use selvedge_http::{Front, MANAGER_SOCKET, Socket, default_path};
 use selvedge_routing::Engine;
 use selvedge_sim::Seed;
 use selvedge_sm::{Mode, View};
 
+use crate::dumps::DumpFiles;
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::progress::{self, BarLog};
@@ -183,6 +186,7 @@ fn begin(
         until: if args.once { Until::Idle } else { Until::Stopped },
         record: args.record.clone(),
         log,
+        dumps: DumpFiles::of(&settings.daemon).map(|files| -> Box<dyn DumpSink> { Box::new(files) }),
         settings,
         ..Options::new(mode, door)
     })?)

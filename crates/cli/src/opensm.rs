@@ -33,6 +33,9 @@ pub struct OpenSmArgs {
     /// Partitions as in this file, as OpenSM's /etc/opensm/partitions.conf
     #[arg(short = 'P', long, value_name = "FILE")]
     pub partitions: Option<PathBuf>,
+    /// OpenSM's log flags: with 0x40 (-D 0x43) all its dump files are written, as opensm.fdbs, not only the list of links
+    #[arg(short = 'D', long, value_name = "FLAGS", value_parser = log_flags)]
+    pub log_flags: Option<u8>,
     /// Go on in the background
     #[arg(short = 'B', long, conflicts_with = "once")]
     pub background: bool,
@@ -143,6 +146,15 @@ fn grid(findings: &[&Finding]) -> Grid {
         ]);
     }
     grid
+}
+
+/// As OpenSM reads them: in hexadecimal after 0x, else decimal.
+fn log_flags(text: &str) -> Result<u8, String> {
+    let flags = match text.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    flags.map_err(|error| format!("{error}; want 0x00 to 0xff"))
 }
 
 /// Set for the process in the background, which must not go there once more.

@@ -50,6 +50,13 @@ pub struct RunArgs {
     /// sequential (by node GUID) (default: by-plane)
     #[arg(long, value_name = "LAYOUT")]
     lid_layout: Option<LidLayout>,
+    /// Data lanes that packets are put on by their service level (default: 1, SLtoVLMappingTables are left alone)
+    #[arg(long, value_name = "1-15", value_parser = clap::value_parser!(u8).range(1..=15))]
+    lanes: Option<u8>,
+    /// All senders use the service levels that path records tell: routes may rely on lanes. DANGER: senders that use
+    /// others can stop the fabric for good
+    #[arg(long)]
+    assume_sl_aware: bool,
     /// Folder for state between runs (guid2lid)
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
@@ -108,6 +115,16 @@ impl RunArgs {
         if let Some(lmc) = self.lmc.and_then(Lmc::new) {
             policy.lmc = lmc;
         }
+        policy.used_lanes = self.lanes.unwrap_or(policy.used_lanes);
+        policy.assume_sl_aware |= self.assume_sl_aware;
+        if let Some(flags) = self.opensm.log_flags {
+            settings.daemon.dump_routes = flags & selvedge_config::OPENSM_LOG_ROUTING != 0;
+            settings
+                .daemon
+                .dump_dir
+                .get_or_insert_with(selvedge_config::opensm_dump_dir);
+        }
+        let policy = &mut settings.policy;
         policy.lid_layout = self.lid_layout.unwrap_or(policy.lid_layout);
         policy.m_key = self.m_key.unwrap_or(policy.m_key);
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
@@ -184,8 +201,8 @@ fn finish(ended: &Ended, process: &ProcessArgs, outputs: &OutputArgs, format: Fo
             fabric,
             lids: &plan.lids,
             tables: &plan.tables,
-            service_levels: &plan.service_levels,
-            sl_to_vl: &plan.sl_to_vl,
+            service_levels: plan.told_levels(),
+            sl_to_vl: &plan.lanes_of_ports(fabric),
         }),
         _ => Ok(()),
     };

@@ -1,6 +1,8 @@
 //! Responses as tables.
 
-use selvedge_api::{Application, Events, Findings, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status};
+use selvedge_api::{
+    Administration, Application, Events, Findings, Links, Nodes, Ports, ReasonCount, RebalanceStatus, Status,
+};
 use selvedge_daemon::utc_text;
 use selvedge_types::NodeKind;
 use selvedge_verify::Figures;
@@ -350,8 +352,39 @@ fn traffic(status: &Status, mut row: impl FnMut(&str, String)) {
         "MADs received",
         format!("{}, {} dropped", thousands(mads.received), thousands(mads.dropped)),
     );
+    if let Some(of) = &status.administration {
+        administration(of, &mut row);
+    }
     row(
         "up time",
         format!("{}.{:03} s", status.uptime_ms / 1_000, status.uptime_ms % 1_000),
+    );
+}
+
+/// What hosts asked of the subnet administrator.
+fn administration(of: &Administration, row: &mut impl FnMut(&str, String)) {
+    row(
+        "questions of hosts",
+        format!(
+            "{} answered, {} refused ({} wrong keys), {} BUSY",
+            thousands(of.answered),
+            thousands(of.refused),
+            thousands(of.bad_key),
+            thousands(of.busy)
+        ),
+    );
+    if let Some(lid) = of.most_limited {
+        let text = format!("{} questions, most of them from LID {lid}", thousands(of.limited));
+        row("above the limit", text);
+    }
+    row(
+        "registered",
+        format!(
+            "{} services, {} subscriptions, {} members of {} multicast groups",
+            thousands(of.services),
+            thousands(of.subscriptions),
+            thousands(of.members),
+            thousands(of.groups)
+        ),
     );
 }

@@ -168,6 +168,7 @@ fn plan(fabric: &Fabric, lids: &Lids, routed: Routed) -> Plan {
         service_levels: routed.service_levels,
         sl_to_vl: SlToVl::modulo(routed.lanes),
         lanes: routed.lanes,
+        lane_tables: None,
         ports: Default::default(),
         end_ports: Default::default(),
         switches: settings.collect(),

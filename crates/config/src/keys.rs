@@ -95,6 +95,23 @@ macro_rules! count {
     };
 }
 
+/// Builds a [`Key`] for a list of GUIDs.
+macro_rules! guids {
+    ($name:literal, $field:ident, $doc:literal) => {
+        Key {
+            section: "routing",
+            name: $name,
+            want: "a list of GUIDs, as [\"0x0002c90300001234\"]",
+            doc: $doc,
+            set: |s, v| {
+                s.policy.$field = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
+                Some(())
+            },
+            show: |s| Some(Value::List(s.policy.$field.iter().map(ToString::to_string).collect())),
+        }
+    };
+}
+
 impl Key {
     /// Every key, in the order of the printed file.
     pub const ALL: &'static [Self] = &[
@@ -111,17 +128,37 @@ impl Key {
             },
             show: |s| Some(Value::List(s.policy.engines.iter().map(|e| e.0.clone()).collect())),
         },
+        guids!(
+            "roots",
+            roots,
+            "Roots for updn: GUIDs of switches, or of hosts whose switch is meant. Empty: the engine looks for them."
+        ),
+        guids!(
+            "compute",
+            compute,
+            "GUIDs of compute nodes' ports, balanced first and on their own by fat-tree, ftree, sssp and dfsssp. Empty: \
+                all hosts that are no I/O nodes."
+        ),
+        guids!(
+            "io",
+            io,
+            "GUIDs of I/O nodes' ports, balanced after the compute nodes by the same engines."
+        ),
+        guids!(
+            "guid_order",
+            guid_order,
+            "GUIDs of ports that minhop, updn, dnup and fat-tree route first, in this order."
+        ),
         Self {
             section: "routing",
-            name: "roots",
-            want: "a list of GUIDs, as [\"0x0002c90300001234\"]",
-            doc: "Roots for updn: GUIDs of switches, or of hosts whose switch is meant. Empty: the engine looks for \
-                them.",
+            name: "count_switches",
+            want: "true or false",
+            doc: "Count routes to switches when these engines spread load. Switches receive next to no traffic.",
             set: |s, v| {
-                s.policy.roots = v.list()?.iter().map(|text| text.parse().ok()).collect::<Option<_>>()?;
+                s.policy.count_switches = v.bool()?;
                 Some(())
             },
-            show: |s| Some(Value::List(s.policy.roots.iter().map(ToString::to_string).collect())),
+            show: |s| Some(Value::Bool(s.policy.count_switches)),
         },
         Self {
             section: "routing",
@@ -164,12 +201,38 @@ impl Key {
             section: "routing",
             name: "lanes",
             want: "1 to 15 data lanes",
-            doc: "Data lanes that links are set up for (OperationalVLs). Routes use one of them so far.",
+            doc: "Data lanes that links are set up for (OperationalVLs), at least used_lanes.",
             set: |s, v| {
                 s.policy.lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
                 Some(())
             },
             show: |s| Some(Value::Int(u64::from(s.policy.lanes))),
+        },
+        Self {
+            section: "routing",
+            name: "used_lanes",
+            want: "1 to 15 data lanes",
+            doc: "Data lanes that packets are put on by their service level, which path records tell: packets to \
+                different destinations then wait less for each other. Routes are free of deadlock whatever levels hosts \
+                use, so hosts that ask nobody are safe. 1: SLtoVLMappingTables and VLArbitrationTables are left alone.",
+            set: |s, v| {
+                s.policy.used_lanes = v.u8_up_to(15).filter(|&lanes| lanes > 0)?;
+                Some(())
+            },
+            show: |s| Some(Value::Int(u64::from(s.policy.used_lanes))),
+        },
+        Self {
+            section: "routing",
+            name: "assume_sl_aware",
+            want: "true or false",
+            doc: "All senders use the service levels that path records tell them: routes may then rely on the lanes, \
+                which spreads load better where the fabric is no tree. DANGER: senders that use others can stop the \
+                fabric for good; hosts on different lanes have no reversible paths, so connection managers find none.",
+            set: |s, v| {
+                s.policy.assume_sl_aware = v.bool()?;
+                Some(())
+            },
+            show: |s| Some(Value::Bool(s.policy.assume_sl_aware)),
         },
         small!(
             "routing",
@@ -345,6 +408,19 @@ impl Key {
             },
             show: |s| Some(Value::List(s.policy.partitions.statements.clone())),
         },
+        Self {
+            section: "fabric",
+            name: "part_enforce",
+            want: "\"off\", \"in\", \"out\" or \"both\"",
+            doc: "Whether switches drop packets with keys that the host at the port does not hold: those it sends (in), \
+                those it is sent (out), or both. Off: hosts' own ports see to it, a host that lies about its keys is \
+                believed. Each host's switch port is asked for its table once a sweep.",
+            set: |s, v| {
+                s.policy.part_enforce = v.text()?.parse().ok()?;
+                Some(())
+            },
+            show: |s| Some(Value::Text(s.policy.part_enforce.name().to_owned())),
+        },
         key64!(
             "keys",
             "m_key",
@@ -376,6 +452,14 @@ impl Key {
             "sm_key",
             manager.sm_key,
             "SM_Key shown to other subnet managers. Managers with different keys do not yield to each other."
+        ),
+        key64!(
+            "keys",
+            "sa_key",
+            administrator.sa_key,
+            "SM_Key that requests to the subnet administrator must show to be trusted: to see P_Keys and members, and \
+                to register for others. Another key is DENIED, none is answered as far as strangers may know. As long \
+                as it is 1, as OpenSM's, it keeps mistakes out, not enemies."
         ),
         small!(
             "manager",
@@ -450,6 +534,63 @@ impl Key {
             "1 to 100 polls",
             "Polls without an answer after which a standby takes over."
         ),
+        count!(
+            "administrator",
+            "rate_per_s",
+            administrator.rate_per_s,
+            1..=1_000_000,
+            "1 to 1000000 requests a second",
+            "Requests to the subnet administrator that one LID may send in the long run; sixteen rows looked at cost \
+                as much as one. More are answered with BUSY. At 2 us each the default takes 4 % of a core."
+        ),
+        count!(
+            "administrator",
+            "burst",
+            administrator.burst,
+            1..=1_000_000_000,
+            "1 to 1000000000 requests",
+            "The same at once. The start of a large job on one host asks for many paths in a moment."
+        ),
+        count!(
+            "administrator",
+            "transfers_per_client",
+            administrator.transfers_per_client,
+            1..=1024,
+            "1 to 1024 answers",
+            "Answers of several datagrams under way to one LID; more are BUSY. Each holds at most 13 KB."
+        ),
+        count!(
+            "administrator",
+            "services_per_client",
+            administrator.services_per_client,
+            1..=16384,
+            "1 to 16384 services",
+            "Services that one port may offer; more are refused with NO_RESOURCES. There are 16384 in all."
+        ),
+        count!(
+            "administrator",
+            "subscriptions_per_client",
+            administrator.subscriptions_per_client,
+            1..=65536,
+            "1 to 65536 subscriptions",
+            "Kinds of events that one port may subscribe to; more are refused. There are 65536 in all."
+        ),
+        count!(
+            "administrator",
+            "groups",
+            administrator.groups,
+            1..=16383,
+            "1 to 16383 multicast groups",
+            "Multicast groups in all, each with a LID of its own; more are refused. Switches may hold fewer."
+        ),
+        count!(
+            "administrator",
+            "groups_per_client",
+            administrator.groups_per_client,
+            1..=16383,
+            "1 to 16383 multicast groups",
+            "Multicast groups that one port may have joined; more are refused."
+        ),
         path!(
             "socket",
             socket,
@@ -470,6 +611,24 @@ impl Key {
             node_name_map,
             "Names by GUID, in the format of infiniband-diags. Default: NodeDescriptions."
         ),
+        path!(
+            "dump_dir",
+            dump_dir,
+            "Folder for OpenSM's dump files, written whenever the subnet comes up: opensm-subnet.lst, a line per port \
+                that has a peer. Default: none is written."
+        ),
+        Self {
+            section: "daemon",
+            name: "dump_routes",
+            want: "true or false",
+            doc: "Write opensm-lfts.dump, opensm-lid-matrix.dump, opensm.fdbs, opensm.mcfdbs and opensm-sl2vl.dump \
+                there, too. The second takes 100 MB where there are 1,000 switches.",
+            set: |s, v| {
+                s.daemon.dump_routes = v.bool()?;
+                Some(())
+            },
+            show: |s| Some(Value::Bool(s.daemon.dump_routes)),
+        },
         count!(
             "daemon",
             "event_ring",

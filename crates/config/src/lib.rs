@@ -17,9 +17,12 @@ mod value;
 pub use error::ConfigError;
 pub use guid_list::{parse_guid_numbers, parse_guids, read_guid_numbers, read_guids};
 pub use key::{Key, closest};
-pub use opensm::{Finding, OpenSmConf, OpenSmOption, Treatment, parse_opensm_conf, read_opensm_conf};
+pub use opensm::{
+    Finding, OPENSM_LOG_ROUTING, OpenSmConf, OpenSmOption, Treatment, opensm_dump_dir, parse_opensm_conf,
+    read_opensm_conf,
+};
 pub use parse::{apply, parse, read};
 pub use partitions::{parse_partitions, read_partitions};
 pub use print::{print_defaults, print_settings};
-pub use settings::{DaemonOptions, ManagerOptions, Settings};
+pub use settings::{AdministratorOptions, DaemonOptions, ManagerOptions, Settings};
 pub use value::Value;

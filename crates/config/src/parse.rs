@@ -20,6 +20,7 @@ pub fn read(path: &Path) -> Result<Settings, ConfigError> {
         &mut daemon.state_dir,
         &mut daemon.log_file,
         &mut daemon.node_name_map,
+        &mut daemon.dump_dir,
     ];
     for found in paths.into_iter().flatten() {
         *found = folder.join(&*found);

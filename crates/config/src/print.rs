@@ -67,19 +67,24 @@ mod tests {
 
     #[test]
     fn every_key_comes_back() {
-        let text = "[routing]\nengines = [\"updn\", \"mine\"]\nroots = [\"0x0000000000000010\"]\nlmc = 3\n\
-                    reassign_lids = true\nlid_layout = \"sequential\"\nlanes = 4\nflap_downs = 5\nflap_window_s = 6\n\
+        let text = "[routing]\nengines = [\"updn\", \"mine\"]\nroots = [\"0x0000000000000010\"]\n\
+                    compute = [\"0x0000000000000011\"]\nio = [\"0x0000000000000012\"]\n\
+                    guid_order = [\"0x0000000000000013\"]\ncount_switches = true\nlmc = 3\n\
+                    reassign_lids = true\nlid_layout = \"sequential\"\nlanes = 4\nused_lanes = 2\n\
+                    assume_sl_aware = true\nflap_downs = 5\nflap_window_s = 6\n\
                      flap_hold_s = 7\nrebalance = \"never\"\nrebalance_blocks = 8\nrebalance_quiet_s = 9\n\
                      rebalance_pause_s = 10\n[fabric]\nmtu_max_bytes = 2048\npacket_life = 1\nhoq_life = 2\n\
                     leaf_hoq_life = 3\nvl_stall_count = 4\nsubnet_timeout = 5\nlocal_phy_errors = 6\n\
                     overrun_errors = 7\nsubnet_prefix = \"0x0000000000000001\"\nsm_sl = 8\n\
-                    partitions = [\"A=1: ALL;\"]\n[keys]\n\
+                    partitions = [\"A=1: ALL;\"]\npart_enforce = \"in\"\n[keys]\n\
                     m_key = \"0x8000000000000002\"\nm_key_lease_s = 9\nm_key_protect = 1\n\
-                    sm_key = \"0x0000000000000003\"\n[manager]\npriority = 10\nwindow = 11\nagent_window = 12\n\
+                    sm_key = \"0x0000000000000003\"\nsa_key = \"0x0000000000000004\"\n[manager]\npriority = 10\nwindow = 11\nagent_window = 12\n\
                     timeout_ms = 13\nretries = 14\nsweep_interval_s = 15\nread_back_sweeps = 19\n\
                     poll_interval_ms = 16\npoll_misses = 17\n\
+                    [administrator]\nrate_per_s = 20\nburst = 21\ntransfers_per_client = 22\n\
+                    services_per_client = 23\nsubscriptions_per_client = 24\ngroups = 25\ngroups_per_client = 26\n\
                     [daemon]\nsocket = \"/a b\"\nstate_dir = \"c\"\nlog_file = \"d\"\nnode_name_map = \"e\"\n\
-                    event_ring = 18\n";
+                    dump_dir = \"f\"\ndump_routes = true\nevent_ring = 18\n";
         let settings = parse(text, Path::new("x")).unwrap();
         assert_eq!(print_settings(&settings), text);
     }

@@ -12,6 +12,8 @@ pub struct Settings {
     pub policy: Policy,
     /// How the manager talks to the fabric and to other managers.
     pub manager: ManagerOptions,
+    /// What hosts may ask of the subnet administrator.
+    pub administrator: AdministratorOptions,
     /// How the process runs.
     pub daemon: DaemonOptions,
 }
@@ -58,6 +60,42 @@ impl Default for ManagerOptions {
     }
 }
 
+/// What hosts may ask of the subnet administrator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdministratorOptions {
+    /// SM_Key that trusted requests show.
+    pub sa_key: u64,
+    /// Requests that one LID may send at once.
+    pub burst: u32,
+    /// Requests that one LID may send a second in the long run.
+    pub rate_per_s: u32,
+    /// Answers of several datagrams under way to one LID.
+    pub transfers_per_client: usize,
+    /// Services of one port.
+    pub services_per_client: usize,
+    /// Subscriptions of one port.
+    pub subscriptions_per_client: usize,
+    /// Multicast groups in all.
+    pub groups: usize,
+    /// Multicast groups that one port may have joined.
+    pub groups_per_client: usize,
+}
+
+impl Default for AdministratorOptions {
+    fn default() -> Self {
+        Self {
+            sa_key: 1,
+            burst: 20_000,
+            rate_per_s: 20_000,
+            transfers_per_client: 8,
+            services_per_client: 256,
+            subscriptions_per_client: 64,
+            groups: 1_024,
+            groups_per_client: 512,
+        }
+    }
+}
+
 /// How the process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonOptions {
@@ -69,6 +107,10 @@ pub struct DaemonOptions {
     pub log_file: Option<PathBuf>,
     /// File of names by GUID; none: NodeDescriptions.
     pub node_name_map: Option<PathBuf>,
+    /// Folder for OpenSM's dump files; none: they are not written.
+    pub dump_dir: Option<PathBuf>,
+    /// All of OpenSM's dump files are written there, not only the list of links.
+    pub dump_routes: bool,
     /// Events kept for the API.
     pub event_ring: usize,
 }
@@ -80,6 +122,8 @@ impl Default for DaemonOptions {
             state_dir: None,
             log_file: None,
             node_name_map: None,
+            dump_dir: None,
+            dump_routes: false,
             event_ring: 10_000,
         }
     }

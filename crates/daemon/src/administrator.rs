@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use selvedge_api as api;
+use selvedge_config::AdministratorOptions;
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::multicast::MulticastGroup;
-use selvedge_sa::{Agents, Config, Input, Output, Registrations, Sa, Sources};
+use selvedge_sa::{Agents, Config, Input, Output, Registrations, Sa, Snapshot, Sources};
 use selvedge_sim::Time;
 use selvedge_sm::{Inventory, Role, Sm};
 use selvedge_wire::{PortInfo, SwitchInfo};
@@ -26,6 +28,21 @@ impl Agents for Read {
     }
 }
 
+/// The administrator's configuration that settings stand for.
+pub(crate) fn config(options: &AdministratorOptions) -> Config {
+    Config {
+        sa_key: options.sa_key,
+        burst: options.burst,
+        rate_per_s: options.rate_per_s,
+        transfers_per_client: options.transfers_per_client,
+        services_per_client: options.services_per_client,
+        subscriptions_per_client: options.subscriptions_per_client,
+        groups: options.groups,
+        groups_per_client: options.groups_per_client,
+        ..Config::default()
+    }
+}
+
 /// The administrator, and the thread that makes plans ready for it.
 pub(crate) struct Administrator {
     sa: Sa,
@@ -35,12 +52,40 @@ pub(crate) struct Administrator {
 
 impl Administrator {
     /// One that knows what hosts registered in an earlier life.
-    pub(crate) fn new(notes: Sender<Note>, kept: Registrations) -> Result<Self, DaemonError> {
+    pub(crate) fn new(config: Config, notes: Sender<Note>, kept: Registrations) -> Result<Self, DaemonError> {
         Ok(Self {
-            sa: Sa::with_registrations(Config::default(), Time::ZERO, kept),
+            sa: Sa::with_registrations(config, Time::ZERO, kept),
             indexer: indexer(notes)?,
             out: Vec::new(),
         })
+    }
+
+    /// What it did so far, to be shown.
+    pub(crate) fn counts(&self) -> api::Administration {
+        let counters = self.sa.counters();
+        let [services, subscriptions, groups, members] = self.sa.registered().map(|count| count as u64);
+        api::Administration {
+            received: counters.received,
+            answered: counters.answered,
+            refused: counters.refused,
+            bad_key: counters.bad_key,
+            busy: counters.busy,
+            limited: counters.limited,
+            most_limited: counters.most_limited.map(|(lid, _)| lid),
+            dropped: counters.dropped,
+            failed: counters.failed,
+            reports: counters.reports,
+            reports_lost: counters.reports_lost,
+            services,
+            subscriptions,
+            groups,
+            members,
+        }
+    }
+
+    /// Datagrams taken so far.
+    pub(crate) const fn received(&self) -> u64 {
+        self.sa.counters().received
     }
 
     /// Groups that have changed, for the manager.
@@ -78,22 +123,43 @@ impl Administrator {
         self.out = out;
     }
 
-    /// Has the plan that is in force now made ready; false if there is none, or this manager is not master.
-    pub(crate) fn commit(&self, sm: &Sm) -> bool {
+    /// What is answered from.
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.sa.snapshot()
+    }
+
+    /// The plan that is in force now; none, if this manager is not master.
+    pub(crate) fn sources(sm: &Sm) -> Option<Sources> {
         let view = sm.view();
         let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
             (view.role, view.fabric, view.plan, view.inventory)
         else {
-            return false;
+            return None;
         };
         let mut own = sm.own_sm_info();
         own.sm_key = 0;
-        self.indexer.hand(Sources {
+        Some(Sources {
             fabric,
             plan,
             manager: (inventory.local, own),
             agents: Arc::new(Read(inventory)),
-        });
-        true
+        })
+    }
+
+    /// Has a plan made ready; false if there is none.
+    pub(crate) fn commit(&self, sources: Option<Sources>) -> bool {
+        let is_some = sources.is_some();
+        sources.into_iter().for_each(|sources| self.indexer.hand(sources));
+        is_some
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_settings_are_the_administrators_defaults() {
+        assert_eq!(config(&AdministratorOptions::default()), Config::default());
     }
 }

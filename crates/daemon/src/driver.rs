@@ -1,8 +1,8 @@
 //! The loop around a manager: one thread reads, handles and sends, so a datagram crosses no lock and no queue.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
+use std::thread;
 use std::time::Duration;
 
 use selvedge_api::{Reroute, Severity};
@@ -12,10 +12,12 @@ use selvedge_plan::partition::Partitions;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
-use selvedge_wire::{Arrival, Class, Datagram, MadPort, Method, PortError};
+use selvedge_wire::{Arrival, Class, MadPort, Method};
 
 use crate::DaemonError;
 use crate::administrator::Administrator;
+use crate::desk::{Desk, Seat};
+use crate::dumps::{Dump, DumpSink, dumper};
 use crate::keeper::{Found, Keeper};
 use crate::notice::Notice;
 use crate::record::Recorder;
@@ -31,14 +33,17 @@ pub enum Until {
     Idle,
 }
 
-/// Datagrams waiting to be sent; the manager's window bounds them, this only tells a defect from a busy port.
-const PENDING_MAX: usize = 65_536;
 /// Longest wait for a datagram while a job or a store is under way: how late its result is noticed at most.
 const WAIT_BUSY: Duration = Duration::from_micros(100);
 /// The same in the first moments, in which repairs end.
 const WAIT_SOON: Duration = Duration::from_micros(20);
 /// How long these are: repairs of 27,648 hosts take 20 ms.
 const SOON: Duration = Duration::from_millis(25);
+/// While a fault is being mended nobody sleeps for so long after the last datagram: being woken takes as long as a
+/// switch takes to answer, and there are four answers to wait for.
+const AWAKE: Duration = Duration::from_micros(300);
+/// For so long nothing is told or shown while a fault is being mended: many times what that takes.
+const HURRY: Duration = Duration::from_millis(100);
 /// Longest wait for a datagram otherwise: how late a command is noticed at most. 50 wake-ups a second cost nothing.
 const WAIT_IDLE: Duration = Duration::from_millis(20);
 /// Wait before a port whose queue was full is tried again.
@@ -51,7 +56,8 @@ const SHOW_INTERVAL: Duration = Duration::from_millis(10);
 /// The loop around a manager.
 pub(crate) struct Driver {
     sm: Sm,
-    port: Box<dyn MadPort>,
+    /// Where it sits: at the port, with the administrator.
+    seat: Seat,
     until: Until,
     shared: Arc<Shared>,
     notes: Receiver<Note>,
@@ -66,17 +72,21 @@ pub(crate) struct Driver {
     /// Partitions that the administrator knows of.
     partitions: Option<Arc<Partitions>>,
     storer: Worker<ToStore>,
-    administrator: Administrator,
-    keeper: Keeper,
+    dumper: Option<Worker<Dump>>,
     out: Vec<Output>,
     /// Events that nobody has been told of.
     untold: Vec<(Time, Event)>,
-    pending: VecDeque<(Datagram, Duration)>,
     busy: usize,
     /// When the last job was handed out.
     busy_since: Time,
+    /// Since when a fault is mended, or looked at again.
+    fault_since: Option<Time>,
+    /// When the last datagram came.
+    heard_at: Time,
     changed: bool,
     shown_at: Time,
+    /// Datagrams that the administrator had taken when it was shown.
+    asked: u64,
     /// Snapshots may have been freed since nothing was to be done.
     is_untidy: bool,
     /// The last plan in force and the fabric it was made for.
@@ -93,15 +103,23 @@ pub(crate) struct Parts {
     pub(crate) notes: (Sender<Note>, Receiver<Note>),
     pub(crate) recorder: Option<Recorder>,
     pub(crate) folder: Option<Arc<StateDir>>,
+    pub(crate) dumps: Option<Box<dyn DumpSink>>,
     pub(crate) found: Found,
+    pub(crate) administrator: selvedge_sa::Config,
 }
 
 impl Driver {
     pub(crate) fn new(parts: Parts) -> Result<Self, DaemonError> {
         let (sender, notes) = parts.notes;
+        let desk = Desk::new(
+            parts.port,
+            Administrator::new(parts.administrator, sender.clone(), parts.found.registrations)?,
+            Keeper::new(parts.folder.clone(), parts.found.is_lost),
+            Arc::clone(&parts.shared),
+        );
         Ok(Self {
             sm: parts.sm,
-            port: parts.port,
+            seat: Seat::new(desk)?,
             until: parts.until,
             shared: parts.shared,
             notes,
@@ -111,16 +129,17 @@ impl Driver {
             copier: planner("multicast", sender.clone())?,
             groups_told_at: Time::ZERO,
             partitions: None,
-            administrator: Administrator::new(sender.clone(), parts.found.registrations)?,
-            keeper: Keeper::new(parts.folder.clone(), parts.found.is_lost),
+            dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             untold: Vec::new(),
-            pending: VecDeque::new(),
             busy: 0,
             busy_since: Time::ZERO,
+            fault_since: None,
+            heard_at: Time::ZERO,
             changed: true,
             shown_at: Time::ZERO,
+            asked: 0,
             is_untidy: false,
             in_force: None,
             stopping: false,
@@ -130,7 +149,8 @@ impl Driver {
     /// Runs until told to stop, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
         // Who only sets a fabric up once is no administrator to whom hosts come.
-        if self.keeper.is_lost() && self.until == Until::Stopped {
+        let is_lost = self.seat.desk().keeper.is_lost();
+        if is_lost && self.until == Until::Stopped {
             self.feed(Input::Command(Command::Reregister))?;
         }
         let result = self.feed(Input::Start).and_then(|()| self.turn_until_done());
@@ -141,14 +161,21 @@ impl Driver {
         // What stopping still has to send must not wait for anything; a port that does not work is known by now.
         let stopped = self.feed(Input::Command(Command::Stop));
         let _ = stopped
-            .and_then(|()| self.send_pending())
-            .and_then(|()| Ok(self.port.flush()?))
+            .and_then(|()| {
+                let mut desk = self.seat.desk();
+                desk.send_pending()?;
+                Ok(desk.port.flush()?)
+            })
             .and_then(|()| self.tell());
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
-        let ended = self.keeper.end(&self.administrator.registrations());
-        self.told(ended);
+        self.end_dumps();
+        let mut desk = self.seat.desk();
+        let registrations = desk.administrator.registrations();
+        let ended = desk.keeper.end(&registrations);
+        desk.told(ended);
+        drop(desk);
         result.map(|()| view)
     }
 
@@ -166,7 +193,7 @@ impl Driver {
     }
 
     fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.busy == 0 && self.sm.view().stage == StageName::Idle
+        !self.seat.desk().has_pending() && self.busy == 0 && self.sm.view().stage == StageName::Idle
     }
 
     /// One turn: what is due, what arrived, what is to be sent.
@@ -175,18 +202,26 @@ impl Driver {
         if self.sm.next_wake().is_some_and(|at| at <= now) {
             self.feed(Input::Wake)?;
         }
-        if self.administrator.next_wake().is_some_and(|at| at <= now) {
-            self.administer(selvedge_sa::Input::Wake)?;
+        let mut desk = self.seat.desk();
+        if desk.administrator.next_wake().is_some_and(|at| at <= now) {
+            desk.administer(selvedge_sa::Input::Wake)?;
         }
-        if self.keeper.is_due(now) {
-            let (revision, all) = (self.administrator.revision(), self.administrator.registrations());
+        if desk.keeper.is_due(now) {
+            let (revision, all) = (desk.administrator.revision(), desk.administrator.registrations());
             self.storer.hand(ToStore::Registrations(revision, Box::new(all)));
         }
-        if self.changed && now.since(self.shown_at) >= SHOW_INTERVAL {
-            self.show();
+        let received = desk.administrator.received();
+        drop(desk);
+        let hurries = self.hurries(now);
+        if !hurries && now.since(self.shown_at) >= SHOW_INTERVAL {
+            if self.changed {
+                self.show();
+            } else if self.asked != received {
+                self.show_administration();
+            }
         }
         self.tell_groups(now)?;
-        let mut wait = match self.untold.is_empty() {
+        let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
             false => Duration::ZERO,
         };
@@ -194,58 +229,62 @@ impl Driver {
             self.is_untidy = false;
             tidy_memory();
         }
+        if wait == WAIT_IDLE {
+            self.seat.be_quiet();
+        }
         for _ in 0..ARRIVALS_MAX {
-            self.send_pending()?;
-            match self.port.receive(wait)? {
+            let mut desk = self.seat.desk();
+            desk.send_pending()?;
+            match desk.receive(wait)? {
                 Some(Arrival::Received(datagram)) if datagram.mad.class() == Class::SubnAdm => {
-                    self.administer(selvedge_sa::Input::Received(datagram))?;
+                    desk.administer(selvedge_sa::Input::Received(datagram))?;
                 }
+                // The administrator has a clock of its own for what it repeats.
+                Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
                 Some(Arrival::Received(datagram)) => {
+                    drop(desk);
+                    self.heard_at = self.shared.clock.now();
                     self.feed(Input::Received(datagram))?;
                     if datagram.mad.method() == Method::Trap {
                         self.administer(selvedge_sa::Input::Trap(datagram))?;
                     }
                 }
-                // The administrator has a clock of its own for what it repeats.
-                Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
-                Some(Arrival::Returned(datagram)) => self.feed(Input::Returned(datagram))?,
-                None => return self.tell(),
+                Some(Arrival::Returned(datagram)) => {
+                    drop(desk);
+                    self.feed(Input::Returned(datagram))?;
+                }
+                None => {
+                    drop(desk);
+                    return self.end_turn();
+                }
             }
             wait = Duration::ZERO;
         }
-        self.tell()
+        self.end_turn()
     }
 
-    /// Sends what the port had no room for, as far as it has now.
-    fn send_pending(&mut self) -> Result<(), DaemonError> {
-        while let Some((datagram, timeout)) = self.pending.front() {
-            match self.port.send(datagram, *timeout) {
-                Ok(()) => drop(self.pending.pop_front()),
-                Err(PortError::Full) => break,
-                Err(error) => return Err(error.into()),
-            }
+    /// Tells what has happened, unless there is no time for that now.
+    fn end_turn(&mut self) -> Result<(), DaemonError> {
+        if !self.hurries(self.shared.clock.now()) {
+            return self.tell();
         }
+        // Whoever has the answers may want this processor.
+        thread::yield_now();
         Ok(())
     }
 
-    /// Sends a datagram, behind those that wait.
-    fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), DaemonError> {
-        if self.pending.is_empty() {
-            match self.port.send(datagram, timeout) {
-                Err(PortError::Full) => {}
-                result => return Ok(result?),
-            }
-        }
-        // The manager repeats what is lost; memory without end it could not give back.
-        if self.pending.len() < PENDING_MAX {
-            self.pending.push_back((*datagram, timeout));
-        }
-        Ok(())
+    /// True while a fault is being mended and there is time to tell of it afterwards.
+    fn hurries(&self, now: Time) -> bool {
+        self.fault_since.is_some_and(|since| now.since(since) < HURRY)
     }
 
     fn wait(&self, now: Time) -> Duration {
-        if !self.pending.is_empty() {
+        let desk = self.seat.desk();
+        if desk.has_pending() {
             return WAIT_FULL;
+        }
+        if self.hurries(now) && now.since(self.heard_at) < AWAKE {
+            return Duration::ZERO;
         }
         let longest = match self.busy {
             0 => WAIT_IDLE,
@@ -254,15 +293,15 @@ impl Driver {
         };
         let wakes = [
             self.sm.next_wake(),
-            self.administrator.next_wake(),
-            self.keeper.next_wake(),
+            desk.administrator.next_wake(),
+            desk.keeper.next_wake(),
         ];
         let due = wakes
             .into_iter()
             .flatten()
             .map(|at| at.since(now))
             .fold(longest, Duration::min);
-        if self.changed || self.administrator.has_changed_groups() {
+        if self.changed || desk.administrator.has_changed_groups() {
             due.min(SHOW_INTERVAL)
         } else {
             due
@@ -280,9 +319,13 @@ impl Driver {
                     self.busy = self.busy.saturating_sub(1);
                     self.is_untidy = true;
                     if let Some(snapshot) = snapshot.filter(|_| self.sm.view().role == selvedge_sm::Role::Master) {
+                        // What was in force before is freed when the desk is free again.
+                        let before = self.seat.desk().administrator.snapshot();
                         self.administer(selvedge_sa::Input::Committed(snapshot))?;
+                        drop(before);
                     }
                 }
+                Note::Superseded => self.busy = self.busy.saturating_sub(1),
                 Note::Persisted { id, result } => {
                     self.busy = self.busy.saturating_sub(1);
                     if let Err(error) = result {
@@ -291,9 +334,11 @@ impl Driver {
                     self.feed(Input::Persisted { id })?;
                 }
                 Note::Kept { revision, result } => {
-                    let kept = result.and_then(|()| self.keeper.stored(revision));
-                    self.told(kept);
+                    let mut desk = self.seat.desk();
+                    let kept = result.and_then(|()| desk.keeper.stored(revision));
+                    desk.told(kept);
                 }
+                Note::Dumped(result) => self.dumped(result),
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.feed(Input::Command(command))?,
             }
@@ -309,16 +354,24 @@ impl Driver {
         }
         let mut out = std::mem::take(&mut self.out);
         self.sm.handle(now, input, &mut out);
+        self.seat.be_busy();
         self.changed = true;
+        self.fault_since = match self.sm.is_at_a_fault() {
+            true => self.fault_since.or(Some(now)),
+            false => None,
+        };
         if let Some(notice) = self.recorder.as_mut().and_then(|recorder| recorder.outputs(&out)) {
             self.notice(&notice);
         }
         let sends_only = out.iter().all(|output| matches!(output, Output::Send { .. }));
         if sends_only {
             // Nearly always. By reference: a datagram is copied often enough on its way.
-            for output in &out {
-                if let Output::Send { datagram, timeout } = output {
-                    self.send(datagram, *timeout)?;
+            if !out.is_empty() {
+                let mut desk = self.seat.desk();
+                for output in &out {
+                    if let Output::Send { datagram, timeout } = output {
+                        desk.send(datagram, *timeout)?;
+                    }
                 }
             }
             out.clear();
@@ -331,21 +384,13 @@ impl Driver {
     }
 
     /// Hands an input to the administrator and sends what comes of it.
-    fn administer(&mut self, input: selvedge_sa::Input) -> Result<(), DaemonError> {
-        let now = self.shared.clock.now();
-        let mut out = self.administrator.handle(now, input);
-        let noted = self.keeper.look(now, self.administrator.revision());
-        self.told(noted);
-        for output in out.drain(..) {
-            self.send(&output.datagram, output.timeout)?;
-        }
-        self.administrator.give_back(out);
-        Ok(())
+    fn administer(&self, input: selvedge_sa::Input) -> Result<(), DaemonError> {
+        Ok(self.seat.desk().administer(input)?)
     }
 
     fn carry_out(&mut self, now: Time, output: Output) -> Result<(), DaemonError> {
         match output {
-            Output::Send { datagram, timeout } => self.send(&datagram, timeout)?,
+            Output::Send { datagram, timeout } => self.seat.desk().send(&datagram, timeout)?,
             // Less work than waking another thread is.
             Output::Compute(mut job) if job.is_brief() => {
                 let generation = job.generation;
@@ -372,7 +417,8 @@ impl Driver {
                 self.storer.hand(ToStore::State(id, state));
             }
             Output::SetIsSm(is_sm) => {
-                if let Err(error) = self.port.set_is_sm(is_sm) {
+                let set = self.seat.desk().port.set_is_sm(is_sm);
+                if let Err(error) = set {
                     self.notice(&Notice::IsSmRefused(error));
                 }
             }
@@ -406,9 +452,11 @@ impl Driver {
             self.compare_plans(at);
             self.tell_partitions()?;
             if matches!(event, Event::SubnetUp { .. }) {
-                self.keeper.hosts_were_asked(at);
+                self.seat.desk().keeper.hosts_were_asked(at);
             }
-            self.busy += usize::from(self.administrator.commit(&self.sm));
+            let sources = Administrator::sources(&self.sm);
+            self.busy += usize::from(self.seat.desk().administrator.commit(sources));
+            self.dump(false);
         }
         if let Event::Role { role, .. } = event {
             self.role_changed(*role)?;
@@ -416,6 +464,7 @@ impl Driver {
         if let Event::Multicast(_) = event {
             let copies = self.sm.view().copies;
             self.administer(selvedge_sa::Input::Copies(copies))?;
+            self.dump(true);
         }
         let severity = match event.severity() {
             selvedge_sm::Severity::Info => Severity::Info,
@@ -430,11 +479,13 @@ impl Driver {
 
     /// Tells the manager which groups have changed: not too often, as a thousand hosts may join at once.
     fn tell_groups(&mut self, now: Time) -> Result<(), DaemonError> {
-        if !self.administrator.has_changed_groups() || now.since(self.groups_told_at) < SHOW_INTERVAL {
+        let mut desk = self.seat.desk();
+        if !desk.administrator.has_changed_groups() || now.since(self.groups_told_at) < SHOW_INTERVAL {
             return Ok(());
         }
         self.groups_told_at = now;
-        let groups = self.administrator.take_changed_groups();
+        let groups = desk.administrator.take_changed_groups();
+        drop(desk);
         self.feed(Input::Groups(groups))
     }
 
@@ -458,17 +509,40 @@ impl Driver {
             // Our own link is down: when it comes back there may be nobody else still.
             Role::Discovering => self.administer(selvedge_sa::Input::Withdraw),
             Role::Standby | Role::NotActive => {
-                self.keeper.lose();
+                self.seat.desk().keeper.lose();
                 self.administer(selvedge_sa::Input::Forget)?;
                 self.feed(Input::Command(Command::Reregister))
             }
         }
     }
 
-    /// What could not be kept is told.
-    fn told(&self, result: Result<(), selvedge_store::StoreError>) {
-        if let Err(error) = result {
-            self.notice(&Notice::NotStored(error));
+    /// Has what is in force now written into files, if that is wanted.
+    fn dump(&self, only_copies: bool) {
+        let Some(dumper) = &self.dumper else { return };
+        let view = self.sm.view();
+        if let (selvedge_sm::Role::Master, Some(fabric), Some(plan)) = (view.role, view.fabric, view.plan) {
+            dumper.hand(Dump {
+                fabric: self.shared.names.apply(&fabric),
+                plan,
+                copies: view.copies,
+                only_copies,
+            });
+        }
+    }
+
+    fn dumped(&self, result: Result<(), (std::path::PathBuf, std::io::Error)>) {
+        if let Err((path, cause)) = result {
+            self.notice(&Notice::NotDumped { path, cause });
+        }
+    }
+
+    /// Waits for what is being written.
+    fn end_dumps(&mut self) {
+        self.dumper = None;
+        while let Ok(note) = self.notes.try_recv() {
+            if let Note::Dumped(result) = note {
+                self.dumped(result);
+            }
         }
     }
 
@@ -498,6 +572,13 @@ impl Driver {
         self.shown_at = self.shared.clock.now();
         self.changed = false;
         self.shared.show(self.shown_at, self.sm.view());
+        self.show_administration();
+    }
+
+    fn show_administration(&mut self) {
+        let counts = self.seat.desk().administrator.counts();
+        self.asked = counts.received;
+        self.shared.show_administration(counts);
     }
 }
 

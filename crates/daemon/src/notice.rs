@@ -29,6 +29,13 @@ pub enum Notice {
     NotReloaded(selvedge_api::Error),
     /// A new plan is in force and other tables with it.
     Rerouted(Reroute),
+    /// A dump file cannot be written; the manager goes on.
+    NotDumped {
+        /// Which.
+        path: std::path::PathBuf,
+        /// What the operating system said.
+        cause: std::io::Error,
+    },
     /// IsSM could not be set at the port.
     IsSmRefused(selvedge_wire::PortError),
 }
@@ -46,6 +53,7 @@ impl Notice {
             Self::IsSmRefused(_) => "SLV-DAEMON-0106",
             Self::Rerouted(_) => "SLV-DAEMON-0107",
             Self::NotReloaded(_) => "SLV-DAEMON-0108",
+            Self::NotDumped { .. } => "SLV-DAEMON-0109",
         }
     }
 
@@ -54,9 +62,11 @@ impl Notice {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::NotStored(_) | Self::RecordBroken(_) => Severity::Error,
-            Self::NotReloaded(_) | Self::RecordFull { .. } | Self::Fault { .. } | Self::IsSmRefused(_) => {
-                Severity::Warning
-            }
+            Self::NotReloaded(_)
+            | Self::RecordFull { .. }
+            | Self::Fault { .. }
+            | Self::NotDumped { .. }
+            | Self::IsSmRefused(_) => Severity::Warning,
             Self::Reloaded | Self::Rerouted(_) => Severity::Info,
         }
     }
@@ -74,6 +84,12 @@ impl fmt::Display for Notice {
             Self::Fault { done } => write!(f, "fault injected: {done}"),
             Self::Reloaded => f.write_str("the configuration was read again"),
             Self::NotReloaded(error) => write!(f, "the configuration is not read again, the old one stays: {error}"),
+            Self::NotDumped { path, cause } => write!(
+                f,
+                "cannot write the dump file {}: {cause}; name a folder that can be written (dump_files_dir, \
+                 daemon.dump_dir)",
+                path.display()
+            ),
             Self::IsSmRefused(error) => write!(f, "others cannot see that a manager is here (IsSM): {error}"),
             Self::Rerouted(reroute) => write!(f, "{reroute}"),
         }

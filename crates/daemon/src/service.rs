@@ -131,6 +131,7 @@ impl Service for Manager {
             judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_ok()),
             ports_not_active: convert::reasons(fabric.as_ref(), &view),
             mads: convert::mads(&view),
+            administration: Some(self.shared.administration()),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use selvedge_api::Severity;
+use selvedge_api::{Administration, Severity};
 use selvedge_sim::Time;
 use selvedge_sm::View;
 use selvedge_wire::LocalPort;
@@ -21,6 +21,7 @@ pub(crate) struct Shared {
     pub(crate) port: String,
     pub(crate) local: LocalPort,
     shown: Mutex<Shown>,
+    administration: Mutex<Administration>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -43,6 +44,7 @@ impl Shared {
             port,
             local,
             shown: Mutex::default(),
+            administration: Mutex::default(),
         }
     }
 
@@ -69,5 +71,13 @@ impl Shared {
     pub(crate) fn view(&self) -> (Arc<View>, Option<Time>) {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         (Arc::clone(&shown.view), shown.first_up)
+    }
+
+    pub(crate) fn show_administration(&self, counts: Administration) {
+        *self.administration.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+
+    pub(crate) fn administration(&self) -> Administration {
+        *self.administration.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

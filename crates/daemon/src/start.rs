@@ -16,8 +16,10 @@ use selvedge_types::Guid;
 use selvedge_wire::{LocalPort, MadPort};
 
 use crate::DaemonError;
+use crate::administrator;
 use crate::clock::Clock;
 use crate::driver::{Driver, Parts, Until};
+use crate::dumps::DumpSink;
 use crate::emulated::EmulatedPort;
 use crate::events::LogSink;
 use crate::host::{EmulationOptions, Host, HostHandle};
@@ -64,6 +66,8 @@ pub struct Options {
     pub record: Option<PathBuf>,
     /// Where log lines go.
     pub log: Box<dyn LogSink>,
+    /// Who writes dump files; none: nobody.
+    pub dumps: Option<Box<dyn DumpSink>>,
     /// Who decides whether a plan may be sent.
     pub judge: Arc<dyn Judge>,
 }
@@ -81,6 +85,7 @@ impl Options {
             until: Until::Stopped,
             record: None,
             log: Box::new(crate::events::NoLog),
+            dumps: None,
             judge: Arc::new(DefaultJudge::default()),
         }
     }
@@ -184,7 +189,9 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         notes: (sender, receiver),
         recorder,
         folder: folder.map(Arc::new),
+        dumps: options.dumps,
         found,
+        administrator: administrator::config(&settings.administrator),
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())

@@ -1,6 +1,7 @@
 //! Threads beside the core's: one computes, one stores.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
@@ -24,6 +25,8 @@ pub(crate) enum Note {
     },
     /// A committed plan is ready for questions; none, if indexing it failed.
     Indexed(Option<Arc<Snapshot>>),
+    /// Work that waited was dropped for newer work.
+    Superseded,
     /// State is stored, or could not be.
     Persisted { id: u64, result: Result<(), StoreError> },
     /// What hosts have registered is stored, or could not be.
@@ -31,6 +34,8 @@ pub(crate) enum Note {
         revision: u64,
         result: Result<(), StoreError>,
     },
+    /// Files are dumped, or one could not be.
+    Dumped(Result<(), (PathBuf, std::io::Error)>),
     /// The operator wants something.
     Command(Command),
 }
@@ -42,7 +47,7 @@ pub(crate) struct Worker<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    fn start(
+    pub(crate) fn start(
         name: &str,
         notes: Sender<Note>,
         mut run: impl FnMut(T, &Receiver<T>) -> Note + Send + 'static,
@@ -81,12 +86,21 @@ impl<T> Drop for Worker<T> {
     }
 }
 
+/// The newest item that waits; each that it supersedes is told of, as work that is done.
+fn newest<T>(mut item: T, queue: &Receiver<T>, notes: &Sender<Note>) -> T {
+    while let Ok(newer) = queue.try_recv() {
+        item = newer;
+        // Whoever counts has gone: nobody counts.
+        let _ = notes.send(Note::Superseded);
+    }
+    item
+}
+
 /// Starts a thread that plans. A newer job supersedes those that wait.
 pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>>, DaemonError> {
-    Worker::start(name, notes, |mut job: Box<Job>, queue| {
-        while let Ok(newer) = queue.try_recv() {
-            job = newer;
-        }
+    let dropped = notes.clone();
+    Worker::start(name, notes, move |job: Box<Job>, queue| {
+        let mut job = newest(job, queue, &dropped);
         Note::Computed {
             generation: job.generation,
             result: {
@@ -136,10 +150,9 @@ fn since_first_asked() -> Duration {
 
 /// Starts the thread that indexes committed plans for the administrator. A newer one supersedes those that wait.
 pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonError> {
-    Worker::start("index", notes, |mut sources: Sources, queue| {
-        while let Ok(newer) = queue.try_recv() {
-            sources = newer;
-        }
+    let dropped = notes.clone();
+    Worker::start("index", notes, move |sources: Sources, queue| {
+        let sources = newest(sources, queue, &dropped);
         // A defect costs the administrator a plan: it goes on with the one before.
         let index = AssertUnwindSafe(|| Arc::new(Snapshot::new(sources)));
         Note::Indexed(catch_unwind(index).ok())
@@ -188,4 +201,23 @@ pub(crate) fn storer(notes: Sender<Note>, folder: Option<Arc<StateDir>>) -> Resu
         }
         Note::Persisted { id, result }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_work_is_told_of_done_or_superseded() {
+        let (notes, told) = channel();
+        let (work, queue) = channel();
+        for item in 1..=4 {
+            work.send(item).unwrap();
+        }
+        assert_eq!(newest(0, &queue, &notes), 4);
+        drop(notes);
+        let told: Vec<Note> = told.iter().collect();
+        assert_eq!(told.len(), 4);
+        assert!(told.iter().all(|note| matches!(note, Note::Superseded)), "{told:?}");
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use selvedge_fabric::NodeIdx;
 use selvedge_types::TransactionId;
-use selvedge_wire::AttributeId;
+use selvedge_wire::{AttributeId, Mad};
 
 use crate::{ClientId, Emulator};
 
@@ -42,6 +42,7 @@ pub enum Change {
 pub(crate) struct Watch {
     on: bool,
     seen: Vec<Change>,
+    lost: Vec<(ClientId, Mad)>,
     lied: BTreeSet<NodeIdx>,
 }
 
@@ -50,6 +51,14 @@ impl Watch {
     pub fn note(&mut self, change: Change) {
         if self.on {
             self.seen.push(change);
+        }
+    }
+
+    /// The medium lost a client's request, or the answer to it.
+    #[inline]
+    pub fn note_lost(&mut self, by: Option<ClientId>, mad: &Mad) {
+        if let (true, Some(by)) = (self.on, by) {
+            self.lost.push((by, *mad));
         }
     }
 
@@ -78,5 +87,11 @@ impl Emulator {
     /// Moves the changes since the last call into `into`, first to last.
     pub fn take_changes(&mut self, into: &mut Vec<Change>) {
         into.append(&mut self.watch.seen);
+    }
+
+    /// Moves the clients' requests, and the answers to them, that the medium has lost since the last call into `into`.
+    /// Nothing stops for them.
+    pub fn take_lost(&mut self, into: &mut Vec<(ClientId, Mad)>) {
+        into.append(&mut self.watch.lost);
     }
 }

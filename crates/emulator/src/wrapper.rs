@@ -120,6 +120,8 @@ impl Emulator {
         for medium in [everywhere, here].into_iter().flatten() {
             let dice = &mut self.wrappers;
             if dice.loss.chance(medium.loss) {
+                let flight = self.flights.at(slot);
+                self.watch.note_lost(flight.origin, &flight.mad);
                 return self.drop(slot, DropReason::Lost);
             }
             if dice.corrupt.chance(medium.corrupt) {

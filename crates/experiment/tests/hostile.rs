@@ -51,16 +51,10 @@ const NEAR: &str = "[vary]\nload = [1.0, 1.0000000000000002, 1e-308]\n\
     [[picture]]\nfile = \"a.svg\"\nx = \"load\"\ny = \"y\"\n";
 
 #[test]
-fn every_prefix() {
-    for text in [EVERYTHING, RESULTS] {
-        (0..=text.len()).for_each(|end| read_and_draw(&text.as_bytes()[..end]));
-    }
-}
-
-#[test]
-fn every_byte_changed() {
+fn every_prefix_and_every_byte_changed() {
     for text in [EVERYTHING, RESULTS] {
         for at in 0..text.len() {
+            read_and_draw(&text.as_bytes()[..at]);
             for with in *b"\0\n\"[]=.9{~\xFF" {
                 let mut bytes = text.as_bytes().to_vec();
                 bytes[at] = with;

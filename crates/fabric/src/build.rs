@@ -71,7 +71,7 @@ impl FabricBuilder {
 
     /// Adds a node. Duplicate GUIDs are found by [`Self::finish`].
     pub fn add(&mut self, mut node: Node) -> NodeKey {
-        for port in &mut node.ports {
+        for port in node.ports.make_mut() {
             port.peer = None;
         }
         self.peers.push(vec![None; node.ports.len()]);
@@ -165,7 +165,7 @@ impl FabricBuilder {
         let mut slots: Vec<Option<(Node, _)>> = self.nodes.into_iter().zip(self.peers).map(Some).collect();
         let mut sorted: Vec<(Node, _)> = order.iter().filter_map(|&i| slots[i].take()).collect();
         for (node, peers) in &mut sorted {
-            for (port, peer) in node.ports.iter_mut().zip(peers) {
+            for (port, peer) in node.ports.make_mut().iter_mut().zip(peers) {
                 port.peer = peer.map(|(peer, port)| PortRef {
                     node: NodeIdx(position[peer.0]),
                     port,

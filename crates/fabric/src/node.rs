@@ -1,5 +1,7 @@
 //! A node: a switch, channel adapter or router.
 
+use std::sync::Arc;
+
 use selvedge_types::{Guid, NodeKind, PortNum};
 use serde::{Deserialize, Serialize};
 
@@ -71,7 +73,39 @@ pub struct Node {
     /// Switches: what the agent holds.
     pub switch_settings: SwitchSettings,
     /// Position = port number; position 0 is a switch's management port and a placeholder on other nodes.
-    pub(crate) ports: Vec<Port>,
+    pub(crate) ports: Ports,
+}
+
+/// Ports of a node, shared by its copies until one of them changes its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Port>", into = "Vec<Port>")]
+pub(crate) struct Ports(Arc<Vec<Port>>);
+
+impl Ports {
+    pub(crate) fn make_mut(&mut self) -> &mut [Port] {
+        let ports: &mut Vec<Port> = Arc::make_mut(&mut self.0);
+        ports
+    }
+}
+
+impl std::ops::Deref for Ports {
+    type Target = [Port];
+
+    fn deref(&self) -> &[Port] {
+        &self.0
+    }
+}
+
+impl From<Vec<Port>> for Ports {
+    fn from(ports: Vec<Port>) -> Self {
+        Self(Arc::new(ports))
+    }
+}
+
+impl From<Ports> for Vec<Port> {
+    fn from(ports: Ports) -> Self {
+        Arc::unwrap_or_clone(ports.0)
+    }
 }
 
 impl Node {
@@ -93,7 +127,7 @@ impl Node {
             partition_cap: 32,
             switch: (kind == NodeKind::Switch).then(SwitchAttributes::default),
             switch_settings: SwitchSettings::default(),
-            ports,
+            ports: ports.into(),
         }
     }
 
@@ -130,7 +164,7 @@ impl Node {
         if num == PortNum::MANAGEMENT && !self.is_switch() {
             return None;
         }
-        self.ports.get_mut(num.index())
+        self.ports.make_mut().get_mut(num.index())
     }
 
     /// External ports in order.

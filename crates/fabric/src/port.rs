@@ -93,6 +93,10 @@ pub struct PortSettings {
     pub hoq_life: u8,
     /// Head-of-queue drops in a row after which a lane stalls, 0–7. Switch external ports only.
     pub vl_stall_count: u8,
+    /// Partitions that a switch enforces at an external port, as PortInfo codes them: [`Self::ENFORCE_IN`],
+    /// [`Self::ENFORCE_OUT`].
+    #[serde(default)]
+    pub enforcement: u8,
     /// M_Key; 0: unprotected.
     pub m_key: u64,
     /// Lease of the M_Key in seconds; 0: infinite.
@@ -112,6 +116,10 @@ pub struct PortSettings {
 impl PortSettings {
     /// The link-local subnet prefix. Source: IBA vol 1 §4.1.1.
     pub const DEFAULT_SUBNET_PREFIX: u64 = 0xFE80_0000_0000_0000;
+    /// PartitionEnforcementInbound: packets from the host are dropped unless the port's table has their key.
+    pub const ENFORCE_IN: u8 = 8;
+    /// PartitionEnforcementOutbound: the same of packets to the host.
+    pub const ENFORCE_OUT: u8 = 4;
 }
 
 impl Default for PortSettings {
@@ -129,6 +137,7 @@ impl Default for PortSettings {
             vl_high_limit: 0,
             hoq_life: 0,
             vl_stall_count: 0,
+            enforcement: 0,
             m_key: 0,
             m_key_lease_s: 0,
             m_key_protect: 0,
@@ -151,7 +160,8 @@ pub struct Port {
     pub link: LinkState,
     /// What its agent holds.
     pub settings: PortSettings,
-    /// First P_Keys of its table as the agent holds them, empty entries at the end left out. Switches: port 0 only.
+    /// First P_Keys of its table as the agent holds them, empty entries at the end left out. Switches: port 0,
+    /// and external ports that enforce partitions, as far as they were asked.
     pub pkeys: Vec<PKey>,
     /// The other end of its cable.
     pub peer: Option<PortRef>,

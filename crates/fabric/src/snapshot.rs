@@ -1,6 +1,7 @@
 //! The immutable snapshot and its indices.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use selvedge_types::{Guid, Idx, IdxVec, NodeKind, PKey, PortNum};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ macro_rules! idx {
     ($name:ident) => {
         impl Idx for $name {
             /// A fabric has fewer than 2^32 nodes: each needs a GUID and memory.
+            #[inline]
             fn from_usize(index: usize) -> Self {
                 Self(u32::try_from(index).unwrap_or(u32::MAX))
             }
@@ -53,10 +55,17 @@ pub struct Link {
     pub b: PortRef,
 }
 
-/// An immutable snapshot of a subnet.
+/// An immutable snapshot of a subnet. A copy shares what does not change in it, and the ports of each node until they
+/// do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fabric {
     nodes: IdxVec<NodeIdx, Node>,
+    indices: Arc<Indices>,
+}
+
+/// Where everything is.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Indices {
     switches: IdxVec<SwitchIdx, NodeIdx>,
     switch_of: IdxVec<NodeIdx, Option<SwitchIdx>>,
     by_guid: BTreeMap<Guid, NodeIdx>,
@@ -78,12 +87,15 @@ impl Fabric {
                 by_port_guid.entry(seen.guid).or_insert(PortRef { node: idx, port });
             }
         }
-        Self {
-            nodes,
+        let indices = Indices {
             switches,
             switch_of,
             by_guid,
             by_port_guid,
+        };
+        Self {
+            nodes,
+            indices: Arc::new(indices),
         }
     }
 
@@ -104,14 +116,14 @@ impl Fabric {
 
     /// All switches by switch index.
     #[must_use]
-    pub const fn switches(&self) -> &IdxVec<SwitchIdx, NodeIdx> {
-        &self.switches
+    pub fn switches(&self) -> &IdxVec<SwitchIdx, NodeIdx> {
+        &self.indices.switches
     }
 
     /// The switch index of a node; `None` if it is no switch.
     #[must_use]
     pub fn switch_index(&self, node: NodeIdx) -> Option<SwitchIdx> {
-        self.switch_of.get(node).copied().flatten()
+        self.indices.switch_of.get(node).copied().flatten()
     }
 
     /// The node of a switch.
@@ -120,7 +132,7 @@ impl Fabric {
     /// If the index is of another, larger fabric.
     #[must_use]
     pub fn switch(&self, idx: SwitchIdx) -> &Node {
-        &self.nodes[self.switches[idx]]
+        &self.nodes[self.indices.switches[idx]]
     }
 
     /// A port, if it exists.
@@ -145,13 +157,13 @@ impl Fabric {
     /// The node with this GUID.
     #[must_use]
     pub fn find(&self, guid: Guid) -> Option<NodeIdx> {
-        self.by_guid.get(&guid).copied()
+        self.indices.by_guid.get(&guid).copied()
     }
 
     /// The end port with this GUID.
     #[must_use]
     pub fn find_port(&self, guid: Guid) -> Option<PortRef> {
-        self.by_port_guid.get(&guid).copied()
+        self.indices.by_port_guid.get(&guid).copied()
     }
 
     /// All end ports (those that can have LIDs), by node, then number.
@@ -174,7 +186,7 @@ impl Fabric {
     /// Number of nodes that are no switches.
     #[must_use]
     pub fn host_count(&self) -> usize {
-        self.nodes.len() - self.switches.len()
+        self.nodes.len() - self.indices.switches.len()
     }
 
     /// Records what a port's agent holds now; nothing happens if there is no such port. The structure stays as it is.

@@ -79,6 +79,8 @@ struct Agent<T> {
     queued: bool,
     /// Its turn comes before that of others.
     is_first: bool,
+    /// It is among those that were asked.
+    is_asked: bool,
 }
 
 impl<T> Default for Agent<T> {
@@ -88,6 +90,7 @@ impl<T> Default for Agent<T> {
             in_flight: 0,
             queued: false,
             is_first: false,
+            is_asked: false,
         }
     }
 }
@@ -117,6 +120,8 @@ pub struct Exchange<T> {
     config: ExchangeConfig,
     /// By [`AgentId`].
     agents: Vec<Agent<T>>,
+    /// Those that anything was asked of since all was dropped: a fabric has thousands, and a repair asks some.
+    asked: Vec<AgentId>,
     ready: VecDeque<Turn<T>>,
     /// Requests to send again.
     repeats: VecDeque<Key>,
@@ -144,6 +149,7 @@ impl<T> Exchange<T> {
         Self {
             config,
             agents: Vec::new(),
+            asked: Vec::new(),
             ready: VecDeque::new(),
             repeats: VecDeque::new(),
             in_flight: BTreeMap::new(),
@@ -177,6 +183,9 @@ impl<T> Exchange<T> {
             self.agents.resize_with(index + 1, Agent::default);
         }
         let state = &mut self.agents[index];
+        if !std::mem::replace(&mut state.is_asked, true) {
+            self.asked.push(agent);
+        }
         state.waiting.push_back(token);
         if !state.queued && state.in_flight < self.config.agent_window.max(1) {
             state.queued = true;
@@ -289,7 +298,9 @@ impl<T> Exchange<T> {
                 self.dropped.push_back((sent_at, key.id));
             }
         }
-        self.agents.clear();
+        for agent in self.asked.drain(..) {
+            self.agents[agent.0 as usize] = Agent::default();
+        }
         self.ready.clear();
         self.repeats.clear();
         self.in_flight.clear();

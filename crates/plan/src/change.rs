@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
-use selvedge_types::{IdxVec, Lid, PKey, PortNum, PortState};
+use selvedge_types::{IdxVec, Lid, PKey, PortNum, PortState, Sl, Vl};
 
-use crate::{BLOCK_LIDS, Generation, Plan, Tables};
+use crate::{ArbBlock, BLOCK_LIDS, Generation, HeldLanes, LaneRows, Plan, ServiceLevels, SlToVl, Tables, lane_tables};
 
 /// One Set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +33,24 @@ pub enum Op {
         /// Its keys.
         keys: Vec<PKey>,
     },
+    /// SLtoVLMappingTable: rows towards one port, or all of a switch.
+    SlToVl {
+        /// The port by which packets leave; of a whole switch any.
+        port: PortRef,
+        /// Which rows.
+        rows: LaneRows,
+        /// The lane of each service level.
+        lanes: [Vl; Sl::COUNT],
+    },
+    /// VLArbitrationTable: one block of one port.
+    Arbitration {
+        /// The port.
+        port: PortRef,
+        /// Block number, 1–4.
+        block: u8,
+        /// Its turns.
+        turns: ArbBlock,
+    },
     /// PortInfo: settings, and the logical state to go to (`None`: no change).
     Port {
         /// The port.
@@ -50,8 +68,22 @@ impl Op {
     pub const fn node(&self) -> NodeIdx {
         match self {
             Self::Lft { node, .. } | Self::Switch { node, .. } => *node,
-            Self::PKeys { port, .. } | Self::Port { port, .. } => port.node,
+            Self::PKeys { port, .. }
+            | Self::SlToVl { port, .. }
+            | Self::Arbitration { port, .. }
+            | Self::Port { port, .. } => port.node,
         }
+    }
+
+    /// True if it makes a switch port enforce partitions while packets pass: its table must be there before.
+    #[must_use]
+    pub fn begins_enforcing(&self, fabric: &Fabric) -> bool {
+        let Self::Port { port, settings, .. } = self else {
+            return false;
+        };
+        fabric.port(*port).is_some_and(|seen| {
+            seen.link.state == PortState::Active && settings.enforcement & !seen.settings.enforcement != 0
+        })
     }
 }
 
@@ -87,13 +119,15 @@ pub struct ChangeCount {
     pub switches: usize,
     /// P_KeyTable.
     pub pkeys: usize,
+    /// SLtoVLMappingTable and VLArbitrationTable.
+    pub lane_tables: usize,
 }
 
 impl ChangeCount {
     /// All Sets.
     #[must_use]
     pub const fn total(self) -> usize {
-        self.lft_blocks + self.ports + self.switches + self.pkeys
+        self.lft_blocks + self.ports + self.switches + self.pkeys + self.lane_tables
     }
 }
 
@@ -113,6 +147,7 @@ impl ChangeSet {
                 Op::Lft { .. } => count.lft_blocks += 1,
                 Op::Switch { .. } => count.switches += 1,
                 Op::PKeys { .. } => count.pkeys += 1,
+                Op::SlToVl { .. } | Op::Arbitration { .. } => count.lane_tables += 1,
                 Op::Port { .. } => count.ports += 1,
             }
         }
@@ -120,11 +155,15 @@ impl ChangeSet {
     }
 }
 
-/// What is known of the forwarding tables in the switches: a block is `None` until read or written.
+/// What is known of the forwarding tables in the switches: a block is `None` until read or written. And of lane tables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Installed {
     /// Blocks of each switch.
     pub lfts: IdxVec<SwitchIdx, Vec<Option<[u8; BLOCK_LIDS]>>>,
+    /// Lane tables of all nodes.
+    pub lanes: Arc<HeldLanes>,
+    /// Service levels that senders use, and the lanes they are put on, if they may be others than the plan's.
+    pub levels: Option<Arc<(ServiceLevels, SlToVl)>>,
     /// What packets may still be under way by, if entries have changed a short while ago.
     pub under_way: Option<Arc<UnderWay>>,
 }
@@ -164,8 +203,16 @@ impl Installed {
     pub fn unknown(switches: usize) -> Self {
         Self {
             lfts: IdxVec::filled(Vec::new(), switches),
+            lanes: Arc::default(),
+            levels: None,
             under_way: None,
         }
+    }
+
+    /// Service levels and lanes in force, where they may be others than the plan's.
+    #[must_use]
+    pub fn lanes_in_force(&self) -> Option<(&ServiceLevels, &SlToVl)> {
+        self.levels.as_deref().map(|(levels, map)| (levels, map))
     }
 
     /// A block, if known.
@@ -209,7 +256,8 @@ impl Installed {
 }
 
 /// The Sets that turn `fabric` with `installed` tables into `plan`: first configuration and tables (ports go to
-/// ARMED), then, when all of it is acknowledged, activation. No port is activated before the tables behind it.
+/// ARMED), then, when all of it is acknowledged, lanes of service levels, as links and arbiters have these lanes by then,
+/// and activation. No port is activated before the tables behind it.
 #[must_use]
 pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet {
     let mut configure = Vec::new();
@@ -224,11 +272,15 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
             PortState::Down | PortState::Active => (None, false),
         };
         if arm.is_some() || seen.settings != settings {
-            configure.push(Op::Port {
+            let op = Op::Port {
                 port: *port,
                 settings,
                 state: arm,
-            });
+            };
+            match op.begins_enforcing(fabric) {
+                true => activate.push(op),
+                false => configure.push(op),
+            }
         }
         if active {
             activate.push(Op::Port {
@@ -253,8 +305,11 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
         }
     }
     add_lft_blocks(fabric, installed, plan, &mut configure);
+    let (turns, rows) = lane_tables::changes(fabric, &installed.lanes, plan);
+    configure.extend(turns);
     let phases = [
         ("configure ports, switches and tables", configure),
+        ("put service levels on their lanes", rows),
         ("activate", activate),
     ]
     .into_iter()

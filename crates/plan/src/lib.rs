@@ -17,6 +17,7 @@
 //! ```
 
 mod change;
+mod lane_tables;
 mod lanes;
 mod lids;
 pub mod multicast;
@@ -26,8 +27,11 @@ mod tables;
 mod whole;
 
 pub use change::{BlockOf, ChangeCount, ChangeSet, Installed, LostLink, Op, Phase, UnderWay, changes};
+pub use lane_tables::{
+    ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, ports_in_use, tables_of,
+};
 pub use lanes::{ServiceLevels, SlToVl};
 pub use lids::{LidConflict, Lids};
-pub use policy::{EngineName, LidLayout, Policy, RebalanceWhen};
+pub use policy::{EngineName, LidLayout, PartEnforce, Policy, RebalanceWhen};
 pub use tables::{BLOCK_LIDS, NO_PATH, Tables};
 pub use whole::{EndPortPlan, Generation, Plan};

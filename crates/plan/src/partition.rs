@@ -181,6 +181,25 @@ impl Partitions {
         table.truncate(used);
         Some((table, too_many))
     }
+
+    /// The keys that the switch port in front of an end port shall let pass: those that the end port shall hold, its
+    /// limited keys of partitions that it is a full member of left out. `None` if `at` is no such port, if its switch
+    /// enforces nothing, or if it has no room for all of them.
+    ///
+    /// Source: OpenSM observed (`osm_pkey_mgr.c`).
+    #[must_use]
+    pub fn enforced(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<Vec<PKey>> {
+        let room = usize::from(fabric.nodes().get(at.node)?.switch?.enforce_cap).min(PKEYS_MAX);
+        let peer = fabric.peer(at)?;
+        if room == 0 || at.port == PortNum::MANAGEMENT || fabric.switch_index(peer.node).is_some() {
+            return None;
+        }
+        let (held, _) = self.table(fabric, peer, manager)?;
+        let is_full_too = |key: PKey| key.0 & 0x8000 == 0 && held.contains(&PKey(key.0 | 0x8000));
+        let keys = held.iter().filter(|key| key.0 & 0x7FFF != 0 && !is_full_too(**key));
+        let keys: Vec<PKey> = keys.copied().collect();
+        (keys.len() <= room).then_some(keys)
+    }
 }
 
 impl Default for Partitions {

@@ -70,6 +70,61 @@ impl RebalanceWhen {
     }
 }
 
+/// At which side of a host's link its switch drops packets with keys that the host does not hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PartEnforce {
+    /// At none.
+    #[default]
+    Off,
+    /// Of packets from the host.
+    In,
+    /// Of packets to the host.
+    Out,
+    /// Of both.
+    Both,
+}
+
+impl PartEnforce {
+    /// Each with its name, OpenSM's.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("off", Self::Off),
+        ("in", Self::In),
+        ("out", Self::Out),
+        ("both", Self::Both),
+    ];
+
+    /// The name of a configuration file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => Self::ALL[0].0,
+            Self::In => Self::ALL[1].0,
+            Self::Out => Self::ALL[2].0,
+            Self::Both => Self::ALL[3].0,
+        }
+    }
+
+    /// As [`PortSettings::enforcement`] has it.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::Off => 0,
+            Self::In => PortSettings::ENFORCE_IN,
+            Self::Out => PortSettings::ENFORCE_OUT,
+            Self::Both => PortSettings::ENFORCE_IN | PortSettings::ENFORCE_OUT,
+        }
+    }
+}
+
+impl std::str::FromStr for PartEnforce {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
+        found.map(|(_, enforce)| enforce).ok_or("want off, in, out or both")
+    }
+}
+
 /// The operator's intent, as values. Every field has the default that a fabric without a configuration gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
@@ -78,6 +133,15 @@ pub struct Policy {
     pub engines: Vec<EngineName>,
     /// Roots for `updn`: switch GUIDs, or GUIDs of hosts whose switch is meant. Empty: found by the engine.
     pub roots: Vec<Guid>,
+    /// GUIDs of compute nodes' ports, balanced first and on their own, by engines that tell them apart (fat-tree, ftree,
+    /// sssp, dfsssp). Empty: all hosts that are no I/O nodes.
+    pub compute: Vec<Guid>,
+    /// GUIDs of I/O nodes' ports, balanced after compute nodes by the same engines.
+    pub io: Vec<Guid>,
+    /// GUIDs of ports that are routed first, in this order (minhop, updn, dnup, fat-tree).
+    pub guid_order: Vec<Guid>,
+    /// Count routes to switches when load is spread, by the same engines. Default false: they receive next to nothing.
+    pub count_switches: bool,
     /// LIDs per end port as a power of two. Default 0.
     pub lmc: Lmc,
     /// LIDs by port GUID that must be kept where possible (guid2lid).
@@ -86,8 +150,13 @@ pub struct Policy {
     pub reassign_lids: bool,
     /// In which order LIDs are given out in a fabric where nobody has one yet.
     pub lid_layout: LidLayout,
-    /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1. Routes use one so far.
+    /// Data lanes that links are set up for (OperationalVLs), 1–15. Default 1.
     pub lanes: u8,
+    /// Data lanes that packets are put on, 1–15. Default 1: SLtoVLMappingTables and VLArbitrationTables are left alone.
+    pub used_lanes: u8,
+    /// Every sender uses the service levels that it is told. Default false: no proof relies on it, and packets may have
+    /// any.
+    pub assume_sl_aware: bool,
     /// A link between switches that goes down so often within [`Self::flap_window_s`] is left out of routing, though it
     /// may be up, for [`Self::flap_hold_s`] since it last did. Default 10; 0: never.
     pub flap_downs: u8,
@@ -106,6 +175,8 @@ pub struct Policy {
     pub rebalance_pause_s: u32,
     /// Partitions. Default: everybody is a full member of the default one.
     pub partitions: Arc<Partitions>,
+    /// Where switches enforce them beside the hosts' own ports. Default: off.
+    pub part_enforce: PartEnforce,
     /// Largest MTU to plan. Default 4096.
     pub mtu_max: Mtu,
     /// Switch lifetime: 4.096 µs × 2^value. Default 18 (1.07 s), OpenSM's.
@@ -139,11 +210,17 @@ impl Default for Policy {
         Self {
             engines: vec![EngineName("auto".to_owned()), EngineName("updn".to_owned())],
             roots: Vec::new(),
+            compute: Vec::new(),
+            io: Vec::new(),
+            guid_order: Vec::new(),
+            count_switches: false,
             lmc: Lmc::ZERO,
             known_lids: BTreeMap::new(),
             reassign_lids: false,
             lid_layout: LidLayout::default(),
             lanes: 1,
+            used_lanes: 1,
+            assume_sl_aware: false,
             flap_downs: 10,
             flap_window_s: 60,
             flap_hold_s: 600,
@@ -152,6 +229,7 @@ impl Default for Policy {
             rebalance_quiet_s: 300,
             rebalance_pause_s: 30,
             partitions: Arc::default(),
+            part_enforce: PartEnforce::Off,
             mtu_max: Mtu::B4096,
             packet_life: 18,
             hoq_life: 18,

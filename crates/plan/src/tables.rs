@@ -50,6 +50,7 @@ impl Tables {
     }
 
     /// The egress port of `lid` at `switch`; [`NO_PATH`] above [`Self::top`].
+    #[inline]
     #[must_use]
     pub fn get(&self, switch: SwitchIdx, lid: Lid) -> u8 {
         if lid > self.top {
@@ -69,6 +70,7 @@ impl Tables {
     }
 
     /// One block of one switch: what one SMP carries.
+    #[inline]
     #[must_use]
     pub fn block(&self, switch: SwitchIdx, block: usize) -> &[u8; BLOCK_LIDS] {
         &self.rows[self.row(switch, block)]
@@ -94,6 +96,7 @@ impl Tables {
         self.rows.chunks_mut(self.switches.max(1)).collect()
     }
 
+    #[inline]
     const fn row(&self, switch: SwitchIdx, block: usize) -> usize {
         block * self.switches + switch.0 as usize
     }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_fabric::{PortRef, PortSettings, SwitchIdx, SwitchSettings};
+use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_types::{IdxVec, PKey};
 
-use crate::{EngineName, Lids, ServiceLevels, SlToVl, Tables};
+use crate::{
+    EngineName, LaneTable, LaneTables, Lids, ServiceLevels, SlToVl, Tables, link_lanes, ports_in_use, tables_of,
+};
 
 /// Counts plans; a newer plan has the higher number. What belongs to an older one is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,7 +21,7 @@ impl Generation {
     }
 }
 
-/// What an end port gets beside its settings.
+/// What an end port, or a switch port that enforces partitions, gets beside its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndPortPlan {
     /// Its P_Key table; entries beyond the end are 0.
@@ -41,12 +43,54 @@ pub struct Plan {
     pub service_levels: ServiceLevels,
     /// Lanes of every hop.
     pub sl_to_vl: SlToVl,
-    /// Data lanes used, 1–15.
+    /// Data lanes that the proof of the routes relies on, 1–15.
     pub lanes: u8,
+    /// How ports put packets on lanes; `None`: whatever their tables say. With `lanes` 1 the routes are free of deadlock
+    /// whichever lanes packets take: then lanes only keep packets out of each other's way.
+    pub lane_tables: Option<LaneTables>,
     /// Settings of every port that has a trained link, and of every switch's port 0.
     pub ports: BTreeMap<PortRef, PortSettings>,
-    /// Tables of every end port with a trained link, and of every switch's port 0.
+    /// Tables of every end port with a trained link, of every switch's port 0, and of switch ports that enforce
+    /// partitions.
     pub end_ports: BTreeMap<PortRef, EndPortPlan>,
     /// Settings of every switch.
     pub switches: IdxVec<SwitchIdx, SwitchSettings>,
+}
+
+impl Plan {
+    /// The service levels that hosts are told.
+    #[must_use]
+    pub fn told_levels(&self) -> &ServiceLevels {
+        self.lane_tables
+            .as_ref()
+            .map_or(&self.service_levels, |tables| &tables.levels)
+    }
+
+    /// The lanes that switches put packets on.
+    #[must_use]
+    pub fn lanes_of_ports(&self, fabric: &Fabric) -> SlToVl {
+        let Some(tables) = &self.lane_tables else {
+            return self.sl_to_vl.clone();
+        };
+        let mut map = SlToVl::modulo(tables.lanes);
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let up = ports_in_use(fabric, self, node);
+            for table in tables_of(fabric, node, &up) {
+                let LaneTable::SlToVl { port, ingress } = table else {
+                    continue;
+                };
+                let row = tables.row(self.ports.get(&port).map_or(1, link_lanes));
+                if row != map.default {
+                    map.exceptions.insert((switch, ingress, port.port), row);
+                }
+            }
+        }
+        map
+    }
+
+    /// True if packets may have any service level, as no proof relies on it.
+    #[must_use]
+    pub fn takes_any_level(&self) -> bool {
+        self.lanes <= 1 && self.lane_tables.is_some()
+    }
 }

@@ -61,6 +61,7 @@ fn plan(fabric: &Fabric) -> Plan {
         service_levels: ServiceLevels::default(),
         sl_to_vl: SlToVl::default(),
         lanes: 1,
+        lane_tables: None,
         ports,
         end_ports,
         switches: [switch, switch].into_iter().collect(),
@@ -111,6 +112,8 @@ fn lines(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Vec<String> {
         match op {
             Op::Lft { block, .. } => format!("{node} block {block}"),
             Op::Switch { .. } => format!("{node} switch"),
+            Op::SlToVl { .. } => format!("{node} lanes"),
+            Op::Arbitration { .. } => format!("{node} turns"),
             Op::PKeys { .. } => format!("{node} pkeys"),
             Op::Port { port, state: None, .. } => format!("{node}[{}]", port.port),
             Op::Port {

@@ -204,8 +204,9 @@ impl Invariants {
         Ok(())
     }
 
-    /// While a subnet is brought up for the first time, its tables hold no loop, however few of them are written. When
-    /// routes change, loops between old and new tables come and go: they are counted.
+    /// While a subnet is brought up for the first time, its tables hold no loop, however few of them are written, be
+    /// links ACTIVE yet or not. When routes change, loops between old and new tables come and go over links that are
+    /// not: they are counted. Those over ACTIVE links are the watcher's.
     fn invariant_no_loops_at_bring_up(
         &mut self,
         emulator: &Emulator,
@@ -225,7 +226,8 @@ impl Invariants {
             let Some(&lid) = lids.iter().find(|&&lid| loops(chassis, switch, lid)) else {
                 continue;
             };
-            if plan.is_some_and(|plan| self.holds_only(chassis, own, plan)) {
+            let is_first = |plan: &AcceptedPlan| !phases::is_live(&plan.fabric);
+            if plan.is_some_and(|plan| is_first(plan) && self.holds_only(chassis, own, plan)) {
                 return Err(Violation::Loop {
                     lid,
                     switch: node_name(chassis, switch),

@@ -1,16 +1,14 @@
 //! A manager's seat: what survives when it is killed, and its present life.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_emulator::ClientId;
-use selvedge_fabric::{Fabric, PortRef};
+use selvedge_fabric::Fabric;
 use selvedge_plan::{ChangeSet, Generation, Installed, Plan};
 use selvedge_sim::{Par, Time};
 use selvedge_sm::{Accepted, Config, Input, Inventory, JobResult, Judge, Output, PersistentState, Sm};
-use selvedge_types::{Guid, PortNum};
 use selvedge_verify::{Refusal, Verdict};
 
 use crate::watch::Passed;
@@ -54,23 +52,6 @@ pub(crate) struct Life {
     pub boots: Arc<Vec<u32>>,
     /// The plan that was accepted last, and the fabric it is for.
     pub accepted: Option<AcceptedPlan>,
-    /// Links, in both directions, of all fabrics for which a plan was accepted.
-    pub links: BTreeSet<(End, End)>,
-}
-
-/// A port, by the GUID of its node.
-pub(crate) type End = (Guid, PortNum);
-
-impl Life {
-    /// A plan was accepted, if there is one.
-    pub fn accept(&mut self, accepted: Option<AcceptedPlan>) {
-        if let Some(AcceptedPlan { fabric, .. }) = &accepted {
-            let end = |at: PortRef| (fabric.node(at.node).guid, at.port);
-            let links = fabric.links().flat_map(|link| [(link.a, link.b), (link.b, link.a)]);
-            self.links.extend(links.map(|(from, to)| (end(from), end(to))));
-        }
-        self.accepted = accepted;
-    }
 }
 
 /// A plan that the judge let pass.

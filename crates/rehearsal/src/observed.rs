@@ -1,5 +1,7 @@
 //! What the hardware of one subnet holds, as a judge wants to see it.
 
+use std::collections::BTreeMap;
+
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::Emulator;
 use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
@@ -20,6 +22,8 @@ pub struct Observed {
     pub without_lid: Vec<(PortRef, LidConflict)>,
     /// Tables as they forward.
     pub tables: Tables,
+    /// Lanes as switches put packets on them, between ports whose links are up.
+    pub lanes: SlToVl,
 }
 
 impl Observed {
@@ -40,6 +44,11 @@ impl Observed {
         }
         let all = chassis.tables();
         let mut tables = Tables::new(fabric.switches().len(), all.top());
+        let held = chassis.sl_to_vl();
+        let mut lanes = SlToVl {
+            default: held.default,
+            exceptions: BTreeMap::new(),
+        };
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let guid = fabric.node(node).guid;
             let built = chassis.fabric();
@@ -49,16 +58,32 @@ impl Observed {
             for block in 0..tables.blocks() {
                 *tables.block_mut(switch, block) = *all.block(source, block);
             }
+            let is_used = |port: PortNum| port == PortNum::MANAGEMENT || fabric.link_is_up(PortRef { node, port });
+            let (first, last) = (PortNum::MANAGEMENT, PortNum::MAX);
+            let rows = held.exceptions.range((source, first, first)..=(source, last, last));
+            let used = rows.filter(|((_, ingress, egress), _)| is_used(*ingress) && is_used(*egress));
+            lanes
+                .exceptions
+                .extend(used.map(|(&(_, ingress, egress), row)| ((switch, ingress, egress), *row)));
         }
         Self {
             fabric,
             lids,
             without_lid,
             tables,
+            lanes,
         }
     }
 
-    /// What the judge says of what is installed.
+    /// What the judge says of what is installed, for senders that use these levels, on the lanes that switches put them on.
+    #[must_use]
+    pub fn judge_levels(&self, levels: &ServiceLevels) -> Verdict {
+        let subject = Subject::tables(&self.fabric, &self.lids, &self.tables, levels, &self.lanes);
+        verify(subject, &JudgeOptions::default())
+    }
+
+    /// What the judge says of what is installed, all on one lane: where no packets wait for each other
+    /// in a circle then, none do whatever lanes they take.
     #[must_use]
     pub fn judge(&self) -> Verdict {
         let (levels, lanes) = (ServiceLevels::default(), SlToVl::default());

@@ -2,7 +2,7 @@
 
 mod jobs;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,7 +168,6 @@ impl Rehearsal {
             swept_at: None,
             boots: Arc::default(),
             accepted: None,
-            links: BTreeSet::new(),
         });
         self.hand(id, Input::Start)
     }
@@ -455,7 +454,8 @@ impl Rehearsal {
         if let (Some(watcher), Some(id)) = (&mut self.watcher, id)
             && let Some(life) = self.managers.get(id.0).and_then(|m| m.life.as_ref())
         {
-            watcher.receives(self.now, (id, life), &delivery.datagram);
+            let at = self.emulator.port_of(life.client);
+            watcher.receives(self.now, (id, life), (self.emulator.chassis(), at), &delivery.datagram);
         }
         id.map_or(Ok(()), |id| self.hand(id, Input::Received(delivery.datagram)))
     }
@@ -503,7 +503,7 @@ impl Rehearsal {
                     .iter()
                     .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
                 if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
-                    life.accept(accepted);
+                    life.accepted = accepted;
                 }
                 Ok(())
             }

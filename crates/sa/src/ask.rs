@@ -23,9 +23,12 @@ impl Sa {
     pub(crate) fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
         let request = self.understood(datagram, mad);
         let exchange = Exchange::of(datagram);
+        let may = self.limits.take(&self.config, self.now, request.from.lid);
         if let Some(open) = self.open.get_mut(&exchange).filter(|open| open.request.mad == *mad) {
             // Asked again while the answer is on its way: its beginning may be lost.
-            if let Answer::Long(sender) = &mut open.answer {
+            if let Answer::Long(sender) = &mut open.answer
+                && may
+            {
                 sender.again();
                 open.hungry = true;
                 self.turns.push_back(exchange);
@@ -34,7 +37,7 @@ impl Sa {
         }
         // Another question under the same number: whoever asked before has gone.
         self.open.remove(&exchange);
-        if !self.limits.take(&self.config, self.now, request.from.lid, 1) {
+        if !may {
             return self.refuse(&request, Refusal::Busy, out);
         }
         match self.answer(&request, out) {
@@ -174,6 +177,7 @@ impl Sa {
                 Answer::One(None)
             },
             hungry: true,
+            number: 0,
         })
     }
 
@@ -229,15 +233,17 @@ impl Sa {
             ..
         } = &mut self.registered;
         let config = &self.config;
-        services.tick(self.now);
         let mut event = None;
         let record = match (request.mad.method(), layout.id) {
             (Method::Set, id) if id == records::SERVICE.id => services.set(config, snapshot, who, what)?,
-            (_, id) if id == records::SERVICE.id => services.delete(requester, request.trusted, what.0, what.1)?,
+            (_, id) if id == records::SERVICE.id => services.delete(snapshot, who, what)?,
             (Method::Set, id) if id == records::INFORM_INFO.id => {
                 subscriptions.set(config, who, request.from, what.1)?
             }
             (method, id) if id == records::MEMBER.id => {
+                // Every group is looked at, for how many its port has joined: quicker than rows are.
+                let looked_at = u32::try_from(groups.by_mlid.len() / 8).unwrap_or(u32::MAX);
+                self.limits.charge(config, request.from.lid, looked_at);
                 let changed = match method {
                     Method::Set => groups.join((config, snapshot), who, what)?,
                     _ => groups.leave(snapshot, who, what)?,

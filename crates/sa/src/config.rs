@@ -37,7 +37,8 @@ pub struct Config {
     pub groups: usize,
     /// Multicast groups that one port may have created or joined. Default 512.
     pub groups_per_client: usize,
-    /// Reports that wait for their answers. Default 4,096; more are dropped and counted.
+    /// Reports that wait for their answers. Default 65,536: each subscriber there may be is told of one event; one needs
+    /// 400 bytes. More are dropped and counted.
     pub reports: usize,
 }
 
@@ -59,7 +60,7 @@ impl Default for Config {
             subscriptions_per_client: 64,
             groups: 1_024,
             groups_per_client: 512,
-            reports: 4_096,
+            reports: 65_536,
         }
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Open {
     pub answer: Answer,
     /// Rows are wanted now.
     pub hungry: bool,
+    /// Its number, in the order in which they began.
+    pub number: u64,
 }
 
 /// An answer in the making.
@@ -66,6 +68,8 @@ pub struct Sa {
     pub(crate) reports: Reports,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
+    /// Long answers so far.
+    pub(crate) begun: u64,
     /// How often what clients have registered has changed.
     pub(crate) revision: u64,
     pub(crate) now: Time,
@@ -87,6 +91,7 @@ impl Sa {
             reports: Reports::default(),
             counters: Counters::default(),
             presets: Arc::new(Partitions::only_default(&[])),
+            begun: 0,
             revision: 0,
             now: Time::ZERO,
         }
@@ -125,7 +130,26 @@ impl Sa {
     /// What happened so far.
     #[must_use]
     pub const fn counters(&self) -> Counters {
-        self.counters
+        Counters {
+            limited: self.limits.over,
+            most_limited: self.limits.most,
+            ..self.counters
+        }
+    }
+
+    /// How many services, subscriptions, groups and memberships there are.
+    #[must_use]
+    pub fn registered(&self) -> [usize; 4] {
+        let all = &self.registered;
+        let members = all.groups.iter().map(|group| group.members.len()).sum();
+        let groups = all.groups.iter().count();
+        [all.services.count(), all.subscriptions.count(), groups, members]
+    }
+
+    /// What is answered from, once a plan is in force.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.clone()
     }
 
     /// Multicast groups and their members.
@@ -160,10 +184,15 @@ impl Sa {
     /// Takes one input; appends what is to be sent.
     pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         self.now = now;
+        self.leases();
         match input {
             Input::Received(datagram) => self.received(&datagram, out),
             Input::Trap(datagram) => self.trap(&datagram, out),
-            Input::Wake => {}
+            // Only now, and not at every datagram: what is under way must not cost more because others ask.
+            Input::Wake => {
+                self.time_passes(out);
+                self.work(out);
+            }
             Input::Serve => self.serving = true,
             Input::Committed(snapshot) => self.committed(snapshot, out),
             Input::Presets(partitions) => {
@@ -178,8 +207,6 @@ impl Sa {
                 self.revision += 1;
             }
         }
-        self.time_passes(out);
-        self.work(out);
     }
 
     fn withdraw(&mut self) {
@@ -210,12 +237,8 @@ impl Sa {
         self.make_presets(out);
         // Nobody is told of a whole fabric: at the first plan there is nobody who has asked.
         let Some(old) = old else { return };
-        let all = |snapshot: &Snapshot| -> Vec<Gid> {
-            let ends = (0..snapshot.end_count()).filter_map(|place| snapshot.end(place));
-            ends.map(|end| snapshot.gid(end)).collect()
-        };
         for (number, of, other) in [(IN_SERVICE, &snapshot, &old), (OUT_OF_SERVICE, &old, &snapshot)] {
-            for gid in all(of).into_iter().filter(|gid| other.by_gid(*gid).is_none()) {
+            for gid in of.gids_not_in(other) {
                 self.tell(&Event::of_gid(number, issuer, gid), out);
             }
         }
@@ -263,11 +286,16 @@ impl Sa {
         }
     }
 
+    /// Services whose leases have run out are gone.
+    fn leases(&mut self) {
+        let services = &mut self.registered.services;
+        let before = services.count();
+        services.tick(self.now);
+        self.revision += u64::from(services.count() != before);
+    }
+
     fn time_passes(&mut self, out: &mut Vec<Output>) {
         let now = self.now;
-        let services = self.registered.services.count();
-        self.registered.services.tick(now);
-        self.revision += u64::from(self.registered.services.count() != services);
         let (subscriptions, snapshot) = (&mut self.registered.subscriptions, &self.snapshot);
         let (counters, revision) = (&mut self.counters, &mut self.revision);
         self.reports.tick(&self.config, now, out, |lid| {
@@ -374,7 +402,7 @@ impl Sa {
             }
             let from = datagram.address.lid;
             let full = self.questions.len() >= QUESTIONS_MAX;
-            if full || !self.limits.take(&self.config, self.now, from, 1) {
+            if full || !self.limits.take(&self.config, self.now, from) {
                 return self.refuse(&self.understood(datagram, &datagram.mad), Refusal::Busy, out);
             }
             let config = ReceiverConfig {

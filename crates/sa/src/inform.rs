@@ -1,6 +1,6 @@
 //! Subscriptions: who wants to be told of what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
@@ -58,6 +58,8 @@ impl Subscription {
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     by_number: BTreeMap<u64, Subscription>,
+    /// Numbers of each port's.
+    by_port: BTreeMap<Guid, BTreeSet<u64>>,
     last: u64,
 }
 
@@ -89,31 +91,41 @@ impl Subscriptions {
         }
         // As it is kept, so that "end" finds what "begin" has made.
         f::SUBSCRIBE.set(&mut wanted, 1);
-        let same = |s: &Subscription| s.guid == requester.guid && s.wanted == wanted;
-        let known = self.by_number.iter().find(|(_, s)| same(s)).map(|(number, _)| *number);
+        let own = self.by_port.get(&requester.guid);
+        let same = |number: &&u64| self.by_number.get(number).is_some_and(|s| s.wanted == wanted);
+        let known = own.and_then(|own| own.iter().find(same).copied());
         match (subscribes, known) {
             (true, Some(_)) => {}
             (true, None) => {
-                let own = self.by_number.values().filter(|s| s.guid == requester.guid).count();
+                let own = own.map_or(0, BTreeSet::len);
                 if self.by_number.len() >= config.subscriptions || own >= config.subscriptions_per_client {
                     return Err(Refusal::NoResources);
                 }
-                self.last += 1;
                 let qp = f::QPN.get(&wanted) as u32;
-                let subscription = Subscription {
+                self.add(Subscription {
                     wanted,
                     guid: requester.guid,
                     to: Address { qp, ..from },
-                };
-                self.by_number.insert(self.last, subscription);
+                });
             }
-            (false, Some(number)) => drop(self.by_number.remove(&number)),
+            (false, Some(number)) => {
+                self.by_number.remove(&number);
+                if let Some(own) = self.by_port.get_mut(&requester.guid) {
+                    own.remove(&number);
+                }
+            }
             // Source: OpenSM: ending what never began is no success.
             (false, None) => return Err(Refusal::Invalid),
         }
         let mut answer = wanted;
         f::SUBSCRIBE.set(&mut answer, u64::from(subscribes));
         Ok(answer)
+    }
+
+    fn add(&mut self, subscription: Subscription) {
+        self.last += 1;
+        self.by_port.entry(subscription.guid).or_default().insert(self.last);
+        self.by_number.insert(self.last, subscription);
     }
 
     /// Who is told of an event, each once, at the LIDs that ports have now. Nobody is told of ports with which it
@@ -154,14 +166,19 @@ impl Subscriptions {
     /// Takes back what was kept.
     pub fn restore(&mut self, kept: Vec<KeptSubscription>) {
         for KeptSubscription { guid, to, wanted } in kept {
-            self.last += 1;
-            self.by_number.insert(self.last, Subscription { wanted, guid, to });
+            self.add(Subscription { wanted, guid, to });
         }
     }
 
     /// Ports that are gone want nothing.
     pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) {
-        self.by_number.retain(|_, s| is_there(s.guid));
+        self.by_port.retain(|guid, own| {
+            let stays = is_there(*guid);
+            if !stays {
+                own.iter().for_each(|number| drop(self.by_number.remove(number)));
+            }
+            stays
+        });
     }
 
     /// Nobody at this LID answers: what it wanted is forgotten.
@@ -170,7 +187,10 @@ impl Subscriptions {
             .by_lid(lid)
             .and_then(|place| snapshot.end(place))
             .map(|end| end.guid);
-        self.by_number.retain(|_, s| Some(s.guid) != guid);
+        let own = guid.and_then(|guid| self.by_port.remove(&guid));
+        for number in own.into_iter().flatten() {
+            self.by_number.remove(&number);
+        }
     }
 }
 

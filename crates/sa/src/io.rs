@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_plan::multicast::MftBlocks;
 use selvedge_plan::partition::Partitions;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, Lid};
 use selvedge_wire::Datagram;
 
 use crate::snapshot::Snapshot;
@@ -56,6 +56,10 @@ pub struct Counters {
     pub bad_key: u64,
     /// Requests answered with BUSY: no plan yet, or the client asks too much.
     pub busy: u64,
+    /// Requests above what one client may send.
+    pub limited: u64,
+    /// The client with the most of them, and how many.
+    pub most_limited: Option<(Lid, u32)>,
     /// Datagrams dropped: not master, no request, a stray part of a transfer.
     pub dropped: u64,
     /// Records sent.

@@ -8,51 +8,68 @@ use crate::config::Config;
 /// What one LID has left.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
-    /// Requests it may still send, at `at`.
-    left: u32,
+    /// Requests it may still send, at `at`; below zero: what it owes for answers that took long to find.
+    left: i32,
     /// In milliseconds, from the clock's start; 0: never asked.
     at: u32,
+    /// Requests that were too many.
+    over: u32,
 }
+
+/// Rows that are looked at for the price of a request: as long as the least request takes.
+const ROWS_PER_REQUEST: u32 = 16;
 
 /// A bucket for each LID.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    /// By LID; grows to the highest that ever asked: at most 49,152 × 8 bytes.
+    /// By LID; grows to the highest that ever asked: at most 49,152 × 12 bytes.
     buckets: Vec<Bucket>,
+    /// Requests of all that were too many.
+    pub over: u64,
+    /// Whose were most, and how many.
+    pub most: Option<(Lid, u32)>,
 }
 
 impl Limits {
-    /// Takes `cost` requests out of a client's bucket; false if there are not so many in it.
-    pub fn take(&mut self, config: &Config, now: Time, lid: Lid, cost: u32) -> bool {
+    /// Takes a request out of a client's bucket; false if there is none in it.
+    pub fn take(&mut self, config: &Config, now: Time, lid: Lid) -> bool {
         if self.buckets.len() <= lid.index() {
             self.buckets.resize(lid.index() + 1, Bucket::default());
         }
         let bucket = &mut self.buckets[lid.index()];
+        let burst = i32::try_from(config.burst).unwrap_or(i32::MAX);
         let now_ms = u32::try_from(now.0 / 1_000_000 + 1).unwrap_or(u32::MAX);
         if bucket.at == 0 {
-            *bucket = Bucket {
-                left: config.burst,
-                at: now_ms,
-            };
+            (bucket.left, bucket.at) = (burst, now_ms);
         }
         let passed = u64::from(now_ms.saturating_sub(bucket.at));
         if passed > 0 {
             let more = passed * u64::from(config.rate_per_s) / 1_000;
-            let left = (u64::from(bucket.left) + more).min(u64::from(config.burst));
             // What a millisecond is worth less than a request is not lost: the clock of the bucket stands still.
             if more > 0 {
-                *bucket = Bucket {
-                    left: u32::try_from(left).unwrap_or(u32::MAX),
-                    at: now_ms,
-                };
+                let more = i32::try_from(more).unwrap_or(i32::MAX);
+                (bucket.left, bucket.at) = (bucket.left.saturating_add(more).min(burst), now_ms);
             }
         }
-        match bucket.left.checked_sub(cost) {
-            Some(left) => {
-                bucket.left = left;
-                true
+        let has_one = bucket.left > 0;
+        bucket.left -= i32::from(has_one);
+        if !has_one {
+            bucket.over = bucket.over.saturating_add(1);
+            self.over += 1;
+            if self.most.is_none_or(|(_, most)| most < bucket.over) {
+                self.most = Some((lid, bucket.over));
             }
-            None => false,
+        }
+        has_one
+    }
+
+    /// A client pays for rows that were looked at on its behalf, with requests it has not sent yet: at most as many as
+    /// it may send a second, or it would be locked out for long.
+    pub fn charge(&mut self, config: &Config, lid: Lid, rows: u32) {
+        let most = i32::try_from(config.rate_per_s).unwrap_or(i32::MAX);
+        let cost = i32::try_from(rows / ROWS_PER_REQUEST).unwrap_or(i32::MAX);
+        if let Some(bucket) = self.buckets.get_mut(lid.index()) {
+            bucket.left = bucket.left.saturating_sub(cost).max(-most);
         }
     }
 }
@@ -73,7 +90,7 @@ mod tests {
         let mut limits = Limits::default();
         let mut take = |lid: u16, ms: u64| {
             let now = Time::ZERO + Duration::from_millis(ms);
-            limits.take(&config, now, Lid(lid), 1)
+            limits.take(&config, now, Lid(lid))
         };
         assert_eq!(
             [take(1, 0), take(1, 0), take(1, 0), take(1, 0)],
@@ -87,5 +104,33 @@ mod tests {
             [take(1, 9_000), take(1, 9_000), take(1, 9_000), take(1, 9_000)],
             [true, true, true, false]
         );
+    }
+
+    #[test]
+    fn who_makes_work_pays_for_it() {
+        let config = Config {
+            burst: 10,
+            rate_per_s: 1_000,
+            ..Config::default()
+        };
+        let mut limits = Limits::default();
+        let check = |limits: &mut Limits, ms: u64, want: bool| {
+            let now = Time::ZERO + Duration::from_millis(ms);
+            assert_eq!(limits.take(&config, now, Lid(1)), want, "{ms}");
+        };
+        check(&mut limits, 0, true);
+        limits.charge(&config, Lid(1), 15);
+        check(&mut limits, 0, true);
+        limits.charge(&config, Lid(1), 2_000);
+        // 8 were left, 125 are paid.
+        check(&mut limits, 117, false);
+        check(&mut limits, 118, true);
+        check(&mut limits, 118, false);
+        limits.charge(&config, Lid(1), u32::MAX);
+        check(&mut limits, 1_118, false);
+        check(&mut limits, 1_119, true);
+        assert_eq!((limits.over, limits.most), (3, Some((Lid(1), 3))));
+        // Nobody has asked with this one.
+        limits.charge(&config, Lid(2), 5);
     }
 }

@@ -353,17 +353,19 @@ impl Path<'_> {
     fn answer(&self, snapshot: &Snapshot, wishes: &Wishes) -> Option<Answer> {
         let ((source, from, slid), (target, to, dlid)) = (self.source, self.target);
         let pkey = snapshot.shared_key(from, to, wishes.pkey)?;
-        let levels = &snapshot.plan().service_levels;
-        let sl = levels.to(dlid);
+        let plan = snapshot.plan();
+        let (levels, takes_any) = (plan.told_levels(), plan.takes_any_level());
+        let told = levels.to(dlid);
+        let sl = wishes.sl.filter(|_| takes_any).unwrap_or(told);
         if wishes.sl.is_some_and(|wanted| wanted != sl) {
             return None;
         }
         let there = snapshot.walk(from, target, dlid)?;
         let quality = |have: Quality| Some((rate::mtu(wishes.mtu, have.mtu)?, rate::rate(wishes.rate, have.rate)?));
         let (mtu, rate) = quality(there)?;
-        // Whoever answers along a reversed path uses its service level: only if the plan has the same for both
-        // directions is that what was judged.
-        let back = (levels.to(slid) == sl)
+        // Whoever answers along a reversed path uses its service level: that is what was judged if the plan has the same
+        // for both directions, or if its proof holds whatever levels packets have.
+        let back = (takes_any || levels.to(slid) == sl)
             .then(|| snapshot.walk(to, source, slid))
             .flatten();
         let reversible = back.and_then(quality).is_some_and(|(m, r)| m >= mtu && r >= rate);

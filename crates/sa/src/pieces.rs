@@ -17,13 +17,16 @@ impl Sa {
     /// Begins to answer; most answers are complete at once.
     pub(crate) fn begin(&mut self, exchange: Exchange, mut open: Open, out: &mut Vec<Output>) {
         let mut budget = ROWS_PER_PIECE;
-        if self.piece(&mut open, &mut budget, out) {
+        let is_complete = self.piece(&mut open, &mut budget, out);
+        self.limits.charge(&self.config, exchange.lid, ROWS_PER_PIECE - budget);
+        if is_complete {
             return;
         }
-        let of_client = self.open.keys().filter(|other| other.lid == exchange.lid).count();
-        if self.open.len() >= self.config.transfers || of_client >= self.config.transfers_per_client {
+        if !self.make_room(exchange) {
             return self.refuse(&open.request, Refusal::Busy, out);
         }
+        self.begun += 1;
+        open.number = self.begun;
         // Only now the first segment leaves: a refusal behind it would be half an answer.
         if let Answer::Long(sender) = &mut open.answer {
             segments(sender, self.now, (&open.request, &mut self.counters), out);
@@ -32,6 +35,29 @@ impl Sa {
             self.turns.push_back(exchange);
         }
         self.open.insert(exchange, open);
+    }
+
+    /// True if a client may be given one more long answer. Of its own it loses the oldest to which it has never said a
+    /// word: whoever asked for that has gone, or does no RMPP, as programs on libumad2sim.
+    fn make_room(&mut self, exchange: Exchange) -> bool {
+        let own = || self.open.iter().filter(|(other, _)| other.lid == exchange.lid);
+        if own().count() >= self.config.transfers_per_client {
+            let is_heard = |open: &Open| match &open.answer {
+                Answer::Long(sender) => sender.is_heard(),
+                // Rows are still being looked for.
+                Answer::One(_) | Answer::Short(_) => true,
+            };
+            let unheard = own().filter(|(_, open)| !is_heard(open));
+            let Some(oldest) = unheard
+                .min_by_key(|(_, open)| open.number)
+                .map(|(exchange, _)| *exchange)
+            else {
+                return false;
+            };
+            self.open.remove(&oldest);
+            self.counters.failed += 1;
+        }
+        self.open.len() < self.config.transfers
     }
 
     /// Goes on with whoever has been waiting for longest.

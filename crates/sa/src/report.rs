@@ -1,6 +1,6 @@
 //! Reports: events told to subscribers, each until it is answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_sim::Time;
@@ -79,6 +79,8 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub struct Reports {
     waiting: BTreeMap<u64, Waiting>,
+    /// When each is due, the next first.
+    due: BTreeSet<(Time, u64)>,
     last: u32,
 }
 
@@ -109,6 +111,7 @@ impl Reports {
             due: now + config.timeout,
             retries_left: config.retries,
         };
+        self.due.insert((waiting.due, transaction));
         self.waiting.insert(transaction, waiting);
         counters.reports += 1;
         Some(output(config, datagram))
@@ -119,35 +122,41 @@ impl Reports {
         // The layer below owns the upper half.
         let transaction = datagram.mad.transaction().0 & 0xFFFF_FFFF;
         let same = |w: &Waiting| w.datagram.address.lid == datagram.address.lid;
-        let known = self.waiting.get(&transaction).is_some_and(same);
-        known && self.waiting.remove(&transaction).is_some()
+        if !self.waiting.get(&transaction).is_some_and(same) {
+            return false;
+        }
+        let answered = self.waiting.remove(&transaction);
+        answered.is_some_and(|w| self.due.remove(&(w.due, transaction)))
     }
 
     /// Time passes: repeats what is due; `gone` is told of subscribers that do not answer.
     pub fn tick(&mut self, config: &Config, now: Time, out: &mut Vec<Output>, mut gone: impl FnMut(Lid)) {
-        self.waiting.retain(|_, waiting| {
-            if waiting.due > now {
-                return true;
-            }
+        while let Some(&(due, transaction)) = self.due.first().filter(|(due, _)| *due <= now) {
+            self.due.remove(&(due, transaction));
+            let Some(waiting) = self.waiting.get_mut(&transaction) else {
+                continue;
+            };
             if waiting.retries_left == 0 {
                 gone(waiting.datagram.address.lid);
-                return false;
+                self.waiting.remove(&transaction);
+                continue;
             }
             waiting.retries_left -= 1;
             waiting.due = now + config.timeout;
+            self.due.insert((waiting.due, transaction));
             out.push(output(config, waiting.datagram));
-            true
-        });
+        }
     }
 
     /// When the next is due.
     pub fn next_wake(&self) -> Option<Time> {
-        self.waiting.values().map(|waiting| waiting.due).min()
+        self.due.first().map(|(due, _)| *due)
     }
 
     /// Nobody waits any more.
     pub fn clear(&mut self) {
         self.waiting.clear();
+        self.due.clear();
     }
 }
 

@@ -50,12 +50,15 @@ pub struct Services {
     by_number: BTreeMap<u64, Service>,
     by_name: BTreeMap<Name, u64>,
     expiries: BTreeSet<(Time, u64)>,
+    /// How many each port offers.
+    by_owner: BTreeMap<Guid, usize>,
     last: u64,
     now: Time,
 }
 
 impl Services {
-    /// Registers a service, or renews it. Returns the record as it stands.
+    /// Registers a service, or renews it. Returns the record as it stands. No GID means the requester's own, as whoever
+    /// writes none means it (`osmtest`).
     pub fn set(
         &mut self,
         config: &Config,
@@ -83,8 +86,18 @@ impl Services {
         if mask & f::KEY.mask() == 0 {
             f::KEY.put(&mut record, &[0; 16]);
         }
-        let name = Name::of(&record);
-        let owner = snapshot.by_gid(name.gid).ok_or(Refusal::InvalidGid)?;
+        let mut name = Name::of(&record);
+        if name.gid == Gid::default() {
+            name.gid = snapshot.gid(requester);
+            f::GID.put(&mut record, &name.gid.0);
+        }
+        // Without a prefix it is this subnet's all the same: `osmtest` writes it so.
+        let [prefix @ .., _, _, _, _, _, _, _, _] = name.gid.0;
+        let by_guid = || {
+            let guid = u128::from_be_bytes(name.gid.0) as u64;
+            (prefix == [0; 8]).then(|| snapshot.by_guid(Guid(guid))).flatten()
+        };
+        let owner = snapshot.by_gid(name.gid).or_else(by_guid).ok_or(Refusal::InvalidGid)?;
         let owner = snapshot.end(owner).ok_or(Refusal::InvalidGid)?.guid;
         // Nobody offers a service in another's name.
         if owner != requester.guid && !trusted {
@@ -94,7 +107,7 @@ impl Services {
         if let Some(old) = known.and_then(|number| self.by_number.get(&number)) {
             allowed(&old.record, data, trusted)?;
         } else {
-            let own = self.by_number.values().filter(|service| service.owner == owner).count();
+            let own = self.by_owner.get(&owner).copied().unwrap_or(0);
             if self.by_number.len() >= config.services || own >= config.services_per_client {
                 return Err(Refusal::NoResources);
             }
@@ -106,25 +119,33 @@ impl Services {
         let number = known.unwrap_or(self.last);
         let lease = f::LEASE.get(&record) as u32;
         let expires = (lease != FOR_EVER).then(|| self.now + Duration::from_secs(u64::from(lease)));
-        self.by_name.insert(name, number);
-        self.expiries.extend(expires.map(|at| (at, number)));
-        self.by_number.insert(number, Service { record, owner, expires });
+        self.insert(number, name, Service { record, owner, expires });
         Ok(record)
     }
 
     /// Takes a service away. Returns it as it stood.
-    pub fn delete(&mut self, requester: &EndPort, trusted: bool, mask: u64, data: &SaData) -> Result<SaData, Refusal> {
+    pub fn delete(
+        &mut self,
+        snapshot: &Snapshot,
+        (requester, trusted): (&EndPort, bool),
+        (mask, data): (u64, &SaData),
+    ) -> Result<SaData, Refusal> {
         use records::service as f;
         let needed = f::ID.mask() | f::GID.mask();
         if mask & needed != needed {
             return Err(Refusal::Insufficient);
         }
-        let wanted = Name::of(data);
+        let mut wanted = Name::of(data);
+        if wanted.gid == Gid::default() {
+            wanted.gid = snapshot.gid(requester);
+        }
         // Without a P_Key: of whatever partition, if there is one only.
-        let mut found = self.by_name.iter().filter(|(name, _)| {
-            let same_key = mask & f::PKEY.mask() == 0 || name.pkey == wanted.pkey;
-            name.id == wanted.id && name.gid == wanted.gid && same_key
-        });
+        let keys = match mask & f::PKEY.mask() {
+            0 => 0..=u16::MAX,
+            _ => wanted.pkey..=wanted.pkey,
+        };
+        let named = |pkey: u16| Name { pkey, ..wanted };
+        let mut found = self.by_name.range(named(*keys.start())..=named(*keys.end()));
         let number = *found.next().ok_or(Refusal::None)?.1;
         if found.next().is_some() {
             return Err(Refusal::Invalid);
@@ -139,9 +160,19 @@ impl Services {
         Ok(record)
     }
 
+    fn insert(&mut self, number: u64, name: Name, service: Service) {
+        self.by_name.insert(name, number);
+        self.expiries.extend(service.expires.map(|at| (at, number)));
+        *self.by_owner.entry(service.owner).or_default() += 1;
+        self.by_number.insert(number, service);
+    }
+
     fn remove(&mut self, number: u64) {
         if let Some(service) = self.by_number.remove(&number) {
             self.by_name.remove(&Name::of(&service.record));
+            if let Some(own) = self.by_owner.get_mut(&service.owner) {
+                *own = own.saturating_sub(1);
+            }
             if let Some(at) = service.expires {
                 self.expiries.remove(&(at, number));
             }
@@ -177,12 +208,11 @@ impl Services {
         self.now = now;
         for KeptService { owner, left, record } in kept {
             self.last += 1;
-            let (number, expires) = (self.last, left.map(|left| now + left));
-            if let Some(older) = self.by_name.insert(Name::of(&record), number) {
-                self.by_number.remove(&older);
+            let (name, expires) = (Name::of(&record), left.map(|left| now + left));
+            if let Some(older) = self.by_name.get(&name).copied() {
+                self.remove(older);
             }
-            self.expiries.extend(expires.map(|at| (at, number)));
-            self.by_number.insert(number, Service { record, owner, expires });
+            self.insert(self.last, name, Service { record, owner, expires });
         }
     }
 

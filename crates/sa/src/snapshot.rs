@@ -240,6 +240,18 @@ impl Snapshot {
             + size_of_val(&*self.hops)
     }
 
+    /// GIDs that another snapshot does not have, by GUID; in one walk through both.
+    pub(crate) fn gids_not_in(&self, other: &Self) -> Vec<Gid> {
+        let is_same_subnet = self.prefix == other.prefix;
+        let mut others = other.by_guid.iter().map(|(guid, _)| *guid).peekable();
+        let missing = self.by_guid.iter().filter(|(guid, _)| {
+            while others.next_if(|other| other < guid).is_some() {}
+            !is_same_subnet || others.peek() != Some(guid)
+        });
+        let ends = missing.filter_map(|(_, place)| self.end(*place));
+        ends.map(|end| self.gid(end)).collect()
+    }
+
     /// Number of end ports with LIDs.
     #[must_use]
     pub fn end_count(&self) -> u32 {

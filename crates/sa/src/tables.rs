@@ -1,12 +1,12 @@
 //! Tables of the snapshot: a row for each thing that a record describes.
 
 use selvedge_fabric::{Node, Port, PortRef, SwitchIdx};
-use selvedge_plan::BLOCK_LIDS;
+use selvedge_plan::{ArbBlock, BLOCK_LIDS, link_lanes};
 use selvedge_types::{Lid, NodeKind, PKey, PortNum, Sl, Vl};
 use selvedge_wire::sa::{Layout, SaData, records};
 use selvedge_wire::{
     Attribute, Bits, GuidInfo, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, SlToVl,
-    SwitchInfo, VlCount,
+    SwitchInfo, VlArbEntry, VlArbitration, VlCount,
 };
 
 use crate::query::{Advance, Cursor, Ground, Step};
@@ -37,7 +37,7 @@ pub static TABLES: [Table; 11] = [
         trusted_only: true,
         ..table(&records::PKEY_TABLE, pkey_table)
     },
-    table(&records::VL_ARBITRATION, nothing),
+    table(&records::VL_ARBITRATION, vl_arbitration),
 ];
 
 const fn table(layout: &'static Layout, advance: Advance) -> Table {
@@ -70,11 +70,6 @@ const fn only_row(cursor: &mut Cursor) -> Step {
 const fn none(cursor: &mut Cursor) -> Step {
     cursor.next_outer();
     Step::Nothing
-}
-
-/// What nobody has read or set yet.
-fn nothing(_: &Ground<'_>, _: &mut Cursor, _: &mut SaData) -> Step {
-    Step::End
 }
 
 /// Writes an attribute into a row, from byte `at` on.
@@ -266,6 +261,12 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();
     let ports = u32::from(node.port_count());
+    let is_written = plan.lane_tables.is_some();
+    // A port without a link is not in the plan: its rows are written before it gets one.
+    let of_link = |at: PortRef| {
+        let tables = plan.lane_tables.as_ref()?;
+        Some(tables.row(plan.ports.get(&at).map(link_lanes)?))
+    };
     let (input, output, lanes) = match switch_at(ground, end) {
         Some(switch) => {
             // Ingress 0 (its own port) to the last, each with egress 1 to the last.
@@ -281,19 +282,62 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
             if input == output {
                 return Step::Nothing;
             }
-            (input.get(), output.get(), plan.sl_to_vl.table(switch, input, output))
+            let at = |port| PortRef { port, ..end.at };
+            let has_link = |port| port == PortNum::MANAGEMENT || plan.ports.contains_key(&at(port));
+            let planned = of_link(at(output)).filter(|_| has_link(input));
+            if is_written && planned.is_none() {
+                return Step::Nothing;
+            }
+            (
+                input.get(),
+                output.get(),
+                planned.unwrap_or(*plan.sl_to_vl.table(switch, input, output)),
+            )
         }
         None if cursor.inner > 0 => return none(cursor),
         None => {
             cursor.inner += 1;
-            (0, 0, &plan.sl_to_vl.default)
+            (0, 0, of_link(end.at).unwrap_or(plan.sl_to_vl.default))
         }
     };
     records::sl_to_vl::LID.set(row, u64::from(end.lids.base.0));
     records::sl_to_vl::IN_PORT.set(row, u64::from(input));
     records::sl_to_vl::OUT_PORT.set(row, u64::from(output));
-    let lanes: &[Vl; Sl::COUNT] = lanes;
-    records::sl_to_vl::TABLE.put(row, &SlToVl { vls: *lanes }.emit()[..8]);
+    let lanes: [Vl; Sl::COUNT] = lanes;
+    records::sl_to_vl::TABLE.put(row, &SlToVl { vls: lanes }.emit()[..8]);
+    Step::Row
+}
+
+/// Arbitration tables as the plan has them, of ports with a link: a row for each block. None while the plan leaves them
+/// alone, as nobody has read them then.
+fn vl_arbitration(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, node) = at_cursor!(ground, cursor);
+    let plan = ground.snapshot.plan();
+    let Some(tables) = &plan.lane_tables else {
+        return Step::End;
+    };
+    let (number, block) = (cursor.inner / 4, (cursor.inner % 4) as u8 + 1);
+    let num = match end.is_switch {
+        true => u8::try_from(number + 1).ok().filter(|&num| num <= node.port_count()),
+        false => (number == 0).then(|| end.at.port.get()),
+    };
+    let Some(num) = num.and_then(PortNum::new) else {
+        return none(cursor);
+    };
+    cursor.inner += 1;
+    let at = PortRef { port: num, ..end.at };
+    let (Some(seen), Some(settings)) = (node.port(num), plan.ports.get(&at)) else {
+        return Step::Nothing;
+    };
+    if ArbBlock::turns_of(block, &seen.capability) == 0 {
+        return Step::Nothing;
+    }
+    let turns = tables.arbitration(block, link_lanes(settings), &seen.capability).turns;
+    let entries = turns.map(|(vl, weight)| VlArbEntry { vl, weight });
+    records::vl_arbitration::LID.set(row, u64::from(end.lids.base.0));
+    records::vl_arbitration::OUT_PORT.set(row, u64::from(num.get()));
+    records::vl_arbitration::BLOCK.set(row, u64::from(block));
+    records::vl_arbitration::TABLE.put(row, &VlArbitration { entries }.emit());
     Step::Row
 }
 

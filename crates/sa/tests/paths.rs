@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_plan::ServiceLevels;
+use selvedge_plan::{LaneTables, ServiceLevels};
 use selvedge_types::{LinkSpeed, LinkWidth, Mtu, PKey, Rate, Sl};
 use selvedge_wire::sa::{Field, SaData, SaStatus, records};
 use selvedge_wire::{Gid, Method, Status};
@@ -205,6 +205,32 @@ fn the_service_level_is_the_plans() {
     check(&mut bench, (0, 3), &[(f::REVERSIBLE, 0)], Some((5, 0)));
     check(&mut bench, (0, 3), &[(f::SL, 5)], Some((5, 0)));
     check(&mut bench, (0, 3), &[(f::SL, 0)], None);
+}
+
+#[test]
+fn where_no_proof_relies_on_levels_any_will_do_both_ways() {
+    let mut levels = vec![Sl::default(); 64];
+    let plain = Bench::new(&Wish::new(TREE));
+    levels[plain.host(3).index()] = Sl::new(3).unwrap();
+    let wish = Wish {
+        lanes: Some(LaneTables {
+            lanes: 4,
+            levels: ServiceLevels::PerDestination(levels),
+        }),
+        ..Wish::new(TREE)
+    };
+    let mut bench = Bench::new(&wish);
+    let check = |bench: &mut Bench, (from, to): (usize, usize), more: &[(Field, u64)], want: (u64, u64)| {
+        let mut question = between(bench, from, to);
+        question.extend(more.iter().map(|(field, value)| (*field, number(*value))));
+        let told = bench.ask(Method::Get, &records::PATH, &question);
+        let got = told.rows.first().map(|row| (f::SL.get(row), f::REVERSIBLE.get(row)));
+        assert_eq!(got, Some(want), "{from} {to} {more:?}");
+    };
+    check(&mut bench, (0, 1), &[], (0, 1));
+    check(&mut bench, (0, 3), &[], (3, 1));
+    check(&mut bench, (3, 0), &[(f::REVERSIBLE, 1)], (0, 1));
+    check(&mut bench, (0, 3), &[(f::SL, 9)], (9, 1));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use selvedge_sa::{Config, Input};
 use selvedge_types::TransactionId;
 use selvedge_wire::sa::{Field, SaStatus, records};
 use selvedge_wire::{Address, Class, Datagram, Gid, Mad, Method, Notice, Status, Trap};
-use support::{Bench, Value, Wish, number};
+use support::{Bench, Value, Wish, group_parameters, number};
 
 const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 
@@ -65,6 +65,20 @@ mod services {
             SaStatus::NO_RECORDS
         );
         assert_eq!(count(&mut bench, &[]), 1);
+    }
+
+    #[test]
+    fn are_their_own_if_they_name_no_port() {
+        let mut bench = tree();
+        let nowhere = [(f::ID, number(5_u8)), (f::GID, Value::Gid(Gid::default()))];
+        assert_eq!(set(&mut bench, &nowhere), Status::OK);
+        let own = [(f::GID, Value::Gid(bench.gid(0)))];
+        assert_eq!(count(&mut bench, &own), 1);
+        assert_eq!(
+            bench.ask(Method::Delete, &records::SERVICE, &nowhere).status,
+            Status::OK
+        );
+        assert_eq!(count(&mut bench, &[]), 0);
     }
 
     #[test]
@@ -163,15 +177,7 @@ mod groups {
 
     fn create(bench: &Bench, host: usize) -> Vec<(Field, Value)> {
         let mut fields = join(bench, host, 1);
-        fields.extend([
-            (f::QKEY, number(0xB1B_u16)),
-            (f::TRAFFIC_CLASS, number(0_u8)),
-            (f::PKEY, number(0xFFFF_u16)),
-            (f::SL, number(0_u8)),
-            (f::FLOW_LABEL, number(0_u8)),
-            (f::MTU_SELECTOR, number(2_u8)),
-            (f::MTU, number(4_u8)),
-        ]);
+        fields.extend(group_parameters());
         fields
     }
 

@@ -6,13 +6,13 @@
 
 mod support;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::PortRef;
 use selvedge_plan::{LidLayout, Op, Policy, ServiceLevels, SlToVl};
 use selvedge_sim::{Par, Seed};
-use selvedge_sm::{Damage, Job, Outcome, Repair, Task};
+use selvedge_sm::{Job, Outcome};
 use selvedge_verify::{Subject, least_change};
 
 use support::{State, between_switches, bring_up, fabric};
@@ -41,18 +41,7 @@ fn measure(name: &str, state: &State, policy: &Arc<Policy>, faults: usize) {
         let mut figures: Vec<[u64; 4]> = Vec::new();
         for _ in 0..if links.is_empty() { 0 } else { faults } {
             let at = links[rng.below(links.len() as u64) as usize];
-            let damage = Damage {
-                lost: BTreeSet::from([at]),
-                flagged: BTreeSet::from([at.node]),
-                ..Damage::default()
-            };
-            let repair = Repair {
-                damage,
-                plan: Arc::clone(plan),
-                verdict: Arc::clone(&state.verdict),
-                warm: warm.clone(),
-            };
-            let task = Task::Repair(Box::new(repair));
+            let task = state.lose(at, warm.clone());
             let result = Job::new(&state.inventory, &state.installed, Arc::clone(policy), task).run(Par::Sequential);
             let Some(outcome) = result.outcome else {
                 println!("{}: {:?}", fabric.port_name(at), result.events);

@@ -10,7 +10,6 @@
 
 mod support;
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Installed, Op, Plan, Policy, SlToVl, UnderWay};
 use selvedge_routing::{Engine, Options};
 use selvedge_sim::{Par, Seed};
-use selvedge_sm::{Damage, Job, JobResult, Repair, Task, Warm};
+use selvedge_sm::{Job, JobResult, Warm};
 use selvedge_verify::{JudgeOptions, Subject, Verdict, verify};
 
 use support::{State, between_switches, bring_up, fabric};
@@ -96,18 +95,7 @@ fn lose(
     at: PortRef,
     under_way: Option<Arc<UnderWay>>,
 ) -> (JobResult, Duration) {
-    let damage = Damage {
-        lost: BTreeSet::from([at]),
-        flagged: BTreeSet::from([at.node]),
-        ..Damage::default()
-    };
-    let repair = Repair {
-        damage,
-        plan: Arc::clone(&state.plan),
-        verdict: Arc::clone(&state.verdict),
-        warm,
-    };
-    let task = Task::Repair(Box::new(repair));
+    let task = state.lose(at, warm);
     let mut job = Job::new(&state.inventory, &state.installed, Arc::default(), task);
     job.under_way = under_way;
     let start = Instant::now();
@@ -170,6 +158,7 @@ fn woven(fabric: &Fabric, like: &Plan) -> (Plan, Verdict) {
         service_levels: routed.service_levels,
         sl_to_vl: SlToVl::modulo(routed.lanes),
         lanes: routed.lanes,
+        lane_tables: None,
         ..like.clone()
     };
     let verdict = verify(Subject::plan(fabric, &plan), &JudgeOptions::default());

@@ -15,6 +15,7 @@ use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, 
 use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
+use crate::lane_smp;
 use crate::past::Taken;
 use crate::register;
 use crate::smp::{self, Smp};
@@ -238,7 +239,12 @@ impl Apply {
                 state: Some(PortState::Active),
                 ..
             } => failed(*port) || self.fabric.peer(*port).is_some_and(failed),
-            Op::Port { .. } | Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => false,
+            Op::Port { .. }
+            | Op::Lft { .. }
+            | Op::Switch { .. }
+            | Op::PKeys { .. }
+            | Op::SlToVl { .. }
+            | Op::Arbitration { .. } => false,
         }
     }
 
@@ -253,7 +259,20 @@ impl Apply {
                 &agent.route,
                 m_key,
             ),
-            Op::PKeys { port, keys } => smp::set(&smp::pkeys(keys), 0, agent.route_to(port.port), m_key),
+            Op::PKeys { port, keys } => smp::set(
+                &smp::pkeys(keys),
+                smp::pkeys_modifier(&self.fabric, *port),
+                agent.route_to(port.port),
+                m_key,
+            ),
+            Op::SlToVl { port, rows, lanes } => {
+                let modifier = lane_smp::rows_modifier(self.fabric.node(port.node), port.port, *rows);
+                smp::set(&lane_smp::row(lanes), modifier, agent.route_to(port.port), m_key)
+            }
+            Op::Arbitration { port, block, turns } => {
+                let modifier = lane_smp::block_modifier(self.fabric.node(port.node), port.port, *block);
+                smp::set(&lane_smp::block(turns), modifier, agent.route_to(port.port), m_key)
+            }
             Op::Port { port, settings, state } => {
                 let seen = self.inventory.port_info(*port)?;
                 let is_last = !matches!(state, Some(PortState::Armed));
@@ -276,8 +295,17 @@ impl Apply {
     /// reads the key may use it; a lease that runs out clears the bits.
     fn key_of(&self, op: &Op) -> Option<u64> {
         let at = match op {
-            Op::Port { port, .. } | Op::PKeys { port, .. } if !self.fabric.node(port.node).is_switch() => *port,
-            Op::Port { .. } | Op::PKeys { .. } | Op::Lft { .. } | Op::Switch { .. } => PortRef {
+            Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. }
+                if !self.fabric.node(port.node).is_switch() =>
+            {
+                *port
+            }
+            Op::Port { .. }
+            | Op::PKeys { .. }
+            | Op::Lft { .. }
+            | Op::Switch { .. }
+            | Op::SlToVl { .. }
+            | Op::Arbitration { .. } => PortRef {
                 node: op.node(),
                 port: PortNum::MANAGEMENT,
             },
@@ -304,14 +332,19 @@ impl Apply {
                     self.forget(op);
                 }
                 match op {
-                    Op::Port { port, .. } | Op::PKeys { port, .. } => self.failed_ports.insert(*port),
+                    // Whoever has no such tables has one lane, which nothing depends on.
+                    Op::SlToVl { .. } | Op::Arbitration { .. } if answer.is_some() => false,
+                    Op::Port { port, .. }
+                    | Op::PKeys { port, .. }
+                    | Op::SlToVl { port, .. }
+                    | Op::Arbitration { port, .. } => self.failed_ports.insert(*port),
                     Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
                 };
                 // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
                 self.is_torn |= match op {
                     Op::Lft { .. } => true,
                     Op::Switch { .. } => answer.is_none(),
-                    Op::Port { .. } | Op::PKeys { .. } => false,
+                    Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => false,
                 };
                 events.push(Event::SetFailed {
                     what: self.describe(op),
@@ -323,6 +356,9 @@ impl Apply {
 
     /// Nobody answered: the Set may have been carried out all the same, so what the switch holds is unknown.
     fn forget(&mut self, op: &Op) {
+        if let Op::SlToVl { .. } | Op::Arbitration { .. } = op {
+            lane_smp::forget(Arc::make_mut(&mut self.installed.lanes), &self.fabric, op);
+        }
         let Op::Lft { node, block, data } = op else { return };
         let switch = self.fabric.switch_index(*node);
         let before = switch.and_then(|switch| self.installed.block(switch, usize::from(*block)).copied());
@@ -406,6 +442,11 @@ impl Apply {
                     "the port answers with other P_Keys".to_owned()
                 })
             }
+            Op::SlToVl { .. } | Op::Arbitration { .. } => {
+                let held = Arc::make_mut(&mut self.installed.lanes);
+                let is_taken = lane_smp::taken(held, &self.fabric, op, data);
+                expect(is_taken, || "the port answers with other lanes".to_owned())
+            }
             Op::Port {
                 port,
                 settings: want,
@@ -450,6 +491,10 @@ impl Apply {
             Op::Lft { node, block, .. } => format!("LinearForwardingTable block {block} of {}", name(node)),
             Op::Switch { node, .. } => format!("SwitchInfo of {}", name(node)),
             Op::PKeys { port, .. } => format!("P_KeyTable of {}", self.fabric.port_name(*port)),
+            Op::SlToVl { port, .. } => format!("SLtoVLMappingTable of {}", self.fabric.port_name(*port)),
+            Op::Arbitration { port, block, .. } => {
+                format!("VLArbitrationTable block {block} of {}", self.fabric.port_name(*port))
+            }
             Op::Port {
                 port,
                 state: Some(state),

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
-use selvedge_plan::{Generation, Installed};
+use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, PortNum, PortState};
+use selvedge_types::Guid;
 use selvedge_wire::{Attribute, AttributeId, Datagram, LinearForwardingTable, Mad, Method};
 
 use crate::config::{Config, Mode};
@@ -20,6 +20,7 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::lane_smp;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;
 use crate::past::Past;
@@ -29,6 +30,7 @@ use crate::rebalancing::Balancing;
 use crate::recall::{Silence, recall};
 use crate::register::Reregister;
 use crate::report;
+use crate::second_look::SecondLook;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
@@ -66,7 +68,7 @@ pub struct Sm {
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
-    superseded: u32,
+    pub(crate) superseded: u32,
     /// Where cables lead that were seen once.
     pub(crate) wires: Wires,
     /// Sweeps in a row that could not read all tables.
@@ -82,6 +84,8 @@ pub struct Sm {
     pub(crate) others: Others,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
     pub(crate) unwatched: Vec<PortRef>,
+    /// What happened while a sweep's plan was on its way.
+    pub(crate) second_look: SecondLook,
     /// What repairs need.
     pub(crate) failover: Failover,
     /// Links that went down of late.
@@ -144,6 +148,7 @@ impl Sm {
             reregister: Reregister::default(),
             others: Others::default(),
             unwatched: Vec::new(),
+            second_look: SecondLook::default(),
             failover: Failover::default(),
             flaps: Flaps::default(),
             represses: Vec::new(),
@@ -153,6 +158,11 @@ impl Sm {
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
+    }
+
+    /// The GUID of the local port.
+    pub(crate) const fn port_guid(&self) -> Guid {
+        self.config.local.port_guid
     }
 
     /// Takes one input; appends what is to be done.
@@ -275,6 +285,17 @@ impl Sm {
                     installed.learn(switch, block, table.ports);
                 }
             }
+            (
+                Token::Lanes(table),
+                Stage::Reading {
+                    inventory, installed, ..
+                },
+            ) => {
+                if let Some(mad) = ok(answer) {
+                    let held = Arc::make_mut(&mut installed.lanes);
+                    lane_smp::learn(held, &inventory.fabric, table, mad.smp_data());
+                }
+            }
             (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
@@ -294,6 +315,11 @@ impl Sm {
             (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
+            (Token::AtLink(at), Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let changed = so_far || self.is_other_behind(at, answer);
+                self.stage = Stage::LightSweep { changed };
+            }
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
             (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
@@ -302,6 +328,7 @@ impl Sm {
             (
                 Token::Discover(_)
                 | Token::Table { .. }
+                | Token::Lanes(_)
                 | Token::Set(_)
                 | Token::OtherSm(_)
                 | Token::Light(_)
@@ -312,6 +339,7 @@ impl Sm {
                 | Token::Unwatched
                 | Token::Knock
                 | Token::Twin
+                | Token::AtLink(_)
                 | Token::Copy(_)
                 | Token::Manager
                 | Token::Handover
@@ -358,6 +386,7 @@ impl Sm {
                 self.begin_sweep(now, out);
                 return;
             }
+            self.look_again_if_owed();
             self.balance_if_due(now, out);
             self.multicast_if_due(now, out);
             self.feed(now, out);
@@ -403,10 +432,11 @@ impl Sm {
         self.forget_refusals();
         self.forget_repairs();
         self.unwatched.clear();
+        self.second_look.forget();
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
-        let mut discovery = Discovery::new();
+        let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
         discovery.begin(&mut requests);
         self.stage = Stage::Discovering(Box::new(discovery));
@@ -442,15 +472,18 @@ impl Sm {
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::LightSweep { changed } => {
-                if !changed && self.begin_reading_back() {
-                    self.stage = Stage::LightSweep { changed };
-                    return true;
+                if !self.second_look.is_alone() {
+                    if !changed && self.begin_reading_back() {
+                        self.stage = Stage::LightSweep { changed };
+                        return true;
+                    }
+                    self.end_reading_back();
                 }
-                self.end_reading_back();
                 self.unwatched.clear();
                 if changed {
                     self.sweep_due = Some(SweepReason::LightSweep);
                 } else {
+                    self.second_look.end();
                     self.rest(now);
                 }
             }
@@ -466,40 +499,6 @@ impl Sm {
             }
         }
         true
-    }
-
-    /// Nothing to do until the next light sweep.
-    pub(crate) fn rest(&mut self, now: Time) {
-        self.superseded = 0;
-        self.stage = Stage::Idle;
-        self.await_balance(now);
-        // Without a link of our own there is one question to ask, and everything waits for its answer.
-        let interval = if self.is_cut_off() {
-            Some(self.config.poll_interval)
-        } else {
-            self.config.sweep_interval
-        };
-        let due = interval.map(|interval| now + interval);
-        let lids = self.given_up.due(now);
-        let offer = self.offer_due(now);
-        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).chain(offer).min();
-    }
-
-    /// True if our own link is down. Port 0 of a switch has none.
-    pub(crate) fn is_cut_off(&self) -> bool {
-        let Some(inventory) = &self.inventory else { return false };
-        let port = inventory.fabric.port(inventory.local);
-        inventory.local.port != PortNum::MANAGEMENT && port.is_some_and(|p| p.link.state == PortState::Down)
-    }
-
-    /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
-    fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
-        out.push(Output::Event(Event::LocalPortDown { what }));
-        self.view.plan = None;
-        if self.view.role == Role::Master {
-            self.change_role(Role::Discovering, None, out);
-        }
-        self.rest(now);
     }
 
     fn discovered(&mut self, mut discovery: Discovery, now: Time, out: &mut Vec<Output>) {
@@ -563,7 +562,10 @@ impl Sm {
     fn feed(&mut self, now: Time, out: &mut Vec<Output>) {
         match self.stage {
             Stage::Probing(_) => self.ask_ports(),
-            Stage::LightSweep { .. } => self.ask_back(),
+            Stage::LightSweep { .. } => {
+                self.ask_behind_links();
+                self.ask_back();
+            }
             Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),
             _ => {}

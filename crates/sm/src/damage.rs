@@ -82,7 +82,7 @@ impl Damage {
     /// Changes an inventory to what is now.
     pub fn apply(&self, inventory: &mut Inventory) -> Option<()> {
         let ends = self.ends(&inventory.fabric);
-        let agents = &mut inventory.agents;
+        let agents = Arc::make_mut(&mut inventory.agents);
         let fabric = Arc::make_mut(&mut inventory.fabric);
         for (at, info) in &self.seen {
             if let Some(slot) = agents.get_mut(at.node).and_then(|a| a.ports.get_mut(at.port.index())) {
@@ -148,7 +148,11 @@ impl Inventory {
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
         let none = BTreeSet::new();
         let reached = |inventory: &Self| inventory.ways_around(&none, &BTreeSet::new()).iter().flatten().count();
-        let is_active = |at| self.fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+        let is_active = |at| {
+            self.fabric
+                .port(at)
+                .is_some_and(|port| port.link.state == PortState::Active)
+        };
         let carries = |at: PortRef| is_active(at) && self.fabric.peer(at).is_some_and(is_active);
         let ends: Vec<PortRef> = ends.iter().copied().filter(|&at| !carries(at)).collect();
         if ends.is_empty() {
@@ -168,7 +172,7 @@ impl Inventory {
             return;
         }
         for &at in &ends {
-            if let Some(agent) = self.agents.get_mut(at.node) {
+            if let Some(agent) = Arc::make_mut(&mut self.agents).get_mut(at.node) {
                 agent.troubles.insert(at.port, PortReason::LeftOut);
             }
         }
@@ -241,12 +245,13 @@ impl Inventory {
     /// Takes another way to a switch, and to the hosts on it: that is one hop more.
     fn lead_to(&mut self, node: NodeIdx, way: DirectedRoute) -> Option<()> {
         let fabric = Arc::clone(&self.fabric);
-        self.agents.get_mut(node)?.route = way;
+        let agents = Arc::make_mut(&mut self.agents);
+        agents.get_mut(node)?.route = way;
         for (port, seen) in fabric.node(node).external_ports() {
             let Some(peer) = seen.peer.filter(|peer| fabric.switch_index(peer.node).is_none()) else {
                 continue;
             };
-            let (Some(way), Some(agent)) = (way.then(port), self.agents.get_mut(peer.node)) else {
+            let (Some(way), Some(agent)) = (way.then(port), agents.get_mut(peer.node)) else {
                 continue;
             };
             agent.port_routes.entry(peer.port).and_modify(|route| *route = way);
@@ -270,6 +275,10 @@ impl Inventory {
     }
 
     fn is_cut(&self, route: &DirectedRoute, lost: &BTreeSet<PortRef>) -> bool {
+        // Most ways have no port of such a number: what is on them need not be looked up.
+        if !lost.iter().any(|at| route.ports().contains(&at.port.get())) {
+            return false;
+        }
         let mut node = self.local.node;
         for port in route.ports().iter().filter_map(|&p| PortNum::new(p)) {
             let at = PortRef { node, port };

@@ -62,14 +62,17 @@ pub struct Discovery {
     shy: BTreeSet<(u32, u16)>,
     /// Ports of these that were told.
     knows_us: BTreeSet<(usize, PortNum)>,
+    /// P_Key tables of switch ports in front of hosts are asked for, too: they enforce partitions, or shall.
+    enforces: bool,
     /// Answers so far.
     pub answers: u64,
 }
 
 impl Discovery {
     /// A walk that has not begun.
-    pub const fn new() -> Self {
+    pub const fn new(enforces: bool) -> Self {
         Self {
+            enforces,
             found: Vec::new(),
             by_guid: BTreeMap::new(),
             told: BTreeSet::new(),
@@ -234,6 +237,7 @@ impl Discovery {
             }
             for (end, other) in [(from, to), (to, from)] {
                 self.found[end.0].ports[end.1.index()].peer = Some(other);
+                self.ask_enforced(end, other.0, out);
             }
         }
         if info.kind != NodeKind::Switch && self.found[node].ports[entered.index()].route.is_none() {
@@ -242,6 +246,15 @@ impl Discovery {
             port.guid = info.port_guid;
             self.ask(node, Ask::Port(node, entered), u32::from(entered.get()), out);
             self.ask(node, Ask::PKeys(node, entered), 0, out);
+        }
+    }
+
+    /// Asks for the keys that a switch lets pass in front of a host.
+    fn ask_enforced(&mut self, (node, port): (usize, PortNum), host: usize, out: &mut Vec<Request>) {
+        let is_switch = |node: usize| self.found[node].info.kind == NodeKind::Switch;
+        let can = self.found[node].switch.is_none_or(|switch| switch.enforce_cap > 0);
+        if self.enforces && can && is_switch(node) && !is_switch(host) {
+            self.ask(node, Ask::PKeys(node, port), PKeyTable::modifier(0, port.get()), out);
         }
     }
 

@@ -253,6 +253,15 @@ pub enum Event {
         /// How many ports.
         ports: usize,
     },
+    /// Some links have fewer data lanes than are to be used: they use those.
+    LanesShort {
+        /// Lanes that are to be used.
+        lanes: u8,
+        /// Links that have fewer.
+        links: usize,
+        /// The first of them, with its lanes.
+        first: (String, u8),
+    },
     /// A switch does not hold a table block that it acknowledged: it is written again.
     ReadBackDiffers {
         /// The switch.
@@ -383,6 +392,7 @@ impl Event {
             Self::RebalanceHeld { .. } => "SLV-SM-0052",
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
             Self::PKeysFull { .. } => "SLV-SM-0044",
+            Self::LanesShort { .. } => "SLV-SM-0045",
             Self::Multicast(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
@@ -414,6 +424,7 @@ impl Event {
             | Self::WaitEnded { .. }
             | Self::Way { .. }
             | Self::LidsLater { .. }
+            | Self::LanesShort { .. }
             | Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
             | Self::RebalanceInterrupted { .. }
@@ -529,7 +540,8 @@ impl Event {
             | Self::LinkLeftOut { .. }
             | Self::SwitchLost { .. }
             | Self::Repaired { .. } => Ok(()),
-            Self::LidsLater { .. }
+            Self::LanesShort { .. }
+            | Self::LidsLater { .. }
             | Self::ReadBackDiffers { .. }
             | Self::SwitchLies { .. }
             | Self::PKeysFull { .. }

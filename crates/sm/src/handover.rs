@@ -99,6 +99,11 @@ impl Sm {
             self.forget_plan();
         }
         let from = self.others.from.take();
+        if from.is_some() || others.values().any(|(_, other)| other.state == SmState::Master) {
+            // Whoever was master beside us has written tables, and shows it in nothing else once we are master again.
+            let switches = self.view.fabric.as_ref().map_or(0, |fabric| fabric.switches().len());
+            self.view.installed = Arc::new(Installed::unknown(switches));
+        }
         let superior = others
             .values()
             .map(|&(at, other)| (at, as_left(other, from)))

@@ -76,8 +76,8 @@ impl Agent {
 pub struct Inventory {
     /// The snapshot.
     pub fabric: Arc<Fabric>,
-    /// Agents by node.
-    pub agents: IdxVec<NodeIdx, Agent>,
+    /// Agents by node; shared by all snapshots between which nothing of them changed.
+    pub agents: Arc<IdxVec<NodeIdx, Agent>>,
     /// The manager's own port.
     pub local: PortRef,
 }
@@ -113,7 +113,7 @@ impl Inventory {
             .map(|f| (f.info.node_guid, agent_of(f)))
             .collect();
         by_node.sort_by_key(|(guid, _)| *guid);
-        let agents = by_node.into_iter().map(|(_, agent)| agent).collect();
+        let agents = Arc::new(by_node.into_iter().map(|(_, agent)| agent).collect());
         let node = fabric.find(local_guid).unwrap_or(NodeIdx(0));
         Ok(Self {
             fabric: Arc::new(fabric),
@@ -222,6 +222,13 @@ fn capability(info: &PortInfo) -> PortCapability {
     }
 }
 
+/// True if NodeInfo is what a port answers that is asked through its link.
+pub fn is_behind(fabric: &Fabric, port: PortRef, info: &NodeInfo) -> bool {
+    let guid = fabric.port(port).map(|port| port.guid);
+    let is_same_port = fabric.switch_index(port.node).is_some() || guid == Some(info.port_guid);
+    info.node_guid == fabric.node(port.node).guid && info.local_port == port.port.get() && is_same_port
+}
+
 /// The state of a link, out of the PortInfo of one end.
 pub fn link_state(info: &PortInfo) -> LinkState {
     LinkState {
@@ -258,6 +265,8 @@ pub fn settings(info: &PortInfo) -> PortSettings {
         vl_high_limit: info.vl_high_limit,
         hoq_life: info.hoq_life.get(),
         vl_stall_count: info.vl_stall_count.get(),
+        enforcement: u8::from(info.partition_enforcement_in) * PortSettings::ENFORCE_IN
+            | u8::from(info.partition_enforcement_out) * PortSettings::ENFORCE_OUT,
         m_key: info.m_key,
         m_key_lease_s: info.m_key_lease,
         m_key_protect: info.m_key_protect.get(),

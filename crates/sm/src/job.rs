@@ -10,7 +10,9 @@ use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl, Tables,
     UnderWay,
 };
-use selvedge_routing::{Engine, FatTreeOptions, FtreeOptions, Note, Options, Routed, UpDnOptions, WeaveOptions};
+use selvedge_routing::{
+    Engine, FatTreeOptions, FtreeOptions, HostLists, Note, Options, Routed, UpDnOptions, WeaveOptions,
+};
 use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_verify::phases::Passage;
@@ -21,13 +23,14 @@ use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
+use crate::lanes::Told;
 use crate::multicast::{MulticastPlan, MulticastTask};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{lid, ports, register};
+use crate::{lanes, lid, ports, register};
 
 /// Decides whether a change set may be sent.
 ///
@@ -192,6 +195,8 @@ pub struct Job {
     pub(crate) spared_lids: Arc<Vec<LidRange>>,
     /// Lanes of destination switches in force, by GUID.
     pub known_lanes: Arc<BTreeMap<Guid, u8>>,
+    /// Service levels in force.
+    pub(crate) told: Arc<Told>,
     /// Settings that agents would not take.
     pub(crate) declined: Arc<DeclinedByGuid>,
     /// Who decides.
@@ -252,6 +257,7 @@ impl Job {
             known_lids: Arc::default(),
             spared_lids: Arc::default(),
             known_lanes: Arc::default(),
+            told: Arc::default(),
             under_way: None,
             fog: Duration::ZERO,
             resting: Arc::default(),
@@ -321,7 +327,8 @@ impl Job {
     /// longer.
     #[must_use]
     pub fn run_in_place(&mut self) -> Option<JobResult> {
-        let took = self.virtual_cost();
+        // Whoever has a clock knows better, and counting hosts takes as long as the rest of a small repair.
+        let took = self.clock.map_or_else(|| self.virtual_cost(), |_| Duration::ZERO);
         let mut task = std::mem::replace(&mut self.task, Task::Plan);
         let result = match &mut task {
             Task::Repair(repair) => repair.run_in_place(self),
@@ -383,6 +390,7 @@ impl Job {
                 || self.route(engine, &lids, previous.clone(), par),
             );
             events.extend(self.full_tables(&ports));
+            events.extend(lanes::short(fabric, &self.policy, &ports.settings));
             events.extend(routed.iter().flat_map(choices));
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => {
@@ -423,10 +431,12 @@ impl Job {
         }
     }
 
-    /// One lane, whatever the engine could do with more: SLtoVL tables are not set yet, and no host could ask for its
-    /// service level.
+    /// One lane, whatever the engine could do with more, unless all senders are said to use the levels they are told.
     pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
-        options(&self.policy, &self.known_lanes, previous)
+        Options {
+            lanes: Some(lanes::to_rely_on(&self.inventory.fabric, &self.policy)),
+            ..options(&self.policy, &self.known_lanes, previous)
+        }
     }
 
     /// The steps, if tables change in more than one or packets must be gone first.
@@ -477,24 +487,28 @@ impl Job {
         let fabric = &self.inventory.fabric;
         let tables = covering(routed.tables, &self.installed);
         let top = tables.top();
+        let routes = (&routed.engine, routed.lanes, routed.service_levels);
+        let levels = lanes::of_routes(fabric, &self.policy, lids, &self.installed.lanes, routes);
         let plan = Plan {
             generation: self.generation,
             engine: routed.engine,
             lids: lids.clone(),
             tables,
-            service_levels: routed.service_levels,
-            sl_to_vl: SlToVl::modulo(routed.lanes),
-            lanes: routed.lanes,
+            service_levels: levels.relied_on,
+            sl_to_vl: SlToVl::modulo(levels.lanes),
+            lanes: levels.lanes,
+            lane_tables: levels.tables,
             end_ports: ports.end_ports,
             ports: ports.settings,
             switches: ports::plan_switches(fabric, &self.policy, top),
         };
+        let installed = &self.told.in_force(fabric, &plan, &self.installed);
         let change_set = || {
             let options = WayOptions {
                 par,
                 ..WayOptions::default()
             };
-            let mut changes = way::propose(fabric, &self.installed, &plan, &options);
+            let mut changes = way::propose(fabric, installed, &plan, &options);
             way::let_clear(&mut changes, self.fog);
             if self.asks_hosts {
                 register::ask_all(fabric, &plan, &mut changes);
@@ -503,7 +517,7 @@ impl Job {
         };
         let accepted = self
             .judge
-            .judge(&self.inventory, &self.installed, &plan, &change_set, par)
+            .judge(&self.inventory, installed, &plan, &change_set, par)
             .map_err(|refusal| in_words(&refusal))?;
         Ok(Outcome {
             plan: Arc::new(plan),
@@ -534,6 +548,12 @@ pub fn options(policy: &Policy, lanes: &Arc<BTreeMap<Guid, u8>>, previous: Optio
             previous_lanes: (!lanes.is_empty()).then(|| Arc::clone(lanes)),
             ..WeaveOptions::default()
         },
+        hosts: HostLists {
+            compute: policy.compute.clone(),
+            io: policy.io.clone(),
+        },
+        guid_order: policy.guid_order.clone(),
+        count_switches: policy.count_switches,
         lanes: Some(1),
         ..Options::default()
     }

@@ -64,7 +64,7 @@ pub fn assign_sparing(
     let mut lids = Lids::new();
     let mut held = Held::default();
     if !policy.reassign_lids {
-        held = Held::of(&ports, resting);
+        held = Held::of(&ports, resting, known);
         // Ports whose LID is also the one they are known to have come first: a clash is then decided for them.
         let (sure, other): (Vec<_>, Vec<_>) = ports
             .iter()
@@ -232,16 +232,24 @@ enum Holder {
 struct Held(Vec<Option<Holder>>);
 
 impl Held {
-    fn of(ports: &[Claim], resting: &BTreeSet<Lid>) -> Self {
+    fn of(ports: &[Claim], resting: &BTreeSet<Lid>, known: &BTreeMap<Guid, LidRange>) -> Self {
         let mut held = Self(vec![None; Lid::UNICAST_MAX.index() + 1]);
         for &lid in resting.iter().filter(|lid| lid.is_unicast()) {
             held.0[lid.index()] = Some(Holder::Nobody);
+        }
+        // Packets to what a port gave up a short while ago may reach the port itself.
+        for claim in ports {
+            for lid in known.get(&claim.guid).into_iter().flat_map(|range| range.iter()) {
+                let holder = held.0.get_mut(lid.index()).and_then(Option::as_mut);
+                holder.into_iter().for_each(|holder| *holder = Holder::Port(claim.at));
+            }
         }
         for claim in ports {
             for lid in claim.held.iter().filter(|lid| lid.is_unicast()) {
                 let holder = &mut held.0[lid.index()];
                 *holder = match *holder {
                     None => Some(Holder::Port(claim.at)),
+                    Some(Holder::Port(at)) if at == claim.at => Some(Holder::Port(at)),
                     Some(_) => Some(Holder::Nobody),
                 };
             }
@@ -512,6 +520,10 @@ mod tests {
         let resting = BTreeSet::from([Lid(2), Lid(3)]);
         let lids = assign(&fabric, &Policy::default(), &BTreeMap::new(), &resting, &mut Vec::new()).unwrap();
         assert_eq!(lids.top(), Lid(4));
+        // But for who had it.
+        let known = BTreeMap::from([(Guid(2), LidRange::single(Lid(3)))]);
+        let lids = assign(&fabric, &Policy::default(), &known, &resting, &mut Vec::new()).unwrap();
+        assert_eq!(lids.top(), Lid(3));
     }
 
     fn port0(node: u32) -> PortRef {

@@ -54,13 +54,20 @@ impl Sm {
         if self.config.mode == Mode::Manage {
             self.ask_other_managers(&inventory);
         }
-        for &at in &self.unwatched {
-            let get = smp::get_port(&inventory.fabric, at, &inventory.agents[at.node].route, m_key);
-            self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
-        }
+        self.ask_unwatched(&inventory);
         self.knock(&inventory);
+        self.join_second_look();
         self.prepare_reading_back(&inventory.fabric);
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// Asks for ports that were DOWN when their switch learnt whom to send traps to.
+    pub(crate) fn ask_unwatched(&mut self, inventory: &Inventory) {
+        for &at in &self.unwatched {
+            let route = &inventory.agents[at.node].route;
+            let get = smp::get_port(&inventory.fabric, at, route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
+        }
     }
 
     /// Asks who is behind ports that are left out: somebody may answer by now, or show his own GUID. Whatever state
@@ -115,6 +122,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Discover(_)
         | Token::OtherSm(_)
         | Token::Table { .. }
+        | Token::Lanes(_)
         | Token::Set(_)
         | Token::ReadBack(_)
         | Token::Poll
@@ -122,6 +130,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Handover
         | Token::Probe(_)
         | Token::Copy(_)
+        | Token::AtLink(_)
         | Token::Behind(..) => false,
     }
 }

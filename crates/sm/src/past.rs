@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{BLOCK_LIDS, BlockOf, Installed, Lids, LostLink, NO_PATH, UnderWay};
+use selvedge_plan::{BLOCK_LIDS, BlockOf, Installed, LostLink, NO_PATH, Plan, UnderWay};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
@@ -83,14 +83,14 @@ impl Taken {
 }
 
 /// The fabric, LIDs and tables after a change.
-#[derive(Clone, Copy, Debug)]
-pub struct After<'a> {
+#[derive(Clone, Debug)]
+pub struct After {
     /// What agents hold.
-    pub fabric: &'a Arc<Fabric>,
+    pub fabric: Arc<Fabric>,
     /// Whose LIDs are whose.
-    pub lids: &'a Lids,
+    pub plan: Arc<Plan>,
     /// Tables as acknowledged.
-    pub installed: &'a Installed,
+    pub installed: Arc<Installed>,
 }
 
 /// The last changes, until packets under way are gone.
@@ -99,16 +99,30 @@ pub struct Past {
     taken: Taken,
     /// When the last step was acknowledged.
     at: Time,
-    /// How many lifetimes after that its packets matter.
+    /// How many lifetimes after that its packets matter, once it is known.
     lifetimes: u32,
     /// The longest of the switches that it was for: some may be out of sight now, and keep packets all the same.
     longest: u8,
+    /// What it is to be worked out from, until it is.
+    after: Option<After>,
+    /// What will be told of the last fabric, but for how long ago it was.
+    prepared: Option<Prepared>,
     /// The fabric after the last change.
     last: Option<Arc<Fabric>>,
     /// Links that had carried packets, and did not after some change.
     lost: BTreeSet<Lost>,
     /// Until when packets may be under way by entries that nobody knows.
     fog_until: Time,
+}
+
+/// What is known of packets under way on a fabric, worked out while nobody waits for it.
+#[derive(Clone, Debug)]
+struct Prepared {
+    /// The fabric: this very snapshot.
+    fabric: Arc<Fabric>,
+    /// How long after the last step its packets matter; `None`: nothing bounds it.
+    bound_ns: Option<u64>,
+    blocks: UnderWay,
 }
 
 /// A [`LostLink`] by GUID, as switches are numbered anew in every sweep; without a switch where it begins if a host sent
@@ -150,22 +164,27 @@ impl Lost {
 
 impl Past {
     /// A change was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
-    pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After<'_>) {
+    pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After) {
         taken.end_phase();
         if taken.is_blind {
-            self.fog_from(now, after.fabric);
+            self.fog_from(now, &after.fabric);
         }
         if waited {
-            self.taken.clear();
-            (self.last, self.lost, self.longest) = (None, BTreeSet::new(), 0);
+            self.forget();
+        }
+        if taken.is_empty() && self.taken.is_empty() {
+            return;
+        }
+        // Also where no table changed, as when a link is back: looking for what was lost since must not be left to the
+        // next repair.
+        if let Some(last) = self.last.replace(Arc::clone(&after.fabric)) {
+            self.lost.extend(lost_since(&last, &after.fabric));
         }
         if taken.is_empty() {
             return;
         }
+        self.prepared = None;
         self.at = now;
-        if let Some(last) = self.last.replace(Arc::clone(after.fabric)) {
-            self.lost.extend(lost_since(&last, after.fabric));
-        }
         for (at, block) in taken.before {
             self.taken.before.entry(at).or_insert(block);
         }
@@ -173,9 +192,63 @@ impl Past {
             self.taken.open = step;
             self.taken.end_phase();
         }
-        let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
-        self.longest = longest(after.fabric).max(self.longest);
-        self.lifetimes = lifetimes_after(after.fabric, after.lids, entry, self.taken.lids());
+        self.longest = longest(&after.fabric).max(self.longest);
+        self.after = Some(after);
+    }
+
+    /// Works out how long packets under way matter, if that is yet to be done. It takes some milliseconds in a large
+    /// fabric, and nobody should wait for them who is about to mend one.
+    pub fn settle(&mut self) {
+        self.know_lifetimes();
+        if let Some(fabric) = self.last.clone().filter(|last| self.prepared_for(last).is_none()) {
+            self.prepared = Some(Prepared {
+                bound_ns: self.bound_ns(&fabric),
+                blocks: self.blocks_on(&fabric),
+                fabric,
+            });
+        }
+    }
+
+    fn know_lifetimes(&mut self) {
+        if let Some(after) = self.after.take() {
+            let entry = |switch, lid| after.installed.get(switch, lid).unwrap_or(NO_PATH);
+            self.lifetimes = lifetimes_after(&after.fabric, &after.plan.lids, entry, self.taken.lids());
+        }
+    }
+
+    fn prepared_for(&self, fabric: &Fabric) -> Option<&Prepared> {
+        let prepared = self.prepared.as_ref();
+        prepared.filter(|prepared| std::ptr::eq(Arc::as_ptr(&prepared.fabric), fabric))
+    }
+
+    fn bound_ns(&self, fabric: &Fabric) -> Option<u64> {
+        drain_bound_ns([longest(fabric).max(self.longest)], self.lifetimes)
+    }
+
+    /// Blocks that have changed, by the numbers that switches have in a fabric.
+    fn blocks_on(&self, fabric: &Fabric) -> UnderWay {
+        let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
+        let before = self.taken.before.iter();
+        let step = |step: &Vec<BlockOf<Guid>>| {
+            let blocks = step
+                .iter()
+                .filter_map(|(guid, block, data)| Some((switch(*guid)?, *block, *data)));
+            blocks.collect()
+        };
+        UnderWay {
+            before: before
+                .filter_map(|((guid, block), data)| Some((switch(*guid)?, *block, *data)))
+                .collect(),
+            phases: self.taken.steps.iter().map(step).collect(),
+            ..UnderWay::default()
+        }
+    }
+
+    /// All packets are gone that were under way.
+    fn forget(&mut self) {
+        self.taken.clear();
+        (self.last, self.after, self.prepared, self.lost) = (None, None, None, BTreeSet::new());
+        self.longest = 0;
     }
 
     /// Tables are not what the last change made of them: some of its Sets went where nobody knows.
@@ -185,6 +258,7 @@ impl Past {
 
     /// Packets that were under way then may have been forwarded by entries that nobody knows.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
+        self.know_lifetimes();
         let longest = longest(fabric).max(self.longest);
         let bound = drain_bound_ns([longest], self.lifetimes.max(FOG_LIFETIMES));
         let until = at + bound.map_or(ASSUMED_GONE, Duration::from_nanos);
@@ -212,28 +286,19 @@ impl Past {
         if self.taken.is_empty() {
             return None;
         }
+        self.know_lifetimes();
         let age = now.since(self.at);
-        let bound = drain_bound_ns([longest(fabric).max(self.longest)], self.lifetimes);
+        let prepared = self.prepared_for(fabric);
+        let bound = prepared.map_or_else(|| self.bound_ns(fabric), |prepared| prepared.bound_ns);
         if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
-            self.taken.clear();
-            (self.last, self.lost, self.longest) = (None, BTreeSet::new(), 0);
+            self.forget();
             return None;
         }
-        let switch = |guid: Guid| fabric.find(guid).and_then(|node| fabric.switch_index(node));
-        let before = self.taken.before.iter();
-        let step = |step: &Vec<BlockOf<Guid>>| {
-            let blocks = step
-                .iter()
-                .filter_map(|(guid, block, data)| Some((switch(*guid)?, *block, *data)));
-            blocks.collect()
-        };
+        let blocks = prepared.map_or_else(|| self.blocks_on(fabric), |prepared| prepared.blocks.clone());
         Some(Arc::new(UnderWay {
-            before: before
-                .filter_map(|((guid, block), data)| Some((switch(*guid)?, *block, *data)))
-                .collect(),
-            phases: self.taken.steps.iter().map(step).collect(),
             age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
             lost: self.lost_until(fabric),
+            ..blocks
         }))
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortCapability, PortRef, PortSettings, SwitchIdx, SwitchSettings};
-use selvedge_plan::{EndPortPlan, Lids, Policy};
+use selvedge_plan::{EndPortPlan, Lids, PartEnforce, Policy};
 use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PortNum, PortState};
 
 use crate::apply::Declined;
@@ -74,7 +74,7 @@ pub fn plan_port(
         settings.lids = range;
     }
     if at.port != PortNum::MANAGEMENT {
-        link(&mut settings, fabric, policy, at, port);
+        link(&mut settings, (fabric, policy), (at, port), sm);
     }
     // What the agent would not take once is not asked for again: the plan says what can be had.
     let known = declined.get(&(node.guid, at.port));
@@ -94,11 +94,11 @@ fn end_port(settings: &mut PortSettings, policy: &Policy, sm_lid: Lid) {
 }
 
 /// MTU and lanes are the least that both ends can do; queue limits exist on switches only.
-fn link(settings: &mut PortSettings, fabric: &Fabric, policy: &Policy, at: PortRef, port: &Port) {
+fn link(settings: &mut PortSettings, (fabric, policy): (&Fabric, &Policy), (at, port): (PortRef, &Port), sm: PortRef) {
     let Some(peer_at) = port.peer else { return };
     let Some(peer) = fabric.port(peer_at) else { return };
     settings.mtu = port.capability.mtu.min(peer.capability.mtu).min(policy.mtu_max);
-    settings.oper_vls = oper_vls(port, peer, policy.lanes);
+    settings.oper_vls = oper_vls(port, peer, policy.lanes.max(policy.used_lanes));
     settings.local_phy_errors = policy.local_phy_errors;
     settings.overrun_errors = policy.overrun_errors;
     if fabric.node(at.node).kind == NodeKind::Switch {
@@ -109,6 +109,12 @@ fn link(settings: &mut PortSettings, fabric: &Fabric, policy: &Policy, at: PortR
             policy.leaf_hoq_life
         };
         settings.vl_stall_count = policy.vl_stall_count;
+        let is_enforced = || policy.partitions.enforced(fabric, at, sm).is_some();
+        settings.enforcement = match policy.part_enforce {
+            PartEnforce::Off => 0,
+            wanted if is_enforced() => wanted.bits(),
+            PartEnforce::In | PartEnforce::Out | PartEnforce::Both => 0,
+        };
     }
 }
 
@@ -143,14 +149,27 @@ fn plan_end_ports(
             planned.push((at, EndPortPlan { pkeys }));
             too_many.extend((over > 0).then_some(at));
         }
+        let before = fabric.peer(at).filter(|before| plan.contains_key(before));
+        planned.extend(before.and_then(|before| Some((before, enforced(fabric, policy, sm, before)?))));
     }
     (planned.into_iter().collect(), too_many)
 }
 
-/// The P_Key table of one end port; `None` if it is none.
+/// The P_Key table of a switch port that is to enforce partitions.
+fn enforced(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Option<EndPortPlan> {
+    let pkeys = match policy.part_enforce {
+        PartEnforce::Off => None,
+        PartEnforce::In | PartEnforce::Out | PartEnforce::Both => policy.partitions.enforced(fabric, at, sm),
+    };
+    Some(EndPortPlan { pkeys: pkeys? })
+}
+
+/// The P_Key table of one end port, or of a switch port that is to enforce partitions; `None` if it is none.
 pub fn plan_end_port(fabric: &Fabric, policy: &Policy, sm: PortRef, at: PortRef) -> Option<EndPortPlan> {
-    let (pkeys, _) = policy.partitions.table(fabric, at, sm)?;
-    Some(EndPortPlan { pkeys })
+    match policy.partitions.table(fabric, at, sm) {
+        Some((pkeys, _)) => Some(EndPortPlan { pkeys }),
+        None => enforced(fabric, policy, sm, at),
+    }
 }
 
 /// SwitchInfo of every switch.

@@ -16,7 +16,7 @@ use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, 
 
 use crate::damage::{Damage, Returned};
 use crate::event::SweepReason;
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, is_behind};
 use crate::smp;
 
 /// What is asked of the far end of a link that came back.
@@ -454,12 +454,7 @@ impl Probe {
         };
         let far = back.far;
         let is_right = data.is_some_and(|data| match what {
-            Behind::Node => NodeInfo::parse(data).is_ok_and(|info| {
-                let guid = fabric.port(far).map(|port| port.guid);
-                let is_switch = fabric.switch_index(far.node).is_some();
-                let is_same_port = info.local_port == far.port.get() && (is_switch || guid == Some(info.port_guid));
-                info.node_guid == fabric.node(far.node).guid && is_same_port
-            }),
+            Behind::Node => NodeInfo::parse(data).is_ok_and(|info| is_behind(fabric, far, &info)),
             Behind::Port => PortInfo::parse(data).is_ok_and(|info| {
                 back.info = Some(info);
                 let is_up = info.phys_state == Some(PhysState::LinkUp);

@@ -26,7 +26,7 @@ use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lid, report, smp};
+use crate::{lanes, lid, report, smp};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -51,11 +51,15 @@ impl Sm {
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
         let todo = unread(&inventory.fabric, &installed);
+        let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
+        // What is not answered is written, whatever it is.
+        let lanes = if round == 1 { lanes } else { Vec::new() };
         self.stage = Stage::Reading {
             inventory,
             installed,
-            total: todo.len() as u64,
+            total: (todo.len() + lanes.len()) as u64,
             todo,
+            lanes,
             round,
         };
     }
@@ -89,7 +93,7 @@ impl Sm {
             return;
         };
         while self.exchange.open() < self.config.ready() {
-            let Some((switch, block)) = todo.pop() else { return };
+            let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
             let get = smp::get(
@@ -101,6 +105,7 @@ impl Sm {
             self.exchange
                 .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
+        self.ask_for_lanes();
     }
 
     /// Tables this manager wrote, by GUID, for switches that still hold what it set. Others may have written since in
@@ -119,6 +124,7 @@ impl Sm {
         if is_recabled(old, fabric) {
             return installed;
         }
+        installed.lanes = self.carried_lanes(inventory);
         for (switch, &node) in fabric.switches().iter_enumerated() {
             let seen = fabric.node(node);
             let before = old.find(seen.guid).and_then(|n| old.switch_index(n));
@@ -162,6 +168,7 @@ impl Sm {
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
+        job.told = self.told_levels();
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
@@ -198,10 +205,16 @@ impl Sm {
             known_lids: Arc::default(),
             spared_lids: Arc::default(),
             known_lanes: Arc::default(),
+            told: Arc::default(),
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             clock: None,
-            under_way: self.past.under_way(&inventory.fabric, self.now),
+            under_way: match task {
+                Task::Prepare(_) => None,
+                Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
+                    self.past.under_way(&inventory.fabric, self.now)
+                }
+            },
             fog: self.past.fog(self.now),
             resting: Arc::default(),
             rebalances: false,
@@ -395,7 +408,7 @@ impl Sm {
             has_drained,
             outcome,
             fabric,
-            installed,
+            mut installed,
             acknowledged,
             failed_ports,
             failed_nodes,
@@ -403,10 +416,13 @@ impl Sm {
             declined,
             ..
         } = apply;
+        // What is under way is told anew in each job.
+        (installed.under_way, installed.levels) = (None, None);
+        let installed = Arc::new(installed);
         let after = After {
-            fabric: &fabric,
-            lids: &outcome.plan.lids,
-            installed: &installed,
+            fabric: Arc::clone(&fabric),
+            plan: Arc::clone(&outcome.plan),
+            installed: Arc::clone(&installed),
         };
         self.past.add(taken, has_drained, now, after);
         self.lids.held(&fabric, &outcome.plan.lids);
@@ -431,6 +447,9 @@ impl Sm {
             nothing_sent: None,
         };
         self.unwatched = unwatched(&inventory.fabric, &fabric);
+        if !self.is_repairing() {
+            self.owe_second_look(&inventory.fabric, &fabric);
+        }
         self.finish(inventory, fabric, installed, &failures);
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
@@ -442,8 +461,17 @@ impl Sm {
     }
 
     /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.
-    pub(crate) fn interrupted(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
-        if let Some(wait) = apply.wait() {
+    pub(crate) fn interrupted(
+        &mut self,
+        mut apply: Apply,
+        inventory: &Arc<Inventory>,
+        now: Time,
+        out: &mut Vec<Output>,
+    ) {
+        let wait = apply.wait();
+        (apply.installed.under_way, apply.installed.levels) = (None, None);
+        let installed = Arc::new(apply.installed);
+        if let Some(wait) = wait {
             out.push(Output::Event(Event::WaitEnded { wait }));
             // It began with the last acknowledgement.
             let at = wait
@@ -451,9 +479,9 @@ impl Sm {
                 .since(Time::ZERO)
                 .saturating_sub(Duration::from_nanos(wait.wait_ns));
             let after = After {
-                fabric: &apply.fabric,
-                lids: &apply.outcome.plan.lids,
-                installed: &apply.installed,
+                fabric: Arc::clone(&apply.fabric),
+                plan: Arc::clone(&apply.outcome.plan),
+                installed: Arc::clone(&installed),
             };
             self.past
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
@@ -468,7 +496,7 @@ impl Sm {
             nodes: apply.failed_nodes,
             nothing_sent: None,
         };
-        self.finish(inventory, apply.fabric, apply.installed, &failures);
+        self.finish(inventory, apply.fabric, installed, &failures);
     }
 
     /// A sweep is over: shows what is known now.
@@ -476,7 +504,7 @@ impl Sm {
         &mut self,
         inventory: &Inventory,
         fabric: Arc<Fabric>,
-        mut installed: Installed,
+        installed: impl Into<Arc<Installed>>,
         failures: &report::Failures,
     ) {
         let mode = match self.view.role {
@@ -490,9 +518,12 @@ impl Sm {
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.last_seen.clone_from(&self.view.fabric);
+        self.view.installed = installed.into();
         // What is under way is told anew in each job.
-        installed.under_way = None;
-        self.view.installed = Arc::new(installed);
+        if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {
+            let installed = Arc::make_mut(&mut self.view.installed);
+            (installed.under_way, installed.levels) = (None, None);
+        }
         self.view.sweeps += 1;
         self.inventory = Some(Arc::new(inventory));
         self.view.inventory.clone_from(&self.inventory);

@@ -5,7 +5,7 @@
 //! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
 //! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
 
-use selvedge_fabric::{Node, Port, PortRef};
+use selvedge_fabric::{Node, PortRef};
 use selvedge_types::{NodeKind, PortNum, PortState};
 use selvedge_verify::phases;
 use selvedge_wire::{NodeInfo, PortInfo};
@@ -114,6 +114,11 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
         port.guid = was.map(|was| was.guid).unwrap_or_default();
         port.pkeys = was.map(|was| was.pkeys.clone()).unwrap_or_default();
     }
+    if found[node].ports[num.index()].pkeys.is_empty() {
+        // Nobody asked what its switch lets pass, as it was not known that a host is there.
+        let before = known.fabric.peer(far).and_then(|before| known.fabric.port(before));
+        found[node].ports[num.index()].pkeys = before.map(|before| before.pkeys.clone()).unwrap_or_default();
+    }
     join(found, (node, num), Some((there, far.port)));
 }
 
@@ -139,12 +144,8 @@ fn is_active(port: &FoundPort) -> bool {
 }
 
 fn is_known_active(known: &Inventory, at: PortRef) -> bool {
-    let is_active = |at| {
-        known
-            .fabric
-            .port(at)
-            .is_some_and(|port: &Port| port.link.state == PortState::Active)
-    };
+    let port = |at| known.fabric.port(at);
+    let is_active = |at| port(at).is_some_and(|port| port.link.state == PortState::Active);
     is_active(at) && known.fabric.peer(at).is_some_and(is_active)
 }
 

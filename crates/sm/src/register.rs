@@ -63,7 +63,7 @@ pub fn ask_all(fabric: &Fabric, plan: &Plan, changes: &mut ChangeSet) {
     let set: BTreeSet<PortRef> = ops
         .filter_map(|op| match op {
             Op::Port { port, .. } => Some(*port),
-            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => None,
+            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => None,
         })
         .collect();
     let is_active = |at: PortRef| {

@@ -1,7 +1,7 @@
 //! Plans around lost links: the plan in force with as few entries changed as can be.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Lids, NO_PATH, Op, Phase, Plan, Tables, UnderWay};
 use selvedge_routing::{Engine, Moved, Options, Rehung, WeaveOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Lid, PortNum};
+use selvedge_types::{IdxVec, Lid, PortNum};
 use selvedge_verify::Verdict;
 use selvedge_verify::standing::{Entry, LinkChange, Replaced, Standing};
 
@@ -19,7 +19,7 @@ use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
-use crate::{past, ports, rehang};
+use crate::{lanes, past, ports, rehang};
 
 /// Entries that changed in place.
 enum Changed {
@@ -169,28 +169,31 @@ impl Repair {
 
     /// The Sets that write entries: those of hosts first, then those of agents, then those that must come last.
     fn changes_of(&self, moved: &[Moved], fabric: &Fabric, plan: &Plan, standing: &Standing) -> ChangeSet {
-        let mut blocks: BTreeMap<(usize, SwitchIdx), u8> = BTreeMap::new();
-        for m in moved {
+        let ranked = moved.iter().map(|m| {
             let rank = match (m.is_last, standing.carries_hosts(m.switch, m.lid)) {
                 (true, _) => 2,
                 (false, true) => 0,
                 (false, false) => 1,
             };
-            let key = (m.lid.index() / BLOCK_LIDS, m.switch);
-            // A block is written once, and not before what it must not come before.
-            let merge = |old: &mut u8| *old = if *old == 2 || rank == 2 { 2 } else { rank.min(*old) };
-            blocks.entry(key).and_modify(merge).or_insert(rank);
-        }
-        fill_last_step(&mut blocks, moved);
-        let mut left: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
-        for &(_, switch) in blocks.keys() {
-            *left.entry(switch).or_default() += 1;
-        }
+            (block_of(m), rank)
+        });
+        let mut blocks: Vec<(Block, u8)> = ranked.collect();
+        blocks.sort_unstable();
+        // A block is written once, and not before what it must not come before. The lowest rank comes first.
+        blocks.dedup_by(|next, held| {
+            let is_same = next.0 == held.0;
+            if is_same && next.1 == 2 {
+                held.1 = 2;
+            }
+            is_same
+        });
+        fill_last_step(&mut blocks, moved, fabric.switches().len());
+        let mut left: IdxVec<SwitchIdx, usize> = IdxVec::filled(0, fabric.switches().len());
+        blocks.iter().for_each(|&((_, switch), _)| left[switch] += 1);
         // An agent takes one Set after another: who has most of them before it begins first.
-        let order = blocks.iter().map(|(&(block, switch), &rank)| {
-            let waits = left
-                .get_mut(&switch)
-                .map_or(0, |left| std::mem::replace(left, left.saturating_sub(1)));
+        let order = blocks.iter().map(|&((block, switch), rank)| {
+            let waits = left[switch];
+            left[switch] -= 1;
             (rank, Reverse(waits), block, switch)
         });
         let mut order: Vec<(u8, Reverse<usize>, usize, SwitchIdx)> = order.collect();
@@ -301,6 +304,7 @@ impl Repair {
                 .under_way
                 .as_deref()
                 .map(|past| with_lost(past, &job.inventory, inventory)),
+            lanes: lanes::without(&job.installed.lanes, fabric, &self.damage.returned),
             ..Installed::clone(&job.installed)
         };
         let change_set = || {
@@ -326,37 +330,43 @@ impl Repair {
     }
 }
 
+/// A block of a switch.
+type Block = (usize, SwitchIdx);
+
+fn block_of(m: &Moved) -> Block {
+    (m.lid.index() / BLOCK_LIDS, m.switch)
+}
+
 /// Puts blocks of agents that have more to write than others into the last step as well, where they need not come
 /// before it: so they are not idle in it, and nobody waits for them before it. A block may wait if no LID of its
 /// entries has one that must come last: the mixes of these LIDs are the same in one step or in two.
-fn fill_last_step(blocks: &mut BTreeMap<(usize, SwitchIdx), u8>, moved: &[Moved]) {
+fn fill_last_step(blocks: &mut [(Block, u8)], moved: &[Moved], switches: usize) {
     /// Agents that can be busy at once.
     const AT_ONCE: usize = 32;
-    let key = |m: &Moved| (m.lid.index() / BLOCK_LIDS, m.switch);
-    let ordered: BTreeSet<Lid> = moved.iter().filter(|m| blocks[&key(m)] == 2).map(|m| m.lid).collect();
+    let is_last = |m: &&Moved| {
+        let place = blocks.binary_search_by_key(&block_of(m), |&(block, _)| block);
+        place.is_ok_and(|place| blocks[place].1 == 2)
+    };
+    let mut ordered: Vec<Lid> = moved.iter().filter(is_last).map(|m| m.lid).collect();
     if ordered.is_empty() {
         return;
     }
+    ordered.sort_unstable();
     let bound = moved
         .iter()
-        .filter(|m| ordered.contains(&m.lid) && blocks[&key(m)] < 2)
-        .map(key);
-    let bound: BTreeSet<(usize, SwitchIdx)> = bound.collect();
-    let mut first: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
-    for &(_, switch) in &bound {
-        *first.entry(switch).or_default() += 1;
-    }
-    let most = first
-        .values()
-        .copied()
-        .max()
-        .unwrap_or(0)
-        .max(bound.len().div_ceil(AT_ONCE));
-    for (&(block, switch), rank) in blocks.iter_mut().filter(|(_, rank)| **rank < 2) {
-        if bound.contains(&(block, switch)) {
+        .filter(|m| ordered.binary_search(&m.lid).is_ok() && !is_last(m));
+    let mut bound: Vec<Block> = bound.map(block_of).collect();
+    bound.sort_unstable();
+    bound.dedup();
+    let mut first: IdxVec<SwitchIdx, usize> = IdxVec::filled(0, switches);
+    bound.iter().for_each(|&(_, switch)| first[switch] += 1);
+    let most = first.iter().copied().max().unwrap_or(0);
+    let most = most.max(bound.len().div_ceil(AT_ONCE));
+    for ((block, switch), rank) in blocks.iter_mut().filter(|(_, rank)| *rank < 2) {
+        if bound.binary_search(&(*block, *switch)).is_ok() {
             continue;
         }
-        let count = first.entry(switch).or_default();
+        let count = &mut first[*switch];
         *count += 1;
         if *count > most {
             *rank = 2;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use selvedge_sim::Time;
-use selvedge_types::Guid;
 use selvedge_wire::{Datagram, Method};
 
 use crate::core::Sm;
@@ -50,11 +49,6 @@ impl Sm {
                 timeout: sent.timeout,
             });
         }
-    }
-
-    /// The GUID of the local port.
-    pub(crate) const fn port_guid(&self) -> Guid {
-        self.config.local.port_guid
     }
 
     /// Sends without expecting an answer.

@@ -74,6 +74,14 @@ pub fn lft(data: &[u8; 64]) -> LinearForwardingTable {
     LinearForwardingTable { ports: *data }
 }
 
+/// The modifier of a P_KeyTable's first block: only a switch has several tables.
+pub fn pkeys_modifier(fabric: &Fabric, at: PortRef) -> u32 {
+    match fabric.switch_index(at.node) {
+        Some(_) => PKeyTable::modifier(0, at.port.get()),
+        None => 0,
+    }
+}
+
 /// A P_KeyTable block that starts with `keys`.
 pub fn pkeys(keys: &[PKey]) -> PKeyTable {
     let mut table = PKeyTable {
@@ -115,6 +123,8 @@ pub fn port_info(seen: &PortInfo, settings: &PortSettings, state: Option<PortSta
         vl_high_limit: settings.vl_high_limit,
         hoq_life: Bits::saturating(settings.hoq_life),
         vl_stall_count: Bits::saturating(settings.vl_stall_count),
+        partition_enforcement_in: settings.enforcement & PortSettings::ENFORCE_IN != 0,
+        partition_enforcement_out: settings.enforcement & PortSettings::ENFORCE_OUT != 0,
         subnet_timeout: Bits::saturating(settings.subnet_timeout),
         local_phy_errors: Bits::saturating(settings.local_phy_errors),
         overrun_errors: Bits::saturating(settings.overrun_errors),

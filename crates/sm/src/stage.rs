@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
-use selvedge_plan::Installed;
+use selvedge_plan::{Installed, LaneTable};
 use selvedge_types::Guid;
 use selvedge_wire::SmInfo;
 
@@ -30,6 +30,8 @@ pub enum Token {
         /// The block.
         block: usize,
     },
+    /// A lane table.
+    Lanes(LaneTable),
     /// A forwarding table block in a light sweep: position in the list of what is read back.
     ReadBack(usize),
     /// A Set.
@@ -44,6 +46,8 @@ pub enum Token {
     Knock,
     /// NodeInfo behind a port where a GUID was seen that another node has, in a light sweep.
     Twin,
+    /// NodeInfo behind a link that came up before its switch knew us, or showed PortStateChange, in a light sweep.
+    AtLink(PortRef),
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
     /// What is behind such a port, if its link came back.
@@ -85,6 +89,8 @@ pub enum Stage {
         total: u64,
         /// Those of them that are yet to be asked for, the next one last.
         todo: Vec<(SwitchIdx, usize)>,
+        /// Lane tables that are yet to be asked for, the next one last.
+        lanes: Vec<LaneTable>,
         /// How often what is unknown has been asked for, this time included.
         round: u32,
     },

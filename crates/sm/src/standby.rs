@@ -32,8 +32,10 @@ use crate::view::Role;
 pub struct Others {
     /// Who handed the subnet over: he is master no longer, whatever he said before.
     pub from: Option<Guid>,
-    /// A better one waits for it.
-    is_put_off: bool,
+    /// A better one that has just been told to wait for it, by not being offered it.
+    put_off: Option<Guid>,
+    /// The same, and when it is looked at again.
+    waiting: Option<(Guid, Time)>,
     /// Who would not take it: not offered again before the next sweep.
     refused: BTreeSet<Guid>,
     /// Whose SM_Key is another one: told of once.
@@ -205,13 +207,33 @@ impl Sm {
     pub(crate) fn puts_off(&mut self, inventory: &Inventory, other: &SmInfo, now: Time) -> bool {
         let is_under_way = self.past.under_way(&inventory.fabric, now).is_some();
         let is_resting = !self.given_up.resting(now).is_empty();
-        self.others.is_put_off = other.state != SmState::Master && (is_under_way || is_resting);
-        self.others.is_put_off
+        let waits = other.state != SmState::Master && (is_under_way || is_resting);
+        self.others.put_off = waits.then_some(other.guid);
+        waits
     }
 
     /// When a better manager that had to wait is looked at again.
     pub(crate) fn offer_due(&mut self, now: Time) -> Option<Time> {
-        std::mem::take(&mut self.others.is_put_off).then(|| now + PUT_OFF)
+        let waiting = self.others.put_off.take().map(|guid| (guid, now + PUT_OFF));
+        self.others.waiting = waiting.or(self.others.waiting);
+        waiting.map(|(_, at)| at)
+    }
+
+    /// True if a trap says only what is known: that a better manager, which has to wait, is better. It says so at each
+    /// of its polls.
+    pub(crate) fn is_known_to_wait(&self, notice: &Notice) -> bool {
+        let says_only_so = match notice.trap() {
+            Some(Trap::LocalChange(change)) => change.other_local_changes && change.changes == SM_PRIORITY,
+            _ => false,
+        };
+        let Some((guid, until)) = self.others.waiting.filter(|_| says_only_so) else {
+            return false;
+        };
+        let lids = self.inventory.as_ref().and_then(|inventory| {
+            let fabric = &inventory.fabric;
+            Some(fabric.port(fabric.find_port(guid)?)?.settings.lids)
+        });
+        self.now < until && lids.is_some_and(|lids| lids.contains(notice.issuer_lid))
     }
 
     /// Offers the subnet to a better manager; what becomes of it is decided when it has answered.

@@ -35,6 +35,9 @@ impl Sm {
         let what = format!("from LID {}: {notice}", notice.issuer_lid);
         out.push(Output::Event(Event::Trap { what }));
         if let Some(number) = notice.trap_number().filter(|n| changes_fabric(*n)) {
+            if self.is_known_to_wait(&notice) {
+                return;
+            }
             if number == LINK_STATE && self.suspect_lid(notice.issuer_lid, SweepReason::Trap(number)) {
                 return;
             }
@@ -44,17 +47,42 @@ impl Sm {
 }
 
 impl Sm {
+    /// True while a fault is mended, and while what was mended is looked at again.
+    #[must_use]
+    pub fn is_at_a_fault(&self) -> bool {
+        self.is_mending() || matches!(self.stage, Stage::Probing(_))
+    }
+
     /// When traps are repressed: at once, but after the repair that they are reason for. Agents handle one SMP after
     /// another, and those of the repair are waited for.
     pub(crate) fn repress_at(&self) -> Option<Time> {
         let (first, _) = *self.represses.first()?;
-        let is_mending = match &self.stage {
+        Some(if self.is_mending() {
+            first + REPRESS_WITHIN
+        } else {
+            first
+        })
+    }
+
+    /// True while packets are lost and something is done about it at once: from the look at what a trap is about until
+    /// the last entry of the repair is acknowledged, but for waits. Whatever else there is to do can come after that.
+    pub(crate) fn is_mending(&self) -> bool {
+        match &self.stage {
             Stage::Probing(probe) => !probe.is_check,
             Stage::Planning { .. } => self.is_repairing(),
             Stage::Applying(apply, _) => self.is_repairing() && apply.wait().is_none(),
-            _ => false,
-        };
-        Some(if is_mending { first + REPRESS_WITHIN } else { first })
+            Stage::Idle
+            | Stage::Discovering(_)
+            | Stage::Electing { .. }
+            | Stage::Reading { .. }
+            | Stage::Persisting { .. }
+            | Stage::LightSweep { .. }
+            | Stage::Copying(_)
+            | Stage::Standby { .. }
+            | Stage::HandingOver { .. }
+            | Stage::Disabled { .. }
+            | Stage::Stopped => false,
+        }
     }
 
     /// Represses the traps for which it is time.

@@ -6,6 +6,7 @@ use selvedge_fabric::Fabric;
 use selvedge_plan::{Installed, Plan};
 use selvedge_routing::{Engine, FatTree, TreeMender, WeaveMender};
 use selvedge_sim::Par;
+use selvedge_types::IdxVec;
 use selvedge_verify::Subject;
 use selvedge_verify::standing::Standing;
 
@@ -31,7 +32,7 @@ pub struct Warm {
 pub struct Spare {
     /// The plan.
     pub plan: Plan,
-    /// The fabric and the ways to its agents; nobody else holds the fabric.
+    /// The fabric and the ways to its agents; nobody else holds either.
     pub inventory: Inventory,
     /// What the switches hold.
     pub installed: Installed,
@@ -50,6 +51,7 @@ impl Spare {
             plan: plan.clone(),
             inventory: Inventory {
                 fabric: Arc::new(Fabric::clone(&inventory.fabric)),
+                agents: Arc::new(IdxVec::clone(&inventory.agents)),
                 ..inventory.clone()
             },
             installed: installed.clone(),

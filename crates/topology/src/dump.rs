@@ -7,6 +7,7 @@ mod lanes;
 mod lanes_read;
 mod lfts;
 mod lids;
+pub mod opensm;
 
 use selvedge_plan::{LidConflict, Lids, Tables};
 use selvedge_types::{Guid, Lid};

@@ -1,7 +1,7 @@
 //! One finding: what is wrong, where, how bad, and a concrete witness. Its words are in `text`.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
-use selvedge_types::{Guid, Lid, LidRange, Mtu, PortNum, PortState, Sl, Vl};
+use selvedge_types::{Guid, Lid, LidRange, Mtu, PKey, PortNum, PortState, Sl, Vl};
 use serde::Serialize;
 
 use crate::Kind;
@@ -109,6 +109,36 @@ pub enum Attribute {
     PortState,
     /// SwitchInfo.
     SwitchInfo,
+    /// The row of SLtoVLMappingTable for packets that came in by this port.
+    SlToVl(PortNum),
+    /// One block of VLArbitrationTable.
+    VlArbitration(u8),
+}
+
+/// Why a lane is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaneFault {
+    /// The link does not have it: packets are dropped.
+    NoSuchLane,
+    /// The arbiter never serves it: packets wait for ever.
+    NeverServed,
+    /// Routes were proved on another one.
+    NotProved,
+    /// It is used before link and arbiter have it.
+    Early,
+}
+
+/// What is wrong with partitions that a switch is to enforce at a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlike {
+    /// The host's key would not pass.
+    Missing(PKey),
+    /// The key would pass, and the host does not hold it.
+    Beyond(PKey),
+    /// No host is behind the port, or its keys are not planned.
+    NoHost,
 }
 
 /// One step of a packet through a switch.
@@ -302,6 +332,12 @@ pub enum Fault {
         from: PortState,
         to: PortState,
     },
+    Lane {
+        port: Place,
+        sl: Sl,
+        vl: Vl,
+        why: LaneFault,
+    },
     Generation {
         plan: u64,
         changes: u64,
@@ -311,6 +347,15 @@ pub enum Fault {
     },
     InheritedCycle {
         first: Box<PhaseFinding>,
+    },
+    Enforcement {
+        port: Place,
+        why: Unlike,
+    },
+    EarlyEnforcement {
+        port: Place,
+        phase: u32,
+        written_in: u32,
     },
     MulticastMissed {
         mlid: Lid,
@@ -376,9 +421,12 @@ impl Fault {
             Self::ChangeBeyond { .. } => Kind::ChangeBeyond,
             Self::EarlyActivation { .. } => Kind::EarlyActivation,
             Self::IllegalState { .. } => Kind::IllegalState,
+            Self::Lane { .. } => Kind::Lane,
             Self::Generation { .. } => Kind::Generation,
             Self::UnsafeWay { .. } => Kind::UnsafeWay,
             Self::InheritedCycle { .. } => Kind::InheritedCycle,
+            Self::Enforcement { .. } => Kind::Enforcement,
+            Self::EarlyEnforcement { .. } => Kind::EarlyEnforcement,
             Self::MulticastMissed { .. } => Kind::MulticastMissed,
             Self::MulticastLoop { .. } => Kind::MulticastLoop,
             Self::MulticastStray { .. } => Kind::MulticastStray,

@@ -83,6 +83,7 @@ impl JudgeOptions {
 ///     service_levels: ServiceLevels::default(),
 ///     sl_to_vl: SlToVl::default(),
 ///     lanes: 1,
+///     lane_tables: None,
 ///     ports: Default::default(),
 ///     end_ports: Default::default(),
 ///     switches: Default::default(),

@@ -102,6 +102,14 @@ kinds! {
     /// SLV-JUDGE-0036: the tables in force can deadlock, or make packets go round, before anything is changed; the
     /// change set leads out of it.
     InheritedCycle, "SLV-JUDGE-0036", "inherited-cycle";
+    /// SLV-JUDGE-0037: a switch is to enforce partitions at a port where the host behind would not get through with all
+    /// its keys, would with others, or where no host is.
+    Enforcement, "SLV-JUDGE-0037", "enforcement";
+    /// SLV-JUDGE-0038: a port is to enforce partitions while packets pass before its P_Keys are written.
+    EarlyEnforcement, "SLV-JUDGE-0038", "early-enforcement";
+    /// SLV-JUDGE-0039: a service level is put on a lane that its link does not have, that its arbiter does not serve, or
+    /// that the proof knows nothing of, or too early.
+    Lane, "SLV-JUDGE-0039", "lane";
     /// SLV-JUDGE-0050: a member of a multicast group is not sent what others send, or they not what it sends.
     MulticastMissed, "SLV-JUDGE-0050", "multicast-missed";
     /// SLV-JUDGE-0051: packets of a multicast group go round, or arrive twice.
@@ -128,6 +136,7 @@ impl Kind {
                 | Self::EarlyActivation
                 | Self::IllegalState
                 | Self::Generation
+                | Self::Lane
                 | Self::TableShape
                 | Self::MulticastLoop
                 | Self::MulticastWay

@@ -34,11 +34,13 @@ mod cdg;
 mod contention;
 mod cycle;
 pub mod disjoint;
+mod enforcement;
 mod figures;
 mod finding;
 mod ground;
 mod judged;
 mod kind;
+mod lane_tables;
 mod least;
 mod lids;
 mod multicast;
@@ -58,7 +60,9 @@ mod witness;
 
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
-pub use finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
+pub use finding::{
+    Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, Severity, Sources, Step, Traffic, Unlike, Witness,
+};
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};
 pub use least::{Least, Rule, least_change};

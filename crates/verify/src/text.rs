@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::finding::{Attribute, Cause, Fault, Finding, Hop, Place, Severity, Sources, Step, Traffic, Witness};
+use crate::finding::{
+    Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, Severity, Sources, Step, Traffic, Unlike, Witness,
+};
 use crate::multicast::Stray;
 
 impl fmt::Display for Severity {
@@ -57,6 +59,8 @@ impl fmt::Display for Attribute {
             Self::PortInfo => f.write_str("PortInfo"),
             Self::PortState => f.write_str("PortState"),
             Self::SwitchInfo => f.write_str("SwitchInfo"),
+            Self::SlToVl(ingress) => write!(f, "SLtoVLMappingTable from port {ingress}"),
+            Self::VlArbitration(block) => write!(f, "VLArbitrationTable block {block}"),
         }
     }
 }
@@ -129,6 +133,8 @@ impl fmt::Display for Fault {
             | Self::EarlyActivation { .. }
             | Self::IllegalState { .. }
             | Self::Generation { .. }
+            | Self::EarlyEnforcement { .. }
+            | Self::Lane { .. }
             | Self::UnsafeWay { .. }
             | Self::InheritedCycle { .. } => change_text(self, f),
             Self::MulticastMissed { .. }
@@ -147,6 +153,7 @@ impl fmt::Display for Fault {
             Self::MtuMismatch { .. }
             | Self::LanesMismatch { .. }
             | Self::SettingRange { .. }
+            | Self::Enforcement { .. }
             | Self::Unplanned { .. }
             | Self::NoSuchPlace { .. } => setting_text(self, f),
         }
@@ -325,6 +332,19 @@ fn setting_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         } => {
             write!(f, "{place}: {field} is {value}, allowed are values up to {limit}")
         }
+        Fault::Enforcement { port, why } => match why {
+            Unlike::Missing(key) => write!(
+                f,
+                "{port} would drop packets of P_Key {:#06x} of the host behind it",
+                key.0
+            ),
+            Unlike::Beyond(key) => write!(
+                f,
+                "{port} would let P_Key {:#06x} pass, which the host does not hold",
+                key.0
+            ),
+            Unlike::NoHost => write!(f, "{port} is to enforce partitions, and no host is behind it"),
+        },
         Fault::Unplanned { place } => write!(f, "{place} is in use, but the plan has no settings for it"),
         Fault::NoSuchPlace { place } => write!(f, "the plan has settings for {place}, which does not exist"),
         _ => Ok(()),
@@ -361,6 +381,24 @@ fn change_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f,
                 "the change set leads to plan {changes}, this is plan {plan}; compute it again"
             )
+        }
+        Fault::EarlyEnforcement {
+            port,
+            phase,
+            written_in,
+        } => write!(
+            f,
+            "{port} is to enforce partitions in phase {phase} while packets pass, but its P_Keys are written in phase \
+             {written_in}"
+        ),
+        Fault::Lane { port, sl, vl, why } => {
+            let why = match why {
+                LaneFault::NoSuchLane => "a lane that its link does not have",
+                LaneFault::NeverServed => "a lane that its arbiter never serves",
+                LaneFault::NotProved => "another lane than the one that was proved",
+                LaneFault::Early => "a lane that its link or its arbiter does not have by then",
+            };
+            write!(f, "{port}: SL {} is put on VL {}, {why}", sl.get(), vl.get())
         }
         Fault::UnsafeWay { first } => write!(f, "the way to the plan is not safe: {first}"),
         Fault::InheritedCycle { first } => {

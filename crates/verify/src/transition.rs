@@ -4,11 +4,13 @@
 //! change set was computed.
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Plan};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneRows, NO_PATH, Op, Plan};
 use selvedge_types::{Idx, PortNum, PortState};
 
 use crate::by_port::ByPort;
+use crate::enforcement;
 use crate::finding::{Attribute, Fault, Finding, Place, Severity};
+use crate::lane_tables::LaneReplay;
 use crate::phases;
 
 /// All findings about a change set.
@@ -26,6 +28,7 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         is_live: phases::is_live(fabric),
         last_wait: None,
         states: ByPort::filled(fabric, None),
+        lanes: LaneReplay::new(fabric, installed, plan),
         found: Vec::new(),
     };
     for (&at, settings) in &plan.ports {
@@ -47,11 +50,14 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         replay.change_states(&phase.ops);
     }
     replay.missing(installed);
+    let of_lanes = replay.lanes.findings();
+    replay.found.extend(of_lanes);
     for (phase, number) in changes.phases.iter().zip(0_u32..) {
         for op in &phase.ops {
             replay.activation(op, number);
         }
     }
+    replay.found.extend(enforcement::findings(fabric, plan, changes));
     replay.found
 }
 
@@ -101,6 +107,7 @@ struct Replay<'a> {
     last_wait: Option<u32>,
     /// States that were changed.
     states: ByPort<Option<PortState>>,
+    lanes: LaneReplay<'a>,
     found: Vec<Finding>,
 }
 
@@ -131,7 +138,9 @@ impl<'a> Replay<'a> {
                 self.pkeys.set(*port, Some(phase));
                 plan.end_ports.get(port).is_some_and(|want| want.pkeys == *keys)
             }
+            Op::SlToVl { .. } | Op::Arbitration { .. } => self.lanes.write(op, phase),
             Op::Port { port, settings, .. } => {
+                self.lanes.write(op, phase);
                 self.ports.set(*port, Some(phase));
                 self.wanted.get(*port).flatten() == Some(settings)
             }
@@ -144,7 +153,10 @@ impl<'a> Replay<'a> {
             let attribute = attribute_of(op);
             let place = match op {
                 Op::Lft { node, .. } | Op::Switch { node, .. } => Place::node(self.fabric, *node),
-                Op::PKeys { port, .. } | Op::Port { port, .. } => Place::port(self.fabric, *port),
+                Op::PKeys { port, .. }
+                | Op::SlToVl { port, .. }
+                | Op::Arbitration { port, .. }
+                | Op::Port { port, .. } => Place::port(self.fabric, *port),
             };
             self.error(Fault::ChangeBeyond { place, attribute });
         }
@@ -174,7 +186,7 @@ impl<'a> Replay<'a> {
     fn change_states(&mut self, ops: &[Op]) {
         let goal = |op: &Op| match op {
             Op::Port { port, state, .. } => state.map(|state| (*port, state)),
-            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => None,
+            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => None,
         };
         let mut goals: Vec<(PortRef, PortState)> = ops.iter().filter_map(goal).collect();
         goals.sort_unstable();
@@ -292,6 +304,19 @@ impl<'a> Replay<'a> {
         let is_counted = self.is_live && (is_link || self.last_wait.is_some_and(|wait| phase < wait));
         let tables = self.latest.filter(|latest| latest.phase >= phase && !is_counted);
         let own = self.pkeys.get(*port).flatten().filter(|&written| written >= phase);
+        let lanes = self.lanes.touched(*port).filter(|&written| written >= phase);
+        if let Some(written_in) = lanes {
+            let (port, relies_on) = (Place::port(self.fabric, *port), Place::port(self.fabric, *port));
+            let attribute = Attribute::SlToVl(PortNum::MANAGEMENT);
+            self.error(Fault::EarlyActivation {
+                port,
+                phase,
+                relies_on,
+                attribute,
+                written_in,
+            });
+            return;
+        }
         let late = match (tables, own) {
             (Some(latest), _) => Some((latest.phase, Place::node(self.fabric, latest.node), latest.attribute)),
             (None, Some(written)) => {
@@ -318,6 +343,11 @@ const fn attribute_of(op: &Op) -> Attribute {
         Op::Lft { block, .. } => Attribute::LftBlock(*block),
         Op::Switch { .. } => Attribute::SwitchInfo,
         Op::PKeys { .. } => Attribute::PKeyTable,
+        Op::SlToVl { rows, .. } => Attribute::SlToVl(match rows {
+            LaneRows::From(ingress) => *ingress,
+            LaneRows::FromAll | LaneRows::Whole => PortNum::MANAGEMENT,
+        }),
+        Op::Arbitration { block, .. } => Attribute::VlArbitration(*block),
         Op::Port { .. } => Attribute::PortInfo,
     }
 }

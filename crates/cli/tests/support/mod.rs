@@ -43,6 +43,7 @@ impl Lab {
         command
             .args(args)
             .env("XDG_RUNTIME_DIR", &self.folder)
+            .env("OSM_TMP_DIR", &self.folder)
             .current_dir(&self.folder);
         command.env_remove("LD_PRELOAD").stdin(Stdio::null());
         command

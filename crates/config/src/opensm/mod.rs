@@ -12,4 +12,5 @@ mod table;
 mod value;
 
 pub use option::{Finding, OpenSmOption, Treatment};
-pub use read::{OpenSmConf, parse_opensm_conf, read_opensm_conf};
+pub use read::{OpenSmConf, opensm_dump_dir, parse_opensm_conf, read_opensm_conf};
+pub use table::OPENSM_LOG_ROUTING;

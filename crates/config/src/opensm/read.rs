@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use selvedge_plan::PartEnforce;
 use selvedge_types::Guid;
 
 use super::option::Meaning;
@@ -17,6 +18,9 @@ const OPENSM_LANES: u8 = 15;
 /// Where OpenSM looks for partitions unasked.
 const PARTITIONS: &str = "/etc/opensm/partitions.conf";
 
+/// Where OpenSM dumps unasked, unless `OSM_TMP_DIR` is set.
+const DUMPS: &str = "/var/log/";
+
 /// What an `opensm.conf` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenSmConf {
@@ -26,6 +30,12 @@ pub struct OpenSmConf {
     pub port_guid: Option<Guid>,
     /// `root_guid_file`, of which the settings want the contents.
     pub roots_file: Option<PathBuf>,
+    /// `cn_guid_file`, likewise.
+    pub compute_file: Option<PathBuf>,
+    /// `io_guid_file`, likewise.
+    pub io_file: Option<PathBuf>,
+    /// `guid_routing_order_file`, likewise.
+    pub guid_order_file: Option<PathBuf>,
     /// `partition_config_file`, of which the settings want the contents; OpenSM's default is read if it is there.
     pub partitions_file: Option<PathBuf>,
     /// What became of each line, in the order of the file.
@@ -33,14 +43,20 @@ pub struct OpenSmConf {
 }
 
 impl Default for OpenSmConf {
-    /// OpenSM's defaults where a fabric would notice the difference: OperationalVLs as large as ports can.
+    /// OpenSM's defaults where a fabric or a script would notice the difference: OperationalVLs as large as ports can,
+    /// the list of links in its place, partitions enforced by switches.
     fn default() -> Self {
         let mut settings = Settings::default();
         settings.policy.lanes = OPENSM_LANES;
+        settings.policy.part_enforce = PartEnforce::Both;
+        settings.daemon.dump_dir = Some(PathBuf::from(DUMPS));
         Self {
             settings,
             port_guid: None,
             roots_file: None,
+            compute_file: None,
+            io_file: None,
+            guid_order_file: None,
             partitions_file: Some(PathBuf::from(PARTITIONS)),
             findings: Vec::new(),
         }
@@ -59,18 +75,35 @@ impl OpenSmConf {
     }
 }
 
-/// Reads a file; the files that it names (`root_guid_file`) are read too.
+/// Reads a file; the files that it names (`root_guid_file` and other lists) are read too.
 pub fn read_opensm_conf(path: &Path) -> Result<OpenSmConf, ConfigError> {
     let mut conf = parse_opensm_conf(&read_text(path)?, path)?;
-    if let Some(roots) = &conf.roots_file {
-        conf.settings.policy.roots = crate::read_guids(roots)?;
+    let policy = &mut conf.settings.policy;
+    for (file, list) in [
+        (&conf.roots_file, &mut policy.roots),
+        (&conf.compute_file, &mut policy.compute),
+        (&conf.io_file, &mut policy.io),
+        (&conf.guid_order_file, &mut policy.guid_order),
+    ] {
+        if let Some(file) = file {
+            *list = crate::read_guids(file)?;
+        }
     }
     let is_there = |file: &&PathBuf| file.as_path() != Path::new(PARTITIONS) || file.exists();
     if let Some(file) = conf.partitions_file.as_ref().filter(is_there) {
         conf.settings.policy.partitions = Arc::new(crate::read_partitions(file)?);
     }
     conf.find_defaults(Path::exists);
+    if !conf.findings.iter().any(|found| found.name == "dump_files_dir") {
+        conf.settings.daemon.dump_dir = Some(opensm_dump_dir());
+    }
     Ok(conf)
+}
+
+/// Where OpenSM dumps if no file says so: the folder that `OSM_TMP_DIR` names, or /var/log.
+#[must_use]
+pub fn opensm_dump_dir() -> PathBuf {
+    std::env::var_os("OSM_TMP_DIR").map_or_else(|| PathBuf::from(DUMPS), PathBuf::from)
 }
 
 /// Reads a text; `path` is only for messages. Of an option that stands twice the last holds, as in OpenSM.
@@ -87,6 +120,14 @@ pub fn parse_opensm_conf(text: &str, path: &Path) -> Result<OpenSmConf, ConfigEr
             found: value.chars().take(60).collect(),
         })?;
         conf.findings.push(finding);
+    }
+    // OpenSM's older word overrules the newer, wherever it stands.
+    let old = conf
+        .findings
+        .iter()
+        .rfind(|found| found.name == "no_partition_enforcement");
+    if old.is_some_and(|found| found.value == "TRUE") {
+        conf.settings.policy.part_enforce = PartEnforce::Off;
     }
     Ok(conf)
 }
@@ -193,6 +234,7 @@ mod tests {
         check("packet_life_time 0x12", Treatment::Default, Some("fabric.packet_life"));
         check("max_wire_smps 64", Treatment::Mapped, Some("manager.window"));
         check("single_thread TRUE", Treatment::Moot, None);
+        check("part_enforce off", Treatment::Honoured, Some("fabric.part_enforce"));
         check("qos TRUE", Treatment::Refused, None);
         check("qos FALSE", Treatment::Default, None);
         check("sm_prioritty 3", Treatment::Unknown, None);
@@ -218,6 +260,15 @@ mod tests {
             conf.settings.daemon.log_file.as_deref(),
             Some(Path::new("/var/log/my opensm.log"))
         );
+    }
+
+    #[test]
+    fn the_older_word_for_enforcement_overrules() {
+        let check = |text: &str, want| assert_eq!(conf(text).settings.policy.part_enforce, want, "{text}");
+        check("", PartEnforce::Both);
+        check("part_enforce in", PartEnforce::In);
+        check("no_partition_enforcement TRUE\npart_enforce both", PartEnforce::Off);
+        check("part_enforce out\nno_partition_enforcement FALSE", PartEnforce::Out);
     }
 
     #[test]

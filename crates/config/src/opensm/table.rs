@@ -14,8 +14,6 @@ const BOOLEAN: &str = "TRUE or FALSE";
 const KEY64: &str = "a 64-bit number, as 0x0123456789abcdef";
 const LIFE: &str = "0 to 31 (4.096 us x 2^value)";
 
-const NO_ENFORCEMENT: &str =
-    "partitions hold by the tables of the ports themselves; switches do not enforce them beside";
 const NO_QOS: &str = "SLtoVL and VLArbitration tables are left as ports have them";
 const NO_SPEED: &str = "what a link may negotiate is left as the ports have it";
 const NO_CC: &str = "congestion control is not set up";
@@ -23,6 +21,9 @@ const NO_COUNTERS: &str = "counters are not read by the manager";
 const NO_SA_FILE: &str = "what hosts have asked of the SA is not kept in OpenSM's format";
 const NO_LISTS: &str = "the manager's engines take no such list; 'selvedge route' does, to see what it would give";
 const OWN_LOG: &str = "the log is a line per event with a code; it has no levels by module";
+
+/// Bit of `log_flags` by which OpenSM dumps its tables (`OSM_LOG_ROUTING`).
+pub const OPENSM_LOG_ROUTING: u8 = 0x40;
 
 /// An option that goes into a number of ours with the same meaning.
 macro_rules! number {
@@ -94,7 +95,7 @@ impl OpenSmOption {
         option(
             "sa_key",
             "0x0000000000000001",
-            Lacking("trusted requests to the SA are not told from others yet"),
+            key64!("keys.sa_key", administrator.sa_key),
         ),
         option(
             "subnet_prefix",
@@ -195,12 +196,16 @@ impl OpenSmOption {
         option(
             "no_partition_enforcement",
             "FALSE",
-            Near("fabric.partitions", |_, _| Ok(()), NO_ENFORCEMENT),
+            // The older word for part_enforce off; FALSE says nothing. What it overrules is known at the file's end.
+            Same("fabric.part_enforce", |_, text| boolean(text).map(drop).ok_or(BOOLEAN)),
         ),
         option(
             "part_enforce",
             "both",
-            Near("fabric.partitions", |_, _| Ok(()), NO_ENFORCEMENT),
+            Same("fabric.part_enforce", |conf, text| {
+                conf.settings.policy.part_enforce = text.parse()?;
+                Ok(())
+            }),
         ),
         option(
             "allow_both_pkeys",
@@ -243,7 +248,10 @@ impl OpenSmOption {
         option(
             "port_profile_switch_nodes",
             "FALSE",
-            Lacking("loads count packets between hosts only"),
+            Same("routing.count_switches", |conf, text| {
+                conf.settings.policy.count_switches = boolean(text).ok_or(BOOLEAN)?;
+                Ok(())
+            }),
         ),
         option("port_prof_ignore_file", "(null)", Lacking(NO_LISTS)),
         option("hop_weights_file", "(null)", Lacking(NO_LISTS)),
@@ -283,8 +291,8 @@ impl OpenSmOption {
         option("lid_matrix_dump_file", "(null)", Lacking(NO_LISTS)),
         option("lfts_file", "(null)", Lacking(NO_LISTS)),
         option("root_guid_file", "(null)", file!("routing.roots", roots_file)),
-        option("cn_guid_file", "(null)", Lacking(NO_LISTS)),
-        option("io_guid_file", "(null)", Lacking(NO_LISTS)),
+        option("cn_guid_file", "(null)", file!("routing.compute", compute_file)),
+        option("io_guid_file", "(null)", file!("routing.io", io_file)),
         option("quasi_ftree_indexing", "FALSE", Lacking(NO_LISTS)),
         option(
             "max_reverse_hops",
@@ -292,7 +300,11 @@ impl OpenSmOption {
             Lacking("ways that go down and up again would not be free of deadlock"),
         ),
         option("ids_guid_file", "(null)", Lacking(NO_LISTS)),
-        option("guid_routing_order_file", "(null)", Lacking(NO_LISTS)),
+        option(
+            "guid_routing_order_file",
+            "(null)",
+            file!("routing.guid_order", guid_order_file),
+        ),
         option("do_mesh_analysis", "FALSE", Lacking("lash numbers switches by GUID")),
         option("lash_start_vl", "0", Lacking("routes use one lane so far")),
         option("nue_max_num_vls", "1", Lacking("routes use one lane so far")),
@@ -463,7 +475,20 @@ impl OpenSmOption {
             "(null)",
             file!("daemon.node_name_map", settings.daemon.node_name_map),
         ),
-        option("log_flags", "0x03", Moot(OWN_LOG)),
+        option(
+            "log_flags",
+            "0x03",
+            Near(
+                "daemon.dump_routes",
+                |conf, text| {
+                    let flags = small(text, u8::MAX).ok_or("0 to 0xff")?;
+                    conf.settings.daemon.dump_routes = flags & OPENSM_LOG_ROUTING != 0;
+                    Ok(())
+                },
+                "0x40 asks for dumps of all tables, as there; of the rest: the log is a line per event with a code, \
+                 without levels by module",
+            ),
+        ),
         option("force_log_flush", "FALSE", Moot("each line is written at once")),
         option(
             "log_file",
@@ -484,7 +509,7 @@ impl OpenSmOption {
         option(
             "dump_files_dir",
             "/var/log/",
-            Moot("no dump files are written unasked; --lids-out, --lfts-out and --sl2vl-out name theirs"),
+            file!("daemon.dump_dir", settings.daemon.dump_dir),
         ),
         option(
             "enable_quirks",

@@ -203,6 +203,8 @@ fn checked_settings(chassis: &Chassis, port: PortIdx, wanted: &PortInfo) -> Resu
         vl_high_limit: wanted.vl_high_limit,
         hoq_life: wanted.hoq_life.get(),
         vl_stall_count: wanted.vl_stall_count.get(),
+        enforcement: u8::from(wanted.partition_enforcement_in) * PortSettings::ENFORCE_IN
+            | u8::from(wanted.partition_enforcement_out) * PortSettings::ENFORCE_OUT,
         m_key: wanted.m_key,
         m_key_lease_s: wanted.m_key_lease,
         m_key_protect: wanted.m_key_protect.get(),

@@ -82,6 +82,12 @@ impl Sender {
         !self.finished && self.buffer.len() <= room
     }
 
+    /// True once the client has acknowledged a segment: it does RMPP, and it is there.
+    #[must_use]
+    pub const fn is_heard(&self) -> bool {
+        self.acked > 0
+    }
+
     /// Appends data.
     pub fn push(&mut self, data: &[u8]) {
         self.buffer.extend_from_slice(data);

@@ -6,6 +6,7 @@ use selvedge_types::PortState;
 use selvedge_wire::{CapabilityMask, Method};
 
 use super::ScriptError;
+use super::lanes;
 use super::run::{Runner, held_lids};
 use super::show::port_named;
 use super::words::{number, span, syntax};
@@ -13,7 +14,7 @@ use crate::Observed;
 
 const EXPECTATIONS: &str = "up NAME, role NAME ROLE, sets NAME N, no sets, lids unchanged, tables unchanged, \
     event NAME CODE, no event NAME CODE, all active NAME, judged NAME, is-sm PORT yes|no, state PORT STATE, \
-    lid PORT N, within SPAN, reason NAME PORT CODE, unexplained NAME N";
+    lanes N, lid PORT N, within SPAN, reason NAME PORT CODE, unexplained NAME N";
 
 impl Runner<'_> {
     /// Checks one expectation; those about change look back to the last `mark`.
@@ -64,10 +65,18 @@ impl Runner<'_> {
             }
             ["judged", name] => {
                 let observed = self.observed(name)?;
-                let verdict = observed.judge();
+                let relied_on = self.view(name)?.plan.filter(|plan| plan.lanes > 1);
+                let verdict = match relied_on {
+                    Some(plan) => observed.judge_levels(plan.told_levels()),
+                    None => observed.judge(),
+                };
                 let first = verdict.errors().next().map(ToString::to_string);
                 let conflict = observed.without_lid.first().map(|(_, conflict)| conflict.to_string());
                 let found = first.or(conflict);
+                check(found.clone().unwrap_or_default(), found.is_none())
+            }
+            ["lanes", lanes] => {
+                let found = lanes::first_wrong(self.world()?.emulator().chassis(), number(lanes)?);
                 check(found.clone().unwrap_or_default(), found.is_none())
             }
             ["within", time] => {

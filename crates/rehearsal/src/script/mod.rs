@@ -23,6 +23,7 @@
 //! `run`, `fault`, `plan-cost`, `judge`, `mark`, `tool`, `show`, `expect`.
 
 mod expect;
+mod lanes;
 mod run;
 mod show;
 mod tool;
@@ -39,8 +40,8 @@ use run::Runner;
 pub type FabricLoader<'a> = dyn Fn(&str) -> Result<Fabric, String> + 'a;
 
 /// The commands, for people.
-pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [linear-cap=N] | \
-    sm NAME at PORT [mode=manage|dry-run|watch] [priority=N] [key=N] [lmc=N] [m_key=N] [protect=N] [lease=S] \
+pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [linear-cap=N] [wildcards=yes] | \
+    sm NAME at PORT [mode=manage|dry-run|watch] [priority=N] [key=N] [lmc=N] [lanes=N] [sl-aware=yes] [m_key=N] [protect=N] [lease=S] \
     [engines=A+B] [sweep=SPAN|off] [poll=SPAN] [misses=N] [window=N] [timeout=SPAN] [retries=N] [known=GUID:LID] \
     [rebalance=never|later|at-once] [blocks=N] [quiet=SPAN] [pause=SPAN] | \
     start NAME | kill NAME | stop NAME | sweep NAME | rebalance NAME [at-once] | policy NAME key=value… | \

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_emulator::{EmulatorError, Fault};
-use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
+use selvedge_fabric::{Fabric, FabricBuilder, NodeIdx, PortRef, SwitchAttributes};
 use selvedge_plan::{EngineName, Policy, RebalanceWhen, Tables};
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Asked, Command, Config, DefaultJudge, Judge, Mode, StageName};
@@ -142,7 +142,13 @@ impl<'a> Runner<'a> {
                 ("queue", depth) => rehearsal.emulator.queue_depth = number(depth)?,
                 ("links", "training") => rehearsal.emulator.links_up = false,
                 ("linear-cap", cap) => fabric = with_linear_cap(&fabric, number(cap)?),
-                _ => return Err(syntax(option, "seed=N, queue=N, links=training or linear-cap=N")),
+                ("wildcards", "yes") => fabric = with_wildcards(&fabric),
+                _ => {
+                    return Err(syntax(
+                        option,
+                        "seed=N, queue=N, links=training, linear-cap=N or wildcards=yes",
+                    ));
+                }
             }
         }
         let (switches, hosts) = (fabric.switches().len(), fabric.host_count());
@@ -252,11 +258,27 @@ impl<'a> Runner<'a> {
 
 /// The same fabric with room for `cap` LIDs in the tables of its last switch.
 fn with_linear_cap(fabric: &Fabric, cap: u16) -> Fabric {
+    let last = fabric.switches().iter().next_back().copied();
+    changed(fabric, |node, switch| {
+        if Some(node) == last {
+            switch.linear_cap = cap;
+        }
+    })
+}
+
+/// The same fabric with switches that take many rows of their SLtoVLMappingTables in one Set.
+fn with_wildcards(fabric: &Fabric) -> Fabric {
+    changed(fabric, |_, switch| switch.optimized_sl2vl = true)
+}
+
+/// The same fabric with other switches.
+fn changed(fabric: &Fabric, change: impl Fn(NodeIdx, &mut SwitchAttributes)) -> Fabric {
     let mut builder = FabricBuilder::new();
     let keys: Vec<_> = fabric.nodes().iter().map(|node| builder.add(node.clone())).collect();
-    let last = fabric.switches().iter().next_back();
-    if let Some(switch) = last.and_then(|node| builder.node_mut(keys[node.to_usize()]).switch.as_mut()) {
-        switch.linear_cap = cap;
+    for &node in fabric.switches().iter() {
+        if let Some(switch) = builder.node_mut(keys[node.to_usize()]).switch.as_mut() {
+            change(node, switch);
+        }
     }
     for link in fabric.links() {
         // Nodes and cables come from a fabric that a builder accepted, so none is refused.
@@ -316,6 +338,8 @@ fn seconds(value: &str) -> Result<u32, ScriptError> {
 fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, ScriptError> {
     match key {
         "lmc" => policy.lmc = Lmc::new(number(value)?).ok_or_else(|| syntax(value, "an LMC from 0 to 7"))?,
+        "lanes" => policy.used_lanes = number(value)?,
+        "sl-aware" => policy.assume_sl_aware = value == "yes",
         "m_key" => policy.m_key = number(value)?,
         "protect" => policy.m_key_protect = number(value)?,
         "lease" => policy.m_key_lease_s = number(value)?,

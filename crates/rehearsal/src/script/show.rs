@@ -142,6 +142,8 @@ impl Runner<'_> {
             ("PortInfo", AttributeId::PORT_INFO),
             ("SwitchInfo", AttributeId::SWITCH_INFO),
             ("P_KeyTable", AttributeId::PKEY_TABLE),
+            ("SLtoVLMappingTable", AttributeId::SL_TO_VL),
+            ("VLArbitrationTable", AttributeId::VL_ARBITRATION),
         ];
         let count = |attribute| {
             let of =

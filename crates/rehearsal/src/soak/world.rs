@@ -278,10 +278,11 @@ impl<'a> World<'a> {
             self.undo_due()?;
             let next = self.undo.iter().map(|(at, _)| *at).min();
             let limit = next.map_or(end, |at| at.min(end));
-            if !self.rehearsal.step(limit)? && limit == end {
+            let stepped = self.rehearsal.step(limit);
+            self.observer.stepped(&self.rehearsal);
+            if !stepped? && limit == end {
                 return Ok(holds(self));
             }
-            self.observer.stepped(&self.rehearsal);
         }
     }
 

@@ -4,14 +4,15 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_plan::multicast::{MftSet, MulticastChange};
-use selvedge_plan::{ChangeSet, Installed, Op, Plan};
+use selvedge_plan::{ChangeSet, Installed, LaneRows, Op, Plan};
 use selvedge_sim::Par;
 use selvedge_sm::{Accepted, Inventory, Judge};
 use selvedge_types::{Lid, PKey, PortNum};
 use selvedge_verify::standing::{LinkChange, Replaced, Standing};
 use selvedge_verify::{Judged, MulticastSubject, Refusal, Verdict};
 use selvedge_wire::{
-    Attribute, AttributeId, DirectedRoute, Mad, MulticastForwardingTable, PKeyTable, PortInfo, SwitchInfo,
+    Attribute, AttributeId, DirectedRoute, Mad, MulticastForwardingTable, PKeyTable, PortInfo, SlToVl, SwitchInfo,
+    VlArbEntry, VlArbitration,
 };
 
 use crate::digest::Digest;
@@ -128,6 +129,35 @@ fn digest_of_op(inventory: &Inventory, op: &Op) -> Option<u64> {
             }
             p_keys(agent.route_to(port.port), &table)
         }
+        Op::SlToVl { port, rows, lanes } => {
+            let egress = u32::from(port.port.get());
+            let modifier = match rows {
+                _ if !inventory.fabric.node(port.node).is_switch() => 0,
+                LaneRows::From(ingress) => u32::from(ingress.get()) << 8 | egress,
+                LaneRows::FromAll => 0x2_0000 | egress,
+                LaneRows::Whole => 0x3_0000,
+            };
+            table(
+                agent.route_to(port.port),
+                SlToVl::ID,
+                modifier,
+                &SlToVl { vls: *lanes }.emit(),
+            )
+        }
+        Op::Arbitration {
+            port,
+            block: block_number,
+            turns,
+        } => {
+            let num = match inventory.fabric.node(port.node).is_switch() {
+                true => u32::from(port.port.get()),
+                false => 0,
+            };
+            let entries = turns.turns.map(|(vl, weight)| VlArbEntry { vl, weight });
+            let block = VlArbitration { entries }.emit();
+            let modifier = u32::from(*block_number) << 16 | num;
+            table(agent.route_to(port.port), VlArbitration::ID, modifier, &block)
+        }
         Op::Port { port, settings, state } => {
             let state = state.map_or(0, |state| state.code());
             let lids = (settings.lids.base, settings.lids.lmc.get(), settings.sm_lid);
@@ -146,6 +176,9 @@ fn digest_of(mad: &Mad) -> Option<u64> {
             Some(switch(&route, info.linear_top.0, info.lifetime_value.get()))
         }
         AttributeId::MULTICAST_FORWARDING => Some(copies(&route, mad.modifier(), mad.smp_data())),
+        AttributeId::SL_TO_VL | AttributeId::VL_ARBITRATION => {
+            Some(table(&route, mad.attribute(), mad.modifier(), mad.smp_data()))
+        }
         AttributeId::PKEY_TABLE => Some(p_keys(&route, &mad.read().ok()?)),
         AttributeId::PORT_INFO => {
             let info: PortInfo = mad.read().ok()?;
@@ -169,6 +202,10 @@ fn start(route: &DirectedRoute, attribute: AttributeId, modifier: u32) -> Digest
 
 fn lft(route: &DirectedRoute, block: u32, data: &[u8; 64]) -> u64 {
     start(route, AttributeId::LINEAR_FORWARDING, block).bytes(data).0
+}
+
+fn table(route: &DirectedRoute, attribute: AttributeId, modifier: u32, data: &[u8; 64]) -> u64 {
+    start(route, attribute, modifier).bytes(data).0
 }
 
 fn copies(route: &DirectedRoute, modifier: u32, data: &[u8; 64]) -> u64 {

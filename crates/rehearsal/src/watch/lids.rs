@@ -45,6 +45,8 @@ pub(super) struct LidBook {
     cloned: BTreeSet<Guid>,
     /// Those whose LIDs fell to a port that has more LIDs now, from the same base: LIDs of one port are a block.
     overgrown: BTreeSet<Guid>,
+    /// What ports held before a Set that a rule excuses gave them something else.
+    own: BTreeMap<Guid, LidRange>,
 }
 
 impl LidBook {
@@ -117,10 +119,19 @@ impl LidBook {
         (new, first)
     }
 
+    /// A rule excuses that a port got another LID: its own is what it had.
+    pub fn went_astray(&mut self, moved: &Moved) {
+        self.own.entry(moved.guid).or_insert(moved.before);
+    }
+
     /// Why a port may get another LID.
     pub fn excuse(&mut self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);
+        }
+        if self.own.get(&moved.guid) == Some(&moved.now) {
+            self.own.remove(&moved.guid);
+            return Some(Rule::PutRight);
         }
         let was_overgrown = self.overgrown.remove(&moved.guid);
         if moved.before.lmc != moved.now.lmc || was_overgrown {
@@ -131,7 +142,12 @@ impl LidBook {
             let held = chassis.port(*port).settings().lids;
             held.base.is_unicast() && held.base <= moved.before.last() && moved.before.base <= held.last()
         };
-        if others().any(|port| overlaps(&port)) {
+        // Whoever held it last while the other was off.
+        let claims = |port: PortIdx| {
+            let range = self.by_guid.get(&chassis.port_guid(port));
+            range.is_some_and(|range| range.base <= moved.before.last() && moved.before.base <= range.last())
+        };
+        if others().any(|port| overlaps(&port) || claims(port)) {
             return Some(Rule::LidConflict);
         }
         (!knew).then_some(Rule::NeverKnown)

@@ -5,6 +5,7 @@
 
 mod channels;
 mod excuse;
+mod heard;
 mod judged;
 mod late;
 mod lids;
@@ -23,13 +24,14 @@ use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_sm::{PersistentState, Role};
 use selvedge_types::{Guid, Lid, LidRange, TransactionId};
-use selvedge_wire::{AttributeId, Datagram, Method};
+use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::Violation;
 use crate::digest::Digest;
 use crate::manager::{Life, Manager, ManagerId};
 use crate::subnet::{Subnets, ports_of};
 
+use heard::Heard;
 pub(crate) use judged::{Clerk, Passed};
 use lids::LidBook;
 use outside::Counting;
@@ -84,6 +86,9 @@ pub(crate) struct Watcher {
     /// The newest Set of each manager that each node has taken, by attribute and modifier: routes may change.
     taken: BTreeMap<(ClientId, NodeIdx, AttributeId, u32), u64>,
     wires: BTreeMap<ClientId, OnTheWire>,
+    /// What was heard in each life, of the managers that run.
+    heard: BTreeMap<ClientId, Heard>,
+    lost: Vec<(ClientId, Mad)>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
     lies_ended: Vec<Time>,
@@ -136,6 +141,8 @@ impl Watcher {
             serial: 0,
             taken: BTreeMap::new(),
             wires: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            lost: Vec::new(),
             lies: BTreeMap::new(),
             lies_ended: Vec::new(),
             interrupted: BTreeMap::new(),
@@ -182,15 +189,25 @@ impl Watcher {
     }
 
     /// A manager receives a datagram.
-    pub fn receives(&mut self, now: Time, (id, life): (ManagerId, &Life), datagram: &Datagram) {
+    pub fn receives(
+        &mut self,
+        now: Time,
+        (id, life): (ManagerId, &Life),
+        (chassis, at): (&Chassis, Option<PortIdx>),
+        datagram: &Datagram,
+    ) {
         let client = life.client;
         if datagram.mad.method() == Method::Trap && life.sm.role() == Role::Master {
             self.traps.insert((client, datagram.mad.transaction()), (id, now));
         }
-        if datagram.mad.method() == Method::GetResp
-            && let Some(wire) = self.wires.get_mut(&client)
-        {
-            wire.open.remove(&datagram.mad.transaction());
+        if datagram.mad.method() == Method::GetResp {
+            if let Some(wire) = self.wires.get_mut(&client) {
+                wire.open.remove(&datagram.mad.transaction());
+            }
+            if let Some(at) = at {
+                let heard = self.heard.entry(client).or_insert_with(|| Heard::new(chassis));
+                heard.answer(chassis, at, &datagram.mad);
+            }
         }
     }
 
@@ -213,6 +230,7 @@ impl Watcher {
     ) -> Result<(), Violation> {
         self.now = now;
         self.excused = None;
+        self.note_lost(emulator);
         self.read_back_in_time(now, emulator, managers, subnets)?;
         self.traps_in_time(now, managers)?;
         self.changes.clear();
@@ -467,6 +485,9 @@ impl Watcher {
         }
         let Some(moved) = moved else { return Ok(held.is_some()) };
         let knew = id.is_some_and(|id| self.stored.contains(&(id, moved.guid(), moved.before())));
+        if excuse.is_some() {
+            self.lids.went_astray(&moved);
+        }
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)

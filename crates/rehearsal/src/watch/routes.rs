@@ -425,7 +425,9 @@ impl Routes {
                 }
             }
             let end = if state[at] == ON_THE_WAY {
-                let counts = passed == 0 || passed & 1 << at != 0;
+                // Packets to a switch come from hosts, and where no host has an ACTIVE link there are none.
+                let is_of_nobody = passed == 0 && !self.of_switch[index];
+                let counts = is_of_nobody || passed & 1 << at != 0;
                 circle = circle.or(Some(at).filter(|_| counts));
                 LOST
             } else {

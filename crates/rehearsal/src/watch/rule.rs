@@ -22,14 +22,18 @@ pub enum Rule {
     /// The operator asked for other LIDs (another LMC); or did while the port was away, and another one that kept its
     /// base LID got those of the port as well.
     OtherLids,
-    /// A port got another LID because two held the same: of fabrics that were joined, say.
+    /// A port got another LID because two held the same: of fabrics that were joined, say, or because one got it from a
+    /// manager that had never seen the other, which was off.
     LidConflict,
+    /// A Set that another rule excuses, as it went astray over a cable that was being moved, had given the port the LID
+    /// of another, and now it gets its own back.
+    PutRight,
     /// The route was to become another one: between its old and its new entries packets may be dropped.
     AnotherRoute,
     /// A switch that the manager cannot see forwards by old entries: its agent hangs, or two show its GUID.
     Unseen,
-    /// A link through which the manager has seen nothing since it started, as no MAD passes or all were lost: it
-    /// carries packets by old entries.
+    /// A link through which no answer has come since the manager started, as what it asked through it was lost, or
+    /// whether it is up: it carries packets by old entries.
     UnseenLink,
     /// Nobody who can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
@@ -56,6 +60,7 @@ impl Rule {
             Self::ClonedGuid => "cloned GUID",
             Self::OtherLids => "other LIDs wanted",
             Self::LidConflict => "LID conflict",
+            Self::PutRight => "LID put right",
             Self::AnotherRoute => "another route",
             Self::Unseen => "unseen switch",
             Self::UnseenLink => "unseen link",

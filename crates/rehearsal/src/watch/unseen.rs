@@ -5,7 +5,7 @@ use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
 
 use super::{Rule, Watcher};
-use crate::manager::{Life, Manager};
+use crate::manager::Manager;
 
 impl Watcher {
     /// Why a circle of switches that a Set closed is not held against the manager that sent it.
@@ -24,19 +24,11 @@ impl Watcher {
     pub(super) fn channels_excuse(&self, chassis: &Chassis, ports: &[PortIdx], by: Option<&Manager>) -> Option<Rule> {
         let nodes: Vec<NodeIdx> = ports.iter().map(|&port| chassis.wire(port).node()).collect();
         let life = by.and_then(|manager| manager.life.as_ref());
-        let is_unseen =
-            |life: &Life| self.counting.is_none() && ports.iter().any(|&port| !has_seen(life, chassis, port));
-        let unseen = || life.filter(|life| is_unseen(life)).map(|_| Rule::UnseenLink);
+        let unseen = || {
+            let heard = self.heard.get(&life.filter(|_| self.counting.is_none())?.client)?;
+            let is_unseen = ports.iter().any(|&port| heard.is_unseen(chassis, port));
+            is_unseen.then_some(Rule::UnseenLink)
+        };
         self.circle_excuse(chassis, &nodes, by).or_else(unseen)
     }
-}
-
-/// True if a plan of this life was for a fabric with the link.
-fn has_seen(life: &Life, chassis: &Chassis, port: PortIdx) -> bool {
-    let end = |port: PortIdx| {
-        let wire = chassis.wire(port);
-        (chassis.node_guid(wire.node()), wire.num())
-    };
-    let far = chassis.wire(port).peer();
-    far.is_some_and(|far| life.links.contains(&(end(port), end(far))))
 }

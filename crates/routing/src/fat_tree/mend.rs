@@ -124,6 +124,7 @@ impl TreeMender {
         }
     }
 
+    #[inline]
     fn is_above(&self, s: usize, other: usize) -> bool {
         let level = &self.tree.rule.shape.level;
         level[s] > level[other]
@@ -179,7 +180,7 @@ impl TreeMender {
         };
         let mut groups: Vec<&[(Lid, usize)]> = victims.chunk_by(|a, b| a.0 == b.0).collect();
         // Upper switches first: the way to their agents has the least choice of where to turn.
-        groups.sort_by_key(|group| !repair.is_of_upper(group[0].0));
+        groups.sort_by_cached_key(|group| !repair.is_of_upper(group[0].0));
         for group in groups {
             let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
             if repair.destination(group[0].0, &starts, &by_hosts).is_none() {
@@ -206,6 +207,7 @@ impl TreeMender {
         Some(())
     }
 
+    #[inline]
     fn peer(&self, s: usize, egress: u8) -> Option<usize> {
         if usize::from(egress) >= self.stride {
             return None;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc as Shared;
 
+use selvedge_fabric::Link;
 use selvedge_plan::multicast::Member;
 use selvedge_topology::Spec;
 use selvedge_types::{Mtu, NodeKind};
@@ -98,10 +99,29 @@ impl World {
         self.turn()
     }
 
-    fn switches(&self, mlid: u16) -> usize {
+    /// The ports of a group, by switch.
+    fn masks(&self, mlid: u16) -> Vec<PortMask> {
         let all = (0..self.held.switches()).map(SwitchIdx::from_usize);
-        all.filter(|switch| !self.held.mask(*switch, Lid(mlid)).is_empty())
-            .count()
+        all.map(|switch| self.held.mask(switch, Lid(mlid))).collect()
+    }
+
+    fn switches(&self, mlid: u16) -> usize {
+        self.masks(mlid).iter().filter(|mask| !mask.is_empty()).count()
+    }
+
+    /// Links between switches.
+    fn trunks(&self) -> Vec<Link> {
+        let is_trunk = |link: &Link| {
+            [link.a, link.b]
+                .iter()
+                .all(|at| self.fabric.switch_index(at.node).is_some())
+        };
+        self.fabric.links().filter(is_trunk).collect()
+    }
+
+    fn cut(&mut self, link: &Link) {
+        set_state(&mut self.fabric, link.a, PortState::Down);
+        set_state(&mut self.fabric, link.b, PortState::Down);
     }
 }
 
@@ -122,51 +142,45 @@ fn trees_are_as_small_as_they_can_be() {
     check("single:ports=36,hosts=36", &[0, 35], 1);
 }
 
+/// A tree, a torus and a random graph.
+const FABRICS: [&str; 3] = [
+    "karytree:k=4,n=3",
+    "torus:4x4,hosts=2",
+    "random:switches=20,degree=4,hosts=2,seed=3",
+];
+
 #[test]
 fn who_joins_is_grafted_and_who_leaves_is_pruned() {
-    for spec in [
-        "karytree:k=4,n=3",
-        "torus:4x4,hosts=2",
-        "random:switches=20,degree=4,hosts=2,seed=3",
-    ] {
+    /// The members change by one, and no switch loses a port (`grows`) or gets one.
+    fn check(world: &mut World, members: &[Guid], grows: bool, what: &str) {
+        let before = world.masks(0xC000);
+        let phases = world.put(0xC000, members);
+        assert!(!grows || phases.len() <= 1, "{what}: a join takes nothing away");
+        for (old, new) in before.into_iter().zip(world.masks(0xC000)) {
+            let (less, more) = if grows { (old, new) } else { (new, old) };
+            assert!(less.is_within(more), "{what}, {} members", members.len());
+        }
+    }
+    for spec in FABRICS {
         let mut world = World::new(spec);
-        let hosts = hosts(&world.fabric);
         let mut members = Vec::new();
-        for (i, &host) in hosts.iter().enumerate().step_by(3) {
+        for host in hosts(&world.fabric).into_iter().step_by(3) {
             members.push(host);
-            let before = world.held.clone();
-            let phases = world.put(0xC000, &members);
-            assert!(phases.len() <= 1, "{spec}: a join takes nothing away");
-            for switch in (0..before.switches()).map(SwitchIdx::from_usize) {
-                let (old, new) = (before.mask(switch, Lid(0xC000)), world.held.mask(switch, Lid(0xC000)));
-                assert!(old.is_within(new), "{spec}: join {i}");
-            }
+            check(&mut world, &members, true, spec);
         }
         while members.len() > 1 {
             members.remove(members.len() / 2);
-            let before = world.held.clone();
-            world.put(0xC000, &members);
-            for switch in (0..before.switches()).map(SwitchIdx::from_usize) {
-                let (old, new) = (before.mask(switch, Lid(0xC000)), world.held.mask(switch, Lid(0xC000)));
-                assert!(new.is_within(old), "{spec}: leave");
-            }
+            check(&mut world, &members, false, spec);
         }
         world.put(0xC000, &[]);
-        assert_eq!(
-            world.switches(0xC000),
-            0,
-            "{spec}: an ended group leaves nothing behind"
-        );
+        let left = world.switches(0xC000);
+        assert_eq!(left, 0, "{spec}: an ended group leaves nothing behind");
     }
 }
 
 #[test]
 fn lost_links_move_what_hung_on_them() {
-    for spec in [
-        "karytree:k=4,n=3",
-        "torus:4x4,hosts=2",
-        "random:switches=20,degree=4,hosts=2,seed=3",
-    ] {
+    for spec in FABRICS {
         let mut world = World::new(spec);
         let hosts = hosts(&world.fabric);
         for mlid in 0..40 {
@@ -175,15 +189,8 @@ fn lost_links_move_what_hung_on_them() {
         }
         assert!(world.turn().len() == 1, "{spec}: fresh trees only grow");
         assert!(world.turn().is_empty(), "{spec}: what is good stays");
-        let links: Vec<_> = world.fabric.links().collect();
-        let between = |at: PortRef, fabric: &Fabric| fabric.switch_index(at.node).is_some();
-        let trunks: Vec<_> = links
-            .into_iter()
-            .filter(|link| between(link.a, &world.fabric) && between(link.b, &world.fabric))
-            .collect();
-        for link in trunks.iter().step_by(7) {
-            set_state(&mut world.fabric, link.a, PortState::Down);
-            set_state(&mut world.fabric, link.b, PortState::Down);
+        for link in world.trunks().iter().step_by(7) {
+            world.cut(link);
             let phases = world.turn();
             assert!(phases.len() <= 2, "{spec}: {phases:?}");
         }
@@ -206,16 +213,10 @@ fn groups_share_the_links() {
 fn parts_without_a_way_have_trees_of_their_own() {
     let mut world = World::new("ring:switches=4,hosts=1");
     let hosts = hosts(&world.fabric);
-    let trunks: Vec<_> = (world.fabric.links())
-        .filter(|link| {
-            world.fabric.switch_index(link.a.node).is_some() && world.fabric.switch_index(link.b.node).is_some()
-        })
-        .collect();
+    let trunks = world.trunks();
     assert_eq!(trunks.len(), 4);
-    for link in [trunks[0], trunks[3]] {
-        set_state(&mut world.fabric, link.a, PortState::Down);
-        set_state(&mut world.fabric, link.b, PortState::Down);
-    }
+    world.cut(&trunks[0]);
+    world.cut(&trunks[3]);
     world.put(0xC000, &hosts);
     assert_eq!(world.switches(0xC000), 4);
 }

@@ -19,7 +19,8 @@
 //! in the order. Making a mender costs one step for each switch and LID. Memory: that of one order a lane, see
 //! [`super`].
 
-mod base;
+mod anew;
+mod hang;
 mod late;
 mod rehang;
 
@@ -34,15 +35,10 @@ use super::net::{NONE, Net};
 use super::order::Order;
 use crate::destinations::Destinations;
 use crate::graph::Graph;
-use rehang::{Found, Scratch};
+use rehang::Scratch;
 
 /// A LID, and switches that sent it over a lost link.
 type Victim = (Lid, Vec<u32>);
-
-/// So many channels are tried for all LIDs that need more than one entry: about 1.5 ms.
-const TRIES: usize = 1_500;
-/// And so many for one that several switches have lost.
-const TRIES_OF_MANY: usize = 50;
 
 /// A turn of a lane: the lane, the channel it comes from, and the one it goes to.
 type Turn = (u8, u32, u32);
@@ -75,8 +71,6 @@ pub struct WeaveMender {
     /// By LID.
     trips: Vec<Trip>,
     orders: Vec<Order>,
-    /// By lane: a switch from which a spanning tree was found that fits it.
-    base_root: Vec<u32>,
     /// Host pairs on each channel, by first LIDs.
     load: Vec<u64>,
     /// Turns that only packets under way take, each counted once.
@@ -148,7 +142,6 @@ impl WeaveMender {
             gone: vec![false; net.switches],
             trips,
             orders: Vec::new(),
-            base_root: Vec::new(),
             load: vec![0; net.channels()],
             lingering: Vec::new(),
             past: BTreeMap::new(),
@@ -195,9 +188,7 @@ impl WeaveMender {
             }
         }
         for count in counts {
-            let mut order = Order::of_turns(&net, count)?;
-            self.base_root.push(base::root_of(&net, &mut order));
-            self.orders.push(order);
+            self.orders.push(Order::of_turns(&net, count)?);
         }
         Some(())
     }
@@ -304,50 +295,32 @@ impl Loss<'_> {
     /// Leads on what can be led on while packets are under way: first by one entry, then by several. What is left, by
     /// LID.
     fn lead_now(&mut self, lost: Vec<Victim>) -> Vec<Victim> {
-        let (mut open, mut late) = (Vec::new(), Vec::new());
-        for victim in lost {
-            // Where several switches have lost it, some may be led on and others not: they are not tried again.
-            let is_one = victim.1.len() == 1;
-            let mut tries = if is_one { 0 } else { TRIES_OF_MANY };
-            match self.rehang_all(victim, &mut tries) {
-                (Found::Way, _) => {}
-                (Found::Nothing, left) if is_one => open.push(left),
-                (Found::Nothing | Found::Never, left) => late.push(left),
+        let mut one = Vec::new();
+        let mut many = Vec::new();
+        for (lid, roots) in lost {
+            match roots[..] {
+                [root] => one.push((lid, root)),
+                _ => many.push((lid, roots)),
             }
         }
-        let mut tries = TRIES;
-        let mut count = open.len();
-        for victim in open {
-            // Where few are left each may take long.
-            let mut share = tries / count.max(1);
-            (tries, count) = (tries - share, count - 1);
-            let (found, left) = self.rehang_all(victim, &mut share);
-            tries += share;
-            if found != Found::Way {
-                late.push(left);
-            }
-        }
+        let mut late = self.hang_all(&one);
+        late.extend(many.into_iter().filter_map(|victim| self.rehang_all(victim)));
         late
     }
 
     /// Leads a LID on at all switches that lost it; those that found no way.
-    fn rehang_all(&mut self, (lid, mut roots): Victim, tries: &mut usize) -> (Found, Victim) {
+    fn rehang_all(&mut self, (lid, mut roots): Victim) -> Option<Victim> {
         let first = self.moved.len();
-        let worst = loop {
+        loop {
             let before = roots.len();
-            let mut worst = Found::Way;
             // One may have its only way over another.
-            roots.retain(|&root| {
-                let found = self.rehang(lid, root, first, tries);
-                worst = worst.max(found);
-                found != Found::Way
-            });
+            roots.retain(|&root| !self.rehang(lid, root, first));
             if roots.is_empty() || roots.len() == before {
-                break worst;
+                break;
             }
-        };
+        }
         self.settle(lid, first);
-        (worst, (lid, roots))
+        (!roots.is_empty()).then_some((lid, roots))
     }
 
     /// The channel that a switch sends a LID by; [`NONE`] if it leads to no switch.
@@ -419,40 +392,6 @@ impl Loss<'_> {
                 self.mender.orders[usize::from(lane)].restore(&self.net, from, to);
             }
         }
-    }
-
-    /// Leads on the rest, when packets have drained.
-    fn lead_late(&mut self, late: Vec<Victim>) -> Option<()> {
-        let by_lane = |loss: &Self, victims: &[Victim]| {
-            let mut by_lane: BTreeMap<u8, Vec<Lid>> = BTreeMap::new();
-            for (lid, _) in victims {
-                by_lane
-                    .entry(loss.mender.trips[lid.index()].lane)
-                    .or_default()
-                    .push(*lid);
-            }
-            by_lane
-        };
-        let all = by_lane(self, &late);
-        let mut stuck = late;
-        loop {
-            let before = stuck.len();
-            stuck.retain(|(lid, roots)| !self.rehang_late(*lid, roots));
-            if stuck.is_empty() || stuck.len() == before {
-                break;
-            }
-        }
-        let stuck = by_lane(self, &stuck);
-        if stuck
-            .iter()
-            .all(|(lane, lids)| self.lead_by_base(*lane, lids, &all[lane]))
-        {
-            return Some(());
-        }
-        for moved in self.moved.drain(..).rev() {
-            self.tables.set(moved.switch, moved.lid, moved.before);
-        }
-        None
     }
 
     /// Notes what packets under way may still do.

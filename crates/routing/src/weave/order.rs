@@ -5,7 +5,10 @@
 //! moves before the rest. Turns of the base are always in the graph, so the base's own paths stay legal whatever
 //! is added later.
 
+mod sweep;
+
 use super::net::{NONE, Net};
+pub(super) use sweep::{Cost, Sweep, Task, Thrift};
 
 /// Which turns are in the graph from the start. All of them go along the up*/down* order of one root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -379,6 +382,8 @@ impl Order {
 struct Bits {
     words: usize,
     bits: Vec<u64>,
+    /// How many bits of each channel are set.
+    ones: Vec<u32>,
 }
 
 impl Bits {
@@ -405,17 +410,22 @@ impl Bits {
         Self {
             words,
             bits: vec![0; words * net.channels()],
+            ones: vec![0; net.channels()],
         }
     }
 
+    /// Sets a bit that is not set.
     #[inline]
     fn set(&mut self, channel: usize, i: usize) {
         self.bits[channel * self.words + i / 64] |= 1 << (i % 64);
+        self.ones[channel] += 1;
     }
 
+    /// Clears a bit that is set.
     #[inline]
     fn clear(&mut self, channel: usize, i: usize) {
         self.bits[channel * self.words + i / 64] &= !(1 << (i % 64));
+        self.ones[channel] -= 1;
     }
 
     /// The positions of a channel's bits, ascending.

@@ -3,12 +3,14 @@
 #![allow(dead_code, reason = "each test binary and the example use their own part")]
 #![allow(clippy::unwrap_used, reason = "test code: a broken fixture must stop the test")]
 
+pub mod fuzz;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
-use selvedge_plan::{EndPortPlan, Generation, Lids, Plan, ServiceLevels, SlToVl};
+use selvedge_plan::{EndPortPlan, Generation, LaneTables, Lids, Plan, ServiceLevels, SlToVl};
 use selvedge_routing::{Engine, Options};
 use selvedge_sa::{Agents, Config, Input, Output, Sa, Snapshot, Sources};
 use selvedge_sim::{Par, Seed, Time};
@@ -49,6 +51,8 @@ pub struct Wish {
     /// Hosts whose link is this slow, by number.
     pub slow: BTreeMap<usize, (Rate, Mtu)>,
     pub levels: ServiceLevels,
+    /// How packets are put on lanes; links have four.
+    pub lanes: Option<LaneTables>,
     pub generation: u64,
     /// Hosts that are not there, by number.
     pub gone: Vec<usize>,
@@ -62,6 +66,7 @@ impl Wish {
             keys: BTreeMap::new(),
             slow: BTreeMap::new(),
             levels: ServiceLevels::default(),
+            lanes: None,
             generation: 1,
             gone: Vec::new(),
         }
@@ -111,7 +116,7 @@ impl Wish {
             let settings = PortSettings {
                 lids: lid.unwrap_or(PortSettings::default().lids),
                 mtu,
-                oper_vls: 1,
+                oper_vls: if self.lanes.is_some() { 3 } else { 1 },
                 sm_lid: Lid(1),
                 subnet_timeout: 18,
                 m_key: 0xBAD_C0DE,
@@ -186,6 +191,7 @@ impl Wish {
             service_levels: self.levels.clone(),
             sl_to_vl: SlToVl::default(),
             lanes: 1,
+            lane_tables: self.lanes.clone(),
             ports,
             end_ports,
             switches,
@@ -383,6 +389,20 @@ pub enum Value {
     Number(u64),
     Gid(Gid),
     Bytes(Vec<u8>),
+}
+
+/// What a group is created with that nobody has joined before, beside its GID and who joins.
+pub fn group_parameters() -> [(Field, Value); 7] {
+    use selvedge_wire::sa::records::member as f;
+    [
+        (f::QKEY, number(0xB1B_u16)),
+        (f::TRAFFIC_CLASS, number(0_u8)),
+        (f::PKEY, number(0xFFFF_u16)),
+        (f::SL, number(0_u8)),
+        (f::FLOW_LABEL, number(0_u8)),
+        (f::MTU_SELECTOR, number(2_u8)),
+        (f::MTU, number(4_u8)),
+    ]
 }
 
 pub fn number(value: impl Into<u64>) -> Value {

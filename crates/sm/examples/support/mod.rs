@@ -1,11 +1,12 @@
 //! A fabric as it is after a bring-up, without sending anything.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, PortRef};
 use selvedge_plan::{Installed, Plan, Policy};
 use selvedge_sim::Par;
-use selvedge_sm::{Agent, Inventory, Job, Outcome, Prepare, Task, Warm};
+use selvedge_sm::{Agent, Damage, Inventory, Job, Outcome, Prepare, Repair, Task, Warm};
 use selvedge_topology::Spec;
 use selvedge_types::{IdxVec, PhysState, PortState};
 use selvedge_verify::Verdict;
@@ -38,6 +39,21 @@ impl State {
         let task = Task::Prepare(Box::new(Prepare { plan, warm }));
         let mut prepare = Job::new(&self.inventory, &self.installed, Arc::default(), task);
         prepare.run(Par::Sequential).warm
+    }
+
+    /// The task to plan around a link that is lost.
+    pub fn lose(&self, at: PortRef, warm: Option<Box<Warm>>) -> Task {
+        let damage = Damage {
+            lost: BTreeSet::from([at]),
+            flagged: BTreeSet::from([at.node]),
+            ..Damage::default()
+        };
+        Task::Repair(Box::new(Repair {
+            damage,
+            plan: Arc::clone(&self.plan),
+            verdict: Arc::clone(&self.verdict),
+            warm,
+        }))
     }
 }
 
@@ -104,7 +120,7 @@ fn inventory(fabric: Fabric, local: PortRef) -> Arc<Inventory> {
         ports: Vec::new(),
         troubles: Default::default(),
     };
-    let agents: IdxVec<_, Agent> = (0..fabric.nodes().len()).map(agent).collect();
+    let agents: Arc<IdxVec<_, Agent>> = Arc::new((0..fabric.nodes().len()).map(agent).collect());
     Arc::new(Inventory {
         fabric: Arc::new(fabric),
         agents,

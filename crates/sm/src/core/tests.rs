@@ -1,7 +1,7 @@
 //! The manager against hand-made answers: two hosts with a cable between them, no switch, no emulator.
 
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PKey, PhysState, PortNum};
+use selvedge_types::{Lid, LidRange, LinkWidth, Mtu, NodeKind, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{
     Address, CapabilityMask, Class, LinkWidths, LocalChange, LocalPort, NodeDescription, NodeInfo, Notice, PKeyTable,
     PRODUCER_CA, PortInfo, SmInfo, SmState, Status, Trap, VlCount,

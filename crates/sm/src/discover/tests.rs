@@ -117,7 +117,7 @@ fn walk(nodes: &[Made]) -> (Discovery, Vec<Event>) {
 
 /// And how often a port was asked for its PortInfo.
 fn walk_and_count(nodes: &[Made]) -> (Discovery, Vec<Event>, usize) {
-    let (mut discovery, mut events, mut requests) = (Discovery::new(), Vec::new(), Vec::new());
+    let (mut discovery, mut events, mut requests) = (Discovery::new(false), Vec::new(), Vec::new());
     discovery.begin(&mut requests);
     let mut queue = VecDeque::from(requests);
     let mut gets = 0;

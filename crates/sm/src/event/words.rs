@@ -91,6 +91,15 @@ impl Event {
     /// What is said of what agents hold.
     pub(super) fn of_agents(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::LanesShort {
+                lanes,
+                links,
+                first: (what, has),
+            } => write!(
+                f,
+                "{links} links have fewer than {lanes} data lanes, the first is that of {what} with {has}: packets use \
+                 those that there are; VLCap of both ends, or used_lanes, would have to change"
+            ),
             Self::LidsLater { ports } => write!(
                 f,
                 "{ports} ports keep fewer LIDs than they are to have until those that others hold are free"

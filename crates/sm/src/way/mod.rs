@@ -98,6 +98,10 @@ const SORTED_MAX: usize = 20_000;
 /// none are found it is [`changes`], and the judge says why that must not be.
 #[must_use]
 pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &WayOptions<'_>) -> ChangeSet {
+    let options = &WayOptions {
+        lanes_in_force: options.lanes_in_force.or_else(|| installed.lanes_in_force()),
+        ..*options
+    };
     let base = changes(fabric, installed, plan);
     if !phases::is_live(fabric) {
         return base;
@@ -124,9 +128,9 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
 pub fn let_clear(changes: &mut ChangeSet, fog: Duration) {
     let fog_ns = u64::try_from(fog.as_nanos()).unwrap_or(u64::MAX);
     let matters = |op: &Op| match op {
-        Op::Lft { .. } => true,
+        Op::Lft { .. } | Op::SlToVl { .. } => true,
         Op::Port { state, .. } => *state == Some(PortState::Active),
-        Op::Switch { .. } | Op::PKeys { .. } => false,
+        Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => false,
     };
     let phases = &mut changes.phases;
     if fog_ns > 0 && phases.iter().flat_map(|phase| &phase.ops).any(matters) {
@@ -152,6 +156,7 @@ fn way_to(fabric: &Fabric, installed: &Installed, plan: &Plan, base: ChangeSet, 
 /// LIDs that change up to which all modes of planning are tried: beyond, each takes about a second.
 const SMALL_MAX: usize = 2_000;
 const SETTINGS: &str = "configure ports and switches";
+const LANES: &str = "put service levels on their lanes";
 const TABLES: &str = "configure tables";
 
 /// What a proposal is made of.
@@ -400,7 +405,7 @@ impl<'a> Way<'a> {
     fn assemble(&self, base: ChangeSet, steps: &[Step], word: Word) -> ChangeSet {
         let generation = base.generation;
         let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut lids = Vec::new();
+        let (mut lids, mut lanes) = (Vec::new(), Vec::new());
         let leads_out = word == Word::LeadsOut;
         for op in base.phases.into_iter().flat_map(|phase| phase.ops) {
             match &op {
@@ -414,7 +419,10 @@ impl<'a> Way<'a> {
                 }
                 // Packets to a LID that goes round are sent as soon as somebody holds it.
                 Op::Port { .. } if leads_out && phases::gives_lids(self.fabric, &op) => lids.push(op),
-                Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } => settings.push(op),
+                // Its table goes first.
+                Op::Port { .. } if op.begins_enforcing(self.fabric) => hosts.push(op),
+                Op::SlToVl { .. } => lanes.push(op),
+                Op::Port { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => settings.push(op),
             }
         }
         let mut phases = vec![phase(
@@ -423,6 +431,7 @@ impl<'a> Way<'a> {
             self.cleared(&blocks),
         )];
         phases.push(phase(SETTINGS, 0, settings));
+        phases.push(phase(LANES, 0, lanes));
         let links = phase("activate links between switches", 0, links);
         if leads_out {
             // Until what is in the way is gone nothing is to be added.
@@ -528,7 +537,9 @@ impl<'a> Way<'a> {
                 let switch = self.fabric.switch_index(*node);
                 !switch.is_some_and(|switch| used.contains(&(switch, usize::from(*block))))
             }
-            Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } => false,
+            Op::Switch { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } | Op::Port { .. } => {
+                false
+            }
         });
     }
 

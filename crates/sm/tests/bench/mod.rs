@@ -85,6 +85,7 @@ impl Bench {
             service_levels: ServiceLevels::default(),
             sl_to_vl: SlToVl::default(),
             lanes: 1,
+            lane_tables: None,
             ports: Default::default(),
             end_ports: Default::default(),
             switches: settings.collect(),

@@ -180,6 +180,7 @@ pub fn plan(fabric: &Fabric, lids: &Lids, tables: &Tables) -> Plan {
         service_levels: ServiceLevels::default(),
         sl_to_vl: SlToVl::default(),
         lanes: 1,
+        lane_tables: None,
         ports: ports
             .filter(|at| at.port == PortNum::MANAGEMENT || fabric.link_is_up(*at))
             .map(|at| (at, settings(at)))

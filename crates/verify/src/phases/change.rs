@@ -50,7 +50,7 @@ impl Passage {
 }
 
 /// Judges the way from what `installed` says to `plan`, on `fabric` as it was seen. Lanes in force are the plan's
-/// unless `lanes_in_force` says otherwise.
+/// unless `lanes_in_force` or `installed` says otherwise.
 #[must_use]
 pub fn passage(
     fabric: &Fabric,
@@ -66,6 +66,7 @@ pub fn passage(
     let held = in_force(installed, plan);
     let wake = Wake::of_changes(fabric, changes);
     let tables = wake.in_force(&held);
+    let lanes_in_force = lanes_in_force.or_else(|| installed.lanes_in_force());
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
     let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
@@ -353,9 +354,12 @@ fn long_enough<'a>(
 #[must_use]
 pub fn is_live(fabric: &Fabric) -> bool {
     let is_active = |end| fabric.port(end).is_some_and(|p| p.link.state == PortState::Active);
-    fabric.links().any(|link| {
-        let between = fabric.switch_index(link.a.node).is_some() && fabric.switch_index(link.b.node).is_some();
-        between && is_active(link.a) && is_active(link.b)
+    // By switch: hosts are many, and have no such link.
+    fabric.switches().iter().any(|&node| {
+        fabric.node(node).external_ports().any(|(_, port)| {
+            let far = port.peer.filter(|far| fabric.switch_index(far.node).is_some());
+            port.link.state == PortState::Active && far.is_some_and(is_active)
+        })
     })
 }
 

@@ -114,7 +114,12 @@ fn woken(fabric: &Fabric, op: &Op) -> impl Iterator<Item = End> {
     let active = Some(PortState::Active);
     let at = match op {
         Op::Port { port, state, .. } if *state == active => Some(*port),
-        Op::Port { .. } | Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => None,
+        Op::Port { .. }
+        | Op::Lft { .. }
+        | Op::Switch { .. }
+        | Op::PKeys { .. }
+        | Op::SlToVl { .. }
+        | Op::Arbitration { .. } => None,
     };
     let end = |at: PortRef| Some((fabric.switch_index(at.node)?, at.port.get()));
     let ends = at.and_then(|at| Some([end(at)?, end(fabric.peer(at)?)?]));

@@ -252,22 +252,26 @@ impl Standing {
     #[must_use]
     pub fn proof(&self) -> Proof {
         let (shape, sums) = (&self.flows.shape, &self.flows.sums);
-        let up = shape.arcs.iter().map(|arc| arc.cell as usize);
-        let up: Vec<usize> = up.filter(|&cell| self.flows.next[cell] != NOWHERE).collect();
-        let on = |lane: usize, cell: usize| u64::from(sums.loads[lane * shape.total() + cell]);
-        let lanes = (0..shape.lane_count).zip(0_u8..).map(|(lane, vl)| LaneFigures {
-            vl,
-            load: Load::of(up.iter().map(|&cell| on(lane, cell))),
-            channels: sums.channels[lane],
-            dependencies: sums.dependencies[lane],
+        let cells = shape.arcs.iter().map(|arc| arc.cell as usize);
+        let up: Vec<usize> = cells.filter(|&cell| self.flows.next[cell] != NOWHERE).collect();
+        let mut all_lanes = vec![0_u64; up.len()];
+        let lanes = (0..shape.lane_count).zip(0_u8..).map(|(lane, vl)| {
+            let of_lane = &sums.loads[lane * shape.total()..][..shape.total()];
+            let loads: Vec<u64> = up.iter().map(|&cell| of_lane[cell].into()).collect();
+            all_lanes.iter_mut().zip(&loads).for_each(|(sum, load)| *sum += load);
+            LaneFigures {
+                vl,
+                load: Load::of(loads.into_iter()),
+                channels: sums.channels[lane],
+                dependencies: sums.dependencies[lane],
+            }
         });
         let lanes: Vec<LaneFigures> = lanes.collect();
-        let all_lanes = |&cell: &usize| (0..shape.lane_count).map(|lane| on(lane, cell)).sum::<u64>();
+        let on_links: u64 = all_lanes.iter().sum();
         let load = match &lanes[..] {
             [only] => only.load,
-            _ => Load::of(up.iter().map(all_lanes)),
+            _ => Load::of(all_lanes.into_iter()),
         };
-        let on_links: u64 = up.iter().map(all_lanes).sum();
         let [agents, all] = &self.graphs;
         let far = sums.host_pairs.saturating_sub(self.near);
         Proof {

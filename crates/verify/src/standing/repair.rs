@@ -225,7 +225,7 @@ impl Standing {
                         };
                         (*settings == quiet).then_some(())?;
                     }
-                    Op::PKeys { .. } | Op::Port { .. } => return None,
+                    Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } | Op::Port { .. } => return None,
                 }
             }
             steps.push(entries);

@@ -301,6 +301,7 @@ pub fn plan(fabric: &Fabric, lids: Lids, tables: Tables) -> Plan {
         service_levels: ServiceLevels::default(),
         sl_to_vl: SlToVl::default(),
         lanes: 1,
+        lane_tables: None,
         ports: Default::default(),
         end_ports: Default::default(),
         switches: Default::default(),

@@ -1,51 +1,58 @@
 //! LIDs that cannot be led on while packets are under way: the old channels into a switch and the order leave no way.
 //!
-//! Whoever is cut off is led out again one switch at a time, by entries that stay where they can. Packets that are
-//! under way inside the part that is cut off would meet new entries by old channels; so switches that are to change
-//! drop the LID first, and those that sent over the lost link drop it as they are. Everybody there had lost it in any
-//! case. When packets have drained, old turns are gone, those of other LIDs too, and the new entries are written.
+//! Whoever is cut off is led out again one switch at a time, by entries that stay where they can ([`Order::sweep`]).
+//! Packets that are under way inside the part that is cut off would meet new entries by old channels; so switches that
+//! are to change drop the LID first, and those that sent over the lost link drop it as they are. Everybody there had
+//! lost it in any case. When packets have drained, old turns are gone, those of other LIDs too, and the new entries are
+//! written.
+//!
+//! If there is no way out of the part the LID is routed anew as a whole: see [`super::anew`].
 
-use core::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
-use selvedge_fabric::SwitchIdx;
 use selvedge_plan::NO_PATH;
 use selvedge_types::Lid;
 
-use super::{LATE, Loss, Rehung};
+use super::rehang::Loads;
+use super::{LATE, Loss, Victim};
 use crate::weave::net::NONE;
-
-/// What is tried first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Prefers {
-    /// Few new entries.
-    Entries,
-    /// Short ways with little load.
-    Short,
-}
-
-/// A channel that a switch may send by. First those that stay, then those nearest to the lost link, as most sends over
-/// their switches; then by cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    is_new: bool,
-    depth: u32,
-    cost: u64,
-    channel: u32,
-    onward: u32,
-}
-
-type Open = BinaryHeap<Reverse<Candidate>>;
+use crate::weave::order::{Cost, Task, Thrift};
 
 impl Loss<'_> {
+    /// Leads on what is left, when packets have drained; `None` if some of it finds no way.
+    pub(super) fn lead_late(&mut self, late: Vec<Victim>) -> Option<()> {
+        let all: Vec<Lid> = late.iter().map(|&(lid, _)| lid).collect();
+        let mut stuck = late;
+        loop {
+            let before = stuck.len();
+            stuck.retain(|(lid, roots)| !self.rehang_late(*lid, roots));
+            // One may have made room for another.
+            if stuck.is_empty() || stuck.len() == before {
+                break;
+            }
+        }
+        let mut by_lane: BTreeMap<u8, Vec<Lid>> = BTreeMap::new();
+        for (lid, _) in stuck {
+            let lane = self.mender.trips[lid.index()].lane;
+            by_lane.entry(lane).or_default().push(lid);
+        }
+        if by_lane
+            .into_iter()
+            .all(|(lane, stuck)| self.lead_anew(lane, stuck, &all))
+        {
+            return Some(());
+        }
+        for moved in self.moved.drain(..).rev() {
+            self.tables.set(moved.switch, moved.lid, moved.before);
+        }
+        None
+    }
+
     /// Leads whoever sends over some switches out again; false if that closes a cycle, and nothing has changed then.
-    pub(super) fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
+    fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
         self.cut_off(lid, roots);
         let turns = self.uncount(lid);
-        let found = [Prefers::Entries, Prefers::Short].into_iter().any(|prefers| {
-            self.cut_off(lid, roots);
-            self.grow(lid, prefers)
-        });
+        let found = self.lead_out(lid, Thrift::Least);
         if !found {
             let order = &mut self.mender.orders[usize::from(self.mender.trips[lid.index()].lane)];
             turns.iter().for_each(|&(from, to)| order.restore(&self.net, from, to));
@@ -63,62 +70,52 @@ impl Loss<'_> {
         turns
     }
 
-    /// Settles switches that are cut off, one after another, and writes their entries; false if some are left, and
-    /// nothing has changed then.
-    pub(super) fn grow(&mut self, lid: Lid, prefers: Prefers) -> bool {
-        let (part, depth) = self.part_by_depth();
-        let lane = self.mender.trips[lid.index()].lane;
-        let mut open = Open::new();
-        for &s in &part {
-            let depth = match prefers {
-                Prefers::Entries => Some(depth[s as usize]),
-                Prefers::Short => None,
-            };
-            self.open_ways_out(lid, (s, depth), &mut open);
-        }
-        let mut next: Vec<(u32, u32)> = Vec::with_capacity(part.len());
-        let mut added = Vec::new();
-        while let Some(Reverse(candidate)) = open.pop() {
-            let Candidate { channel, onward, .. } = candidate;
-            let switch = self.net.src[channel as usize];
-            // Settled switches are cut off no longer.
-            if !self.is_cut_off(switch) {
-                continue;
-            }
-            if onward != NONE {
-                if !self.mender.orders[usize::from(lane)].add(&self.net, channel, onward) {
-                    continue;
+    /// Finds ways for all switches that are cut off, and writes their entries; false if some find none, and nothing has
+    /// changed then.
+    pub(super) fn lead_out(&mut self, lid: Lid, thrift: Thrift) -> bool {
+        let trip = self.mender.trips[lid.index()];
+        let (goal, lane) = (trip.at, usize::from(trip.lane));
+        let depth = self.depths();
+        let mut sweep = std::mem::take(&mut self.mender.scratch.sweep);
+        let before: Vec<u32> = (0..self.net.switches as u32).map(|s| self.by(s, lid)).collect();
+        let (net, alive, loads) = (
+            &self.net,
+            &self.mender.alive,
+            Loads::of(&self.mender.load, &self.mender.scratch),
+        );
+        let rank = |c: u32, (_, cost): Cost| {
+            let switch = net.src[c as usize] as usize;
+            (before[switch] != c, depth[switch], cost + loads.weight(c))
+        };
+        self.start_sweep(lid, &mut sweep, |s, _| !self.is_cut_off(s));
+        let task = Task {
+            goal,
+            until: None,
+            held: &[],
+            thrift,
+        };
+        let order = &mut self.mender.orders[lane];
+        let is_found = order.sweep(net, task, &mut sweep, |c| alive[c as usize], rank);
+        if is_found {
+            let mut next = Vec::with_capacity(sweep.found.len());
+            for &s in &sweep.found {
+                let from = sweep.next[s as usize];
+                let to = sweep.next[net.dst[from as usize] as usize];
+                if to != NONE {
+                    // The order follows it.
+                    let fits = self.mender.orders[lane].add(net, from, to);
+                    debug_assert!(fits);
                 }
-                added.push((channel, onward));
+                next.push((s, from));
             }
-            self.mender.scratch.cut_off[switch as usize] = 0;
-            next.push((switch, channel));
-            for out in self.net.out(switch as usize) {
-                let (from, before) = (self.net.dst[out], self.net.rev[out]);
-                if self.mender.alive[before as usize] && self.is_cut_off(from) {
-                    let spares = prefers == Prefers::Entries;
-                    open.push(Reverse(Candidate {
-                        is_new: spares && self.by(from, lid) != before,
-                        depth: if spares { depth[from as usize] } else { 0 },
-                        cost: candidate.cost + self.weight(before),
-                        channel: before,
-                        onward: channel,
-                    }));
-                }
-            }
+            self.write_late(lid, &next);
         }
-        if next.len() < part.len() {
-            let order = &mut self.mender.orders[usize::from(lane)];
-            added.iter().for_each(|&(from, to)| order.remove(&self.net, from, to));
-            order.unblock();
-            return false;
-        }
-        self.write_late(lid, &part, &next);
-        true
+        self.mender.scratch.sweep = sweep;
+        is_found
     }
 
-    /// Switches that are cut off, and how far each is from the lost link, by switch.
-    fn part_by_depth(&self) -> (Vec<u32>, Vec<u32>) {
+    /// How far each switch that is cut off is from the lost link.
+    fn depths(&self) -> Vec<u32> {
         let part = &self.mender.scratch.part;
         let mut depth = vec![0; self.net.switches];
         for (position, &(s, parent)) in part.iter().enumerate() {
@@ -127,7 +124,7 @@ impl Loss<'_> {
                 depth[s as usize] = depth[part[parent].0 as usize] + 1;
             }
         }
-        (part.iter().map(|&(s, _)| s).collect(), depth)
+        depth
     }
 
     /// The turn by which packets of a switch go on; none over a lost link.
@@ -141,52 +138,18 @@ impl Loss<'_> {
         (is_alive(from) && is_alive(to)).then_some((from, to))
     }
 
-    /// Ways from a switch that is cut off to those that are not.
-    fn open_ways_out(&self, lid: Lid, (switch, depth): (u32, Option<u32>), open: &mut Open) {
-        for out in self.net.out(switch as usize) {
-            let to = self.net.dst[out];
-            if !self.mender.alive[out] || self.is_cut_off(to) {
-                continue;
-            }
-            if let Some(cost) = self.cost_from(to, lid, switch) {
-                let is_goal = to == self.mender.trips[lid.index()].at;
-                let onward = if is_goal { NONE } else { self.by(to, lid) };
-                open.push(Reverse(Candidate {
-                    is_new: depth.is_some(),
-                    depth: depth.unwrap_or(0),
-                    cost: cost + self.weight(out as u32),
-                    channel: out as u32,
-                    onward,
-                }));
-            }
-        }
-    }
-
-    pub(super) fn write_late(&mut self, lid: Lid, part: &[u32], next: &[(u32, u32)]) {
-        let is_base = self.mender.trips[lid.index()].is_base;
-        if is_base {
-            self.shift(lid, part, |load, hosts| load.saturating_sub(hosts));
-        }
+    /// Writes the entries of switches that were cut off, after they have dropped the LID.
+    pub(super) fn write_late(&mut self, lid: Lid, next: &[(u32, u32)]) {
+        let part: Vec<u32> = next.iter().map(|&(s, _)| s).collect();
+        self.unload(lid, &part);
         let changed: Vec<(u32, u32)> = next.iter().copied().filter(|&(s, c)| self.by(s, lid) != c).collect();
         // What is sent over a lost link is dropped there.
         let is_sent = |&&(s, _): &&(u32, u32)| self.mender.alive[self.by(s, lid) as usize];
-        let drops = changed.iter().filter(is_sent).map(|&(s, _)| (s, NO_PATH, 1));
-        let new = changed.iter().map(|&(s, c)| (s, self.net.egress[c as usize], LATE));
-        let writes: Vec<(u32, u8, u16)> = drops.chain(new).collect();
-        for (switch, egress, step) in writes {
-            let switch = SwitchIdx(switch);
-            let before = self.tables.get(switch, lid);
-            self.tables.set(switch, lid, egress);
-            self.moved.push(Rehung {
-                switch,
-                lid,
-                egress,
-                before,
-                step,
-            });
+        let sent: Vec<u32> = changed.iter().filter(is_sent).map(|&(s, _)| s).collect();
+        sent.into_iter().for_each(|s| self.set(lid, s, NO_PATH, 1));
+        for (s, c) in changed {
+            self.set(lid, s, self.net.egress[c as usize], LATE);
         }
-        if is_base {
-            self.shift(lid, part, |load, hosts| load + hosts);
-        }
+        self.load(lid, &part);
     }
 }

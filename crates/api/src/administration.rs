@@ -1,0 +1,39 @@
+//! What hosts asked of the subnet administrator.
+
+use selvedge_types::Lid;
+use serde::{Deserialize, Serialize};
+
+/// What hosts asked of the subnet administrator since the start, and what they have registered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Administration {
+    /// Datagrams taken.
+    pub received: u64,
+    /// Requests answered with success.
+    pub answered: u64,
+    /// Requests refused by a status, BUSY left out.
+    pub refused: u64,
+    /// Of these: with an SM_Key that is not ours.
+    pub bad_key: u64,
+    /// Requests answered with BUSY.
+    pub busy: u64,
+    /// Of these: above what one client may send.
+    pub limited: u64,
+    /// LID of the client with the most of them.
+    pub most_limited: Option<Lid>,
+    /// Datagrams dropped: not master, no request, a stray part of a transfer.
+    pub dropped: u64,
+    /// Transfers that ended early.
+    pub failed: u64,
+    /// Events reported to subscribers.
+    pub reports: u64,
+    /// Events that were not: too many waited, or the subscriber did not answer.
+    pub reports_lost: u64,
+    /// Services registered.
+    pub services: u64,
+    /// Subscriptions registered.
+    pub subscriptions: u64,
+    /// Multicast groups.
+    pub groups: u64,
+    /// Memberships in them.
+    pub members: u64,
+}

@@ -1,0 +1,82 @@
+//! OpenSM's dump files, written whenever the subnet comes up.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use selvedge_config::DaemonOptions;
+use selvedge_daemon::{Dump, DumpSink};
+use selvedge_topology::{LftStyle, opensm, write_lfts, write_sl_to_vl};
+
+/// Writes them into a folder.
+pub struct DumpFiles {
+    folder: PathBuf,
+    /// All of them, not only the list of links.
+    all: bool,
+}
+
+impl DumpFiles {
+    /// What the settings ask for; none, if they name no folder.
+    pub fn of(options: &DaemonOptions) -> Option<Self> {
+        let folder = options.dump_dir.clone()?;
+        Some(Self {
+            folder,
+            all: options.dump_routes,
+        })
+    }
+
+    fn file(&self, name: &str, write: impl FnOnce(&mut dyn FnMut(&str))) -> Result<(), (PathBuf, io::Error)> {
+        let path = self.folder.join(name);
+        whole(&path, write).map_err(|cause| (path, cause))
+    }
+}
+
+/// Who reads the file finds the old text or the new one, never a part.
+fn whole(path: &Path, write: impl FnOnce(&mut dyn FnMut(&str))) -> io::Result<()> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let mut file = BufWriter::new(File::create(&beside)?);
+    let mut result = Ok(());
+    write(&mut |text| {
+        if result.is_ok() {
+            result = file.write_all(text.as_bytes());
+        }
+    });
+    result.and_then(|()| file.flush())?;
+    fs::rename(&beside, path)
+}
+
+impl DumpSink for DumpFiles {
+    fn dump(&mut self, what: &Dump) -> Result<(), (PathBuf, io::Error)> {
+        let Dump {
+            fabric, plan, copies, ..
+        } = what;
+        if !what.only_copies {
+            self.file(opensm::SUBNET_FILE, |sink| opensm::write_subnet(fabric, sink))?;
+        }
+        if !self.all {
+            return Ok(());
+        }
+        self.file(opensm::COPIES_FILE, |sink| opensm::write_copies(fabric, copies, sink))?;
+        if what.only_copies {
+            return Ok(());
+        }
+        let (lids, tables) = (&plan.lids, &plan.tables);
+        self.file(opensm::LFTS_FILE, |sink| {
+            sink(&write_lfts(fabric, lids, tables, LftStyle::Opensm));
+        })?;
+        let hops = opensm::HopCounts::new(fabric);
+        self.file(opensm::HOPS_FILE, |sink| opensm::write_hops(fabric, lids, &hops, sink))?;
+        self.file(opensm::ROUTES_FILE, |sink| {
+            opensm::write_routes(fabric, lids, tables, &hops, sink);
+        })?;
+        // OpenSM writes lanes only where its engine plans them.
+        if plan.lanes > 1 {
+            self.file(opensm::LANES_FILE, |sink| {
+                sink(&write_sl_to_vl(fabric, lids, &plan.sl_to_vl));
+            })?;
+        }
+        Ok(())
+    }
+}

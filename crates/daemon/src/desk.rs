@@ -1,0 +1,234 @@
+//! The desk at which hosts are answered: the port, what waits to be sent, and the administrator.
+//!
+//! The manager's thread sits at it: what arrives is handled there, and crosses no queue. But it cannot be there while it
+//! is in thought, and a new snapshot of 11,664 hosts takes it a good part of a second. So there is a **clerk**, a thread
+//! that looks in every millisecond while the manager is at work: if nobody has been at the desk since, it answers what
+//! hosts ask of the administrator, and leaves everything else, in order, for the manager.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use selvedge_store::StoreError;
+use selvedge_wire::{Arrival, Class, Datagram, MadPort, PortError};
+
+use crate::DaemonError;
+use crate::administrator::Administrator;
+use crate::keeper::Keeper;
+use crate::notice::Notice;
+use crate::shared::Shared;
+
+/// How often the clerk looks in: a question waits two of these at most before somebody is there.
+const LOOK: Duration = Duration::from_millis(1);
+/// Arrivals that the clerk takes at a time: the manager may be back.
+const TAKEN_MAX: usize = 32;
+/// Datagrams waiting to be sent; the manager's window bounds them, this only tells a defect from a busy port.
+const PENDING_MAX: usize = 65_536;
+/// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
+const LEFT_MAX: usize = 65_536;
+
+/// What is on the desk.
+pub(crate) struct Desk {
+    pub(crate) port: Box<dyn MadPort>,
+    pub(crate) administrator: Administrator,
+    pub(crate) keeper: Keeper,
+    /// What the port had no room for.
+    pending: VecDeque<(Datagram, Duration)>,
+    /// What arrived for the manager while it was away.
+    left: VecDeque<Arrival>,
+    shared: Arc<Shared>,
+}
+
+impl Desk {
+    pub(crate) fn new(
+        port: Box<dyn MadPort>,
+        administrator: Administrator,
+        keeper: Keeper,
+        shared: Arc<Shared>,
+    ) -> Self {
+        Self {
+            port,
+            administrator,
+            keeper,
+            pending: VecDeque::new(),
+            left: VecDeque::new(),
+            shared,
+        }
+    }
+
+    /// True if something waits for room in the port.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// The next arrival; at most `wait` is waited for it.
+    pub(crate) fn receive(&mut self, wait: Duration) -> Result<Option<Arrival>, PortError> {
+        match self.left.pop_front() {
+            None => self.port.receive(wait),
+            left => Ok(left),
+        }
+    }
+
+    /// Sends a datagram, behind those that wait.
+    pub(crate) fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError> {
+        if self.pending.is_empty() {
+            match self.port.send(datagram, timeout) {
+                Err(PortError::Full) => {}
+                result => return result,
+            }
+        }
+        // The manager repeats what is lost; memory without end it could not give back.
+        if self.pending.len() < PENDING_MAX {
+            self.pending.push_back((*datagram, timeout));
+        }
+        Ok(())
+    }
+
+    /// Sends what the port had no room for, as far as it has now.
+    pub(crate) fn send_pending(&mut self) -> Result<(), PortError> {
+        while let Some((datagram, timeout)) = self.pending.front() {
+            match self.port.send(datagram, *timeout) {
+                Ok(()) => drop(self.pending.pop_front()),
+                Err(PortError::Full) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands an input to the administrator and sends what comes of it.
+    pub(crate) fn administer(&mut self, input: selvedge_sa::Input) -> Result<(), PortError> {
+        let now = self.shared.clock.now();
+        let mut out = self.administrator.handle(now, input);
+        let noted = self.keeper.look(now, self.administrator.revision());
+        self.told(noted);
+        for output in out.drain(..) {
+            self.send(&output.datagram, output.timeout)?;
+        }
+        self.administrator.give_back(out);
+        Ok(())
+    }
+
+    /// What could not be kept is told.
+    pub(crate) fn told(&self, result: Result<(), StoreError>) {
+        if let Err(error) = result {
+            self.shared.notice(&Notice::NotStored(error));
+        }
+    }
+
+    /// What the clerk does while the manager is away.
+    fn stand_in(&mut self) -> Result<(), PortError> {
+        let now = self.shared.clock.now();
+        if self.administrator.next_wake().is_some_and(|at| at <= now) {
+            self.administer(selvedge_sa::Input::Wake)?;
+        }
+        for _ in 0..TAKEN_MAX {
+            self.send_pending()?;
+            // This sends what was kept to be sent, as well.
+            match self.port.receive(Duration::ZERO)? {
+                Some(Arrival::Received(datagram)) if datagram.mad.class() == Class::SubnAdm => {
+                    self.administer(selvedge_sa::Input::Received(datagram))?;
+                }
+                Some(Arrival::Returned(datagram)) if datagram.mad.class() == Class::SubnAdm => {}
+                Some(other) if self.left.len() < LEFT_MAX => self.left.push_back(other),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The desk, and who has been there.
+struct Office {
+    desk: Mutex<Desk>,
+    /// How often the manager has been there.
+    visits: AtomicU64,
+    /// The manager has nothing to think about.
+    is_quiet: AtomicBool,
+    is_closed: AtomicBool,
+}
+
+/// The manager's way to the desk. The clerk leaves when this is dropped.
+pub(crate) struct Seat {
+    office: Arc<Office>,
+    clerk: Option<JoinHandle<()>>,
+}
+
+impl Seat {
+    /// With a clerk.
+    pub(crate) fn new(desk: Desk) -> Result<Self, DaemonError> {
+        let office = Arc::new(Office {
+            desk: Mutex::new(desk),
+            visits: AtomicU64::new(0),
+            is_quiet: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        });
+        let clerk = thread::Builder::new().name("clerk".to_owned()).spawn({
+            let office = Arc::clone(&office);
+            move || clerk(&office)
+        });
+        Ok(Self {
+            office,
+            clerk: Some(clerk.map_err(|cause| DaemonError::Thread { cause })?),
+        })
+    }
+
+    /// The desk; the clerk is gone from it within a few answers.
+    pub(crate) fn desk(&self) -> MutexGuard<'_, Desk> {
+        // Only the manager's thread writes; the clerk wants to know that it changes.
+        let visits = self.office.visits.load(Ordering::Relaxed);
+        self.office.visits.store(visits.wrapping_add(1), Ordering::Relaxed);
+        self.office.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// There is nothing to think about: the clerk sleeps.
+    pub(crate) fn be_quiet(&self) {
+        self.office.is_quiet.store(true, Ordering::Relaxed);
+    }
+
+    /// There is something to do: from now on the clerk looks in. Costs nothing if it does already.
+    pub(crate) fn be_busy(&self) {
+        if self.office.is_quiet.load(Ordering::Relaxed) {
+            self.office.is_quiet.store(false, Ordering::Relaxed);
+            if let Some(clerk) = &self.clerk {
+                clerk.thread().unpark();
+            }
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.office.is_closed.store(true, Ordering::Relaxed);
+        if let Some(clerk) = self.clerk.take() {
+            clerk.thread().unpark();
+            let _ = clerk.join();
+        }
+    }
+}
+
+fn clerk(office: &Office) {
+    let mut seen = 0;
+    while !office.is_closed.load(Ordering::Relaxed) {
+        if office.is_quiet.load(Ordering::Relaxed) {
+            thread::park();
+            continue;
+        }
+        thread::park_timeout(LOOK);
+        let visits = office.visits.load(Ordering::Relaxed);
+        if std::mem::replace(&mut seen, visits) != visits {
+            continue;
+        }
+        // Whoever waits for an arrival is there.
+        let mut desk = match office.desk.try_lock() {
+            Ok(desk) => desk,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => continue,
+        };
+        // A port that does not work is the manager's to notice.
+        let _ = desk.stand_in();
+    }
+}

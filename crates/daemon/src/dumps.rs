@@ -1,0 +1,45 @@
+//! What is dumped into files whenever the subnet comes up; who writes them is passed in.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::Plan;
+use selvedge_plan::multicast::MftBlocks;
+use selvedge_types::Guid;
+
+use crate::DaemonError;
+use crate::worker::{Note, Worker};
+
+/// What there is to dump.
+#[derive(Clone, Debug)]
+pub struct Dump {
+    /// The fabric with the operator's names.
+    pub fabric: Arc<Fabric>,
+    /// The plan that is in force in it.
+    pub plan: Arc<Plan>,
+    /// Multicast tables by switch GUID.
+    pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
+    /// Nothing but multicast tables has changed since the last dump.
+    pub only_copies: bool,
+}
+
+/// Writes dump files.
+pub trait DumpSink: Send {
+    /// Writes what has changed. The error names the file.
+    fn dump(&mut self, what: &Dump) -> Result<(), (PathBuf, io::Error)>;
+}
+
+/// Starts the thread that dumps. A newer state takes the place of those that wait.
+pub(crate) fn dumper(notes: Sender<Note>, mut sink: Box<dyn DumpSink>) -> Result<Worker<Dump>, DaemonError> {
+    Worker::start("dump", notes, move |mut what: Dump, queue| {
+        while let Ok(newer) = queue.try_recv() {
+            let only_copies = what.only_copies && newer.only_copies;
+            what = Dump { only_copies, ..newer };
+        }
+        Note::Dumped(sink.dump(&what))
+    })
+}

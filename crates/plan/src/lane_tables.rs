@@ -1,0 +1,345 @@
+//! SLtoVLMappingTable and VLArbitrationTable: what ports shall hold, and what is known of what they hold.
+//!
+//! Packets are put on a lane by their service level alone: level modulo the lanes of the link they leave by, the same
+//! at every switch and channel adapter. Each of these lanes gets the same share of the link.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_fabric::{Fabric, Node, NodeIdx, PortCapability, PortRef, PortSettings};
+use selvedge_types::{Guid, PortNum, Sl, Vl};
+
+use crate::{Op, Plan, ServiceLevels, SlToVl};
+
+/// PortInfo.CapabilityMask bit 6: the port (on a switch: port 0, for all) has SLtoVLMappingTables. Source: IBA vol 1
+/// §14.2.5.6.
+const HAS_SL_MAPPING: u32 = 1 << 6;
+
+/// Which rows of an SLtoVLMappingTable one Set writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LaneRows {
+    /// For packets that came in by this port; 0: its own packets. The only row of a channel adapter's port is 0.
+    From(PortNum),
+    /// For all ports that packets may come in by.
+    FromAll,
+    /// That, and for all ports that they may leave by.
+    Whole,
+}
+
+/// A block of 32 turns of an arbiter: lane, and weight in units of 64 bytes; weight 0 skips the turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArbBlock {
+    /// The turns.
+    pub turns: [(Vl, u8); Self::TURNS],
+}
+
+impl ArbBlock {
+    /// Turns of a block. Source: IBA vol 1 §14.2.5.9.
+    pub const TURNS: usize = 32;
+
+    /// How many of the turns of block `block` (1 and 2: low priority, 3 and 4: high) a port has.
+    #[must_use]
+    pub fn turns_of(block: u8, capability: &PortCapability) -> usize {
+        let all = usize::from(if block > 2 {
+            capability.vl_arb_high
+        } else {
+            capability.vl_arb_low
+        });
+        let before = if block % 2 == 0 { Self::TURNS } else { 0 };
+        all.min(2 * Self::TURNS).saturating_sub(before).min(Self::TURNS)
+    }
+
+    /// The blocks that a port has, 1–4.
+    pub fn blocks_of(capability: &PortCapability) -> impl Iterator<Item = u8> + use<> {
+        let capability = *capability;
+        (1..=4).filter(move |&block| Self::turns_of(block, &capability) > 0)
+    }
+
+    /// With all turns empty that a port does not have.
+    #[must_use]
+    pub fn cut(mut self, turns: usize) -> Self {
+        self.turns
+            .iter_mut()
+            .skip(turns)
+            .for_each(|turn| *turn = Default::default());
+        self
+    }
+}
+
+/// One table of one port, as it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LaneTable {
+    /// A row of the SLtoVLMappingTable.
+    SlToVl {
+        /// The port by which packets leave.
+        port: PortRef,
+        /// The port by which they came in; 0: packets of the node itself.
+        ingress: PortNum,
+    },
+    /// A block of the VLArbitrationTable.
+    Arbitration {
+        /// The port.
+        port: PortRef,
+        /// The block, 1–4.
+        block: u8,
+    },
+}
+
+impl LaneTable {
+    /// The port by which packets leave.
+    #[must_use]
+    pub const fn port(&self) -> PortRef {
+        match self {
+            Self::SlToVl { port, .. } | Self::Arbitration { port, .. } => *port,
+        }
+    }
+}
+
+/// How packets are put on lanes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneTables {
+    /// Data lanes in use, 1–15; a link that has fewer uses those.
+    pub lanes: u8,
+    /// The service level that hosts are told for a destination.
+    pub levels: ServiceLevels,
+}
+
+impl LaneTables {
+    /// What a lane may send in its turn, in units of 64 bytes: a packet of 4,096 bytes, the largest there is.
+    pub const WEIGHT: u8 = 64;
+
+    /// The rows of the SLtoVLMappingTable towards a link with so many lanes.
+    #[must_use]
+    pub fn row(&self, link_lanes: u8) -> [Vl; Sl::COUNT] {
+        SlToVl::modulo(self.lanes.min(link_lanes)).default
+    }
+
+    /// A block of the VLArbitrationTable of a port whose link has so many lanes. All lanes in use have a turn of low
+    /// priority; only those for which there is no room have one of high priority.
+    #[must_use]
+    pub fn arbitration(&self, block: u8, link_lanes: u8, capability: &PortCapability) -> ArbBlock {
+        let lanes = usize::from(self.lanes.min(link_lanes).max(1));
+        let low = usize::from(capability.vl_arb_low.min(64)).min(lanes);
+        let served = if block > 2 { low..lanes } else { 0..low };
+        let lane = |lane: usize| u8::try_from(lane).ok().and_then(Vl::new).unwrap_or_default();
+        let mut found = ArbBlock::default();
+        // At most 15 lanes: the second block of either priority stays empty.
+        if block % 2 == 1 {
+            for (turn, vl) in found.turns.iter_mut().zip(served.map(lane)) {
+                *turn = (vl, Self::WEIGHT);
+            }
+        }
+        found.cut(ArbBlock::turns_of(block, capability))
+    }
+}
+
+/// What is known of the tables of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Held {
+    /// What all rows hold that are not among `rows`.
+    whole: Option<[Vl; Sl::COUNT]>,
+    /// By egress and ingress.
+    rows: BTreeMap<(PortNum, PortNum), [Vl; Sl::COUNT]>,
+    /// By port and block.
+    turns: BTreeMap<(PortNum, u8), ArbBlock>,
+}
+
+/// What is known of SLtoVLMappingTables and VLArbitrationTables, by node GUID, so that it outlasts a sweep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldLanes {
+    nodes: BTreeMap<Guid, Held>,
+}
+
+impl HeldLanes {
+    /// True if nothing is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// A row, if known.
+    #[must_use]
+    pub fn row(&self, node: Guid, egress: PortNum, ingress: PortNum) -> Option<&[Vl; Sl::COUNT]> {
+        let held = self.nodes.get(&node)?;
+        held.rows.get(&(egress, ingress)).or(held.whole.as_ref())
+    }
+
+    /// A block, if known.
+    #[must_use]
+    pub fn turns(&self, node: Guid, port: PortNum, block: u8) -> Option<&ArbBlock> {
+        self.nodes.get(&node)?.turns.get(&(port, block))
+    }
+
+    /// Remembers rows; `ports` is the highest port number of the node.
+    pub fn learn_rows(&mut self, node: Guid, egress: PortNum, rows: LaneRows, ports: u8, lanes: [Vl; Sl::COUNT]) {
+        let held = self.nodes.entry(node).or_default();
+        match rows {
+            LaneRows::From(ingress) => {
+                held.rows.insert((egress, ingress), lanes);
+            }
+            LaneRows::FromAll => {
+                let all = (0..=ports).filter_map(PortNum::new);
+                held.rows.extend(all.map(|ingress| ((egress, ingress), lanes)));
+            }
+            LaneRows::Whole => {
+                held.rows.clear();
+                held.whole = Some(lanes);
+            }
+        }
+    }
+
+    /// Remembers a block.
+    pub fn learn_turns(&mut self, node: Guid, port: PortNum, block: u8, turns: ArbBlock) {
+        self.nodes.entry(node).or_default().turns.insert((port, block), turns);
+    }
+
+    /// What rows hold is unknown from now on.
+    pub fn forget_rows(&mut self, node: Guid, egress: PortNum, rows: LaneRows) {
+        let Some(held) = self.nodes.get_mut(&node) else { return };
+        if held.whole.take().is_some() {
+            // What was not an exception is not known any more.
+            held.rows.clear();
+        }
+        match rows {
+            LaneRows::From(ingress) => {
+                held.rows.remove(&(egress, ingress));
+            }
+            LaneRows::FromAll => held.rows.retain(|(port, _), _| *port != egress),
+            LaneRows::Whole => held.rows.clear(),
+        }
+    }
+
+    /// What a block holds is unknown from now on.
+    pub fn forget_turns(&mut self, node: Guid, port: PortNum, block: u8) {
+        if let Some(held) = self.nodes.get_mut(&node) {
+            held.turns.remove(&(port, block));
+        }
+    }
+
+    /// Everything of a port is unknown from now on; of port 0 of a switch, everything of the switch.
+    pub fn forget_port(&mut self, node: &Node, port: PortNum) {
+        if node.is_switch() {
+            self.nodes.remove(&node.guid);
+        } else if let Some(held) = self.nodes.get_mut(&node.guid) {
+            held.rows.retain(|(egress, _), _| *egress != port);
+            held.turns.retain(|(at, _), _| *at != port);
+        }
+    }
+
+    /// Only these nodes are known from now on.
+    pub fn retain(&mut self, is_there: impl Fn(Guid) -> bool) {
+        self.nodes.retain(|guid, _| is_there(*guid));
+    }
+}
+
+/// True if the node's rows towards this port can be written.
+#[must_use]
+pub fn has_sl_mapping(node: &Node, port: PortNum) -> bool {
+    let at = if node.is_switch() { PortNum::MANAGEMENT } else { port };
+    node.port(at)
+        .is_some_and(|port| port.capability.mask & HAS_SL_MAPPING != 0)
+}
+
+/// Data lanes of a link by the settings of its end.
+#[must_use]
+pub fn link_lanes(settings: &PortSettings) -> u8 {
+    PortCapability::lanes_of_code(settings.oper_vls).max(1)
+}
+
+/// Every table of a node that packets meet: rows between ports whose links are `up`, and arbitration of these. Port 0 of
+/// a switch only sends; what it receives waits for no lane.
+pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> impl Iterator<Item = LaneTable> + 'a {
+    let n = fabric.node(node);
+    up.iter().flat_map(move |&egress| {
+        let port = PortRef { node, port: egress };
+        let capability = n.port(egress).map(|seen| seen.capability);
+        let blocks = capability.into_iter().flat_map(|c| ArbBlock::blocks_of(&c));
+        let turns = blocks.map(move |block| LaneTable::Arbitration { port, block });
+        let others = up
+            .iter()
+            .copied()
+            .filter(move |&ingress| n.is_switch() && ingress != egress);
+        let ingress = std::iter::once(PortNum::MANAGEMENT).chain(others);
+        let ingress = ingress.filter(move |_| has_sl_mapping(n, egress));
+        turns.chain(ingress.map(move |ingress| LaneTable::SlToVl { port, ingress }))
+    })
+}
+
+/// Ports of a node with a link that the plan has settings for.
+#[must_use]
+pub fn ports_in_use(fabric: &Fabric, plan: &Plan, node: NodeIdx) -> Vec<PortNum> {
+    let planned = |port: &PortNum| plan.ports.contains_key(&PortRef { node, port: *port });
+    let ports = fabric.node(node).external_ports().map(|(port, _)| port);
+    ports.filter(planned).collect()
+}
+
+/// The Sets that turn what is known of lane tables into a plan's: arbitration, then rows.
+pub(crate) fn changes(fabric: &Fabric, held: &HeldLanes, plan: &Plan) -> (Vec<Op>, Vec<Op>) {
+    let (mut turns, mut rows) = (Vec::new(), Vec::new());
+    let Some(tables) = &plan.lane_tables else {
+        return (turns, rows);
+    };
+    for node in fabric.nodes().indices() {
+        let n = fabric.node(node);
+        let up = ports_in_use(fabric, plan, node);
+        let mut missing = Vec::new();
+        for table in tables_of(fabric, node, &up) {
+            let port = table.port();
+            let Some(lanes) = plan.ports.get(&port).map(link_lanes) else {
+                continue;
+            };
+            match table {
+                LaneTable::Arbitration { block, .. } => {
+                    let Some(seen) = n.port(port.port) else { continue };
+                    let wanted = tables.arbitration(block, lanes, &seen.capability);
+                    if held.turns(n.guid, port.port, block) != Some(&wanted) {
+                        let turns_wanted = wanted;
+                        turns.push(Op::Arbitration {
+                            port,
+                            block,
+                            turns: turns_wanted,
+                        });
+                    }
+                }
+                LaneTable::SlToVl { ingress, .. } => {
+                    let wanted = tables.row(lanes);
+                    if held.row(n.guid, port.port, ingress) != Some(&wanted) {
+                        missing.push((port, ingress, wanted));
+                    }
+                }
+            }
+        }
+        let wildcards = n.switch.as_ref().is_some_and(|switch| switch.optimized_sl2vl);
+        let lanes_of = |port: &PortNum| plan.ports.get(&PortRef { node, port: *port }).map(link_lanes);
+        let is_even = up
+            .iter()
+            .filter_map(lanes_of)
+            .map(|lanes| tables.row(lanes))
+            .collect::<BTreeSet<_>>()
+            .len()
+            == 1;
+        rows.extend(rows_in_few_sets(&missing, wildcards, is_even));
+    }
+    (turns, rows)
+}
+
+/// Rows as Sets: one each, or fewer where the switch takes wildcards. Source: IBA vol 1 §14.2.5.8
+/// (OptimizedSLtoVLMappingProgramming).
+fn rows_in_few_sets(missing: &[(PortRef, PortNum, [Vl; Sl::COUNT])], wildcards: bool, is_even: bool) -> Vec<Op> {
+    let op = |&(port, ingress, lanes): &(PortRef, PortNum, [Vl; Sl::COUNT]), rows: Option<LaneRows>| Op::SlToVl {
+        port,
+        rows: rows.unwrap_or(LaneRows::From(ingress)),
+        lanes,
+    };
+    match missing {
+        [] => Vec::new(),
+        [only] => vec![op(only, None)],
+        [first, ..] if wildcards && is_even => vec![op(first, Some(LaneRows::Whole))],
+        all if wildcards => {
+            let by_port = all.chunk_by(|a, b| a.0 == b.0);
+            by_port
+                .filter_map(|of_port| Some(op(of_port.first()?, Some(LaneRows::FromAll))))
+                .collect()
+        }
+        all => all.iter().map(|row| op(row, None)).collect(),
+    }
+}

@@ -1,0 +1,30 @@
+//! What a take-over costs: the master is killed, and a standby of the same fabric takes its place, in virtual time.
+//!
+//! `cargo run -p selvedge-rehearsal --example take_over -- mport:m=36,n=3` prints when the standby is master and when all
+//! is up, what is sent for it, and whether any LID or entry has changed.
+#![allow(clippy::print_stdout, reason = "it is what an example is for")]
+
+use std::error::Error;
+
+use selvedge_rehearsal::Script;
+use selvedge_topology::Spec;
+
+/// The master is killed half a second before the next poll.
+const STEPS: &str = "sm a at \"H-0\" priority=5 sweep=off\nsm b at \"H-7\" priority=3 sweep=off\nstart a\n\
+    run until up a\nrun until idle\nshow counts a\nstart b\nrun until role b STANDBY\nrun 500ms\nmark\nkill a\n\
+    run until role b MASTER max 60s\nexpect within 1550ms\nrun until up b max 600s\nshow sets\nshow counts b\n\
+    show events b\nexpect all active b\nexpect lids unchanged\nexpect tables unchanged\n";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let spec = std::env::args().nth(1).unwrap_or_else(|| "sx6536".to_owned());
+    let script = Script::parse(&format!("fabric {spec}\n{STEPS}"));
+    let transcript = script.run(&|spec| match spec.parse::<Spec>().map_err(|e| e.to_string())? {
+        Spec::Generated(recipe) => recipe.fabric().map_err(|e| e.to_string()),
+        Spec::File(path) => Err(format!("{}: a generator, please", path.display())),
+    });
+    println!("{}", transcript.text);
+    match transcript.failures.first() {
+        None => Ok(()),
+        Some(failure) => Err(failure.clone().into()),
+    }
+}

@@ -1,0 +1,371 @@
+//! A tree of next hops and an order of all channels that follows it, found together.
+//!
+//! The order is made from its end: a channel may come next if all that packets on it wait for have their places. A
+//! switch without a next hop takes the best channel that may come next and leads on; whoever sends to that switch may
+//! wait for it from then on. A channel that leads nowhere yet is given a place only if nothing else can have one: its
+//! switch cannot use it any more. So a tree is missed only if the wrong ones of these are given up.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{NONE, Net, Order};
+
+/// What a way costs: entries or hops, whatever comes first for the caller, then the rest.
+pub(in crate::weave) type Cost = (u32, u64);
+/// What is preferred among channels that a switch may send by: the lowest. Its cost comes last.
+pub(in crate::weave) type Rank = (bool, u32, u64);
+
+/// How to choose what is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::weave) enum Thrift {
+    /// Any channel of a switch that has most others.
+    Least,
+    /// What leads to another next hop at the least cost: about ten times as much work.
+    Most,
+}
+
+/// What a sweep is for.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::weave) struct Task<'a> {
+    /// The switch that all ways lead to.
+    pub goal: u32,
+    /// The switch that a way is wanted for; `None`: all.
+    pub until: Option<u32>,
+    /// Channels that must not have a place before that, marked by [`Order::mark_before`] with all that wait for them.
+    pub held: &'a [u32],
+    /// How to choose what is given up.
+    pub thrift: Thrift,
+}
+
+/// What is known of a channel on the way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// Others must have their places before.
+    #[default]
+    Waits,
+    /// The same, and its switch will not send by it.
+    GivenUp,
+    /// It may have a place, and leads to a switch that has no way yet.
+    Idle,
+    /// It may have a place, and its switch may send by it.
+    Useful,
+    /// It has a place, or will have the next.
+    Given,
+}
+
+/// Memory of sweeps, and the tree of the last one.
+#[derive(Clone, Debug, Default)]
+pub(in crate::weave) struct Sweep {
+    /// The channel by which each switch sends; [`NONE`] for the goal, and for those that a sweep is to find a way for.
+    pub next: Vec<u32>,
+    /// What the way from each switch costs.
+    pub cost: Vec<Cost>,
+    /// Switches that a sweep has found a way for, each after the one it sends to.
+    pub found: Vec<u32>,
+    /// How many channels that each waits for have no place.
+    waits: Vec<u32>,
+    place: Vec<Place>,
+    /// By switch: its way has its place, so others may send there.
+    is_ready: Vec<bool>,
+    /// Channels from the last to the first.
+    placed: Vec<u32>,
+    free: Vec<u32>,
+    useful: BinaryHeap<Reverse<(Rank, u32)>>,
+    idle: Vec<u32>,
+    /// Channels met by a search for what to give up, what it has found, and what it has yet to look at.
+    met: Vec<u32>,
+    search: u32,
+    dear: Vec<u32>,
+    line: Vec<u32>,
+}
+
+impl Sweep {
+    /// Ready for another goal: nobody has a way.
+    pub fn start(&mut self, net: &Net) {
+        self.next.clear();
+        self.next.resize(net.switches, NONE);
+        self.cost.clear();
+        self.cost.resize(net.switches, (0, 0));
+    }
+
+    /// Ready to give channels their places.
+    fn reset(&mut self, net: &Net, goal: u32) {
+        let lists = [&mut self.placed, &mut self.free, &mut self.idle, &mut self.found];
+        lists.into_iter().for_each(Vec::clear);
+        self.useful.clear();
+        self.place.clear();
+        self.place.resize(net.channels(), Place::Waits);
+        self.met.clear();
+        self.met.resize(net.channels(), 0);
+        self.search = 0;
+        self.is_ready.clear();
+        self.is_ready.resize(net.switches, false);
+        self.is_ready[goal as usize] = true;
+    }
+}
+
+impl Order {
+    /// Finds ways for the switches that have none in `sweep`. If they are found for all, the order follows all turns of
+    /// the graph and of these ways; the new turns are yet to be counted. Else nothing has changed here. `is_up` says which
+    /// channels may be used, `rank` what each is worth, by what the way behind it costs.
+    pub fn sweep(
+        &mut self,
+        net: &Net,
+        task: Task<'_>,
+        sweep: &mut Sweep,
+        is_up: impl Fn(u32) -> bool,
+        rank: impl Fn(u32, Cost) -> Rank,
+    ) -> bool {
+        sweep.reset(net, task.goal);
+        let mut run = Run {
+            net,
+            order: self,
+            task,
+            sweep,
+            rank,
+        };
+        let is_found = run.all(is_up);
+        if is_found && task.until.is_none() {
+            for (place, &c) in (0..).zip(sweep.placed.iter().rev()) {
+                self.place[c as usize] = place;
+                self.at[place as usize] = c;
+            }
+        }
+        is_found
+    }
+
+    /// Marks channels, and all on which packets may wait for them.
+    pub fn mark_before(&mut self, net: &Net, channels: &[u32]) {
+        self.stamp += 1;
+        self.behind.clear();
+        self.behind.extend(channels);
+        channels.iter().for_each(|&c| self.seen[c as usize] = self.stamp);
+        let mut head = 0;
+        while let Some(&at) = self.behind.get(head) {
+            head += 1;
+            let there = net.first[net.src[at as usize] as usize];
+            for i in self.back.of(at as usize) {
+                let before = net.rev[(there + i) as usize];
+                if self.seen[before as usize] != self.stamp {
+                    self.seen[before as usize] = self.stamp;
+                    self.behind.push(before);
+                }
+            }
+        }
+    }
+
+    /// True if a channel was marked last.
+    pub fn is_marked(&self, channel: u32) -> bool {
+        self.seen[channel as usize] == self.stamp
+    }
+}
+
+/// A sweep on its way.
+struct Run<'a, R> {
+    net: &'a Net,
+    order: &'a Order,
+    task: Task<'a>,
+    sweep: &'a mut Sweep,
+    rank: R,
+}
+
+/// What it costs to give up the last channel that a switch may send by, and the last but one.
+const LAST_CHOICE: usize = 1_000;
+const LAST_BUT_ONE: usize = 4;
+
+impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
+    /// Gives all channels their places, or as many as are needed; false if some switch has no way then.
+    fn all(&mut self, is_up: impl Fn(u32) -> bool) -> bool {
+        let channels = self.net.channels();
+        for &c in self.task.held {
+            self.sweep.place[c as usize] = Place::Given;
+        }
+        self.sweep.waits.clear();
+        self.sweep.waits.extend(&self.order.onward.ones);
+        for c in 0..channels as u32 {
+            if !is_up(c) {
+                // Nobody waits for it, and it waits for nobody.
+                self.sweep.place[c as usize] = Place::Given;
+                self.sweep.free.push(c);
+            } else if self.sweep.waits[c as usize] == 0 && self.sweep.place[c as usize] == Place::Waits {
+                self.come_up(c);
+            }
+        }
+        loop {
+            while let Some(c) = self.sweep.free.pop() {
+                self.put(c);
+            }
+            if let Some(Reverse((rank, c))) = self.sweep.useful.pop() {
+                let switch = self.net.src[c as usize];
+                if self.is_open(switch) {
+                    self.settle(switch, c, (rank.1, rank.2));
+                    if self.task.until == Some(switch) {
+                        return true;
+                    }
+                }
+            } else if !self.give_up() {
+                break;
+            }
+        }
+        let is_open = |s| self.is_open(s);
+        self.task.until.is_none() && !(0..self.net.switches as u32).any(is_open) && self.sweep.placed.len() == channels
+    }
+
+    /// True if a way is to be found for a switch.
+    fn is_open(&self, switch: u32) -> bool {
+        switch != self.task.goal && self.sweep.next[switch as usize] == NONE
+    }
+
+    /// A channel may have its place now.
+    fn come_up(&mut self, c: u32) {
+        let (src, dst) = (self.net.src[c as usize], self.net.dst[c as usize]);
+        let place = if self.sweep.place[c as usize] == Place::GivenUp || !self.is_open(src) {
+            self.sweep.free.push(c);
+            Place::Given
+        } else if self.sweep.is_ready[dst as usize] {
+            let rank = (self.rank)(c, self.sweep.cost[dst as usize]);
+            self.sweep.useful.push(Reverse((rank, c)));
+            Place::Useful
+        } else {
+            self.sweep.idle.push(c);
+            Place::Idle
+        };
+        self.sweep.place[c as usize] = place;
+    }
+
+    /// A switch sends by a channel from now on; its others are of no use any more.
+    fn settle(&mut self, switch: u32, by: u32, cost: Cost) {
+        let sweep = &mut *self.sweep;
+        sweep.next[switch as usize] = by;
+        sweep.cost[switch as usize] = cost;
+        sweep.found.push(switch);
+        for out in self.net.out(switch as usize) {
+            if matches!(sweep.place[out], Place::Idle | Place::Useful) {
+                sweep.place[out] = Place::Given;
+                sweep.free.push(out as u32);
+            }
+        }
+    }
+
+    /// Gives a channel the next place from the end.
+    fn put(&mut self, c: u32) {
+        self.sweep.placed.push(c);
+        let src = self.net.src[c as usize];
+        let there = self.net.first[src as usize];
+        for i in self.order.back.of(c as usize) {
+            let before = self.net.rev[(there + i) as usize];
+            let waits = &mut self.sweep.waits[before as usize];
+            *waits -= 1;
+            let has_none = matches!(self.sweep.place[before as usize], Place::Waits | Place::GivenUp);
+            if *waits == 0 && has_none {
+                self.come_up(before);
+            }
+        }
+        if self.sweep.next[src as usize] != c {
+            return;
+        }
+        self.sweep.is_ready[src as usize] = true;
+        for out in self.net.out(src as usize) {
+            let before = self.net.rev[out];
+            if self.sweep.place[before as usize] == Place::Idle {
+                self.come_up(before);
+            }
+        }
+    }
+
+    /// Gives up something; false if there is nothing.
+    fn give_up(&mut self) -> bool {
+        match self.task.thrift {
+            Thrift::Least => self.give_up_any(),
+            Thrift::Most => self.give_up_for_another(),
+        }
+    }
+
+    /// Gives up a channel that leads nowhere, of the switch that has most others.
+    fn give_up_any(&mut self) -> bool {
+        let place = &self.sweep.place;
+        self.sweep.idle.retain(|&c| place[c as usize] == Place::Idle);
+        let key = |&&c: &&u32| (self.choices(self.net.src[c as usize]), Reverse(c));
+        let Some(&c) = self.sweep.idle.iter().max_by_key(key) else {
+            return false;
+        };
+        self.sweep.place[c as usize] = Place::Given;
+        self.sweep.free.push(c);
+        true
+    }
+
+    /// Gives up channels that lead nowhere so that another, which leads on, can have its place: those that matter least.
+    fn give_up_for_another(&mut self) -> bool {
+        let mut best: Option<(usize, u32)> = None;
+        for c in 0..self.net.channels() as u32 {
+            let leads_on = match self.sweep.next[self.net.src[c as usize] as usize] {
+                NONE => {
+                    self.net.src[c as usize] != self.task.goal && self.sweep.is_ready[self.net.dst[c as usize] as usize]
+                }
+                next => next == c,
+            };
+            let is_held = !self.task.held.is_empty() && self.order.is_marked(c);
+            if self.sweep.place[c as usize] != Place::Waits || !leads_on || is_held {
+                continue;
+            }
+            let most = best.map_or(usize::MAX, |(cost, _)| cost);
+            if let Some(cost) = self.price(c, most) {
+                best = Some((cost, c));
+            }
+        }
+        let Some((_, c)) = best else { return false };
+        self.price(c, usize::MAX);
+        for &c in &self.sweep.dear {
+            let place = &mut self.sweep.place[c as usize];
+            if *place == Place::Idle {
+                *place = Place::Given;
+                self.sweep.free.push(c);
+            } else {
+                *place = Place::GivenUp;
+            }
+        }
+        true
+    }
+
+    /// What has to be given up for a channel to have a place; `None` if that is as much as `most`.
+    fn price(&mut self, channel: u32, most: usize) -> Option<usize> {
+        self.sweep.search += 1;
+        self.sweep.line.clear();
+        self.sweep.line.push(channel);
+        self.sweep.dear.clear();
+        let mut cost = 0;
+        while let Some(at) = self.sweep.line.pop() {
+            let there = self.net.first[self.net.dst[at as usize] as usize];
+            for i in self.order.onward.of(at as usize) {
+                let c = there + i;
+                let place = self.sweep.place[c as usize];
+                if place == Place::Given || self.sweep.met[c as usize] == self.sweep.search {
+                    continue;
+                }
+                self.sweep.met[c as usize] = self.sweep.search;
+                self.sweep.line.push(c);
+                let (src, dst) = (self.net.src[c as usize], self.net.dst[c as usize]);
+                if place == Place::GivenUp || !self.is_open(src) || self.sweep.is_ready[dst as usize] {
+                    continue;
+                }
+                self.sweep.dear.push(c);
+                cost += match self.choices(src) {
+                    _ if src == self.net.src[channel as usize] => 0,
+                    1 => LAST_CHOICE,
+                    2 => LAST_BUT_ONE,
+                    _ => 1,
+                };
+                if cost >= most {
+                    return None;
+                }
+            }
+        }
+        Some(cost)
+    }
+
+    /// How many channels a switch may still send by.
+    fn choices(&self, switch: u32) -> usize {
+        let is_gone = |out: &usize| matches!(self.sweep.place[*out], Place::Given | Place::GivenUp);
+        self.net.out(switch as usize).filter(|out| !is_gone(out)).count()
+    }
+}

@@ -1,0 +1,101 @@
+//! SMPs of lane tables: which row or block a modifier names, and what an agent says it holds.
+
+use selvedge_fabric::{Fabric, Node, PortRef};
+use selvedge_plan::{ArbBlock, HeldLanes, LaneRows, LaneTable, Op};
+use selvedge_types::{PortNum, Sl, Vl};
+use selvedge_wire::{Attribute, AttributeId, SlToVl, SmpData, VlArbBlock, VlArbEntry, VlArbitration};
+
+/// The modifier of rows. A channel adapter has one row a port, that of the port asked. Source: IBA vol 1 §14.2.5.8.
+pub fn rows_modifier(node: &Node, egress: PortNum, rows: LaneRows) -> u32 {
+    match rows {
+        _ if !node.is_switch() => 0,
+        LaneRows::From(ingress) => SlToVl::modifier(ingress.get(), egress.get()),
+        LaneRows::FromAll => SlToVl::ALL_INPUTS | SlToVl::modifier(0, egress.get()),
+        LaneRows::Whole => SlToVl::ALL_INPUTS | SlToVl::ALL_OUTPUTS,
+    }
+}
+
+/// The modifier of a block (1–4). Source: IBA vol 1 §14.2.5.9.
+pub fn block_modifier(node: &Node, port: PortNum, block: u8) -> u32 {
+    let num = if node.is_switch() { port.get() } else { 0 };
+    VlArbBlock::from_code(block.into()).map_or(0, |block| VlArbitration::modifier(block, num))
+}
+
+/// Rows as an attribute.
+pub const fn row(lanes: &[Vl; Sl::COUNT]) -> SlToVl {
+    SlToVl { vls: *lanes }
+}
+
+/// A block as an attribute.
+pub fn block(turns: &ArbBlock) -> VlArbitration {
+    VlArbitration {
+        entries: turns.turns.map(|(vl, weight)| VlArbEntry { vl, weight }),
+    }
+}
+
+/// What a Get of a table asks for: attribute and modifier.
+pub fn question(fabric: &Fabric, table: LaneTable) -> (AttributeId, u32) {
+    let node = fabric.node(table.port().node);
+    match table {
+        LaneTable::SlToVl { port, ingress } => {
+            let modifier = rows_modifier(node, port.port, LaneRows::From(ingress));
+            (AttributeId::SL_TO_VL, modifier)
+        }
+        LaneTable::Arbitration { port, block } => (AttributeId::VL_ARBITRATION, block_modifier(node, port.port, block)),
+    }
+}
+
+/// Remembers what an agent answered to such a Get.
+pub fn learn(held: &mut HeldLanes, fabric: &Fabric, table: LaneTable, data: &SmpData) {
+    let node = fabric.node(table.port().node);
+    match table {
+        LaneTable::SlToVl { port, ingress } => {
+            if let Ok(row) = SlToVl::parse(data) {
+                let rows = LaneRows::From(ingress);
+                held.learn_rows(node.guid, port.port, rows, node.port_count(), row.vls);
+            }
+        }
+        LaneTable::Arbitration { port, block } => {
+            if let Ok(read) = VlArbitration::parse(data) {
+                held.learn_turns(node.guid, port.port, block, turns_of(fabric, port, block, &read));
+            }
+        }
+    }
+}
+
+/// The turns of a block that the port has; what stands beyond means nothing.
+fn turns_of(fabric: &Fabric, port: PortRef, block: u8, read: &VlArbitration) -> ArbBlock {
+    let capability = fabric.port(port).map(|seen| seen.capability).unwrap_or_default();
+    let turns = read.entries.map(|entry| (entry.vl, entry.weight));
+    ArbBlock { turns }.cut(ArbBlock::turns_of(block, &capability))
+}
+
+/// Remembers the answer to a Set; true if the agent holds what was asked.
+pub fn taken(held: &mut HeldLanes, fabric: &Fabric, op: &Op, data: &SmpData) -> bool {
+    match op {
+        Op::SlToVl { port, rows, lanes } => {
+            let node = fabric.node(port.node);
+            let Ok(row) = SlToVl::parse(data) else { return false };
+            held.learn_rows(node.guid, port.port, *rows, node.port_count(), row.vls);
+            row.vls == *lanes
+        }
+        Op::Arbitration { port, block, turns } => {
+            let Ok(read) = VlArbitration::parse(data) else {
+                return false;
+            };
+            let now = turns_of(fabric, *port, *block, &read);
+            held.learn_turns(fabric.node(port.node).guid, port.port, *block, now);
+            now == *turns
+        }
+        Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } => false,
+    }
+}
+
+/// Nobody answered a Set, or somebody refused it: what the table holds is unknown.
+pub fn forget(held: &mut HeldLanes, fabric: &Fabric, op: &Op) {
+    match op {
+        Op::SlToVl { port, rows, .. } => held.forget_rows(fabric.node(port.node).guid, port.port, *rows),
+        Op::Arbitration { port, block, .. } => held.forget_turns(fabric.node(port.node).guid, port.port, *block),
+        Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } | Op::Port { .. } => {}
+    }
+}

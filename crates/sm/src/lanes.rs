@@ -1,0 +1,359 @@
+//! Lanes: which service level hosts are told for a destination, what is read of lane tables, and what stays known.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, PortCapability, PortRef, PortSettings};
+use selvedge_mad::AgentId;
+use selvedge_plan::{
+    EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, Plan, Policy, ServiceLevels, SlToVl, has_sl_mapping,
+    link_lanes, ports_in_use, tables_of,
+};
+use selvedge_routing::Engine;
+use selvedge_types::{Guid, Lid, PortNum, PortState, Sl};
+
+use crate::config::Mode;
+use crate::core::Sm;
+use crate::damage::Returned;
+use crate::event::Event;
+use crate::inventory::Inventory;
+use crate::stage::{Stage, Token};
+use crate::{lane_smp, smp};
+
+/// Service levels by destination, so that hosts of one switch, which share most links, go by different lanes, and so do
+/// hosts at the same port of different switches, which share the others in regular fabrics.
+///
+/// A level depends on the destination's LID, the port of the switch it hangs on and the LID of that switch, and on
+/// nothing else: it stays whatever happens elsewhere, over restarts too, and nobody need remember it.
+pub fn levels(fabric: &Fabric, lids: &Lids, lanes: u8) -> ServiceLevels {
+    let lanes = u32::from(lanes.clamp(1, 15));
+    let mut levels = vec![Sl::default(); lids.top().index() + 1];
+    for (lid, at) in lids.by_lid() {
+        let base = lids.base(at).unwrap_or(lid);
+        let offset = u32::from(lid.0.wrapping_sub(base.0));
+        let (switch, port) = match fabric.peer(at) {
+            Some(peer) if at.port != PortNum::MANAGEMENT => (peer.node, peer.port),
+            _ => (at.node, PortNum::MANAGEMENT),
+        };
+        let of_switch = lids.base(PortRef {
+            node: switch,
+            port: PortNum::MANAGEMENT,
+        });
+        let number = mixed(of_switch.unwrap_or(Lid::NONE)) + u32::from(port.get()) + offset;
+        if let (Some(slot), Ok(sl)) = (levels.get_mut(lid.index()), u8::try_from(number % lanes)) {
+            *slot = Sl::new(sl).unwrap_or_default();
+        }
+    }
+    ServiceLevels::PerDestination(levels)
+}
+
+/// LIDs of neighbours often differ by the same number: its residues would come back too soon. Multiplied by 2^32 over
+/// the golden ratio they do not (Knuth, The Art of Computer Programming 3, §6.4).
+const fn mixed(lid: Lid) -> u32 {
+    (lid.0 as u32).wrapping_mul(0x9E37_79B1) >> 20
+}
+
+/// How many lanes routes may rely on: one, unless all senders are said to use the levels they are told. Then as many as
+/// every link has, as what goes by a lane that some link lacks is not on the lane that was proved.
+pub fn to_rely_on(fabric: &Fabric, policy: &Policy) -> u8 {
+    if !policy.assume_sl_aware {
+        return 1;
+    }
+    let of_port = |at: PortRef| {
+        let seen = fabric
+            .port(at)
+            .filter(|_| has_sl_mapping(fabric.node(at.node), at.port));
+        seen.map_or(1, |seen| PortCapability::lanes_of_code(seen.capability.vls).max(1))
+    };
+    let up = fabric.links().filter(|link| fabric.link_is_up(link.a));
+    let fewest = up.flat_map(|link| [of_port(link.a), of_port(link.b)]).min();
+    policy.used_lanes.min(fewest.unwrap_or(1)).clamp(1, 15)
+}
+
+/// The lanes of a plan.
+#[derive(Clone, Debug)]
+pub struct Levels {
+    /// Lanes that the proof relies on.
+    pub lanes: u8,
+    /// Service levels that it relies on.
+    pub relied_on: ServiceLevels,
+    /// What ports shall hold, if lanes are to be used, or tables of earlier use are known.
+    pub tables: Option<LaneTables>,
+}
+
+/// The lanes of routes that an engine made with these lanes and levels. Paths that go up, then down need no lanes at all:
+/// what `fat-tree` says of levels is left, so that its routes are proved for any.
+pub fn of_routes(
+    fabric: &Fabric,
+    policy: &Policy,
+    lids: &Lids,
+    held: &HeldLanes,
+    (engine, lanes, made): (&EngineName, u8, ServiceLevels),
+) -> Levels {
+    let needs_none = engine.0 == Engine::FatTree.name();
+    if lanes > 1 && !needs_none {
+        let tables = LaneTables {
+            lanes,
+            levels: made.clone(),
+        };
+        return Levels {
+            lanes,
+            relied_on: made,
+            tables: Some(tables),
+        };
+    }
+    let used = policy.used_lanes.clamp(1, 15);
+    let tables = (used > 1 || !held.is_empty()).then(|| LaneTables {
+        lanes: used,
+        levels: levels(fabric, lids, used),
+    });
+    Levels {
+        lanes: 1,
+        relied_on: if needs_none { ServiceLevels::default() } else { made },
+        tables,
+    }
+}
+
+/// Service levels that senders were told, as far as known.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// By LID: whose it was, and the level.
+    by_lid: BTreeMap<Lid, (Guid, Sl)>,
+    /// By the GUID of the destination's switch, as stored.
+    by_switch: Arc<BTreeMap<Guid, u8>>,
+}
+
+impl Told {
+    /// What is held, with the levels in force if the plan relies on levels: senders use what they were told until they
+    /// ask again, and 0 if nobody told them.
+    pub fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Installed {
+        let installed = Installed::clone(installed);
+        if plan.lanes <= 1 {
+            return installed;
+        }
+        let by_switch = Arc::clone(&self.by_switch);
+        let of_switch = |at: PortRef| {
+            let of = |node| fabric.switch_index(node).map(|switch| fabric.switch(switch).guid);
+            let guid = of(at.node).or_else(|| of(fabric.peer(at)?.node))?;
+            by_switch.get(&guid).copied().and_then(Sl::new)
+        };
+        let level = |lid: Lid, at: PortRef| {
+            let now = plan.service_levels.to(lid);
+            let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
+            match self.by_lid.get(&lid) {
+                Some((owner, sl)) if *owner == guid => *sl,
+                _ if !self.by_lid.is_empty() => now,
+                _ if !self.by_switch.is_empty() => of_switch(at).unwrap_or(now),
+                _ => Sl::default(),
+            }
+        };
+        let mut levels = vec![Sl::default(); plan.lids.top().index() + 1];
+        for (lid, at) in plan.lids.by_lid() {
+            levels[lid.index()] = level(lid, at);
+        }
+        let map = map_in_force(fabric, plan, &installed.lanes);
+        Installed {
+            levels: Some(Arc::new((ServiceLevels::PerDestination(levels), map))),
+            ..installed
+        }
+    }
+}
+
+/// The lanes of rows in force; those that nobody knows are the plan's.
+fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
+    let mut map = plan.sl_to_vl.clone();
+    for (switch, &node) in fabric.switches().iter_enumerated() {
+        let up = ports_in_use(fabric, plan, node);
+        for table in tables_of(fabric, node, &up) {
+            let LaneTable::SlToVl { port, ingress } = table else {
+                continue;
+            };
+            let row = held.row(fabric.node(node).guid, port.port, ingress);
+            if let Some(row) = row.filter(|row| **row != map.default) {
+                map.exceptions.insert((switch, ingress, port.port), *row);
+            }
+        }
+    }
+    map
+}
+
+/// Tells of links that have fewer lanes than are to be used.
+pub fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRef, PortSettings>) -> Option<Event> {
+    let lanes = policy.used_lanes;
+    let has = |at: PortRef| settings.get(&at).map(link_lanes).filter(|&has| has < lanes);
+    let mut links = fabric.links().filter_map(|link| Some((link.a, has(link.a)?)));
+    let (first, has) = links.next()?;
+    Some(Event::LanesShort {
+        lanes,
+        links: 1 + links.count(),
+        first: (fabric.port_name(first), has),
+    })
+}
+
+/// Tables that must be read before they can be compared: those of switches that forward and of hosts that send. Fresh
+/// ones are written whatever they hold.
+pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTable> {
+    let mut todo = Vec::new();
+    if policy.used_lanes <= 1 {
+        return todo;
+    }
+    for node in fabric.nodes().indices() {
+        let n = fabric.node(node);
+        let is_live = |port: &PortNum| {
+            let state = n.port(*port).map(|seen| seen.link.state);
+            n.is_switch() || state == Some(PortState::Active)
+        };
+        if n.is_switch() && n.switch_settings.linear_top == 0 {
+            continue;
+        }
+        let up = n.external_ports().map(|(port, _)| port);
+        let up: Vec<PortNum> = up
+            .filter(|&port| fabric.link_is_up(PortRef { node, port }))
+            .filter(is_live)
+            .collect();
+        let is_known = |table: &LaneTable| match table {
+            LaneTable::SlToVl { port, ingress } => held.row(n.guid, port.port, *ingress).is_some(),
+            LaneTable::Arbitration { port, block } => held.turns(n.guid, port.port, *block).is_some(),
+        };
+        todo.extend(tables_of(fabric, node, &up).filter(|table| !is_known(table)));
+    }
+    // Consecutive questions go to different agents.
+    let mut numbered: Vec<(usize, LaneTable)> = Vec::with_capacity(todo.len());
+    for of_node in todo.chunk_by(|a, b| a.port().node == b.port().node) {
+        numbered.extend(of_node.iter().copied().enumerate());
+    }
+    numbered.sort_unstable_by_key(|&(number, table)| std::cmp::Reverse((number, table)));
+    numbered.into_iter().map(|(_, table)| table).collect()
+}
+
+/// What stays known of what this manager wrote, of nodes that still hold what it set.
+pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl Fn(PortRef) -> bool) -> Arc<HeldLanes> {
+    let mut held = Arc::clone(&before.lanes);
+    if held.is_empty() {
+        return held;
+    }
+    let known = Arc::make_mut(&mut held);
+    known.retain(|guid| fabric.find(guid).is_some() && old.find(guid).is_some());
+    for node in fabric.nodes().indices() {
+        let n = fabric.node(node);
+        for (port, seen) in n.all_ports() {
+            let at = PortRef { node, port };
+            let is_end = !n.is_switch() || port == PortNum::MANAGEMENT;
+            let was_reset = match n.is_switch() {
+                true => n.switch_settings.linear_top == 0,
+                // Whoever is behind it may have been switched off and on.
+                false => seen.link.state != PortState::Active,
+            };
+            if is_end && (was_reset || !is_ours(at)) {
+                known.forget_port(n, port);
+            }
+        }
+    }
+    held
+}
+
+/// What stays known when links have come back: hosts behind them may have been switched off and on.
+pub fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) -> Arc<HeldLanes> {
+    if held.is_empty() {
+        return Arc::clone(held);
+    }
+    let mut left = Arc::clone(held);
+    let ends = returned.iter().flat_map(|back| [back.near.0, back.far.0]);
+    for at in ends.filter(|at| !fabric.node(at.node).is_switch()) {
+        Arc::make_mut(&mut left).forget_port(fabric.node(at.node), at.port);
+    }
+    left
+}
+
+impl Sm {
+    /// Service levels in force.
+    pub(crate) fn told_levels(&self) -> Arc<Told> {
+        let mut told = Told::default();
+        if !self.config.policy.assume_sl_aware {
+            return Arc::default();
+        }
+        told.by_switch = Arc::new(self.stored.lanes.clone());
+        if let (Some(plan), Some(fabric)) = (&self.view.plan, &self.view.fabric) {
+            let by_lid = plan.lids.by_lid().map(|(lid, at)| {
+                let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
+                (lid, (guid, plan.told_levels().to(lid)))
+            });
+            told.by_lid = by_lid.collect();
+        }
+        Arc::new(told)
+    }
+
+    /// Lane tables of the last plan that are still as it left them.
+    pub(crate) fn carried_lanes(&self, inventory: &Inventory) -> Arc<HeldLanes> {
+        let fabric = &inventory.fabric;
+        let (Some(old), Mode::Manage) = (&self.view.fabric, self.config.mode) else {
+            return Arc::default();
+        };
+        let sm_lid = |fabric: &Fabric, at: PortRef| fabric.port(at).map(|port| port.settings.sm_lid);
+        let is_ours = |at: PortRef| {
+            let before = old.find(fabric.node(at.node).guid);
+            let before = before.map(|node| PortRef { node, ..at });
+            before.is_some_and(|before| sm_lid(old, before) == sm_lid(fabric, at))
+        };
+        carried(&self.view.installed, old, fabric, is_ours)
+    }
+
+    /// Keeps questions for lane tables open while tables are read.
+    pub(crate) fn ask_for_lanes(&mut self) {
+        let Stage::Reading { inventory, lanes, .. } = &mut self.stage else {
+            return;
+        };
+        while self.exchange.open() < self.config.ready() {
+            let Some(table) = lanes.pop() else { return };
+            let at = table.port();
+            let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
+            let route = inventory.agents[at.node].route_to(at.port);
+            let get = smp::get(attribute, modifier, route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(at.node.0), (Token::Lanes(table), get));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::{LidRange, Lmc, NodeKind};
+
+    use super::*;
+
+    /// Levels of the hosts of one switch with so many of them, by port.
+    fn of_hosts(hosts: u8, lanes: u8) -> Vec<u8> {
+        let mut builder = FabricBuilder::new();
+        let switch = builder.add(Node::new(NodeKind::Switch, Guid(1), hosts, "s"));
+        for host in 1..=hosts {
+            let key = builder.add(Node::new(NodeKind::Ca, Guid(100 + u64::from(host)), 1, "h"));
+            let port = |num| PortNum::new(num).unwrap();
+            builder.link((switch, port(host)), (key, port(1))).unwrap();
+        }
+        let fabric = builder.finish().unwrap();
+        let mut lids = Lids::new();
+        for ((at, _), lid) in fabric.end_ports().zip(7..) {
+            let range = LidRange {
+                base: Lid(lid),
+                lmc: Lmc::ZERO,
+            };
+            lids.insert(at, range).unwrap();
+        }
+        let levels = levels(&fabric, &lids, lanes);
+        let hosts = fabric.end_ports().filter(|(at, _)| at.port != PortNum::MANAGEMENT);
+        hosts.map(|(at, _)| levels.to(lids.base(at).unwrap()).get()).collect()
+    }
+
+    #[test]
+    fn hosts_of_a_switch_are_spread_evenly() {
+        for (hosts, lanes) in [(4, 4), (9, 4), (15, 15), (30, 8), (3, 1)] {
+            let mut uses: BTreeMap<u8, usize> = BTreeMap::new();
+            for level in of_hosts(hosts, lanes) {
+                assert!(level < lanes);
+                *uses.entry(level).or_default() += 1;
+            }
+            let most = uses.values().max().copied().unwrap();
+            assert_eq!(most, usize::from(hosts).div_ceil(usize::from(lanes)), "{hosts} {lanes}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Between two sweeps: until when there is nothing to do, and what if nobody can be reached.
+
+use selvedge_sim::Time;
+use selvedge_types::{PortNum, PortState};
+
+use crate::core::Sm;
+use crate::event::Event;
+use crate::io::Output;
+use crate::stage::Stage;
+use crate::view::Role;
+
+impl Sm {
+    /// Nothing to do until the next light sweep.
+    pub(crate) fn rest(&mut self, now: Time) {
+        self.superseded = 0;
+        self.stage = Stage::Idle;
+        self.await_balance(now);
+        // Without a link of our own there is one question to ask, and everything waits for its answer.
+        let interval = if self.is_cut_off() {
+            Some(self.config.poll_interval)
+        } else {
+            self.config.sweep_interval
+        };
+        let due = interval.map(|interval| now + interval);
+        let lids = self.given_up.due(now);
+        let offer = self.offer_due(now);
+        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).chain(offer).min();
+    }
+
+    /// True if our own link is down. Port 0 of a switch has none.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        let Some(inventory) = &self.inventory else { return false };
+        let port = inventory.fabric.port(inventory.local);
+        inventory.local.port != PortNum::MANAGEMENT && port.is_some_and(|p| p.link.state == PortState::Down)
+    }
+
+    /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
+    pub(crate) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
+        out.push(Output::Event(Event::LocalPortDown { what }));
+        self.view.plan = None;
+        // No wonder that the master was silent.
+        self.others.silent = None;
+        if self.view.role == Role::Master {
+            self.change_role(Role::Discovering, None, out);
+        }
+        self.rest(now);
+    }
+}

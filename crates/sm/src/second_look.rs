@@ -1,0 +1,129 @@
+//! The look after a sweep's plan is in force: what happened meanwhile, and was told to nobody.
+//!
+//! A trap gets lost until its switch knows us and the way to us is in the tables, and where the plan clears
+//! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed,
+//! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new to
+//! us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing else.
+//! Repairs do not need it, as they begin where traps arrive.
+
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_mad::AgentId;
+use selvedge_types::PortNum;
+use selvedge_wire::{Attribute, AttributeId, Mad, NodeInfo};
+
+use crate::core::{Sm, ok};
+use crate::inventory::is_behind;
+use crate::smp;
+use crate::stage::{Stage, Token};
+
+/// Looks in a row that were interrupted, or led to another sweep; then it is left to the light sweep at its interval,
+/// lest a switch that shows PortStateChange for ever keeps everybody busy.
+const IN_ROW_MAX: u32 = 6;
+
+/// A look that is owed.
+#[derive(Debug, Default)]
+pub struct SecondLook {
+    /// A plan came into force, and nobody has looked since.
+    is_due: bool,
+    /// It is going on.
+    is_open: bool,
+    /// It is, and not as part of a light sweep.
+    is_alone: bool,
+    /// Ports of links to look behind.
+    links: Vec<PortRef>,
+    /// How many of them have been asked.
+    asked: usize,
+    /// Looks in a row that did not end well.
+    in_row: u32,
+}
+
+impl SecondLook {
+    /// A sweep begins: it sees whatever there is to see.
+    pub fn forget(&mut self) {
+        (self.is_due, self.is_open, self.is_alone) = (false, false, false);
+        self.links.clear();
+    }
+
+    /// True if it is not part of a light sweep that is going on: nothing is read back in it.
+    pub const fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
+    /// A light sweep is through, and nothing had changed.
+    pub fn end(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Sm {
+    /// A sweep's plan is in force: `seen` was found, `now` is.
+    pub(crate) fn owe_second_look(&mut self, seen: &Fabric, now: &Fabric) {
+        let sm_lid = |fabric: &Fabric, node: NodeIdx| {
+            let port = PortNum::MANAGEMENT;
+            fabric.port(PortRef { node, port }).map(|port| port.settings.sm_lid)
+        };
+        let is_new = |node: NodeIdx| {
+            let says_changed = seen.node(node).switch_settings.port_state_change;
+            seen.node(node).is_switch() && (says_changed || sm_lid(seen, node) != sm_lid(now, node))
+        };
+        let links = now.links().filter(|link| now.link_is_up(link.a));
+        let ends = links.filter_map(|link| [link.a, link.b].into_iter().find(|end| is_new(end.node)));
+        let look = &mut self.second_look;
+        (look.links, look.is_due) = (ends.collect(), look.in_row < IN_ROW_MAX);
+    }
+
+    /// Begins the look, if one is owed and can be made now.
+    pub(crate) fn look_again_if_owed(&mut self) {
+        let is_owed = self.second_look.is_due && matches!(self.stage, Stage::Idle) && self.knows_the_fabric();
+        let Some(inventory) = self.inventory.clone().filter(|_| is_owed) else {
+            return;
+        };
+        self.next_sweep = None;
+        let look = &mut self.second_look;
+        look.in_row += 1;
+        (look.asked, look.is_open, look.is_alone) = (0, true, true);
+        look.is_due = look.in_row < IN_ROW_MAX;
+        for &node in inventory.fabric.switches().iter() {
+            let route = &inventory.agents[node].route;
+            let get = smp::get(AttributeId::SWITCH_INFO, 0, route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
+        }
+        self.ask_unwatched(&inventory);
+        self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// An ordinary light sweep begins: what nobody has looked behind is looked behind in it.
+    pub(crate) fn join_second_look(&mut self) {
+        let look = &mut self.second_look;
+        (look.asked, look.is_open, look.is_alone, look.in_row) = (0, true, false, 0);
+    }
+
+    /// Keeps questions open about who is behind which link.
+    pub(crate) fn ask_behind_links(&mut self) {
+        let Some(inventory) = self.inventory.clone().filter(|_| self.second_look.is_open) else {
+            return;
+        };
+        while self.exchange.open() < self.config.ready() {
+            let Some(&at) = self.second_look.links.get(self.second_look.asked) else {
+                return;
+            };
+            self.second_look.asked += 1;
+            let agent = inventory.agents.get(at.node);
+            if let Some(route) = agent.and_then(|agent| agent.route.then(at.port)) {
+                let get = smp::get(NodeInfo::ID, 0, &route, self.config.policy.m_key);
+                self.exchange.submit(AgentId::UNKNOWN, (Token::AtLink(at), get));
+            }
+        }
+    }
+
+    /// True if somebody else is behind a link than there was. Who says nothing may be busy, and if he is gone the
+    /// switch says so.
+    pub(crate) fn is_other_behind(&self, at: PortRef, answer: Option<&Mad>) -> bool {
+        let info = ok(answer).and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());
+        let fabric = self.inventory.as_ref().map(|inventory| &inventory.fabric);
+        let (Some(info), Some(fabric)) = (info, fabric) else {
+            return false;
+        };
+        fabric.peer(at).is_some_and(|far| !is_behind(fabric, far, &info))
+    }
+}

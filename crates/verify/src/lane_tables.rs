@@ -1,0 +1,365 @@
+//! SLtoVLMappingTables and VLArbitrationTables: complete at the end of a change set, and written in a safe order.
+//!
+//! Where routes are proved on one lane, no cycle can come of these tables: a cycle of links with lanes is one of links
+//! without. What can go wrong is that packets are put on a lane which the link does not have, or which its arbiter never
+//! serves: they are dropped, or wait for ever. Where routes are proved on several lanes, rows must say what was proved.
+
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_plan::{
+    HeldLanes, Installed, LaneRows, LaneTable, Op, Plan, has_sl_mapping, link_lanes, ports_in_use, tables_of,
+};
+use selvedge_types::{PortNum, Sl, Vl};
+
+use crate::by_port::ByPort;
+use crate::finding::{Attribute, Fault, Finding, LaneFault, Place, Severity};
+
+/// Replays the Sets of lane tables.
+pub struct LaneReplay<'a> {
+    fabric: &'a Fabric,
+    plan: &'a Plan,
+    held: Arc<HeldLanes>,
+    /// Phase of the last Set that concerns packets through a port.
+    touched: ByPort<Option<u32>>,
+    /// Phase of the first Set of a port's settings.
+    settings: ByPort<Option<u32>>,
+    /// Phase of the last Set of a port's arbitration.
+    turns: ByPort<Option<u32>>,
+    /// Rows towards ports, and their phases.
+    rows: Vec<(PortRef, LaneRows, [Vl; Sl::COUNT], u32)>,
+}
+
+impl<'a> LaneReplay<'a> {
+    pub fn new(fabric: &'a Fabric, installed: &Installed, plan: &'a Plan) -> Self {
+        Self {
+            fabric,
+            plan,
+            held: Arc::clone(&installed.lanes),
+            touched: ByPort::filled(fabric, None),
+            settings: ByPort::filled(fabric, None),
+            turns: ByPort::filled(fabric, None),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Takes a Set; true if it says what the plan says.
+    pub fn write(&mut self, op: &Op, phase: u32) -> bool {
+        match op {
+            Op::SlToVl { port, rows, lanes } => self.write_rows(*port, *rows, lanes, phase),
+            Op::Arbitration { port, block, turns } => {
+                let Some(seen) = self.fabric.port(*port) else {
+                    return false;
+                };
+                self.turns.set(*port, Some(phase));
+                self.touched.set(*port, Some(phase));
+                let guid = self.fabric.node(port.node).guid;
+                Arc::make_mut(&mut self.held).learn_turns(guid, port.port, *block, *turns);
+                let wanted = self.plan.lane_tables.as_ref().zip(self.plan.ports.get(port));
+                wanted.is_some_and(|(tables, settings)| {
+                    tables.arbitration(*block, link_lanes(settings), &seen.capability) == *turns
+                })
+            }
+            Op::Port { port, .. } => {
+                if self.settings.get(*port).flatten().is_none() {
+                    self.settings.set(*port, Some(phase));
+                }
+                true
+            }
+            Op::Lft { .. } | Op::Switch { .. } | Op::PKeys { .. } => true,
+        }
+    }
+
+    fn write_rows(&mut self, port: PortRef, rows: LaneRows, lanes: &[Vl; Sl::COUNT], phase: u32) -> bool {
+        if self.fabric.port(port).is_none() {
+            return false;
+        }
+        let node = self.fabric.node(port.node);
+        let at = |port_num: PortNum| PortRef {
+            node: port.node,
+            port: port_num,
+        };
+        let egresses = match rows {
+            LaneRows::Whole => ports_in_use(self.fabric, self.plan, port.node),
+            LaneRows::FromAll | LaneRows::From(_) => vec![port.port],
+        };
+        let ingresses = match rows {
+            LaneRows::From(ingress) => vec![ingress],
+            LaneRows::FromAll | LaneRows::Whole => node.all_ports().map(|(port, _)| port).collect(),
+        };
+        for &touched in egresses.iter().chain(&ingresses) {
+            self.touched.set(at(touched), Some(phase));
+        }
+        let held = Arc::make_mut(&mut self.held);
+        held.learn_rows(node.guid, port.port, rows, node.port_count(), *lanes);
+        self.rows.push((port, rows, *lanes, phase));
+        let is_one = matches!(rows, LaneRows::From(_));
+        let knows_wildcards = node.switch.as_ref().is_some_and(|switch| switch.optimized_sl2vl);
+        let tables = self.plan.lane_tables.as_ref();
+        let as_planned = |egress: PortNum| {
+            let wanted = tables.zip(self.plan.ports.get(&at(egress)));
+            wanted.is_some_and(|(tables, settings)| tables.row(link_lanes(settings)) == *lanes)
+        };
+        (is_one || knows_wildcards) && has_sl_mapping(node, port.port) && egresses.into_iter().all(as_planned)
+    }
+
+    /// The last phase in which something was written that packets through a port rely on.
+    pub fn touched(&self, port: PortRef) -> Option<u32> {
+        self.touched.get(port).flatten()
+    }
+
+    /// What is wrong at the end, and with the order.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut found = Vec::new();
+        let Some(tables) = &self.plan.lane_tables else {
+            return found;
+        };
+        let relied_on = (&self.plan.service_levels, &tables.levels);
+        if self.plan.lanes > 1 && relied_on.0 != relied_on.1 {
+            let place = Place {
+                node_guid: selvedge_types::Guid::NONE,
+                port: None,
+                name: "the plan".to_owned(),
+            };
+            found.push(lane_error(place, Sl::default(), Vl::default(), LaneFault::NotProved));
+        }
+        for node in self.fabric.nodes().indices() {
+            let up = ports_in_use(self.fabric, self.plan, node);
+            for table in tables_of(self.fabric, node, &up) {
+                self.check(table, &mut found);
+            }
+        }
+        for &(port, rows, lanes, phase) in &self.rows {
+            if rows != LaneRows::Whole {
+                self.check_order((port, &lanes, phase), &mut found);
+                continue;
+            }
+            for egress in ports_in_use(self.fabric, self.plan, port.node) {
+                let port = PortRef { port: egress, ..port };
+                self.check_order((port, &lanes, phase), &mut found);
+            }
+        }
+        found
+    }
+
+    /// A table at the end.
+    fn check(&self, table: LaneTable, found: &mut Vec<Finding>) {
+        let port = table.port();
+        let (Some(tables), Some(settings)) = (&self.plan.lane_tables, self.plan.ports.get(&port)) else {
+            return;
+        };
+        let (guid, link) = (self.fabric.node(port.node).guid, link_lanes(settings));
+        let place = || Place::port(self.fabric, port);
+        let missing = |attribute| {
+            let place = place();
+            Finding::new(Severity::Error, Fault::ChangeMissing { place, attribute })
+        };
+        let LaneTable::SlToVl { ingress, .. } = table else {
+            let LaneTable::Arbitration { block, .. } = table else {
+                return;
+            };
+            let capability = self.fabric.port(port).map(|seen| seen.capability).unwrap_or_default();
+            let wanted = tables.arbitration(block, link, &capability);
+            if self.held.turns(guid, port.port, block) != Some(&wanted) {
+                found.push(missing(Attribute::VlArbitration(block)));
+            }
+            return;
+        };
+        let Some(row) = self.held.row(guid, port.port, ingress) else {
+            found.push(missing(Attribute::SlToVl(ingress)));
+            return;
+        };
+        if *row != tables.row(link) {
+            found.push(missing(Attribute::SlToVl(ingress)));
+        }
+        let switch = self.fabric.switch_index(port.node);
+        for (sl, &vl) in (0_u8..16).filter_map(Sl::new).zip(row) {
+            let proved = |switch| self.plan.sl_to_vl.vl(switch, ingress, port.port, sl);
+            let why = if vl.get() >= link {
+                LaneFault::NoSuchLane
+            } else if !self.is_served(port, vl) {
+                LaneFault::NeverServed
+            } else if self.plan.lanes > 1 && switch.is_some_and(|switch| proved(switch) != vl) {
+                LaneFault::NotProved
+            } else {
+                continue;
+            };
+            found.push(lane_error(place(), sl, vl, why));
+            return;
+        }
+    }
+
+    /// True if the arbiter of a port gives the lane a turn; one without tables serves all.
+    fn is_served(&self, port: PortRef, vl: Vl) -> bool {
+        let guid = self.fabric.node(port.node).guid;
+        let Some(capability) = self.fabric.port(port).map(|seen| seen.capability) else {
+            return false;
+        };
+        let mut blocks = selvedge_plan::ArbBlock::blocks_of(&capability).peekable();
+        if blocks.peek().is_none() {
+            return true;
+        }
+        let has_turn = |turn: &(Vl, u8)| turn.0 == vl && turn.1 > 0;
+        blocks.any(|block| {
+            let turns = self.held.turns(guid, port.port, block);
+            turns.is_some_and(|block| block.turns.iter().any(has_turn))
+        })
+    }
+
+    /// Link and arbiter have the lanes before packets are put on them.
+    fn check_order(&self, (port, lanes, phase): (PortRef, &[Vl; Sl::COUNT], u32), found: &mut Vec<Finding>) {
+        let highest = lanes.iter().map(|vl| vl.get()).max().unwrap_or(0);
+        if highest == 0 {
+            return;
+        }
+        let ends = [Some(port), self.fabric.peer(port)];
+        let has_lanes = |at: PortRef| {
+            let seen = self
+                .fabric
+                .port(at)
+                .is_some_and(|seen| link_lanes(&seen.settings) > highest);
+            // An end that has them may be written again for another reason.
+            seen || self.settings.get(at).flatten().is_none_or(|written| written < phase)
+        };
+        let is_early = !ends.into_iter().flatten().all(has_lanes)
+            || self.turns.get(port).flatten().is_some_and(|written| written >= phase);
+        if is_early {
+            let vl = Vl::new(highest).unwrap_or_default();
+            found.push(lane_error(
+                Place::port(self.fabric, port),
+                Sl::default(),
+                vl,
+                LaneFault::Early,
+            ));
+        }
+    }
+}
+
+const fn lane_error(port: Place, sl: Sl, vl: Vl, why: LaneFault) -> Finding {
+    Finding::new(Severity::Error, Fault::Lane { port, sl, vl, why })
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_plan::{ChangeSet, LaneTables, ServiceLevels, SlToVl, changes};
+    use selvedge_types::PortState;
+
+    use super::*;
+    use crate::{support, transition};
+
+    /// What is found of the change set to a plan that uses so many lanes after `edit`, as codes.
+    fn check(state: PortState, edit: impl FnOnce(&mut Plan, &mut ChangeSet), want: &[&str]) {
+        let mut net = support::Net::new(2, 4);
+        net.link(0, 1).host(0).host(1);
+        let keys: Vec<_> = net.builder().nodes().map(|(key, _)| key).collect();
+        for key in keys {
+            let node = net.builder().node_mut(key);
+            let ports: Vec<PortNum> = node.all_ports().map(|(port, _)| port).collect();
+            for port in ports {
+                node.port_mut(port).unwrap().capability.mask = 1 << 6;
+            }
+        }
+        let fabric = net.finish(state);
+        let lids = support::lids(&fabric, 0);
+        let tables = support::minhop(&fabric, &lids);
+        let mut plan = support::plan(&fabric, lids, tables);
+        plan.lane_tables = Some(LaneTables {
+            lanes: 4,
+            levels: ServiceLevels::default(),
+        });
+        let installed = Installed::unknown(2);
+        let mut set = changes(&fabric, &installed, &plan);
+        edit(&mut plan, &mut set);
+        let found = transition::findings(&fabric, &installed, &plan, &set);
+        let codes: Vec<_> = found.iter().map(|f| &f.code["SLV-JUDGE-".len()..]).collect();
+        let texts: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(codes, want, "{texts:?}");
+    }
+
+    fn take(set: &mut ChangeSet, which: impl Fn(&Op) -> bool) -> Op {
+        let phase = set
+            .phases
+            .iter_mut()
+            .find(|phase| phase.ops.iter().any(&which))
+            .unwrap();
+        let at = phase.ops.iter().position(&which).unwrap();
+        phase.ops.remove(at)
+    }
+
+    const fn is_row(op: &Op) -> bool {
+        matches!(op, Op::SlToVl { .. })
+    }
+
+    const fn is_turns(op: &Op) -> bool {
+        matches!(op, Op::Arbitration { block: 1, .. })
+    }
+
+    #[test]
+    fn a_computed_change_set_passes() {
+        for state in [PortState::Init, PortState::Armed, PortState::Active] {
+            check(state, |_, _| {}, &[]);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_missed() {
+        check(PortState::Active, |_, set| drop(take(set, is_row)), &["0030"]);
+        // Without its turns no lane of the port is served either.
+        let without_turns = |_: &mut Plan, set: &mut ChangeSet| drop(take(set, is_turns));
+        check(PortState::Active, without_turns, &["0030", "0037", "0037"]);
+    }
+
+    #[test]
+    fn what_the_plan_does_not_say_is_found() {
+        let other = |_: &mut Plan, set: &mut ChangeSet| {
+            if let Op::SlToVl { port, rows, .. } = take(set, is_row) {
+                let lanes = SlToVl::modulo(9).default;
+                set.phases[1].ops.push(Op::SlToVl { port, rows, lanes });
+            }
+        };
+        // Beyond the plan, and nobody serves lane 4.
+        check(PortState::Active, other, &["0031", "0030", "0037"]);
+        let wildcard = |_: &mut Plan, set: &mut ChangeSet| {
+            if let Op::SlToVl { port, lanes, .. } = take(set, is_row) {
+                let rows = LaneRows::Whole;
+                set.phases[1].ops.push(Op::SlToVl { port, rows, lanes });
+            }
+        };
+        check(PortState::Active, wildcard, &["0031"]);
+        check(PortState::Active, |plan, _| plan.lane_tables = None, &["0031"; 22]);
+    }
+
+    #[test]
+    fn rows_come_after_links_and_arbiters_and_before_ports_are_active() {
+        let early = |_: &mut Plan, set: &mut ChangeSet| {
+            let rows = set.phases.remove(1).ops;
+            set.phases[0].ops.extend(rows);
+        };
+        check(PortState::Active, early, &["0037"; 10]);
+        let late = |_: &mut Plan, set: &mut ChangeSet| {
+            let rows = set.phases.remove(1).ops;
+            set.phases[1].ops.extend(rows);
+        };
+        check(PortState::Init, late, &["0032"; 6]);
+    }
+
+    #[test]
+    fn rows_say_what_was_proved() {
+        let on_lanes = |plan: &mut Plan, _: &mut ChangeSet| {
+            plan.lanes = 4;
+            plan.sl_to_vl = SlToVl::modulo(4);
+        };
+        check(PortState::Active, on_lanes, &[]);
+        let on_others = |plan: &mut Plan, _: &mut ChangeSet| {
+            plan.lanes = 2;
+            plan.sl_to_vl = SlToVl::modulo(2);
+        };
+        check(PortState::Active, on_others, &["0037"; 8]);
+        let other_levels = |plan: &mut Plan, _: &mut ChangeSet| {
+            plan.lanes = 4;
+            plan.sl_to_vl = SlToVl::modulo(4);
+            plan.service_levels = ServiceLevels::Uniform(Sl::new(1).unwrap());
+        };
+        check(PortState::Active, other_levels, &["0037"]);
+    }
+}
