@@ -40,6 +40,8 @@ pub use table::{csv, json, summary};
 
 /// How often the floor is measured; the least counts.
 const FLOORS: usize = 3;
+/// Where no bar is shown, as in a log, a line says how far it is: once in so many faults.
+const LINE_EVERY: usize = 20;
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -186,10 +188,15 @@ fn one_manager(case: &Case, who: &Who, drawn: &[Fault], bar: &ProgressBar) -> Re
         _relay: relay,
     };
     bench.watch.settle(LIMIT, |_| true)?;
+    let began = Instant::now();
     let mut rows = Vec::new();
-    for fault in drawn {
+    for (number, fault) in (1..).zip(drawn) {
         rows.push(bench.one_fault(fault)?);
         bar.inc(1);
+        if bar.is_hidden() && number % LINE_EVERY == 0 {
+            let (label, spec, all) = (who.label(), &case.spec, drawn.len());
+            eprintln!("{spec}: {label}: {number} of {all} faults, {:.0?}", began.elapsed());
+        }
     }
     Ok(rows)
 }

@@ -239,3 +239,44 @@ fn the_model_predicts_what_is_measured() {
     // The one figure that is calibrated.
     assert!(figures.contains("emulator,1,8,1,5,subnet discovery,10.82"), "{figures}");
 }
+
+#[test]
+fn a_quick_run_of_administration_stores_every_act_of_both() {
+    let folder = Folder::new("administration");
+    let output = bench(&["administration", "--quick"], &folder);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let rows = rows(&folder.0.join("administration.csv"));
+    let of = |manager: &str| -> Vec<&str> {
+        let own = rows.iter().filter(|row| row["manager"].starts_with(manager));
+        own.map(|row| row["meanwhile"].as_str()).collect()
+    };
+    let both = [
+        "nothing happens",
+        "sweep by command",
+        "a top switch dies",
+        "it comes back",
+    ];
+    assert_eq!(of("OpenSM"), both);
+    assert_eq!(of("selvedge"), [&both[..], &["another engine"]].concat());
+    for row in &rows {
+        let number = |name: &str| row[name].parse::<f64>().unwrap();
+        // Four clients ask 125 times a second, and each span lasts a second at least.
+        assert!(
+            number("paths_asked") > 400.0 && number("agent_asked") > 100.0,
+            "{row:?}"
+        );
+        assert!(
+            number("paths_p50_ms") > 0.0 && number("paths_p50_ms") <= number("paths_p99_ms"),
+            "{row:?}"
+        );
+        assert!(number("paths_p99_ms") <= number("paths_max_ms"), "{row:?}");
+    }
+    let json = fs::read_to_string(folder.0.join("administration.json")).unwrap();
+    assert!(
+        json.starts_with("{\"schema\":\"selvedge.bench-administration\",\"version\":1"),
+        "{json}"
+    );
+    for what in ["\"questions_per_cpu_s\":", "\"index_bytes\":", "\"joins\":1296"] {
+        assert!(json.contains(what), "{what} in {json}");
+    }
+}

@@ -182,11 +182,29 @@ pub struct Status {
     pub judged_ok: Option<bool>,
     /// Ports that are not ACTIVE, by reason.
     pub ports_not_active: Vec<ReasonCount>,
+    /// Multicast groups that have members, by LID.
+    #[serde(default)]
+    pub multicast: Vec<MulticastGroup>,
     /// MADs so far.
     pub mads: MadCounts,
     /// What hosts asked of the subnet administrator; none where there is no administrator.
     #[serde(default)]
     pub administration: Option<Administration>,
+}
+
+/// A multicast group that has members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MulticastGroup {
+    /// Its LID.
+    pub mlid: u16,
+    /// Largest payload.
+    pub mtu_bytes: u32,
+    /// Members.
+    pub members: u64,
+    /// Those of them that are sent what others send.
+    pub receivers: u64,
+    /// Switches that copy its packets.
+    pub switches: u64,
 }
 
 impl Body for Status {

@@ -72,9 +72,9 @@ impl DumpSink for DumpFiles {
             opensm::write_routes(fabric, lids, tables, &hops, sink);
         })?;
         // OpenSM writes lanes only where its engine plans them.
-        if plan.lanes > 1 {
+        if plan.lanes > 1 || plan.lane_tables.is_some() {
             self.file(opensm::LANES_FILE, |sink| {
-                sink(&write_sl_to_vl(fabric, lids, &plan.sl_to_vl));
+                sink(&write_sl_to_vl(fabric, lids, &plan.lanes_of_ports(fabric)));
             })?;
         }
         Ok(())

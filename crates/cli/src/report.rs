@@ -31,6 +31,14 @@ pub fn lines(status: &Status, verdict: Option<&Verdict>) -> Vec<String> {
     if let Some(verdict) = verdict {
         lines.push(format!("judged    {}", judged(verdict)));
     }
+    if !status.multicast.is_empty() {
+        let (groups, members) = (
+            status.multicast.len() as u64,
+            status.multicast.iter().map(|g| g.members).sum(),
+        );
+        let (groups, members) = (count(groups, "group"), count(members, "member"));
+        lines.push(format!("multicast {groups} with {members} in all"));
+    }
     let mads = &status.mads;
     let (gets, sets) = (thousands(mads.gets), thousands(mads.sets));
     let up = status

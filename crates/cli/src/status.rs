@@ -69,6 +69,8 @@ enum What {
     Plan,
     /// What the judge says of it
     Findings,
+    /// Multicast groups that have members
+    Groups,
     /// What happened
     Events,
 }
@@ -104,6 +106,7 @@ pub fn run(args: &StatusArgs) -> Result<Exit, CliError> {
             show(&mut out, findings, tables::findings)?;
             exit
         }
+        What::Groups => show(&mut out, client.get("status")?, groups)?,
         What::Events => show(
             &mut out,
             client.get(&format!("events?since={}", args.since))?,
@@ -153,6 +156,20 @@ fn fabric(fabric: &api::Fabric) -> Grid {
     }
     for rate in &fabric.rates {
         grid.row([format!("links at {}", rate.rate), thousands(rate.links)]);
+    }
+    grid
+}
+
+fn groups(status: &api::Status) -> Grid {
+    let mut grid = Grid::new(&["MLID", "MTU", "members", "receivers", "switches"]);
+    for group in &status.multicast {
+        grid.row([
+            format!("{:#06x}", group.mlid),
+            group.mtu_bytes.to_string(),
+            thousands(group.members),
+            thousands(group.receivers),
+            thousands(group.switches),
+        ]);
     }
     grid
 }

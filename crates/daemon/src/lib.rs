@@ -22,6 +22,7 @@ mod emulated;
 mod emulation;
 mod error;
 mod events;
+mod groups;
 mod host;
 mod keeper;
 mod log_file;

@@ -130,6 +130,7 @@ impl Service for Manager {
             plan: view.plan.as_ref().map(|plan| Plan::of(plan, convert::changes(&view))),
             judged_ok: view.verdict.as_ref().map(|verdict| verdict.is_ok()),
             ports_not_active: convert::reasons(fabric.as_ref(), &view),
+            multicast: crate::groups::groups(&view),
             mads: convert::mads(&view),
             administration: Some(self.shared.administration()),
         })

@@ -15,6 +15,7 @@ use selvedge_types::{Guid, Idx, IdxVec, Lid, PortState};
 use selvedge_verify::phases;
 
 use crate::Violation;
+use crate::lanes;
 use crate::manager::{AcceptedPlan, Life, Manager};
 use crate::subnet::{Subnets, ports_of};
 
@@ -129,6 +130,12 @@ impl Invariants {
             let here = |c: &Conflict| self.subnets.connected(c.first, at) && is_known(chassis, life, c);
             if let Some(conflict) = twice.find(here) {
                 return Err(conflict.violation(chassis));
+            }
+            let accepted = life.accepted.as_ref();
+            let is_here = |port: PortIdx| self.subnets.connected(port, at);
+            let wrong = accepted.and_then(|accepted| lanes::first_unplanned(chassis, accepted, is_here));
+            if let Some(what) = wrong {
+                return Err(Violation::Lanes { what });
             }
             let lids = live_lids(chassis, &self.subnets, self.subnets.group(at));
             for &switch in chassis.fabric().switches().iter() {

@@ -13,6 +13,7 @@
 mod digest;
 mod error;
 mod invariant;
+mod lanes;
 mod manager;
 mod observed;
 mod outside;

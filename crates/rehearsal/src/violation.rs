@@ -133,6 +133,12 @@ pub enum Violation {
         /// Where the Set was taken, and the entry before and after it.
         at: String,
     },
+    /// SLV-REHEARSAL-0119: at rest, a port puts packets on other lanes than planned, or never serves one.
+    #[error("SLV-REHEARSAL-0119: the master is at rest, and lanes are not as planned: {what}")]
+    Lanes {
+        /// The row or the lane.
+        what: String,
+    },
     /// SLV-REHEARSAL-0115: a port got a LID that the manager had not stored.
     #[error("SLV-REHEARSAL-0115: {manager} gave {port} LID {lid} before that was stored")]
     NotStored {

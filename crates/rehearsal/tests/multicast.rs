@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, NodeIdx};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_plan::Policy;
 use selvedge_plan::multicast::{Member, MulticastGroup};
 use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
 use selvedge_sim::Seed;
 use selvedge_sm::{Config, DefaultJudge, Event, Mode};
 use selvedge_types::{Guid, Lid, Mtu, NodeKind, PortNum, PortState};
-use selvedge_wire::LocalPort;
+use selvedge_wire::{Address, AttributeId, Class, Datagram, LocalPort, Mad, Method, MulticastForwardingTable, Status};
 
 const SPECS: [&str; 5] = [
     "karytree:k=3,n=2",
@@ -278,12 +278,7 @@ fn what_others_left_is_taken_over() {
     world.groups.insert(0xC005, world.hosts.iter().copied().collect());
     world.tell(&[0xC000, 0xC005]);
     world.rest();
-    let nowhere = LocalPort {
-        node_guid: Guid::NONE,
-        port_guid: Guid::NONE,
-        port: PortNum::MANAGEMENT,
-    };
-    let config = Config::new(Mode::Manage, nowhere, Arc::new(Policy::default()));
+    let config = Config::new(Mode::Manage, nowhere(), Arc::new(Policy::default()));
     let judge = Arc::new(DefaultJudge::default());
     world.rehearsal.kill(world.manager).unwrap();
     world.manager = world.rehearsal.add_manager("b", "\"H-1\"", config, judge);
@@ -303,4 +298,46 @@ fn what_others_left_is_taken_over() {
     world.check();
     let in_force = |event: &Event| event.code() == "SLV-SM-0070";
     assert!(world.rehearsal.log().iter().any(|entry| in_force(&entry.event)));
+}
+
+/// Somebody else writes a block, or a switch forgets one: the next time it is read back trees are as they should be.
+#[test]
+fn what_switches_hold_is_read_back() {
+    let mut world = World::new("karytree:k=3,n=2", 1);
+    world.groups.insert(0xC000, world.hosts.iter().copied().collect());
+    world.tell(&[0xC000]);
+    world.rest();
+    world.check();
+    // What was just written is read back in the next light sweep, and then as any other block.
+    world.rehearsal.run_for(Duration::from_secs(30)).unwrap();
+    for node in world.fabric.switches().iter().copied().collect::<Vec<_>>() {
+        let port = PortNum::MANAGEMENT;
+        let at = world
+            .rehearsal
+            .emulator()
+            .chassis()
+            .port_idx(PortRef { node, port })
+            .unwrap();
+        let lid = world.rehearsal.emulator().chassis().port(at).settings().lids.base;
+        let mut mad = Mad::request(Class::SubnLid, Method::Set, AttributeId::MULTICAST_FORWARDING, 0);
+        mad.write(&MulticastForwardingTable { masks: [0; 32] });
+        let address = Address::smi(lid);
+        let answer = world.rehearsal.ask("\"H-4\"", &Datagram { address, mad }).unwrap();
+        assert_eq!(answer.unwrap().mad.status(), Status::OK);
+    }
+    // Each block once in so many light sweeps.
+    let sweeps = Config::new(Mode::Manage, nowhere(), Arc::default()).read_back_sweeps;
+    world.rehearsal.run_for(Duration::from_secs(10) * (sweeps + 2)).unwrap();
+    world.rest();
+    world.check();
+    let differs = |event: &Event| event.code() == "SLV-SM-0074";
+    assert!(world.rehearsal.log().iter().any(|entry| differs(&entry.event)));
+}
+
+const fn nowhere() -> LocalPort {
+    LocalPort {
+        node_guid: Guid::NONE,
+        port_guid: Guid::NONE,
+        port: PortNum::MANAGEMENT,
+    }
 }

@@ -236,7 +236,7 @@ impl Sa {
         let mut event = None;
         let record = match (request.mad.method(), layout.id) {
             (Method::Set, id) if id == records::SERVICE.id => services.set(config, snapshot, who, what)?,
-            (_, id) if id == records::SERVICE.id => services.delete(snapshot, who, what)?,
+            (_, id) if id == records::SERVICE.id => services.delete(who, what)?,
             (Method::Set, id) if id == records::INFORM_INFO.id => {
                 subscriptions.set(config, who, request.from, what.1)?
             }

@@ -57,8 +57,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// Registers a service, or renews it. Returns the record as it stands. No GID means the requester's own, as whoever
-    /// writes none means it (`osmtest`).
+    /// Registers a service, or renews it. Returns the record as it stands.
     pub fn set(
         &mut self,
         config: &Config,
@@ -86,18 +85,8 @@ impl Services {
         if mask & f::KEY.mask() == 0 {
             f::KEY.put(&mut record, &[0; 16]);
         }
-        let mut name = Name::of(&record);
-        if name.gid == Gid::default() {
-            name.gid = snapshot.gid(requester);
-            f::GID.put(&mut record, &name.gid.0);
-        }
-        // Without a prefix it is this subnet's all the same: `osmtest` writes it so.
-        let [prefix @ .., _, _, _, _, _, _, _, _] = name.gid.0;
-        let by_guid = || {
-            let guid = u128::from_be_bytes(name.gid.0) as u64;
-            (prefix == [0; 8]).then(|| snapshot.by_guid(Guid(guid))).flatten()
-        };
-        let owner = snapshot.by_gid(name.gid).or_else(by_guid).ok_or(Refusal::InvalidGid)?;
+        let name = Name::of(&record);
+        let owner = snapshot.by_gid(name.gid).ok_or(Refusal::InvalidGid)?;
         let owner = snapshot.end(owner).ok_or(Refusal::InvalidGid)?.guid;
         // Nobody offers a service in another's name.
         if owner != requester.guid && !trusted {
@@ -126,7 +115,6 @@ impl Services {
     /// Takes a service away. Returns it as it stood.
     pub fn delete(
         &mut self,
-        snapshot: &Snapshot,
         (requester, trusted): (&EndPort, bool),
         (mask, data): (u64, &SaData),
     ) -> Result<SaData, Refusal> {
@@ -135,10 +123,7 @@ impl Services {
         if mask & needed != needed {
             return Err(Refusal::Insufficient);
         }
-        let mut wanted = Name::of(data);
-        if wanted.gid == Gid::default() {
-            wanted.gid = snapshot.gid(requester);
-        }
+        let wanted = Name::of(data);
         // Without a P_Key: of whatever partition, if there is one only.
         let keys = match mask & f::PKEY.mask() {
             0 => 0..=u16::MAX,

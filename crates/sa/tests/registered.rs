@@ -68,20 +68,6 @@ mod services {
     }
 
     #[test]
-    fn are_their_own_if_they_name_no_port() {
-        let mut bench = tree();
-        let nowhere = [(f::ID, number(5_u8)), (f::GID, Value::Gid(Gid::default()))];
-        assert_eq!(set(&mut bench, &nowhere), Status::OK);
-        let own = [(f::GID, Value::Gid(bench.gid(0)))];
-        assert_eq!(count(&mut bench, &own), 1);
-        assert_eq!(
-            bench.ask(Method::Delete, &records::SERVICE, &nowhere).status,
-            Status::OK
-        );
-        assert_eq!(count(&mut bench, &[]), 0);
-    }
-
-    #[test]
     fn last_as_long_as_their_lease() {
         let mut bench = tree();
         let short = service(&bench, 1, 0, &[(f::LEASE, number(10_u8))]);

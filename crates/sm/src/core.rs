@@ -485,6 +485,7 @@ impl Sm {
                 } else {
                     self.second_look.end();
                     self.rest(now);
+                    self.read_copies_back();
                 }
             }
             waiting @ (Stage::Idle

@@ -329,6 +329,7 @@ fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
     let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
     let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
     let guid = |at: PortRef| before.node(at.node).guid;
+    // Nearly always they are.
     let is_numbered_alike = |at: PortRef| now.nodes().get(at.node).is_some_and(|node| node.guid == guid(at));
     let end = |at: PortRef| {
         let node = match is_numbered_alike(at) {
@@ -349,17 +350,19 @@ fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
             into: to.port.get(),
         })
     };
-    let carried = before.links().filter(|l| carries(before, l.a, l.b));
-    let into_switches = carried
-        .flat_map(|l| [(l.a, l.b), (l.b, l.a)])
-        .filter(|way| is_switch(way.1));
-    into_switches.filter_map(one_way).collect()
+    let into_switches = before.switches().iter().flat_map(|&node| {
+        let ports = before.node(node).external_ports();
+        ports.filter_map(move |(port, seen)| Some((seen.peer?, PortRef { node, port })))
+    });
+    let carried = into_switches.filter(|&(from, to)| carries(before, from, to));
+    carried.filter_map(one_way).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, LinkState, Node, SwitchIdx};
-    use selvedge_types::NodeKind;
+    use selvedge_plan::{EngineName, Generation, Lids, ServiceLevels, SlToVl, Tables};
+    use selvedge_types::{IdxVec, NodeKind};
 
     use super::*;
 
@@ -433,6 +436,23 @@ mod tests {
         assert_eq!(found, [(Some(0), 1), (Some(1), 0)]);
     }
 
+    /// One without LIDs.
+    fn empty_plan() -> Plan {
+        Plan {
+            generation: Generation(1),
+            engine: EngineName("none".to_owned()),
+            lids: Lids::new(),
+            tables: Tables::new(3, Lid(1)),
+            service_levels: ServiceLevels::default(),
+            sl_to_vl: SlToVl::default(),
+            lanes: 1,
+            lane_tables: None,
+            ports: BTreeMap::new(),
+            end_ports: BTreeMap::new(),
+            switches: IdxVec::new(),
+        }
+    }
+
     #[test]
     fn what_a_host_has_sent_is_under_way_when_its_link_is_lost() {
         let with_host = |state: PortState| {
@@ -464,9 +484,9 @@ mod tests {
             let fabric = row(&[1, 2, 3], None);
             let mut past = Past::default();
             let after = After {
-                fabric: &fabric,
-                lids: &Lids::new(),
-                installed: &Installed::unknown(3),
+                fabric: Arc::clone(&fabric),
+                plan: Arc::new(empty_plan()),
+                installed: Arc::new(Installed::unknown(3)),
             };
             past.add(taken, false, Time::ZERO, after);
             if astray {

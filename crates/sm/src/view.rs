@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::multicast::MftBlocks;
+use selvedge_plan::multicast::{MftBlocks, MulticastGroups};
 use selvedge_plan::{ChangeCount, Generation, Installed, Plan, Policy};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
@@ -266,6 +266,8 @@ pub struct View {
     pub failed: usize,
     /// Ports that are not ACTIVE, each with its reason, after the last apply.
     pub ports: Arc<Vec<PortReport>>,
+    /// Multicast groups that have members.
+    pub groups: Arc<MulticastGroups>,
     /// What switches copy of multicast, as far as known: blocks by switch GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
     /// What reading tables back has found.

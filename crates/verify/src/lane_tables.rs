@@ -306,7 +306,7 @@ mod tests {
         check(PortState::Active, |_, set| drop(take(set, is_row)), &["0030"]);
         // Without its turns no lane of the port is served either.
         let without_turns = |_: &mut Plan, set: &mut ChangeSet| drop(take(set, is_turns));
-        check(PortState::Active, without_turns, &["0030", "0037", "0037"]);
+        check(PortState::Active, without_turns, &["0030", "0039", "0039"]);
     }
 
     #[test]
@@ -318,7 +318,7 @@ mod tests {
             }
         };
         // Beyond the plan, and nobody serves lane 4.
-        check(PortState::Active, other, &["0031", "0030", "0037"]);
+        check(PortState::Active, other, &["0031", "0030", "0039"]);
         let wildcard = |_: &mut Plan, set: &mut ChangeSet| {
             if let Op::SlToVl { port, lanes, .. } = take(set, is_row) {
                 let rows = LaneRows::Whole;
@@ -335,7 +335,7 @@ mod tests {
             let rows = set.phases.remove(1).ops;
             set.phases[0].ops.extend(rows);
         };
-        check(PortState::Active, early, &["0037"; 10]);
+        check(PortState::Active, early, &["0039"; 10]);
         let late = |_: &mut Plan, set: &mut ChangeSet| {
             let rows = set.phases.remove(1).ops;
             set.phases[1].ops.extend(rows);
@@ -354,12 +354,12 @@ mod tests {
             plan.lanes = 2;
             plan.sl_to_vl = SlToVl::modulo(2);
         };
-        check(PortState::Active, on_others, &["0037"; 8]);
+        check(PortState::Active, on_others, &["0039"; 8]);
         let other_levels = |plan: &mut Plan, _: &mut ChangeSet| {
             plan.lanes = 4;
             plan.sl_to_vl = SlToVl::modulo(4);
             plan.service_levels = ServiceLevels::Uniform(Sl::new(1).unwrap());
         };
-        check(PortState::Active, other_levels, &["0037"]);
+        check(PortState::Active, other_levels, &["0039"]);
     }
 }

@@ -6,11 +6,10 @@ use selvedge_types::PortState;
 use selvedge_wire::{CapabilityMask, Method};
 
 use super::ScriptError;
-use super::lanes;
 use super::run::{Runner, held_lids};
 use super::show::port_named;
 use super::words::{number, span, syntax};
-use crate::Observed;
+use crate::{Observed, lanes};
 
 const EXPECTATIONS: &str = "up NAME, role NAME ROLE, sets NAME N, no sets, lids unchanged, tables unchanged, \
     event NAME CODE, no event NAME CODE, all active NAME, judged NAME, is-sm PORT yes|no, state PORT STATE, \

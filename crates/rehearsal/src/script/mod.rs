@@ -23,7 +23,6 @@
 //! `run`, `fault`, `plan-cost`, `judge`, `mark`, `tool`, `show`, `expect`.
 
 mod expect;
-mod lanes;
 mod run;
 mod show;
 mod tool;

@@ -51,7 +51,8 @@ impl Schedule {
         let mut rng = root.child("fabric").rng();
         let family = Family::ALL[pick(&mut rng, Family::ALL.len())];
         let fabric = family.draw(&mut rng);
-        let setup = Setup::draw(&mut root.child("setup").rng());
+        let mut setup = Setup::draw(&mut root.child("setup").rng());
+        setup.uses_lanes = setup.lanes > 1 && root.child("lanes").rng().below(2) == 1;
         let mut rng = root.child("happenings").rng();
         let count = HAPPENINGS_MIN + pick(&mut rng, HAPPENINGS_MAX - HAPPENINGS_MIN + 1);
         // A few kinds at a time: what happens together is then more often of the same few kinds, in another mixture
@@ -152,6 +153,7 @@ impl Setup {
             engine: small(one_of(&[0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7])) % small(ENGINES.len() as u16),
             lmc: small(lmc),
             lanes: small(one_of(&[1, 1, 1, 2, 4])),
+            uses_lanes: false,
             m_key: u64::from(one_of(&[0, 0, 0, 0xfeed])),
             sweep_s: small(one_of(&[10, 10, 5, 2])),
             window: small(one_of(&[32, 32, 8, 2, 64])),

@@ -69,6 +69,8 @@ pub struct Setup {
     pub lmc: u8,
     /// Lanes that links are set up for.
     pub lanes: u8,
+    /// Packets are put on all of them.
+    pub uses_lanes: bool,
     /// M_Key, 0: none.
     pub m_key: u64,
     /// Seconds between light sweeps.
@@ -98,6 +100,7 @@ impl Setup {
             engines: engines(self.engine),
             lmc: Lmc::new(self.lmc).unwrap_or_default(),
             lanes: self.lanes,
+            used_lanes: if self.uses_lanes { self.lanes } else { 1 },
             m_key: self.m_key,
             m_key_protect: u8::from(self.m_key != 0),
             m_key_lease_s: if self.m_key == 0 { 0 } else { 60 },
@@ -165,6 +168,9 @@ impl fmt::Display for Schedule {
         writeln!(f, "engine {}", ENGINES[usize::from(s.engine) % ENGINES.len()])?;
         writeln!(f, "lmc {}", s.lmc)?;
         writeln!(f, "lanes {}", s.lanes)?;
+        if s.uses_lanes {
+            writeln!(f, "uses_lanes 1")?;
+        }
         writeln!(f, "m_key {}", s.m_key)?;
         writeln!(f, "sweep_s {}", s.sweep_s)?;
         writeln!(f, "window {}", s.window)?;
@@ -219,6 +225,7 @@ impl FromStr for Schedule {
                 engine: 0,
                 lmc: 0,
                 lanes: 1,
+                uses_lanes: false,
                 m_key: 0,
                 sweep_s: 10,
                 window: 32,
@@ -267,6 +274,10 @@ impl Schedule {
             }
             "lmc" => small(&mut s.lmc),
             "lanes" => small(&mut s.lanes),
+            "uses_lanes" => {
+                s.uses_lanes = value == "1";
+                Ok(())
+            }
             "m_key" => value.parse().map(|n| s.m_key = n).map_err(|_| WANT),
             "sweep_s" => small(&mut s.sweep_s),
             "window" => small(&mut s.window),

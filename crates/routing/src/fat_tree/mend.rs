@@ -25,9 +25,11 @@ use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
 use selvedge_types::{Idx, Lid, PortNum};
 
 use super::FatTree;
+use super::net::Link;
 use super::rule::Rule;
 use super::shape::{NONE, by_level};
 use super::targets::Target;
+use crate::graph::Lists;
 use turns::{Arrow, Turns};
 
 /// A tree that follows what happens to the fabric, for repairs.
@@ -39,6 +41,8 @@ pub struct TreeMender {
     /// The neighbour behind each port, live or not; [`NONE`]: none. `stride` of them a switch.
     behind: Vec<u32>,
     stride: usize,
+    /// Links of each switch, by neighbour.
+    near: Lists<Link>,
     /// Detours in force.
     turns: Turns,
     /// Switches without a live link, of those that lost one.
@@ -73,7 +77,14 @@ impl TreeMender {
                 behind[s * stride + usize::from(link.port)] = link.peer;
             }
         }
+        let mut near = Lists::default();
+        for s in 0..net.total() {
+            let mut links = net.links.get(s).to_vec();
+            links.sort_unstable_by_key(|k| (k.peer, k.port));
+            near.push(links);
+        }
         Self {
+            near,
             order: by_level(&tree.rule.shape.level, tree.shape.levels),
             turns: Turns::new(net, &tree.rule.shape.level, tree.shape.levels),
             gone: vec![false; net.total()],
@@ -172,18 +183,21 @@ impl TreeMender {
         let met = self.tree.rule.net.total();
         let mut repair = Repair {
             mender: self,
-            lids,
             tables,
             moved: Vec::new(),
             met: vec![0; met],
             round: 0,
         };
-        let mut groups: Vec<&[(Lid, usize)]> = victims.chunk_by(|a, b| a.0 == b.0).collect();
+        let groups = victims.chunk_by(|a, b| a.0 == b.0);
+        let mut groups: Vec<(Option<Target>, &[(Lid, usize)])> = groups
+            .map(|group| (repair.mender.tree.target(lids, group[0].0).ok(), group))
+            .collect();
         // Upper switches first: the way to their agents has the least choice of where to turn.
-        groups.sort_by_cached_key(|group| !repair.is_of_upper(group[0].0));
-        for group in groups {
+        groups.sort_by_key(|(target, _)| !matches!(target, Some(Target::Upper { .. })));
+        for (target, group) in groups {
             let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
-            if repair.destination(group[0].0, &starts, &by_hosts).is_none() {
+            let done = target.and_then(|target| repair.destination((group[0].0, target), &starts, &by_hosts));
+            if done.is_none() {
                 let Repair { moved, tables, .. } = repair;
                 moved.iter().rev().for_each(|m| tables.set(m.switch, m.lid, m.before));
                 return None;
@@ -203,6 +217,9 @@ impl TreeMender {
         let found = links.binary_search_by_key(&port, |k| k.port).ok()?;
         let peer = links[found].peer;
         rule.net.links.items_mut()[start + found].alive = false;
+        let start = self.near.start(s);
+        let found = self.near.get(s).iter().position(|k| k.port == port)?;
+        self.near.items_mut()[start + found].alive = false;
         rule.shape.cut(s, peer, port);
         Some(())
     }
@@ -220,7 +237,6 @@ impl TreeMender {
 /// One repair.
 struct Repair<'a> {
     mender: &'a mut TreeMender,
-    lids: &'a Lids,
     tables: &'a mut Tables,
     moved: Vec<Moved>,
     /// By switch: the round in which it was met.
@@ -233,13 +249,13 @@ impl Repair<'_> {
         &self.mender.tree.rule
     }
 
-    fn is_of_upper(&self, lid: Lid) -> bool {
-        matches!(self.mender.tree.target(self.lids, lid), Ok(Target::Upper { .. }))
-    }
-
     /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
-    fn destination(&mut self, lid: Lid, starts: &[usize], by_hosts: &impl Fn(SwitchIdx, Lid) -> bool) -> Option<()> {
-        let target = self.mender.tree.target(self.lids, lid).ok()?;
+    fn destination(
+        &mut self,
+        (lid, target): (Lid, Target),
+        starts: &[usize],
+        by_hosts: &impl Fn(SwitchIdx, Lid) -> bool,
+    ) -> Option<()> {
         let to = self.mender.tree.switch_of(target);
         let Some(to) = to.filter(|&to| !self.mender.gone[to]) else {
             // Nobody has it, or somebody who is away: whatever the entry says, packets are dropped.
@@ -355,13 +371,11 @@ impl Repair<'_> {
     }
 
     /// Live neighbours whose level is as wanted, and the ports to them, by number.
-    fn neighbours(&self, s: usize, wanted: impl Fn(u32, u32) -> bool) -> Vec<(usize, u8)> {
-        let rule = self.rule();
-        let live = rule.net.links.get(s).iter().filter(|k| k.alive);
-        let live = live.filter(|k| wanted(rule.shape.level[s], rule.shape.level[k.peer as usize]));
-        let mut near: Vec<(usize, u8)> = live.map(|k| (k.peer as usize, k.port)).collect();
-        near.sort_unstable();
-        near
+    fn neighbours(&self, s: usize, wanted: impl Fn(u32, u32) -> bool) -> impl Iterator<Item = (usize, u8)> {
+        let level = &self.rule().shape.level;
+        let live = self.mender.near.get(s).iter().filter(|k| k.alive);
+        let live = live.filter(move |k| wanted(level[s], level[k.peer as usize]));
+        live.map(|k| (k.peer as usize, k.port))
     }
 
     /// Whether a packet gets to switch `to` without passing some.

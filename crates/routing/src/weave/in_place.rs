@@ -20,9 +20,12 @@
 //! [`super`].
 
 mod anew;
+mod ease;
 mod hang;
 mod late;
 mod rehang;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,7 +74,7 @@ pub struct WeaveMender {
     /// By LID.
     trips: Vec<Trip>,
     orders: Vec<Order>,
-    /// Host pairs on each channel, by first LIDs.
+    /// Host pairs on each channel, by first LIDs; not exact after several links were lost at once.
     load: Vec<u64>,
     /// Turns that only packets under way take, each counted once.
     lingering: Vec<Turn>,
@@ -378,8 +381,9 @@ impl Loss<'_> {
         for s in senders {
             let turn_of = |by: &dyn Fn(u32) -> u32| {
                 let from = by(s);
-                let to = (from != NONE).then(|| by(self.net.dst[from as usize]));
-                to.filter(|&to| to != NONE).map(|to| (lane, from, to))
+                let is_live = |c: u32| c != NONE && self.mender.alive[c as usize];
+                let to = is_live(from).then(|| by(self.net.dst[from as usize]));
+                to.filter(|&to| is_live(to)).map(|to| (lane, from, to))
             };
             let before = turn_of(&|s| self.by_before(s, lid, first));
             let now = turn_of(&|s| self.by(s, lid));

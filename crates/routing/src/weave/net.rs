@@ -116,28 +116,6 @@ impl Net {
         (self.turn_first[from as usize] + to - self.first[there]) as usize
     }
 
-    /// False if there is no way from a switch to a goal over channels that `may` allows, then by `next` of the first
-    /// switch on the way that has one.
-    pub fn may_reach(&self, goal: u32, from: u32, next: &[u32], may: impl Fn(u32) -> bool) -> bool {
-        let mut met = vec![false; self.switches];
-        met[from as usize] = true;
-        let mut line = vec![from];
-        while let Some(at) = line.pop() {
-            for c in self.out(at as usize) {
-                let to = self.dst[c];
-                if met[to as usize] || !may(c as u32) {
-                    continue;
-                }
-                if to == goal || next[to as usize] != NONE {
-                    return true;
-                }
-                met[to as usize] = true;
-                line.push(to);
-            }
-        }
-        false
-    }
-
     /// Hops from a switch to all others; `u32::MAX` where there is no way.
     pub fn distances(&self, from: usize, queue: &mut Vec<u32>) -> Vec<u32> {
         let mut hops = vec![NONE; self.switches];

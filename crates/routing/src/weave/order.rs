@@ -8,7 +8,7 @@
 mod sweep;
 
 use super::net::{NONE, Net};
-pub(super) use sweep::{Cost, Sweep, Task, Thrift};
+pub(super) use sweep::{Cost, Sweep, Task};
 
 /// Which turns are in the graph from the start. All of them go along the up*/down* order of one root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -458,5 +458,22 @@ impl Iterator for Ones<'_> {
         let i = self.now.trailing_zeros();
         self.now &= self.now - 1;
         Some(self.first + i)
+    }
+}
+
+#[cfg(test)]
+impl Order {
+    /// How often each turn is counted, if the order follows all that are.
+    pub fn counts(&self, net: &Net) -> Option<Vec<u32>> {
+        let follows = |from: usize, to: usize| {
+            let (from, to) = (from as u32, to as u32);
+            let is_there = self.count[net.turn(from, to)] & !BLOCKED > 0;
+            let there = net.first[net.dst[from as usize] as usize];
+            let is_noted = self.onward.of(from as usize).any(|i| there + i == to);
+            is_noted == is_there && (!is_there || self.agrees(from, to))
+        };
+        let turns = (0..net.channels()).flat_map(|from| net.out(net.dst[from] as usize).map(move |to| (from, to)));
+        let is_kept = turns.into_iter().all(|(from, to)| follows(from, to));
+        is_kept.then(|| self.count.iter().map(|count| count & !BLOCKED).collect())
     }
 }

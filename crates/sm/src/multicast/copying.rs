@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_mad::AgentId;
-use selvedge_plan::multicast::{MftSet, MulticastChange};
+use selvedge_plan::multicast::{MftBlock, MftSet, MulticastChange};
 use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_verify::Judged;
@@ -40,6 +40,8 @@ pub struct Copying {
 #[derive(Debug)]
 enum Work {
     Read(Vec<(SwitchIdx, (u16, u8))>),
+    /// The same of blocks that are known: do switches hold what they should?
+    ReadBack(Vec<(SwitchIdx, (u16, u8))>),
     Write {
         change: Box<Judged<MulticastChange>>,
         phase: usize,
@@ -51,6 +53,15 @@ impl Copying {
     pub fn reading(inventory: Arc<Inventory>, mut blocks: Vec<(SwitchIdx, (u16, u8))>) -> Self {
         blocks.reverse();
         Self::new(inventory, Work::Read(blocks))
+    }
+
+    /// Blocks to read back.
+    pub fn reading_back(inventory: Arc<Inventory>, blocks: Vec<(SwitchIdx, (u16, u8))>) -> Self {
+        Self::new(inventory, Work::ReadBack(blocks))
+    }
+
+    const fn is_read_back(&self) -> bool {
+        matches!(self.work, Work::ReadBack(_))
     }
 
     /// A change to make.
@@ -72,14 +83,14 @@ impl Copying {
 
     fn set(&self, id: CopyId) -> Option<&MftSet> {
         match &self.work {
-            Work::Read(_) => None,
+            Work::Read(_) | Work::ReadBack(_) => None,
             Work::Write { change, phase } => change.value().phases.get(*phase)?.get(id.0),
         }
     }
 
     fn place(&self, id: CopyId) -> Option<(SwitchIdx, (u16, u8))> {
         match &self.work {
-            Work::Read(blocks) => blocks.get(id.0).copied(),
+            Work::Read(blocks) | Work::ReadBack(blocks) => blocks.get(id.0).copied(),
             Work::Write { .. } => self.set(id).map(|set| (set.switch, (set.block, set.position))),
         }
     }
@@ -130,6 +141,10 @@ impl Sm {
         };
         let guid = copying.guid(switch);
         let held = ok(answer).and_then(|mad| MulticastForwardingTable::parse(mad.smp_data()).ok());
+        if copying.is_read_back() {
+            let name = copying.inventory.fabric.switch(switch).description.clone();
+            return self.copy_read_back((guid, place), name, held.map(|held| held.masks), out);
+        }
         let Some(held) = held else {
             self.multicast.forget(guid, place);
             self.multicast.silence(guid, now);
@@ -146,8 +161,36 @@ impl Sm {
                 let what = copying.inventory.fabric.switch(switch).description.clone();
                 out.push(Output::Event(Event::Multicast(MulticastEvent::Silent { what })));
             }
-            Some(_) => copying.done += 1,
+            Some(_) => {
+                copying.done += 1;
+                self.multicast.fresh.insert((guid, place));
+            }
             None => {}
+        }
+    }
+
+    /// A block as its switch holds it; nobody answered: it has its turn in the next light sweep.
+    fn copy_read_back(
+        &mut self,
+        (guid, place): (Guid, (u16, u8)),
+        what: String,
+        held: Option<MftBlock>,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(held) = held else {
+            self.multicast.fresh.insert((guid, place));
+            return;
+        };
+        let known = self.multicast.held().get(&guid).and_then(|blocks| blocks.get(&place));
+        if known.is_some_and(|known| *known != held) {
+            self.multicast.learn(guid, place, held);
+            self.multicast.all_stale(self.now);
+            let (block, position) = place;
+            out.push(Output::Event(Event::Multicast(MulticastEvent::Differs {
+                what,
+                block,
+                position,
+            })));
         }
     }
 
@@ -177,6 +220,7 @@ impl Sm {
             }
             Work::Write { .. } => self.multicast.all_stale(now),
             Work::Read(_) => self.multicast.due = Some(now),
+            Work::ReadBack(_) => {}
         }
         self.view.copies = Arc::clone(self.multicast.held());
     }
@@ -189,6 +233,10 @@ impl Sm {
         let Stage::Copying(copying) = std::mem::take(&mut self.stage) else {
             return;
         };
+        if let Work::ReadBack(blocks) = &copying.work {
+            let left = blocks.iter().map(|&(switch, place)| (copying.guid(switch), place));
+            return self.multicast.fresh.extend(left);
+        }
         for &id in &copying.open {
             if let Some((switch, place)) = copying.place(id) {
                 self.multicast.forget(copying.guid(switch), place);

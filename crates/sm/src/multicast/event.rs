@@ -27,6 +27,15 @@ pub enum MulticastEvent {
         /// The switch.
         what: String,
     },
+    /// A switch does not hold a block as it was written.
+    Differs {
+        /// The switch.
+        what: String,
+        /// The block.
+        block: u16,
+        /// Its position.
+        position: u8,
+    },
     /// No tree can reach members.
     Unreached {
         /// How many.
@@ -47,6 +56,7 @@ impl MulticastEvent {
             Self::Refused { .. } => "SLV-SM-0071",
             Self::Silent { .. } => "SLV-SM-0072",
             Self::Unreached { .. } => "SLV-SM-0073",
+            Self::Differs { .. } => "SLV-SM-0074",
         }
     }
 
@@ -55,7 +65,7 @@ impl MulticastEvent {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::InForce { .. } => Severity::Info,
-            Self::Silent { .. } | Self::Unreached { .. } => Severity::Warning,
+            Self::Silent { .. } | Self::Unreached { .. } | Self::Differs { .. } => Severity::Warning,
             Self::Refused { .. } => Severity::Error,
         }
     }
@@ -71,6 +81,11 @@ impl fmt::Display for MulticastEvent {
             Self::Silent { what } => write!(
                 f,
                 "\"{what}\" does not take its multicast table; trees go around it for a minute, or until a sweep"
+            ),
+            Self::Differs { what, block, position } => write!(
+                f,
+                "\"{what}\" does not hold multicast block {block}, position {position} as it was written; trees are \
+                 planned again"
             ),
             Self::Unreached { members, mlid, member } => write!(
                 f,

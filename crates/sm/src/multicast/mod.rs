@@ -10,6 +10,7 @@
 mod copying;
 mod event;
 mod job;
+mod read_back;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,7 +56,14 @@ pub struct Multicast {
     planning: Option<Planning>,
     /// Members that could not be reached, as told last.
     unreached: Vec<(Lid, Guid)>,
+    /// Blocks that were written and have not been read back since.
+    fresh: BTreeSet<Place>,
+    /// The block that was read back last in turn.
+    last_read: Option<Place>,
 }
+
+/// A block of a switch: its GUID; block and position.
+type Place = (Guid, (u16, u8));
 
 #[derive(Debug)]
 struct Planning {
@@ -145,6 +153,7 @@ impl Sm {
                 multicast.due = Some(self.now);
             }
         }
+        self.view.groups = Arc::clone(&multicast.groups);
     }
 
     /// A plan is in force: links may have changed, and who did not answer may answer now.
@@ -156,6 +165,7 @@ impl Sm {
     /// Another manager is in charge: what it writes is not known here, and members tell it who they are.
     pub(crate) fn leave_multicast(&mut self) {
         self.multicast = Multicast::default();
+        self.view.groups = Arc::default();
     }
 
     /// Tables of switches that hold nothing that this manager wrote are not known.

@@ -64,10 +64,7 @@ impl Repair<'_> {
 
     /// Neighbours above a switch that send down to it.
     fn turned_at(&self, s: usize, lid: Lid) -> Vec<usize> {
-        let above = self
-            .neighbours(s, |mine, peer| peer > mine)
-            .into_iter()
-            .map(|(peer, _)| peer);
+        let above = self.neighbours(s, |mine, peer| peer > mine).map(|(peer, _)| peer);
         above.filter(|&peer| self.next(peer, lid) == Some(s)).collect()
     }
 
@@ -89,7 +86,6 @@ impl Repair<'_> {
         let mut not_by = not_by.to_vec();
         not_by.push(s);
         let good: Vec<(usize, u8)> = above
-            .into_iter()
             .filter(|&(peer, _)| self.rule().leads(s, peer, to) && self.may_turn(s, from, peer, care))
             .filter(|&(peer, _)| self.arrives(peer, lid, &not_by, to))
             .collect();
@@ -108,13 +104,13 @@ impl Repair<'_> {
     fn detour(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
         /// Switches below that are tried.
         const TRIED: usize = 4;
-        let below = self.neighbours(s, |mine, peer| peer < mine);
+        let below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).take(TRIED).collect();
         let turns_well = |&&(peer, _): &&(usize, u8)| {
             let onward = self.next(peer, lid);
             onward.is_some_and(|onward| self.may_turn(peer, &[s], onward, care)) && self.arrives(peer, lid, &[s], to)
         };
         // One switch to turn at for all LIDs: the first, unless that one does not do at all.
-        for &(peer, egress) in below.iter().take(TRIED) {
+        for &(peer, egress) in &below {
             if turns_well(&&(peer, egress)) {
                 self.set(s, lid, egress, true);
                 return true;
@@ -156,7 +152,7 @@ impl Repair<'_> {
             if self.next(peer, lid) != Some(s) {
                 continue;
             }
-            let below = self.neighbours(peer, |mine, peer| peer < mine);
+            let below: Vec<(usize, u8)> = self.neighbours(peer, |mine, peer| peer < mine).collect();
             let turns_well = |&&(other, _): &&(usize, u8)| {
                 let onward = self.next(other, lid);
                 onward.is_some_and(|onward| self.may_turn(other, &[peer], onward, care))
@@ -173,7 +169,7 @@ impl Repair<'_> {
 
     /// Live neighbours above a switch, those first of the pieces that are kept for detours from them.
     fn above_from_last(&self, s: usize) -> Vec<(usize, u8)> {
-        let mut above = self.neighbours(s, |mine, peer| peer > mine);
+        let mut above: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer > mine).collect();
         above.sort_by_key(|&(peer, egress)| Reverse((self.mender.turns.piece(peer), peer, egress)));
         above
     }
@@ -206,20 +202,23 @@ impl Repair<'_> {
     /// switch above it and the first leaf below that. So all that turns from down to up because of one link does it at
     /// one leaf: turns at several could wait for each other in a circle.
     pub(super) fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
-        let below = self.neighbours(s, |mine, peer| peer < mine);
-        if let Some(&(_, egress)) = below.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to)) {
+        let found = self
+            .neighbours(s, |mine, peer| peer < mine)
+            .find(|(peer, _)| self.arrives(*peer, lid, &[s], to));
+        if let Some((_, egress)) = found {
             self.set(s, lid, egress, true);
             return Some(());
         }
-        let others = self.neighbours(s, |mine, peer| peer >= mine);
+        let others: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer >= mine).collect();
         for &(peer, egress) in &others {
             let rule = self.rule();
             if rule.below.has(peer, to) || rule.reach.has(peer, to) {
                 continue;
             }
-            let leaves = self.neighbours(peer, |mine, peer| peer < mine);
-            let found = leaves.iter().find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
-            if let Some(&(_, down)) = found {
+            let found = self
+                .neighbours(peer, |mine, peer| peer < mine)
+                .find(|(leaf, _)| self.arrives(*leaf, lid, &[s, peer], to));
+            if let Some((_, down)) = found {
                 self.set(peer, lid, down, false);
                 self.set(s, lid, egress, true);
                 return Some(());

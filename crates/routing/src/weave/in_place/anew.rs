@@ -11,7 +11,6 @@ use selvedge_types::Lid;
 
 use super::{Loss, Rehung};
 use crate::weave::net::NONE;
-use crate::weave::order::Thrift;
 
 /// So many switches are tried as the root of the tree.
 const ROOTS: usize = 16;
@@ -20,20 +19,13 @@ impl Loss<'_> {
     /// Routes stuck LIDs of a lane anew, and if need be others that are `late`, or have moved; false if they find no way.
     pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
         let mut out = BTreeSet::new();
-        if self.lead_together(&mut lids, &mut out, Thrift::Least) {
-            return true;
-        }
-        for others in [late.to_vec(), self.moved.iter().map(|m| m.lid).collect()] {
+        for others in [Vec::new(), late.to_vec(), self.moved.iter().map(|m| m.lid).collect()] {
             let more: BTreeSet<Lid> = others.into_iter().filter(|lid| !lids.contains(lid)).collect();
             lids.extend(
                 more.into_iter()
                     .filter(|lid| self.mender.trips[lid.index()].lane == lane),
             );
-            // Those that found no way come first the next time.
-            let mut tries = [Thrift::Least, Thrift::Most, Thrift::Least].into_iter();
-            if tries.any(|thrift| self.lead_together(&mut lids, &mut out, thrift))
-                || self.lead_by_base(lane, &lids, &mut out)
-            {
+            if self.lead_together(&mut lids, &mut out) || self.lead_by_base(lane, &lids, &mut out) {
                 return true;
             }
         }
@@ -42,11 +34,11 @@ impl Loss<'_> {
 
     /// Routes LIDs anew, all of which are taken out first; if some find no way they come first now. `out`: those that
     /// are out.
-    fn lead_together(&mut self, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>, thrift: Thrift) -> bool {
+    fn lead_together(&mut self, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         self.take_all_out(lids, out);
         let (led, mut left): (Vec<Lid>, Vec<Lid>) = lids.iter().partition(|&&lid| {
             self.cut_off_all(lid);
-            self.lead_out(lid, thrift)
+            self.lead_out(lid)
         });
         out.retain(|lid| left.contains(lid));
         let is_done = left.is_empty();
@@ -67,7 +59,7 @@ impl Loss<'_> {
         }
         for &lid in lids {
             self.cut_off_all(lid);
-            if !self.lead_out(lid, Thrift::Least) {
+            if !self.lead_out(lid) {
                 self.lead_along_base(lid, lane);
             }
         }

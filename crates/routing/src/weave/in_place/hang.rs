@@ -14,11 +14,11 @@ use crate::weave::net::NONE;
 
 /// One LID and the switch that lost it.
 #[derive(Clone, Debug)]
-struct Hang {
-    lid: Lid,
-    root: u32,
+pub(super) struct Hang {
+    pub lid: Lid,
+    pub root: u32,
     /// Host pairs that go by it.
-    pairs: u64,
+    pub pairs: u64,
     /// Channels that may hold packets to it, a part of [`Hangs::into`].
     into: Range<usize>,
     /// Channels that it may leave by, a part of [`Hangs::outs`].
@@ -40,16 +40,18 @@ impl Loss<'_> {
         let mut all: Vec<Hang> = Vec::with_capacity(lost.len());
         for &(lid, root) in lost {
             let hang = self.look(lid, root, &mut hangs);
-            self.move_pairs(&hang, u64::saturating_sub);
+            self.move_pairs(lid, root, hang.pairs, u64::saturating_sub);
             all.push(hang);
         }
         all.sort_unstable_by_key(|hang| (Reverse(hang.pairs), hang.lid));
-        all.retain(|hang| !self.hang(hang, &hangs));
+        let (hung, all): (Vec<Hang>, Vec<Hang>) = all.into_iter().partition(|hang| self.hang(hang, &hangs));
         for hang in &all {
-            self.move_pairs(hang, |load, pairs| load + pairs);
+            self.move_pairs(hang.lid, hang.root, hang.pairs, |load, pairs| load + pairs);
         }
         let need_more = all.into_iter().map(|hang| (hang.lid, vec![hang.root]));
-        need_more.filter_map(|victim| self.rehang_all(victim)).collect()
+        let late = need_more.filter_map(|victim| self.rehang_all(victim)).collect();
+        self.ease_all(&hung);
+        late
     }
 
     /// Looks at one.
@@ -93,12 +95,12 @@ impl Loss<'_> {
             .find(|&&(_, out, onward)| self.turn_into(hang.lid, into, out, onward));
         let Some(&(_, out, _)) = taken else { return false };
         self.set(hang.lid, hang.root, self.net.egress[out as usize], 1);
-        self.move_pairs(hang, |load, pairs| load + pairs);
+        self.move_pairs(hang.lid, hang.root, hang.pairs, |load, pairs| load + pairs);
         true
     }
 
     /// Adds the turns into a channel and out of it, if all of them fit.
-    fn turn_into(&mut self, lid: Lid, into: &[u32], out: u32, onward: u32) -> bool {
+    pub(super) fn turn_into(&mut self, lid: Lid, into: &[u32], out: u32, onward: u32) -> bool {
         let lane = self.mender.trips[lid.index()].lane;
         let order = &mut self.mender.orders[usize::from(lane)];
         let behind = (onward != NONE).then_some((out, onward));
@@ -135,17 +137,17 @@ impl Loss<'_> {
         cost
     }
 
-    /// Puts host pairs on the way in force, or takes them off.
-    fn move_pairs(&mut self, hang: &Hang, change: impl Fn(u64, u64) -> u64) {
-        let goal = self.mender.trips[hang.lid.index()].at;
-        let mut at = hang.root;
+    /// Puts host pairs on the way from a switch as it is, or takes them off.
+    pub(super) fn move_pairs(&mut self, lid: Lid, from: u32, pairs: u64, change: impl Fn(u64, u64) -> u64) {
+        let goal = self.mender.trips[lid.index()].at;
+        let mut at = from;
         for _ in 0..self.net.switches {
-            let by = self.by(at, hang.lid);
-            if hang.pairs == 0 || at == goal || by == NONE {
+            let by = self.by(at, lid);
+            if pairs == 0 || at == goal || by == NONE {
                 break;
             }
             let load = &mut self.mender.load[by as usize];
-            *load = change(*load, hang.pairs);
+            *load = change(*load, pairs);
             at = self.net.dst[by as usize];
         }
     }

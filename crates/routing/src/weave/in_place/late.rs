@@ -16,7 +16,7 @@ use selvedge_types::Lid;
 use super::rehang::Loads;
 use super::{LATE, Loss, Victim};
 use crate::weave::net::NONE;
-use crate::weave::order::{Cost, Task, Thrift};
+use crate::weave::order::{Cost, Task};
 
 impl Loss<'_> {
     /// Leads on what is left, when packets have drained; `None` if some of it finds no way.
@@ -52,7 +52,7 @@ impl Loss<'_> {
     fn rehang_late(&mut self, lid: Lid, roots: &[u32]) -> bool {
         self.cut_off(lid, roots);
         let turns = self.uncount(lid);
-        let found = self.lead_out(lid, Thrift::Least);
+        let found = self.lead_out(lid);
         if !found {
             let order = &mut self.mender.orders[usize::from(self.mender.trips[lid.index()].lane)];
             turns.iter().for_each(|&(from, to)| order.restore(&self.net, from, to));
@@ -72,7 +72,7 @@ impl Loss<'_> {
 
     /// Finds ways for all switches that are cut off, and writes their entries; false if some find none, and nothing has
     /// changed then.
-    pub(super) fn lead_out(&mut self, lid: Lid, thrift: Thrift) -> bool {
+    pub(super) fn lead_out(&mut self, lid: Lid) -> bool {
         let trip = self.mender.trips[lid.index()];
         let (goal, lane) = (trip.at, usize::from(trip.lane));
         let depth = self.depths();
@@ -92,7 +92,6 @@ impl Loss<'_> {
             goal,
             until: None,
             held: &[],
-            thrift,
         };
         let order = &mut self.mender.orders[lane];
         let is_found = order.sweep(net, task, &mut sweep, |c| alive[c as usize], rank);

@@ -9,16 +9,22 @@ use selvedge_types::Lid;
 
 use super::{Loss, Rehung, Trip};
 use crate::weave::net::{NONE, Net};
-use crate::weave::order::{Cost, Sweep, Task, Thrift};
+use crate::weave::order::{Cost, Sweep, Task};
 
 /// Most entries that one switch and LID may cost: each takes a step of its own.
 const CHAIN_MAX: usize = 8;
+/// Ways with so many new entries are tried before any other is looked for, and so many of them.
+const FEW: usize = 3;
+const FEW_TRIED: usize = 6;
 /// What a hop weighs.
 const HOP: u64 = 256;
 /// What the mean load of all channels adds to it; twice the load adds four times as much.
 const MEAN_LOAD: u64 = 64;
 /// What each mean load above the most that any channel carried before adds.
 const OVER: u64 = 16 * HOP;
+
+/// New entries, how many and what the way costs; each with the channel behind it.
+type Few = (usize, u64, Vec<(u32, u32)>);
 
 /// Memory of searches.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +37,7 @@ pub(super) struct Scratch {
     pub(super) into: Vec<u32>,
     /// Mean host pairs on a channel, and the most.
     mean: u64,
-    most: u64,
+    pub(super) most: u64,
     pub(super) sweep: Sweep,
 }
 
@@ -88,49 +94,135 @@ impl Loss<'_> {
         if by == NONE || self.mender.alive[by as usize] {
             return true;
         }
+        let mut into = std::mem::take(&mut self.mender.scratch.into);
+        self.entering(root, lid, first, &mut into);
+        let lane = usize::from(self.mender.trips[lid.index()].lane);
+        self.mender.orders[lane].mark_before(&self.net, &into);
+        let is_led = self.may_reach(lid, root)
+            && (self.rehang_by_few(lid, root, first) || self.rehang_by_sweep(lid, root, first, &into));
+        self.mender.scratch.into = into;
+        is_led
+    }
+
+    /// False if there is no way from a switch to the goal over channels that are not marked, then by entries in force:
+    /// then nothing can lead it on while packets are under way.
+    fn may_reach(&self, lid: Lid, root: u32) -> bool {
+        let mut met = vec![false; self.net.switches];
+        met[root as usize] = true;
+        let mut line = vec![root];
+        while let Some(at) = line.pop() {
+            for out in self.net.out(at as usize) {
+                let to = self.net.dst[out];
+                if met[to as usize] || !self.may_leave_by(lid, out as u32) {
+                    continue;
+                }
+                if self.cost_unmarked(to, lid).is_some() {
+                    return true;
+                }
+                met[to as usize] = true;
+                line.push(to);
+            }
+        }
+        false
+    }
+
+    fn may_leave_by(&self, lid: Lid, channel: u32) -> bool {
+        let order = &self.mender.orders[usize::from(self.mender.trips[lid.index()].lane)];
+        self.mender.alive[channel as usize] && !order.is_marked(channel)
+    }
+
+    /// What the way in force from a switch costs; `None` if it is none, or leads over what is marked.
+    fn cost_unmarked(&self, switch: u32, lid: Lid) -> Option<u64> {
+        let (goal, mut at, mut cost) = (self.mender.trips[lid.index()].at, switch, 0);
+        for _ in 0..self.net.switches {
+            if at == goal {
+                return Some(cost);
+            }
+            let by = self.by(at, lid);
+            if by == NONE || !self.may_leave_by(lid, by) {
+                return None;
+            }
+            cost += self.weight(by);
+            at = self.net.dst[by as usize];
+        }
+        None
+    }
+
+    /// Tries ways with two or three new entries, cheapest first.
+    fn rehang_by_few(&mut self, lid: Lid, root: u32, first: usize) -> bool {
+        let mut found = Vec::new();
+        self.offer_few(lid, &mut vec![root], &mut Vec::new(), 0, &mut found);
+        found.sort_unstable();
+        found.truncate(FEW_TRIED);
+        self.cut_off(lid, &[root]);
+        let is_new = |chain: &[(u32, u32)]| {
+            chain
+                .iter()
+                .all(|&(c, _)| !self.has_moved(self.net.src[c as usize], first))
+        };
+        found.retain(|(_, _, chain)| is_new(chain));
+        found.iter().any(|(_, _, chain)| self.take(lid, root, chain, first))
+    }
+
+    /// Ways from the last of some switches, which send to each other over `channels`, to one that has a way.
+    fn offer_few(&self, lid: Lid, switches: &mut Vec<u32>, channels: &mut Vec<u32>, cost: u64, found: &mut Vec<Few>) {
+        let goal = self.mender.trips[lid.index()].at;
+        let Some(&at) = switches.last() else { return };
+        for out in self.net.out(at as usize).map(|out| out as u32) {
+            let to = self.net.dst[out as usize];
+            if switches.contains(&to) || self.by(at, lid) == out || !self.may_leave_by(lid, out) {
+                continue;
+            }
+            let cost = cost + self.weight(out);
+            channels.push(out);
+            if let Some(rest) = self.cost_unmarked(to, lid) {
+                let last = if to == goal { NONE } else { self.by(to, lid) };
+                let onward = channels[1..].iter().copied().chain([last]);
+                let chain: Vec<(u32, u32)> = channels.iter().copied().zip(onward).collect();
+                found.push((chain.len(), cost + rest, chain));
+            } else if channels.len() < FEW {
+                switches.push(to);
+                self.offer_few(lid, switches, channels, cost, found);
+                switches.pop();
+            }
+            channels.pop();
+        }
+    }
+
+    /// Looks for any way.
+    fn rehang_by_sweep(&mut self, lid: Lid, root: u32, first: usize, into: &[u32]) -> bool {
+        let Trip { at: goal, lane, .. } = self.mender.trips[lid.index()];
+        let lane = usize::from(lane);
+        // Attempts have moved the marks.
+        self.mender.orders[lane].mark_before(&self.net, into);
         let mut sweep = std::mem::take(&mut self.mender.scratch.sweep);
-        let is_found = self.search(lid, root, first, &mut sweep);
+        let order = &self.mender.orders[lane];
+        self.start_sweep(lid, &mut sweep, |_, by| !order.is_marked(by));
+        let before: Vec<u32> = (0..self.net.switches as u32).map(|s| self.by(s, lid)).collect();
+        let (net, alive) = (&self.net, &self.mender.alive);
+        let loads = Loads::of(&self.mender.load, &self.mender.scratch);
+        let rank = |c: u32, (changes, cost): Cost| {
+            let is_new = before[net.src[c as usize] as usize] != c;
+            (false, changes + u32::from(is_new), cost + loads.weight(c))
+        };
+        let task = Task {
+            goal,
+            until: Some(root),
+            held: into,
+        };
+        let order = &mut self.mender.orders[lane];
+        let is_found = order.sweep(net, task, &mut sweep, |c| alive[c as usize], rank);
         let chain = if is_found {
             self.chain(lid, root, &sweep)
         } else {
             Vec::new()
         };
         self.mender.scratch.sweep = sweep;
-        let is_short = chain.len() <= CHAIN_MAX
-            && chain
-                .iter()
-                .all(|&(c, _)| !self.has_moved(self.net.src[c as usize], first));
-        is_found && is_short && self.take(lid, root, &chain, first)
-    }
-
-    /// Looks for a way.
-    fn search(&mut self, lid: Lid, root: u32, first: usize, sweep: &mut Sweep) -> bool {
-        let Trip { at: goal, lane, .. } = self.mender.trips[lid.index()];
-        let mut into = std::mem::take(&mut self.mender.scratch.into);
-        self.entering(root, lid, first, &mut into);
-        self.mender.orders[usize::from(lane)].mark_before(&self.net, &into);
-        let order = &self.mender.orders[usize::from(lane)];
-        self.start_sweep(lid, sweep, |_, by| !order.is_marked(by));
-        let may = |c: u32| self.mender.alive[c as usize] && !order.is_marked(c);
-        let is_found = self.net.may_reach(goal, root, &sweep.next, may) && {
-            let before: Vec<u32> = (0..self.net.switches as u32).map(|s| self.by(s, lid)).collect();
-            let (net, alive) = (&self.net, &self.mender.alive);
-            let loads = Loads::of(&self.mender.load, &self.mender.scratch);
-            let rank = |c: u32, (changes, cost): Cost| {
-                let is_new = before[net.src[c as usize] as usize] != c;
-                (false, changes + u32::from(is_new), cost + loads.weight(c))
-            };
-            let task = Task {
-                goal,
-                until: Some(root),
-                held: &into,
-                thrift: Thrift::Least,
-            };
-            let order = &mut self.mender.orders[usize::from(lane)];
-            order.sweep(net, task, sweep, |c| alive[c as usize], rank)
-        };
-        self.mender.scratch.into = into;
-        is_found
+        let is_new = |&(c, _): &(u32, u32)| !self.has_moved(self.net.src[c as usize], first);
+        is_found && chain.len() <= CHAIN_MAX && chain.iter().all(is_new) && {
+            self.cut_off(lid, &[root]);
+            self.take(lid, root, &chain, first)
+        }
     }
 
     /// Switches that reach the goal by entries in force that `stays` allows: their ways, and what they cost.

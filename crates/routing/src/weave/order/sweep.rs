@@ -15,15 +15,6 @@ pub(in crate::weave) type Cost = (u32, u64);
 /// What is preferred among channels that a switch may send by: the lowest. Its cost comes last.
 pub(in crate::weave) type Rank = (bool, u32, u64);
 
-/// How to choose what is given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::weave) enum Thrift {
-    /// Any channel of a switch that has most others.
-    Least,
-    /// What leads to another next hop at the least cost: about ten times as much work.
-    Most,
-}
-
 /// What a sweep is for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::weave) struct Task<'a> {
@@ -31,10 +22,8 @@ pub(in crate::weave) struct Task<'a> {
     pub goal: u32,
     /// The switch that a way is wanted for; `None`: all.
     pub until: Option<u32>,
-    /// Channels that must not have a place before that, marked by [`Order::mark_before`] with all that wait for them.
+    /// Channels that must not have a place before that.
     pub held: &'a [u32],
-    /// How to choose what is given up.
-    pub thrift: Thrift,
 }
 
 /// What is known of a channel on the way.
@@ -43,8 +32,6 @@ enum Place {
     /// Others must have their places before.
     #[default]
     Waits,
-    /// The same, and its switch will not send by it.
-    GivenUp,
     /// It may have a place, and leads to a switch that has no way yet.
     Idle,
     /// It may have a place, and its switch may send by it.
@@ -72,11 +59,6 @@ pub(in crate::weave) struct Sweep {
     free: Vec<u32>,
     useful: BinaryHeap<Reverse<(Rank, u32)>>,
     idle: Vec<u32>,
-    /// Channels met by a search for what to give up, what it has found, and what it has yet to look at.
-    met: Vec<u32>,
-    search: u32,
-    dear: Vec<u32>,
-    line: Vec<u32>,
 }
 
 impl Sweep {
@@ -95,9 +77,6 @@ impl Sweep {
         self.useful.clear();
         self.place.clear();
         self.place.resize(net.channels(), Place::Waits);
-        self.met.clear();
-        self.met.resize(net.channels(), 0);
-        self.search = 0;
         self.is_ready.clear();
         self.is_ready.resize(net.switches, false);
         self.is_ready[goal as usize] = true;
@@ -169,10 +148,6 @@ struct Run<'a, R> {
     rank: R,
 }
 
-/// What it costs to give up the last channel that a switch may send by, and the last but one.
-const LAST_CHOICE: usize = 1_000;
-const LAST_BUT_ONE: usize = 4;
-
 impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
     /// Gives all channels their places, or as many as are needed; false if some switch has no way then.
     fn all(&mut self, is_up: impl Fn(u32) -> bool) -> bool {
@@ -185,6 +160,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         for c in 0..channels as u32 {
             if !is_up(c) {
                 // Nobody waits for it, and it waits for nobody.
+                debug_assert_eq!(self.sweep.waits[c as usize], 0);
                 self.sweep.place[c as usize] = Place::Given;
                 self.sweep.free.push(c);
             } else if self.sweep.waits[c as usize] == 0 && self.sweep.place[c as usize] == Place::Waits {
@@ -219,7 +195,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
     /// A channel may have its place now.
     fn come_up(&mut self, c: u32) {
         let (src, dst) = (self.net.src[c as usize], self.net.dst[c as usize]);
-        let place = if self.sweep.place[c as usize] == Place::GivenUp || !self.is_open(src) {
+        let place = if !self.is_open(src) {
             self.sweep.free.push(c);
             Place::Given
         } else if self.sweep.is_ready[dst as usize] {
@@ -256,8 +232,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
             let before = self.net.rev[(there + i) as usize];
             let waits = &mut self.sweep.waits[before as usize];
             *waits -= 1;
-            let has_none = matches!(self.sweep.place[before as usize], Place::Waits | Place::GivenUp);
-            if *waits == 0 && has_none {
+            if *waits == 0 && self.sweep.place[before as usize] == Place::Waits {
                 self.come_up(before);
             }
         }
@@ -273,16 +248,8 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         }
     }
 
-    /// Gives up something; false if there is nothing.
-    fn give_up(&mut self) -> bool {
-        match self.task.thrift {
-            Thrift::Least => self.give_up_any(),
-            Thrift::Most => self.give_up_for_another(),
-        }
-    }
-
     /// Gives up a channel that leads nowhere, of the switch that has most others.
-    fn give_up_any(&mut self) -> bool {
+    fn give_up(&mut self) -> bool {
         let place = &self.sweep.place;
         self.sweep.idle.retain(|&c| place[c as usize] == Place::Idle);
         let key = |&&c: &&u32| (self.choices(self.net.src[c as usize]), Reverse(c));
@@ -294,78 +261,9 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         true
     }
 
-    /// Gives up channels that lead nowhere so that another, which leads on, can have its place: those that matter least.
-    fn give_up_for_another(&mut self) -> bool {
-        let mut best: Option<(usize, u32)> = None;
-        for c in 0..self.net.channels() as u32 {
-            let leads_on = match self.sweep.next[self.net.src[c as usize] as usize] {
-                NONE => {
-                    self.net.src[c as usize] != self.task.goal && self.sweep.is_ready[self.net.dst[c as usize] as usize]
-                }
-                next => next == c,
-            };
-            let is_held = !self.task.held.is_empty() && self.order.is_marked(c);
-            if self.sweep.place[c as usize] != Place::Waits || !leads_on || is_held {
-                continue;
-            }
-            let most = best.map_or(usize::MAX, |(cost, _)| cost);
-            if let Some(cost) = self.price(c, most) {
-                best = Some((cost, c));
-            }
-        }
-        let Some((_, c)) = best else { return false };
-        self.price(c, usize::MAX);
-        for &c in &self.sweep.dear {
-            let place = &mut self.sweep.place[c as usize];
-            if *place == Place::Idle {
-                *place = Place::Given;
-                self.sweep.free.push(c);
-            } else {
-                *place = Place::GivenUp;
-            }
-        }
-        true
-    }
-
-    /// What has to be given up for a channel to have a place; `None` if that is as much as `most`.
-    fn price(&mut self, channel: u32, most: usize) -> Option<usize> {
-        self.sweep.search += 1;
-        self.sweep.line.clear();
-        self.sweep.line.push(channel);
-        self.sweep.dear.clear();
-        let mut cost = 0;
-        while let Some(at) = self.sweep.line.pop() {
-            let there = self.net.first[self.net.dst[at as usize] as usize];
-            for i in self.order.onward.of(at as usize) {
-                let c = there + i;
-                let place = self.sweep.place[c as usize];
-                if place == Place::Given || self.sweep.met[c as usize] == self.sweep.search {
-                    continue;
-                }
-                self.sweep.met[c as usize] = self.sweep.search;
-                self.sweep.line.push(c);
-                let (src, dst) = (self.net.src[c as usize], self.net.dst[c as usize]);
-                if place == Place::GivenUp || !self.is_open(src) || self.sweep.is_ready[dst as usize] {
-                    continue;
-                }
-                self.sweep.dear.push(c);
-                cost += match self.choices(src) {
-                    _ if src == self.net.src[channel as usize] => 0,
-                    1 => LAST_CHOICE,
-                    2 => LAST_BUT_ONE,
-                    _ => 1,
-                };
-                if cost >= most {
-                    return None;
-                }
-            }
-        }
-        Some(cost)
-    }
-
     /// How many channels a switch may still send by.
     fn choices(&self, switch: u32) -> usize {
-        let is_gone = |out: &usize| matches!(self.sweep.place[*out], Place::Given | Place::GivenUp);
-        self.net.out(switch as usize).filter(|out| !is_gone(out)).count()
+        let outs = self.net.out(switch as usize);
+        outs.filter(|&out| self.sweep.place[out] != Place::Given).count()
     }
 }

@@ -1,0 +1,69 @@
+//! Lanes as the hardware puts packets on them.
+
+use selvedge_chassis::{Chassis, PortIdx, VlArbitration};
+use selvedge_fabric::{NodeIdx, PortCapability, PortRef};
+use selvedge_types::{PortNum, PortState, Vl};
+
+use crate::manager::AcceptedPlan;
+
+/// The first place among all ACTIVE ports where packets are not put on so many lanes, level by level in turn, or where an
+/// arbiter does not serve one of them; a link that has fewer lanes uses those.
+pub(crate) fn first_wrong(chassis: &Chassis, lanes: u8) -> Option<String> {
+    let mut nodes = chassis.fabric().nodes().indices();
+    nodes.find_map(|node| wrong_at(chassis, node, lanes, |_| true))
+}
+
+/// The same of nodes that `is_here` says of, between ports that a plan in force has settings for.
+pub(crate) fn first_unplanned(
+    chassis: &Chassis,
+    accepted: &AcceptedPlan,
+    is_here: impl Fn(PortIdx) -> bool,
+) -> Option<String> {
+    let tables = accepted.plan.lane_tables.as_ref()?;
+    let mut nodes = chassis.fabric().nodes().indices();
+    nodes.find_map(|node| {
+        let known = accepted.fabric.find(chassis.node_guid(node))?;
+        let is_planned = |port: PortNum| {
+            let at = PortRef { node: known, port };
+            let here = chassis.port_at(node, port.get()).is_some_and(&is_here);
+            here && accepted.plan.ports.contains_key(&at)
+        };
+        wrong_at(chassis, node, tables.lanes, is_planned)
+    })
+}
+
+fn wrong_at(chassis: &Chassis, node: NodeIdx, lanes: u8, counts: impl Fn(PortNum) -> bool) -> Option<String> {
+    let n = chassis.fabric().node(node);
+    let is_active = |port: PortNum| {
+        let at = chassis.port_at(node, port.get());
+        chassis.is_powered(node) && at.is_some_and(|at| chassis.wire(at).state() == PortState::Active)
+    };
+    let ports = n.external_ports().map(|(port, _)| port);
+    let active: Vec<PortNum> = ports.filter(|&port| is_active(port) && counts(port)).collect();
+    for &egress in &active {
+        let at = chassis.port_at(node, egress.get())?;
+        let link = PortCapability::lanes_of_code(chassis.port(at).settings().oper_vls);
+        let lanes = lanes.min(link).max(1);
+        let others = active.iter().filter(|&&port| n.is_switch() && port != egress);
+        for ingress in std::iter::once(&PortNum::MANAGEMENT).chain(others) {
+            let row = chassis.lanes(node, ingress.get(), egress.get());
+            if !row.iter().zip(0_u8..16).all(|(vl, sl)| vl.get() == sl % lanes) {
+                let row: Vec<u8> = row.iter().map(|vl| vl.get()).collect();
+                return Some(format!("\"{}\" from {ingress} to {egress}: {row:?}", n.description));
+            }
+        }
+        let unserved = |lane: &u8| !is_served(chassis.port(at).vl_arbitration.as_deref(), *lane);
+        if let Some(lane) = (0..lanes).find(unserved) {
+            return Some(format!("\"{}\"[{egress}]: VL {lane} has no turn", n.description));
+        }
+    }
+    None
+}
+
+fn is_served(tables: Option<&VlArbitration>, lane: u8) -> bool {
+    let lane = Vl::new(lane).unwrap_or_default();
+    tables.is_some_and(|tables| {
+        let mut turns = tables.low.iter().chain(&tables.high);
+        turns.any(|turn| turn.vl == lane && turn.weight > 0)
+    })
+}
