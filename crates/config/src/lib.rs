@@ -8,8 +8,6 @@ mod key_macros;
 mod error;
 mod guid_list;
 mod key;
-#[macro_use]
-mod key_macros;
 mod keys;
 mod opensm;
 mod parse;

@@ -184,12 +184,12 @@ pub struct UnderWay {
     pub lost: Vec<LostLink>,
 }
 
-/// A link between switches that carries nothing any more, in one direction.
+/// A link into a switch that carries nothing any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LostLink {
-    /// The switch it left; `None` if that is gone as well.
+    /// The switch it left; `None` if that is gone as well, or was a host.
     pub from: Option<SwitchIdx>,
-    /// The port by which packets left that switch.
+    /// The port by which packets left it.
     pub port: u8,
     /// The switch it entered.
     pub to: SwitchIdx,

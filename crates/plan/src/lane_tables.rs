@@ -44,7 +44,7 @@ impl ArbBlock {
         } else {
             capability.vl_arb_low
         });
-        let before = if block % 2 == 0 { Self::TURNS } else { 0 };
+        let before = if block.is_multiple_of(2) { Self::TURNS } else { 0 };
         all.min(2 * Self::TURNS).saturating_sub(before).min(Self::TURNS)
     }
 

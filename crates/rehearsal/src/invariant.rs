@@ -41,7 +41,7 @@ pub(crate) struct Invariants {
 const WATCHED: [TableKind; 3] = [TableKind::Links, TableKind::Settings, TableKind::Linear];
 /// Two masters may meet when a partition heals. A light sweep (10 s) finds the other if its trap was lost, and one
 /// sweep, in which the worse one hands over, settles it.
-const TWO_MASTERS_MAX: Duration = Duration::from_secs(15);
+pub(crate) const TWO_MASTERS_MAX: Duration = Duration::from_secs(15);
 
 /// Jobs and requests to store that are not done yet: a sweep may begin some while those of the last are on their way.
 const JOBS_MAX: usize = 16;

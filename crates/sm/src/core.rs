@@ -34,6 +34,7 @@ use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
 use crate::view::{Role, View};
+use crate::wires::Wires;
 
 /// A subnet manager.
 #[derive(Debug)]
@@ -67,6 +68,8 @@ pub struct Sm {
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
     pub(crate) superseded: u32,
+    /// Where cables lead that were seen once.
+    pub(crate) wires: Wires,
     /// Sweeps in a row that could not read all tables.
     pub(crate) unread_looks: u32,
     pub(crate) next_sweep: Option<Time>,
@@ -135,6 +138,7 @@ impl Sm {
             read_back: ReadBack::default(),
             now: Time::ZERO,
             superseded: 0,
+            wires: Wires::default(),
             unread_looks: 0,
             next_sweep: None,
             next_poll: None,
@@ -475,7 +479,9 @@ impl Sm {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
         if let Some(known) = self.inventory.take() {
             recall(&mut discovery.found, &known);
+            self.wires.note(&known.fabric);
         }
+        self.wires.recall(&mut discovery.found);
         // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
         let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
         if !self.duplicates.is_subset(&before) {

@@ -48,6 +48,7 @@ mod traps;
 mod view;
 mod warm;
 pub mod way;
+mod wires;
 
 pub use crate::apply::Wait;
 pub use crate::config::{Config, Mode};

@@ -101,6 +101,8 @@ pub struct Past {
     at: Time,
     /// How many lifetimes after that its packets matter, once it is known.
     lifetimes: u32,
+    /// The longest of the switches that it was for: some may be out of sight now, and keep packets all the same.
+    longest: u8,
     /// What it is to be worked out from, until it is.
     after: Option<After>,
     /// What will be told of the last fabric, but for how long ago it was.
@@ -123,7 +125,8 @@ struct Prepared {
     blocks: UnderWay,
 }
 
-/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep.
+/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep; without a switch where it begins if a host sent
+/// by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Lost {
     from: Option<Guid>,
@@ -147,10 +150,14 @@ impl Lost {
             PortNum::new(port).map(|port| PortRef { node, port })
         };
         let leaves = link.from.and_then(|from| end(from, link.port));
-        let enters = end(link.to, link.into);
+        let enters = end(link.to, link.into)?;
         let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-        let is_back =
-            leaves.is_some_and(|at| fabric.peer(at) == enters && is_active(at)) && enters.is_some_and(is_active);
+        let far = fabric.peer(enters).filter(|&far| is_active(far) && is_active(enters));
+        let is_back = match self.from {
+            Some(_) => leaves.is_some() && far == leaves,
+            // Whatever host is there now sends as the other one did.
+            None => far.is_some_and(|far| fabric.switch_index(far.node).is_none()),
+        };
         (!is_back).then_some(link)
     }
 }
@@ -185,6 +192,7 @@ impl Past {
             self.taken.open = step;
             self.taken.end_phase();
         }
+        self.longest = longest(&after.fabric).max(self.longest);
         self.after = Some(after);
     }
 
@@ -214,9 +222,7 @@ impl Past {
     }
 
     fn bound_ns(&self, fabric: &Fabric) -> Option<u64> {
-        let switches = fabric.switches().iter();
-        let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
-        drain_bound_ns(lifetimes, self.lifetimes)
+        drain_bound_ns([longest(fabric).max(self.longest)], self.lifetimes)
     }
 
     /// Blocks that have changed, by the numbers that switches have in a fabric.
@@ -242,6 +248,7 @@ impl Past {
     fn forget(&mut self) {
         self.taken.clear();
         (self.last, self.after, self.prepared, self.lost) = (None, None, None, BTreeSet::new());
+        self.longest = 0;
     }
 
     /// Tables are not what the last change made of them: some of its Sets went where nobody knows.
@@ -252,10 +259,8 @@ impl Past {
     /// Packets that were under way then may have been forwarded by entries that nobody knows.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
         self.know_lifetimes();
-        self.know_lifetimes();
-        let switches = fabric.switches().iter();
-        let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
-        let bound = drain_bound_ns(lifetimes, self.lifetimes.max(FOG_LIFETIMES));
+        let longest = longest(fabric).max(self.longest);
+        let bound = drain_bound_ns([longest], self.lifetimes.max(FOG_LIFETIMES));
         let until = at + bound.map_or(ASSUMED_GONE, Duration::from_nanos);
         self.fog_until = self.fog_until.max(until);
     }
@@ -298,7 +303,14 @@ impl Past {
     }
 }
 
-/// Links between switches that carried packets and do not now, as far as can be seen: of what is out of sight nobody
+/// LifeTimeValue of the switch that keeps packets longest.
+fn longest(fabric: &Fabric) -> u8 {
+    let switches = fabric.switches().iter();
+    let lifetimes = switches.map(|&node| fabric.node(node).switch_settings.lifetime);
+    lifetimes.max().unwrap_or(0)
+}
+
+/// Links into switches that carried packets and do not now, as far as can be seen: of what is out of sight nobody
 /// knows, and what it has taken in is still there when it comes back.
 fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     match std::ptr::eq(Arc::as_ptr(before), now) {
@@ -307,7 +319,7 @@ fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
     }
 }
 
-/// Links between switches of the fabric that carried packets before and do not now.
+/// Links into switches of the fabric that carried packets before and do not now.
 pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
     let all = names_of_lost(before, now);
     all.iter().filter_map(|link| link.in_fabric(now)).collect()
@@ -316,12 +328,15 @@ pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
 fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
     let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
     let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
+    let guid = |at: PortRef| before.node(at.node).guid;
+    // Nearly always they are.
+    let is_numbered_alike = |at: PortRef| now.nodes().get(at.node).is_some_and(|node| node.guid == guid(at));
     let end = |at: PortRef| {
-        let guid = before.node(at.node).guid;
-        // Nearly always nodes are numbered as before.
-        let same = now.nodes().get(at.node).is_some_and(|node| node.guid == guid);
-        let node = if same { Some(at.node) } else { now.find(guid) }?;
-        now.switch_index(node).map(|_| PortRef { node, port: at.port })
+        let node = match is_numbered_alike(at) {
+            true => at.node,
+            false => now.find(guid(at))?,
+        };
+        Some(PortRef { node, port: at.port })
     };
     let is_switch = |at: PortRef| before.switch_index(at.node).is_some();
     let one_way = |(from, to): (PortRef, PortRef)| {
@@ -329,34 +344,34 @@ fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
             .zip(end(to))
             .is_some_and(|(leaves, enters)| now.peer(leaves) == Some(enters) && carries(now, leaves, enters));
         (!stays).then(|| Lost {
-            from: Some(before.node(from.node).guid),
+            from: is_switch(from).then(|| guid(from)),
             port: from.port.get(),
-            to: before.node(to.node).guid,
+            to: guid(to),
             into: to.port.get(),
         })
     };
-    let of_switches = before.switches().iter().flat_map(|&node| {
+    let into_switches = before.switches().iter().flat_map(|&node| {
         let ports = before.node(node).external_ports();
-        ports.filter_map(move |(port, seen)| Some((PortRef { node, port }, seen.peer?)))
+        ports.filter_map(move |(port, seen)| Some((seen.peer?, PortRef { node, port })))
     });
-    let carried = of_switches.filter(|&(a, b)| a <= b && is_switch(b) && carries(before, a, b));
-    carried
-        .flat_map(|(a, b)| [(a, b), (b, a)])
-        .filter_map(one_way)
-        .collect()
+    let carried = into_switches.filter(|&(from, to)| carries(before, from, to));
+    carried.filter_map(one_way).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, LinkState, Node};
+    use selvedge_fabric::{FabricBuilder, LinkState, Node, SwitchIdx};
     use selvedge_plan::{EngineName, Generation, Lids, ServiceLevels, SlToVl, Tables};
     use selvedge_types::{IdxVec, NodeKind};
 
     use super::*;
 
+    fn port(n: u8) -> PortNum {
+        PortNum::new(n).unwrap()
+    }
+
     /// Switches with these GUIDs in a row; port 1 leads to the next.
     fn row(guids: &[u64], down: Option<u64>) -> Arc<Fabric> {
-        let port = |n| PortNum::new(n).unwrap();
         let mut b = FabricBuilder::new();
         let keys: Vec<_> = guids
             .iter()
@@ -436,6 +451,31 @@ mod tests {
             end_ports: BTreeMap::new(),
             switches: IdxVec::new(),
         }
+    }
+
+    #[test]
+    fn what_a_host_has_sent_is_under_way_when_its_link_is_lost() {
+        let with_host = |state: PortState| {
+            let mut b = FabricBuilder::new();
+            let keys = [(NodeKind::Switch, 1), (NodeKind::Ca, 2)].map(|(kind, guid)| {
+                let mut node = Node::new(kind, Guid(guid), 1, format!("n{guid}"));
+                let link = &mut node.port_mut(port(1)).unwrap().link;
+                *link = LinkState { state, ..*link };
+                b.add(node)
+            });
+            b.link((keys[0], port(1)), (keys[1], port(1))).unwrap();
+            b.finish().unwrap()
+        };
+        let (up, down) = (with_host(PortState::Active), with_host(PortState::Down));
+        let link = LostLink {
+            from: None,
+            port: 1,
+            to: SwitchIdx(0),
+            into: 1,
+        };
+        assert_eq!(lost(&up, &down), [link]);
+        assert_eq!(lost(&up, &up), []);
+        assert_eq!(lost(&down, &up), []);
     }
 
     #[test]

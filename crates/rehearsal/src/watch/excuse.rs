@@ -8,6 +8,7 @@ use selvedge_sm::Role;
 
 use super::{Checker, Rule, Watcher};
 use crate::Violation;
+use crate::invariant::TWO_MASTERS_MAX;
 use crate::manager::{Life, Manager, ManagerId};
 
 /// A flipped bit may still be on its way, or in what a manager believes, for so long.
@@ -62,7 +63,9 @@ impl Watcher {
         // It goes by the tables of its last sweep until the next one.
         let swept_at = life.swept_at.map_or(since, |at| at.min(since));
         let others = self.last_set.iter().filter(|(id, _)| **id != manager);
-        if others.map(|(_, at)| *at).max().is_some_and(|at| at >= swept_at) {
+        // Who looks at some ports sees no tables.
+        let is_unaware = |at: Time| at >= since || at >= swept_at && at + TWO_MASTERS_MAX >= now;
+        if others.map(|(_, at)| *at).max().is_some_and(is_unaware) {
             return Some(Rule::SeveralMasters);
         }
         if after(self.disturbed) {

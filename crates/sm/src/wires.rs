@@ -1,0 +1,122 @@
+//! Where the cables of ACTIVE ports lead, however long ago that was seen.
+//!
+//! A switch of which nothing is heard in a sweep is left out, and what leads to it with it. When it is heard again, and
+//! some link of it lets no MAD pass just then, both its ends say that they are ACTIVE and nobody says what is behind
+//! them: the plan would know nothing of a link that carries packets. But only a manager makes a link ACTIVE, and one
+//! that has been lost is so no longer: while both ends are ACTIVE the cable is where it was.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::{Fabric, PortRef};
+use selvedge_types::{Guid, PortNum, PortState};
+
+use crate::inventory::{Found, FoundPort};
+
+/// A port of a switch.
+type End = (Guid, PortNum);
+
+/// Cables between switches by both their ends.
+#[derive(Clone, Debug, Default)]
+pub struct Wires {
+    far: BTreeMap<End, End>,
+}
+
+impl Wires {
+    /// Takes in what is known now; of what is out of sight it stays as it was.
+    pub fn note(&mut self, fabric: &Fabric) {
+        for &node in fabric.switches().iter() {
+            let guid = fabric.node(node).guid;
+            for (port, seen) in fabric.node(node).external_ports() {
+                let is_active = seen.link.state == PortState::Active;
+                let peer = fabric.peer(PortRef { node, port });
+                if is_active && peer.is_none() {
+                    continue;
+                }
+                if let Some(far) = self.far.remove(&(guid, port)) {
+                    self.far.remove(&far);
+                }
+            }
+        }
+        let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+        let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
+        for link in fabric.links().filter(|link| is_switch(link.a) && is_switch(link.b)) {
+            if is_active(link.a) && is_active(link.b) {
+                let [a, b] = [link.a, link.b].map(|at| (fabric.node(at.node).guid, at.port));
+                self.far.extend([(a, b), (b, a)]);
+            }
+        }
+    }
+
+    /// Completes a sweep: ports that are ACTIVE, and behind which nobody answered, lead where they did.
+    pub fn recall(&self, found: &mut [Found]) {
+        let place: BTreeMap<Guid, usize> = (0..).zip(&*found).map(|(at, node)| (node.info.node_guid, at)).collect();
+        let open = |found: &[Found], (guid, port): End| {
+            let node = *place.get(&guid)?;
+            let is_open = found[node].ports.get(port.index()).is_some_and(is_open);
+            is_open.then_some((node, port))
+        };
+        for (&near, &far) in &self.far {
+            if let (Some(near), Some(far)) = (open(found, near), open(found, far)) {
+                found[near.0].ports[near.1.index()].peer = Some(far);
+                found[far.0].ports[far.1.index()].peer = Some(near);
+            }
+        }
+    }
+}
+
+/// True if a port is ACTIVE and nobody knows what is behind it.
+fn is_open(port: &FoundPort) -> bool {
+    port.peer.is_none() && port.info.is_some_and(|info| info.state == Some(PortState::Active))
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, LinkState, Node};
+    use selvedge_types::NodeKind;
+
+    use super::*;
+
+    fn port(n: u8) -> PortNum {
+        PortNum::new(n).unwrap()
+    }
+
+    /// Switches with these GUIDs, port 1 of the first cabled to port 2 of the second; ports have this state.
+    fn pair(guids: &[u64], state: PortState) -> Fabric {
+        let mut b = FabricBuilder::new();
+        let keys: Vec<_> = guids
+            .iter()
+            .map(|&guid| {
+                let mut node = Node::new(NodeKind::Switch, Guid(guid), 2, format!("s{guid}"));
+                for n in [1, 2] {
+                    let link = &mut node.port_mut(port(n)).unwrap().link;
+                    *link = LinkState { state, ..*link };
+                }
+                b.add(node)
+            })
+            .collect();
+        if let [first, second] = keys[..] {
+            b.link((first, port(1)), (second, port(2))).unwrap();
+        }
+        b.finish().unwrap()
+    }
+
+    fn check(seen: &[(&[u64], PortState)], want: usize) {
+        let mut wires = Wires::default();
+        for &(guids, state) in seen {
+            wires.note(&pair(guids, state));
+        }
+        assert_eq!(wires.far.len(), want, "{seen:?}");
+    }
+
+    #[test]
+    fn a_cable_is_known_as_long_as_its_ends_are_active() {
+        let (active, down) = (PortState::Active, PortState::Down);
+        check(&[(&[1, 2], down)], 0);
+        check(&[(&[1, 2], active)], 2);
+        // The second is out of sight, and the port that leads there is still ACTIVE.
+        check(&[(&[1, 2], active), (&[1], active)], 2);
+        check(&[(&[1, 2], active), (&[1], down)], 0);
+        // Another one is there now.
+        check(&[(&[1, 2], active), (&[1, 3], active)], 2);
+    }
+}
