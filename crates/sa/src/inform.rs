@@ -175,7 +175,7 @@ impl Subscriptions {
         self.by_port.retain(|guid, own| {
             let stays = is_there(*guid);
             if !stays {
-                for number in own {
+                for number in &*own {
                     self.by_number.remove(number);
                 }
             }

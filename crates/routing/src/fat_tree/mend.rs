@@ -64,6 +64,9 @@ pub struct Moved {
     pub is_last: bool,
 }
 
+/// What a LID leads to, if to anything, and the LID with the switches at which it lost its way.
+type Group<'a> = (Option<Target>, &'a [(Lid, usize)]);
+
 impl TreeMender {
     /// Ready for losses of links of `tree`.
     #[must_use]
@@ -189,7 +192,7 @@ impl TreeMender {
             round: 0,
         };
         let groups = victims.chunk_by(|a, b| a.0 == b.0);
-        let mut groups: Vec<(Option<Target>, &[(Lid, usize)])> = groups
+        let mut groups: Vec<Group<'_>> = groups
             .map(|group| (repair.mender.tree.target(lids, group[0].0).ok(), group))
             .collect();
         // Upper switches first: the way to their agents has the least choice of where to turn.
