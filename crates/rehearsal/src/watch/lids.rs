@@ -129,9 +129,9 @@ impl LidBook {
         if self.cloned.contains(&moved.guid) {
             return Some(Rule::ClonedGuid);
         }
-        if self.own.get(&moved.guid) == Some(&moved.now) {
+        let is_own = self.own.get(&moved.guid) == Some(&moved.now);
+        if is_own {
             self.own.remove(&moved.guid);
-            return Some(Rule::PutRight);
         }
         let was_overgrown = self.overgrown.remove(&moved.guid);
         if moved.before.lmc != moved.now.lmc || was_overgrown {
@@ -149,6 +149,9 @@ impl LidBook {
         };
         if others().any(|port| overlaps(&port) || claims(port)) {
             return Some(Rule::LidConflict);
+        }
+        if is_own {
+            return Some(Rule::PutRight);
         }
         (!knew).then_some(Rule::NeverKnown)
     }
