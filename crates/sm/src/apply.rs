@@ -373,6 +373,15 @@ impl Apply {
         }
     }
 
+    /// A switch answers with a block; if it is another one, it may hold either, or the answer is not what it
+    /// sent: it is to be read.
+    fn told(&mut self, (node, block): (NodeIdx, u16), op: &Op, (want, held): (&[u8; BLOCK_LIDS], [u8; BLOCK_LIDS])) {
+        match held == *want {
+            true => self.learn(node, block, held),
+            false => self.forget(op),
+        }
+    }
+
     /// Nobody had read a block by which packets were forwarded: what lies above LinearFDBTop they are not looked up in.
     fn note_blind(&mut self, node: NodeIdx, block: u16, is_known: bool) {
         let top = self.inventory.fabric.node(node).switch_settings.linear_top;
@@ -419,11 +428,7 @@ impl Apply {
                 data: want,
             } => {
                 let held = LinearForwardingTable::parse(data).map_err(|e| e.to_string())?;
-                match held.ports == *want {
-                    true => self.learn(*node, *block, held.ports),
-                    // It may hold either, or the answer is not what it sent: it is to be read.
-                    false => self.forget(op),
-                }
+                self.told((*node, *block), op, (want, held.ports));
                 expect(held.ports == *want, || {
                     "the switch answers with another table".to_owned()
                 })

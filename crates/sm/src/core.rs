@@ -70,8 +70,6 @@ pub struct Sm {
     pub(crate) superseded: u32,
     /// Where cables lead that were seen once.
     pub(crate) wires: Wires,
-    /// Sweeps in a row that could not read all tables.
-    pub(crate) unread_looks: u32,
     pub(crate) next_sweep: Option<Time>,
     pub(crate) next_poll: Option<Time>,
     pub(crate) persist_id: u64,
@@ -92,7 +90,7 @@ pub struct Sm {
     /// Traps to repress, when what they are reason to send is sent.
     pub(crate) represses: Vec<(Time, Datagram)>,
     /// Who did not answer when it started.
-    silence: Silence,
+    pub(crate) silence: Silence,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
@@ -139,7 +137,6 @@ impl Sm {
             now: Time::ZERO,
             superseded: 0,
             wires: Wires::default(),
-            unread_looks: 0,
             next_sweep: None,
             next_poll: None,
             persist_id: 0,

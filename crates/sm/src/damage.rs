@@ -142,8 +142,8 @@ impl Damage {
 const NEAR_MAX: usize = 64;
 
 impl Inventory {
-    /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them. One that
-    /// carries packets, because it had to be let in once, stays until it is lost: by its old entries it would go on
+    /// Takes links for lost that are left out on purpose, unless some switch could not be reached without them. One
+    /// that carries packets, as it had to be let in once, stays until it is lost: by its old entries it would go on
     /// carrying them, and no proof would know.
     pub fn leave_out(&mut self, ends: &BTreeSet<PortRef>) {
         let none = BTreeSet::new();

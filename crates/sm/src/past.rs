@@ -125,8 +125,8 @@ struct Prepared {
     blocks: UnderWay,
 }
 
-/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep; without a switch where it begins if a host sent
-/// by it.
+/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep; without a switch where it begins if a host
+/// sent by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Lost {
     from: Option<Guid>,

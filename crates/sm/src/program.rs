@@ -77,13 +77,13 @@ impl Sm {
             return self.read_tables(inventory, installed, round + 1);
         }
         let is_live = self.config.mode == Mode::Manage && is_live(&inventory.fabric);
-        if !is_complete && is_live && self.unread_looks < UNREAD_LOOKS_MAX {
+        if !is_complete && is_live && self.silence.unread_looks < UNREAD_LOOKS_MAX {
             // Who is silent now will not take its new table either: a sweep finds who is there.
-            self.unread_looks += 1;
+            self.silence.unread_looks += 1;
             self.sweep_due = Some(SweepReason::Again);
             return;
         }
-        self.unread_looks = 0;
+        self.silence.unread_looks = 0;
         self.tables_read(inventory, installed, now, out);
     }
 
@@ -177,8 +177,8 @@ impl Sm {
         self.stage = Stage::Planning { inventory, installed };
     }
 
-    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had been
-    /// moved and was taken by another switch, say.
+    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
+    /// been moved and was taken by another switch, say.
     fn is_astray(&self, fabric: &Fabric, read: &Installed) -> bool {
         let Some(old) = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some()) else {
             return false;

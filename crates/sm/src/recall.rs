@@ -22,6 +22,8 @@ const LOOKS_MAX: u32 = 2;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
     looks: u32,
+    /// Sweeps in a row that could not read all tables.
+    pub unread_looks: u32,
 }
 
 impl Silence {

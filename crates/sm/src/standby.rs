@@ -212,11 +212,11 @@ impl Sm {
         waits
     }
 
-    /// When a better manager that had to wait is looked at again.
+    /// When a better manager that had to wait is looked at again. There may be more than one rest until then.
     pub(crate) fn offer_due(&mut self, now: Time) -> Option<Time> {
         let waiting = self.others.put_off.take().map(|guid| (guid, now + PUT_OFF));
         self.others.waiting = waiting.or(self.others.waiting);
-        waiting.map(|(_, at)| at)
+        self.others.waiting.map(|(_, at)| at).filter(|at| *at > now)
     }
 
     /// True if a trap says only what is known: that a better manager, which has to wait, is better. It says so at each

@@ -6,6 +6,7 @@
 //!    case, most often one step.
 //! 3. The graph of all dependencies (`windows`): steps, waits, and entries dropped first where nothing else helps.
 
+mod clear;
 mod lanes;
 mod net;
 mod order;
@@ -16,7 +17,6 @@ mod wake;
 mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{
@@ -29,6 +29,7 @@ use selvedge_verify::phases::{
 };
 use selvedge_verify::{Severity, Subject};
 
+pub use clear::let_clear;
 pub use show::{StepSummary, in_words, summary};
 
 use lanes::Lanes;
@@ -118,20 +119,6 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
         phase.wait_before_ns = phase.wait_before_ns.max(bound);
     }
     set
-}
-
-/// Before a change set does anything to packets, those must be gone that are under way by entries nobody knows.
-pub fn let_clear(changes: &mut ChangeSet, fog: Duration) {
-    let fog_ns = u64::try_from(fog.as_nanos()).unwrap_or(u64::MAX);
-    let matters = |op: &Op| match op {
-        Op::Lft { .. } | Op::SlToVl { .. } => true,
-        Op::Port { state, .. } => *state == Some(PortState::Active),
-        Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => false,
-    };
-    let phases = &mut changes.phases;
-    if fog_ns > 0 && phases.iter().flat_map(|phase| &phase.ops).any(matters) {
-        phases[0].wait_before_ns = phases[0].wait_before_ns.max(fog_ns);
-    }
 }
 
 /// The same where nothing that the plan does not want leads to a link which is to be activated.
