@@ -75,7 +75,8 @@ enum Command {
     Packets,
     /// Tables and service levels that OpenSM's nue makes of damaged fabrics, as files for `selvedge simulate`.
     OpensmTables,
-    /// The subnet administrator: paths asked for while 11,664 hosts are routed anew, beside OpenSM; questions and joins.
+    /// The subnet administrator: paths asked for while 11,664 hosts are routed anew, beside OpenSM; questions and
+    /// joins.
     Administration,
     /// How long our routing and judging take, one thread unless said; on a quiet machine only.
     RoutingSpeed,

@@ -448,8 +448,8 @@ fn sets(seen: &Receiver<Seen>) -> (usize, usize) {
     })
 }
 
-/// Two of ours, each with a state folder of its own. Hosts are asked to register again by whoever becomes master and does
-/// not know what they registered with the other, and then once; by nobody when links go and come back.
+/// Two of ours, each with a state folder of its own. Hosts are asked to register again by whoever becomes master and
+/// does not know what they registered with the other, and then once; by nobody when links go and come back.
 #[test]
 fn hosts_are_asked_again_exactly_where_it_is_lost() {
     let _heavy = HeavyLock::acquire().unwrap();

@@ -1,6 +1,6 @@
 //! Questions and joins in process, through the administrator's core alone.
 
-// The same stage and the same work as those of the administrator's own tests and examples.
+// The same stage and the same work as those of `selvedge_sa`'s own tests and examples.
 #[path = "../../../crates/sa/tests/support/mod.rs"]
 mod support;
 #[path = "../../../crates/sa/examples/load/mod.rs"]

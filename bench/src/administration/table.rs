@@ -27,11 +27,12 @@ pub fn summary(rows: &[Row], loads: &Loads) -> String {
 
 fn under_load(rows: &[Row]) -> String {
     let mut text = String::from(
-        "\n## Paths asked for while everything is routed anew\n\nOn the built-in emulator; four clients ask 125 times a \
-         second each, repeat after 20 ms, and count from the time at which they wanted to ask. \"Agent\" is NodeInfo of \
-         the manager's port, asked by the same way at the same rate of one client: what the test bed and the machine \
-         take.\n\n| fabric | manager | meanwhile | takes, s | questions | repeats | BUSY | p50, ms | p99, ms | longest, ms | \
-         longest silence, ms | agent p50 / p99 / longest, ms |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "\n## Paths asked for while everything is routed anew\n\nOn the built-in emulator; four clients ask 125 times \
+         a second each, repeat after 20 ms, and count from the time at which they wanted to ask. \"Agent\" is NodeInfo \
+         of the manager's port, asked by the same way at the same rate of one client: what the test bed and the \
+         machine take.\n\n| fabric | manager | meanwhile | takes, s | questions | repeats | BUSY | p50, ms | p99, ms | \
+         longest, ms | longest silence, ms | agent p50 / p99 / longest, ms |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let (p, a) = (&row.paths, &row.agent);
@@ -69,8 +70,8 @@ fn under_load(rows: &[Row]) -> String {
 
 fn in_process(loads: &Loads) -> String {
     let mut text = String::from(
-        "\n## In process, one core\n\n| fabric | questions a second of processor time | target | memory of indices, bytes a \
-         port |\n|---|---|---|---|\n",
+        "\n## In process, one core\n\n| fabric | questions a second of processor time | target | memory of indices, \
+         bytes a port |\n|---|---|---|---|\n",
     );
     let mut specs: Vec<&str> = loads.questions.iter().map(|(spec, _)| spec.as_str()).collect();
     specs.dedup();
@@ -170,7 +171,8 @@ pub fn json(rows: &[Row], loads: &Loads) -> String {
         })
     });
     format!(
-        "{{\"schema\":\"selvedge.bench-administration\",\"version\":1,\n\"rows\":{},\n\"questions\":{},\n\"joins\":{}}}\n",
+        "{{\"schema\":\"selvedge.bench-administration\",\"version\":1,\n\"rows\":{},\n\"questions\":{},\n\
+         \"joins\":{}}}\n",
         Value::Array(rows.iter().map(row).collect()),
         Value::Array(questions.collect()),
         Value::Array(joins.collect())

@@ -243,8 +243,8 @@ impl Key {
             name: "part_enforce",
             want: "\"off\", \"in\", \"out\" or \"both\"",
             doc: "Whether switches drop packets with keys that the host at the port does not hold: those it sends \
-                (in), those it is sent (out), or both. Off: hosts' own ports see to it, a host that lies about its keys is \
-                believed. Each host's switch port is asked for its table once a sweep.",
+                (in), those it is sent (out), or both. Off: hosts' own ports see to it, a host that lies about its \
+                keys is believed. Each host's switch port is asked for its table once a sweep.",
             set: |s, v| {
                 s.policy.part_enforce = v.text()?.parse().ok()?;
                 Some(())

@@ -342,8 +342,8 @@ fn number(text: &str, max: u64) -> Option<u64> {
     value.ok().filter(|value| *value <= max)
 }
 
-/// True for full members. A key of each kind for one port (`both`) needs OpenSM's allow_both_pkeys: without it, it means
-/// full, as there.
+/// True for full members. A key of each kind for one port (`both`) needs OpenSM's allow_both_pkeys: without it, it
+/// means full, as there.
 fn membership(word: &str) -> Result<bool, Mistake> {
     match word {
         word if is_short_for(word, "full") || is_short_for(word, "both") => Ok(true),

@@ -1,9 +1,9 @@
 //! The desk at which hosts are answered: the port, what waits to be sent, and the administrator.
 //!
-//! The manager's thread sits at it: what arrives is handled there, and crosses no queue. But it cannot be there while it
-//! is in thought, and a new snapshot of 11,664 hosts takes it a good part of a second. So there is a **clerk**, a thread
-//! that looks in every millisecond while the manager is at work: if nobody has been at the desk since, it answers what
-//! hosts ask of the administrator, and leaves everything else, in order, for the manager.
+//! The manager's thread sits at it: what arrives is handled there, and crosses no queue. But it cannot be there while
+//! it is in thought, and a new snapshot of 11,664 hosts takes it a good part of a second. So there is a **clerk**, a
+//! thread that looks in every millisecond while the manager is at work: if nobody has been at the desk since, it
+//! answers what hosts ask of the administrator, and leaves everything else, in order, for the manager.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

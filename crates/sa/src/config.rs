@@ -37,8 +37,8 @@ pub struct Config {
     pub groups: usize,
     /// Multicast groups that one port may have created or joined. Default 512.
     pub groups_per_client: usize,
-    /// Reports that wait for their answers. Default 65,536: each subscriber there may be is told of one event; one needs
-    /// 400 bytes. More are dropped and counted.
+    /// Reports that wait for their answers. Default 65,536: each subscriber there may be is told of one event; one
+    /// needs 400 bytes. More are dropped and counted.
     pub reports: usize,
 }
 

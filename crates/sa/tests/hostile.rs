@@ -362,7 +362,10 @@ proptest! {
     /// Requests in good shape, so that registrations come to be.
     #[test]
     fn any_requests_are_a_conversation(
-        requests in proptest::collection::vec((0_u8..14, 0_u8..8, any::<u8>(), any::<u8>(), any::<u64>(), any::<[u8; 24]>()), 1..40)
+        requests in proptest::collection::vec(
+            (0_u8..14, 0_u8..8, any::<u8>(), any::<u8>(), any::<u64>(), any::<[u8; 24]>()),
+            1..40,
+        )
     ) {
         let mut bytes = vec![16];
         for (who, method, record, key, mask, data) in requests {

@@ -1,6 +1,6 @@
-//! Anything may happen in any order: hosts join and leave, offer and subscribe, ports come and go with plans, leases run
-//! out, the manager loses its link, is killed and starts again from what it has stored. After each step everything that
-//! the administrator tells is what a model of a few sets says.
+//! Anything may happen in any order: hosts join and leave, offer and subscribe, ports come and go with plans, leases
+//! run out, the manager loses its link, is killed and starts again from what it has stored. After each step everything
+//! that the administrator tells is what a model of a few sets says.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests panic as tests do")]
 
@@ -197,6 +197,26 @@ impl World {
         status == Status::OK
     }
 
+    fn subscribe(&mut self, host: usize, begin: bool) {
+        use records::inform_info as f;
+        let fields = [
+            (f::LID_BEGIN, number(0xFFFF_u16)),
+            (f::IS_GENERIC, number(1_u8)),
+            (f::SUBSCRIBE, number(u8::from(begin))),
+            (f::TYPE, number(0xFFFF_u16)),
+            (f::TRAP_NUMBER, number(0xFFFF_u16)),
+            (f::PRODUCER, number(0xFF_FFFF_u32)),
+        ];
+        let was = self.model.subscribers.contains(&host);
+        let done = self.change(host, Method::Set, &records::INFORM_INFO, &fields);
+        assert_eq!(done, self.is_here(host) && (begin || was));
+        if done && begin {
+            self.model.subscribers.insert(host);
+        } else if done {
+            self.model.subscribers.remove(&host);
+        }
+    }
+
     fn take(&mut self, step: Step) {
         let now = self.bench.now;
         match step {
@@ -239,25 +259,7 @@ impl World {
                 let was = self.model.services.remove(&(id, host)).is_some();
                 assert_eq!(self.change(host, Method::Delete, &records::SERVICE, &fields), was);
             }
-            Step::Subscribe { host, begin } => {
-                use records::inform_info as f;
-                let fields = [
-                    (f::LID_BEGIN, number(0xFFFF_u16)),
-                    (f::IS_GENERIC, number(1_u8)),
-                    (f::SUBSCRIBE, number(u8::from(begin))),
-                    (f::TYPE, number(0xFFFF_u16)),
-                    (f::TRAP_NUMBER, number(0xFFFF_u16)),
-                    (f::PRODUCER, number(0xFF_FFFF_u32)),
-                ];
-                let was = self.model.subscribers.contains(&host);
-                let done = self.change(host, Method::Set, &records::INFORM_INFO, &fields);
-                assert_eq!(done, self.is_here(host) && (begin || was));
-                if done && begin {
-                    self.model.subscribers.insert(host);
-                } else if done {
-                    self.model.subscribers.remove(&host);
-                }
-            }
+            Step::Subscribe { host, begin } => self.subscribe(host, begin),
             Step::Plan { number } => self.commit(number),
             Step::Later { seconds } => self.bench.later(Duration::from_secs(seconds.into())),
             Step::Kill => {

@@ -126,8 +126,8 @@ mod tests {
         Chassis::new(&b.finish().unwrap())
     }
 
-    /// What happened to questions (hops, PortInfo of which port if not NodeInfo, answered), and whether the link between
-    /// the switches counts as unseen then.
+    /// What happened to questions (hops, PortInfo of which port if not NodeInfo, answered), and whether the link
+    /// between the switches counts as unseen then.
     fn check(asked: &[(u8, Option<u32>, bool)], want: bool) {
         let chassis = row();
         let find = |guid| chassis.fabric().find(Guid(guid)).unwrap();

@@ -285,18 +285,7 @@ impl Repair<'_> {
             } else if link.is_none() {
                 stuck.push(s);
             }
-            for link in self.mender.tree.rule.net.links.get(s) {
-                let peer = link.peer as usize;
-                let is_met = peer >= self.mender.tree.rule.net.real || self.met[peer] == self.round;
-                if is_met || self.mender.gone[peer] {
-                    continue;
-                }
-                let theirs = self.tables.get(SwitchIdx::from_usize(peer), lid);
-                if self.mender.peer(peer, theirs) == Some(s) {
-                    self.met[peer] = self.round;
-                    open.push(peer);
-                }
-            }
+            self.look_behind(s, lid, &mut open);
         }
         stuck.sort_unstable();
         let is_of_host = self.mender.is_of_host(target);
@@ -325,6 +314,22 @@ impl Repair<'_> {
             self.note_turns(first, lid, to);
         }
         Some(())
+    }
+
+    /// Switches whose packets to a LID go to this one, and that were not met in this round, are to be looked at.
+    fn look_behind(&mut self, s: usize, lid: Lid, open: &mut Vec<usize>) {
+        for link in self.mender.tree.rule.net.links.get(s) {
+            let peer = link.peer as usize;
+            let is_met = peer >= self.mender.tree.rule.net.real || self.met[peer] == self.round;
+            if is_met || self.mender.gone[peer] {
+                continue;
+            }
+            let theirs = self.tables.get(SwitchIdx::from_usize(peer), lid);
+            if self.mender.peer(peer, theirs) == Some(s) {
+                self.met[peer] = self.round;
+                open.push(peer);
+            }
+        }
     }
 
     /// Gives a switch the entry of the rule.

@@ -17,8 +17,8 @@
 //! nothing is repaired here; [`super::repair`] does what can be done.
 //!
 //! Work: a look at two rows of the tables; per destination and switch cut off, its neighbours and some short searches
-//! in the order; for those that one entry does not lead on, one step for each channel and turn of the lane. Making a mender costs one step for each switch and LID. Memory: that of one order a lane, see
-//! [`super`].
+//! in the order; for those that one entry does not lead on, one step for each channel and turn of the lane. Making a
+//! mender costs one step for each switch and LID. Memory: that of one order a lane, see [`super`].
 
 mod anew;
 mod ease;

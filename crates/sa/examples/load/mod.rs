@@ -1,4 +1,5 @@
-//! Loads on an administrator: many questions, many joins. For examples, and for the benchmark that stores their figures.
+//! Loads on an administrator: many questions, many joins. For examples, and for the benchmark that stores their
+//! figures.
 
 #![allow(dead_code, reason = "each example uses its own part")]
 

@@ -62,8 +62,8 @@ struct Conversation {
 /// Takes any bytes as a conversation: requests of every record, segments and acknowledgements, raw datagrams, traps,
 /// other plans, time.
 ///
-/// Checked: nothing panics; a request of somebody who may ask is answered, or counted as dropped; no answer shows a key;
-/// the administrator comes to rest; what was registered survives being written and read.
+/// Checked: nothing panics; a request of somebody who may ask is answered, or counted as dropped; no answer shows a
+/// key; the administrator comes to rest; what was registered survives being written and read.
 pub fn converse(bytes: &[u8]) {
     let mut bytes = Bytes(bytes);
     let config = Config {

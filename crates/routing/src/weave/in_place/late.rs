@@ -6,8 +6,8 @@
 //! lost it in any case. When packets have drained, old turns are gone, those of other LIDs too, and the new entries are
 //! written.
 //!
-//! If there is no way out of the part, switches around it change as well; at last the LID is routed anew as a whole: see
-//! [`super::anew`].
+//! If there is no way out of the part, switches around it change as well; at last the LID is routed anew as a whole:
+//! see [`super::anew`].
 
 use std::collections::BTreeMap;
 
