@@ -121,7 +121,7 @@ impl Broken {
             Self::ExchangeTables | Self::EditEntry | Self::BlankFirst | Self::Renumber | Self::SameLid => &["0111"],
             Self::AcceptCycles => &["0107"],
             Self::StoreNothing => &["0115"],
-            Self::Reassign => &["0110"],
+            Self::Reassign => &["0110", "0101"],
             Self::Silent | Self::FalseRole | Self::NeverYield | Self::Usurp => &["0103"],
             Self::IgnoreTraps | Self::NeverRepress => &["0116"],
             Self::Flood => &["0112"],

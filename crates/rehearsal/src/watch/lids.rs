@@ -17,6 +17,8 @@ pub(super) struct Moved {
     guid: Guid,
     before: LidRange,
     now: LidRange,
+    /// It held the LIDs until now, and did not come back without them.
+    kept: bool,
 }
 
 impl Moved {
@@ -26,6 +28,10 @@ impl Moved {
 
     pub const fn before(self) -> LidRange {
         self.before
+    }
+
+    pub const fn now(self) -> LidRange {
+        self.now
     }
 
     pub fn violation(self, chassis: &Chassis) -> Violation {
@@ -41,6 +47,8 @@ impl Moved {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LidBook {
     by_guid: BTreeMap<Guid, LidRange>,
+    /// How often the node had booted then: who boots holds nothing.
+    boots: BTreeMap<Guid, u32>,
     /// GUIDs that were ever seen at two places.
     cloned: BTreeSet<Guid>,
     /// Those whose LIDs fell to a port that has more LIDs now, from the same base: LIDs of one port are a block.
@@ -62,6 +70,7 @@ impl LidBook {
             let range = chassis.port(port).settings().lids;
             if range.base.is_unicast() {
                 self.by_guid.insert(chassis.port_guid(port), range);
+                self.boots.insert(chassis.port_guid(port), boots_of(chassis, port));
             }
         }
     }
@@ -95,6 +104,8 @@ impl LidBook {
                 continue;
             }
             let before = self.by_guid.insert(guid, now);
+            let boots = boots_of(chassis, port);
+            let kept = self.boots.insert(guid, boots) == Some(boots);
             if before != Some(now) {
                 new = new.or(Some((port, now)));
             }
@@ -113,13 +124,14 @@ impl LidBook {
                     guid,
                     before,
                     now,
+                    kept,
                 }));
             }
         }
         (new, first)
     }
 
-    /// A rule excuses that a port got another LID: its own is what it had.
+    /// A Set that was meant for another port, as a rule explains, gave a port another LID: its own is what it had.
     pub fn went_astray(&mut self, moved: &Moved) {
         self.own.entry(moved.guid).or_insert(moved.before);
     }
@@ -142,12 +154,12 @@ impl LidBook {
             let held = chassis.port(*port).settings().lids;
             held.base.is_unicast() && held.base <= moved.before.last() && moved.before.base <= held.last()
         };
-        // Whoever held it last while the other was off.
+        // Whoever held it last while the other was off. Who comes back without it has no claim on a port that holds it.
         let claims = |port: PortIdx| {
             let range = self.by_guid.get(&chassis.port_guid(port));
             range.is_some_and(|range| range.base <= moved.before.last() && moved.before.base <= range.last())
         };
-        if others().any(|port| overlaps(&port) || claims(port)) {
+        if others().any(|port| overlaps(&port) || !moved.kept && claims(port)) {
             return Some(Rule::LidConflict);
         }
         if is_own {
@@ -179,6 +191,10 @@ impl LidBook {
     }
 }
 
+fn boots_of(chassis: &Chassis, port: PortIdx) -> u32 {
+    chassis.boots(chassis.wire(port).node())
+}
+
 /// End ports of nodes that have power.
 fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
     let nodes = chassis
@@ -189,4 +205,82 @@ fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
     nodes
         .flat_map(|node| ports_of(chassis, node))
         .filter(|&port| chassis.end_port(port) == port)
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::{Lmc, NodeKind};
+
+    use super::*;
+
+    /// Ports by GUID that get a LID, or whose node goes off, or comes back without one; the last one gets another, and
+    /// why it may.
+    #[derive(Clone, Copy)]
+    enum Step {
+        Gets(u64, u16),
+        /// By a Set that was meant for another.
+        Astray(u64, u16),
+        Off(u64),
+        On(u64),
+    }
+
+    fn check(steps: &[Step], want: Option<Rule>) {
+        let mut b = FabricBuilder::new();
+        for guid in [1, 2] {
+            b.add(Node::new(NodeKind::Switch, Guid(guid), 2, "s"));
+        }
+        let mut chassis = Chassis::new(&b.finish().unwrap());
+        let mut book = LidBook::new(&chassis);
+        let mut excuse = None;
+        for &step in steps {
+            let (Step::Gets(guid, lid) | Step::Astray(guid, lid)) = step else {
+                match step {
+                    Step::Off(guid) => chassis.power_off(chassis.fabric().find(Guid(guid)).unwrap()),
+                    Step::On(guid) => chassis.power_on(chassis.fabric().find(Guid(guid)).unwrap()),
+                    Step::Gets(..) | Step::Astray(..) => {}
+                }
+                continue;
+            };
+            let node = chassis.fabric().find(Guid(guid)).unwrap();
+            let port = chassis.port_at(node, 0).unwrap();
+            let lids = LidRange {
+                base: Lid(lid),
+                lmc: Lmc::ZERO,
+            };
+            let settings = chassis.port(port).settings();
+            chassis.set_settings(port, selvedge_fabric::PortSettings { lids, ..*settings });
+            let (_, moved) = book.take(&chassis, node);
+            excuse = moved.and_then(|moved| {
+                if matches!(step, Step::Astray(..)) {
+                    book.went_astray(&moved);
+                }
+                book.excuse(&chassis, &moved, true)
+            });
+        }
+        assert_eq!(excuse, want);
+    }
+
+    #[test]
+    fn a_port_keeps_its_lid() {
+        use Step::{Astray, Gets, Off, On};
+        check(&[Gets(1, 4), Gets(1, 5)], None);
+        check(&[Gets(1, 4), Gets(2, 4), Gets(1, 5)], Some(Rule::LidConflict));
+        // One gets it while the other is off, which then comes back without: who holds it keeps it.
+        let one_after_the_other = [Gets(1, 4), Off(1), Gets(2, 4), On(1)];
+        check(&[&one_after_the_other[..], &[Gets(2, 5)]].concat(), None);
+        check(
+            &[&one_after_the_other[..], &[Gets(1, 5)]].concat(),
+            Some(Rule::LidConflict),
+        );
+        // Both come back without: it is either's.
+        check(
+            &[&one_after_the_other[..], &[Off(2), On(2), Gets(2, 5)]].concat(),
+            Some(Rule::LidConflict),
+        );
+        // Its own comes back once.
+        check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4)], Some(Rule::PutRight));
+        check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
+        check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4), Gets(1, 5)], None);
+    }
 }

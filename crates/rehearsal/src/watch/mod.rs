@@ -469,6 +469,10 @@ impl Watcher {
             return Ok(false);
         }
         let (held, moved) = self.lids.take(chassis, node);
+        // What its manager had stored for the port was meant for it.
+        let was_meant = id
+            .zip(moved)
+            .is_some_and(|(id, moved)| self.stored.contains(&(id, moved.guid(), moved.now())));
         if let (Some(id), Some((port, range)), true) = (id, held, self.counting.is_some()) {
             // What it has set it is to keep: it has a file for that.
             self.unique_outside(chassis, (port, range), excuse)?;
@@ -485,7 +489,7 @@ impl Watcher {
         }
         let Some(moved) = moved else { return Ok(held.is_some()) };
         let knew = id.is_some_and(|id| self.stored.contains(&(id, moved.guid(), moved.before())));
-        if excuse.is_some() {
+        if excuse.is_some() && !was_meant {
             self.lids.went_astray(&moved);
         }
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
