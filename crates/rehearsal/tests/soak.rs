@@ -17,7 +17,7 @@ use selvedge_topology::Spec;
 const SEEDS: u64 = 1_000;
 /// Defects of the manager that are known: the code of what a checker finds, and in how many of 1,000 seeds at most.
 /// Each is wrong and is to go; docs/soak.md says what it is. A new code, or more of an old one, fails.
-const KNOWN: [(&str, usize); 2] = [("0113", 1), ("0114", 1)];
+const KNOWN: [(&str, usize); 0] = [];
 /// What checkers find and a defect leads to. Missing is 0109, which stands in a 0114 as well.
 const CHECKERS: [&str; 17] = [
     "0101", "0102", "0103", "0104", "0105", "0106", "0107", "0108", "0110", "0111", "0112", "0113", "0114", "0115",

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bench::{Bench, set};
-use selvedge_plan::{ChangeSet, ServiceLevels, SlToVl, Tables, UnderWay};
+use selvedge_fabric::{Fabric, FabricBuilder, LinkState, PortRef, PortSettings};
+use selvedge_plan::{ChangeSet, LaneTables, Op, ServiceLevels, SlToVl, Tables, UnderWay};
 use selvedge_routing::Engine;
 use selvedge_sim::{Par, Rng, Seed};
 use selvedge_sm::way::{self, WayOptions};
-use selvedge_types::PortState;
+use selvedge_types::{LidRange, PortState};
 use selvedge_verify::phases::{Passage, passage};
 use selvedge_verify::{JudgeOptions, Kind, Severity, Subject, Total, verify};
 
@@ -245,4 +246,92 @@ fn packets_of_a_moment_ago_count() {
     // Some may be written at once.
     check(0, "[0, 1]");
     check(1_000_000_000, "[0, 1]");
+}
+
+/// The same, and all ports have SLtoVLMappingTables.
+fn with_lane_tables(fabric: &Fabric) -> Fabric {
+    let mut builder = FabricBuilder::new();
+    let nodes = fabric.nodes().iter();
+    let keys: Vec<_> = nodes.map(|node| builder.add(node.clone())).collect();
+    for (node, &key) in fabric.nodes().indices().zip(&keys) {
+        for (num, _) in fabric.node(node).all_ports() {
+            builder.node_mut(key).port_mut(num).unwrap().capability.mask |= 1 << 6;
+        }
+    }
+    let key = |end: PortRef| (keys[end.node.0 as usize], end.port);
+    for link in fabric.links() {
+        builder.link(key(link.a), key(link.b)).unwrap();
+    }
+    builder.finish().unwrap()
+}
+
+/// Where tables in force go round, ports get their LIDs, and links their lanes, after the way out; rows that use these
+/// lanes come later still, and before anything is activated.
+#[test]
+fn rows_come_after_the_lanes_of_their_links_on_the_way_out_too() {
+    let mut bench = bench("ring:switches=4,hosts=1");
+    bench.fabric = with_lane_tables(&bench.fabric);
+    let good = bench.by(Engine::UpDn, None).unwrap();
+    let host = bench
+        .fabric
+        .end_ports()
+        .map(|(at, _)| at)
+        .find(|&at| !bench.is_between(at))
+        .unwrap();
+    let lid = bench.lids.base(host).unwrap();
+    let far = bench.fabric.peer(host).unwrap();
+    // Two neighbours that are not the host's switch send what is for it to each other.
+    let others = |at: PortRef| bench.is_between(at) && at.node != far.node;
+    let cable = bench
+        .fabric
+        .links()
+        .find(|link| others(link.a) && others(link.b))
+        .unwrap();
+    let mut circle = good.clone();
+    for at in [cable.a, cable.b] {
+        circle.set(bench.fabric.switch_index(at.node).unwrap(), lid, at.port.get());
+    }
+    let mut plan = bench.plan(good);
+    plan.lane_tables = Some(LaneTables {
+        lanes: 2,
+        levels: ServiceLevels::default(),
+    });
+    // The host comes anew, with one lane and without a LID.
+    for (at, lids) in [(host, LidRange::single(lid)), (far, LidRange::default())] {
+        let seen = bench.fabric.port(at).unwrap();
+        let with = |oper_vls, lids| PortSettings {
+            oper_vls,
+            lids,
+            ..seen.settings
+        };
+        let (link, held) = (seen.link, with(1, LidRange::default()));
+        plan.ports.insert(at, with(2, lids));
+        let state = PortState::Init;
+        bench.fabric.set_port(at, LinkState { state, ..link }, held);
+    }
+    let installed = bench.installed(&circle);
+    let changes = way::propose(&bench.fabric, &installed, &plan, &WayOptions::default());
+    let place = |is_it: &dyn Fn(&Op) -> bool| {
+        let holds = |phase: &selvedge_plan::Phase| phase.ops.iter().any(is_it);
+        let first = changes.phases.iter().position(holds);
+        (first, changes.phases.iter().rposition(holds))
+    };
+    let (_, table) = place(&|op| matches!(op, Op::Lft { .. }));
+    let (lids, _) = place(&|op| matches!(op, Op::Port { port, .. } if *port == host));
+    let (first, last) = place(&|op| matches!(op, Op::SlToVl { .. }));
+    let (active, _) = place(&|op| {
+        matches!(
+            op,
+            Op::Port {
+                state: Some(PortState::Active),
+                ..
+            }
+        )
+    });
+    let order = [table, lids, first];
+    assert!(
+        order.iter().all(Option::is_some) && order.is_sorted_by(|a, b| a < b),
+        "{changes:#?}"
+    );
+    assert!(last < active, "{changes:#?}");
 }

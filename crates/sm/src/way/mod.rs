@@ -410,14 +410,15 @@ impl<'a> Way<'a> {
         }
         let mut phases = vec![phase(CLEARED, 0, self.cleared(&blocks))];
         phases.push(phase(SETTINGS, 0, settings));
-        phases.push(phase(LANES, 0, lanes));
+        let lanes = phase(LANES, 0, lanes);
         let links = phase("activate links between switches", 0, links);
         if leads_out {
             // Until what is in the way is gone nothing is to be added.
             self.add_steps(steps, blocks, &mut phases);
-            phases.extend([phase("give ports their LIDs", 0, lids), links]);
+            // The Set that gives a port its LID gives its link the lanes that rows towards it use.
+            phases.extend([phase("give ports their LIDs", 0, lids), lanes, links]);
         } else {
-            phases.push(links);
+            phases.extend([lanes, links]);
             self.add_steps(steps, blocks, &mut phases);
         }
         let activation = phase("activate", 0, hosts);
