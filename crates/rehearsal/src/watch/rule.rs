@@ -22,12 +22,12 @@ pub enum Rule {
     /// The operator asked for other LIDs (another LMC); or did while the port was away, and another one that kept its
     /// base LID got those of the port as well.
     OtherLids,
-    /// A port got another LID because two held the same: of fabrics that were joined, say, or because one got it from a
-    /// manager that had never seen the other, which was off; then the one that came back without it has no claim on a port
-    /// that holds it.
+    /// A port got another LID because two held the same: of fabrics that were joined, say, or because one got it from
+    /// a manager that had never seen the other, which was off; then the one that came back without it has no claim on
+    /// a port that holds it.
     LidConflict,
-    /// A Set that another rule excuses, as it went astray over a cable that was being moved, had given the port a LID that
-    /// its manager had never stored for it, and now it gets its own back.
+    /// A Set that another rule excuses, as it went astray over a cable that was being moved, had given the port a LID
+    /// that its manager had never stored for it, and now it gets its own back.
     PutRight,
     /// The route was to become another one: between its old and its new entries packets may be dropped.
     AnotherRoute,
