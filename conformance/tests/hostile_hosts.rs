@@ -189,7 +189,7 @@ fn a_flood_from_one_host_starves_nobody() {
         ["received", "limited", "bad_key", "refused"].map(|key| number(status, key));
     assert!(
         asked >= QUESTIONS && sent >= FLOOD && received > FLOOD / 4,
-        "{sent} sent: {status}"
+        "{asked} asked, {sent} sent: {status}"
     );
     assert!(limited > 0 && bad_key > 0 && refused > bad_key, "{status}");
     assert_eq!(number(status, "most_limited"), u64::from(own), "{status}");

@@ -356,7 +356,7 @@ impl Sm {
                 self.begin_sweep(now, out);
                 return;
             }
-            self.look_again_if_owed();
+            self.look_again_if_due();
             self.balance_if_due(now, out);
             self.multicast_if_due(now, out);
             self.feed(now, out);

@@ -3,11 +3,15 @@
 //! A trap gets lost until its switch knows us and the way to us is in the tables, and where the plan clears
 //! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed,
 //! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new to
-//! us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing else.
+//! us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing else. That
+//! is a tenth as many questions as a bring-up takes, and comes a second after it.
 //! Repairs do not need it, as they begin where traps arrive.
+
+use std::time::Duration;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
+use selvedge_sim::Time;
 use selvedge_types::PortNum;
 use selvedge_wire::{Attribute, AttributeId, Mad, NodeInfo};
 
@@ -16,6 +20,8 @@ use crate::inventory::is_behind;
 use crate::smp;
 use crate::stage::{Stage, Token};
 
+/// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
+const AFTER: Duration = Duration::from_secs(1);
 /// Looks in a row that were interrupted, or led to another sweep; then it is left to the light sweep at its interval,
 /// lest a switch that shows PortStateChange for ever keeps everybody busy.
 const IN_ROW_MAX: u32 = 6;
@@ -23,8 +29,8 @@ const IN_ROW_MAX: u32 = 6;
 /// A look that is owed.
 #[derive(Debug, Default)]
 pub struct SecondLook {
-    /// A plan came into force, and nobody has looked since.
-    is_due: bool,
+    /// When to look: a plan came into force, and nobody has looked since.
+    due: Option<Time>,
     /// It is going on.
     is_open: bool,
     /// It is, and not as part of a light sweep.
@@ -40,8 +46,13 @@ pub struct SecondLook {
 impl SecondLook {
     /// A sweep begins: it sees whatever there is to see.
     pub fn forget(&mut self) {
-        (self.is_due, self.is_open, self.is_alone) = (false, false, false);
+        (self.due, self.is_open, self.is_alone) = (None, false, false);
         self.links.clear();
+    }
+
+    /// When it is due.
+    pub const fn due(&self) -> Option<Time> {
+        self.due
     }
 
     /// True if it is not part of a light sweep that is going on: nothing is read back in it.
@@ -69,12 +80,14 @@ impl Sm {
         let links = now.links().filter(|link| now.link_is_up(link.a));
         let ends = links.filter_map(|link| [link.a, link.b].into_iter().find(|end| is_new(end.node)));
         let look = &mut self.second_look;
-        (look.links, look.is_due) = (ends.collect(), look.in_row < IN_ROW_MAX);
+        look.links = ends.collect();
+        look.due = (look.in_row < IN_ROW_MAX).then(|| self.now + AFTER);
     }
 
-    /// Begins the look, if one is owed and can be made now.
-    pub(crate) fn look_again_if_owed(&mut self) {
-        let is_owed = self.second_look.is_due && matches!(self.stage, Stage::Idle) && self.knows_the_fabric();
+    /// Begins the look, if it is time and it can be made now.
+    pub(crate) fn look_again_if_due(&mut self) {
+        let is_due = self.second_look.due.is_some_and(|due| due <= self.now);
+        let is_owed = is_due && matches!(self.stage, Stage::Idle) && self.knows_the_fabric();
         let Some(inventory) = self.inventory.clone().filter(|_| is_owed) else {
             return;
         };
@@ -82,7 +95,7 @@ impl Sm {
         let look = &mut self.second_look;
         look.in_row += 1;
         (look.asked, look.is_open, look.is_alone) = (0, true, true);
-        look.is_due = look.in_row < IN_ROW_MAX;
+        look.due = (look.in_row < IN_ROW_MAX).then_some(self.now);
         for &node in inventory.fabric.switches().iter() {
             let route = &inventory.agents[node].route;
             let get = smp::get(AttributeId::SWITCH_INFO, 0, route, self.config.policy.m_key);

@@ -32,7 +32,10 @@ impl Sm {
         let trees = matches!(self.stage, Stage::Idle)
             .then(|| self.multicast_due())
             .flatten();
-        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees];
+        let look = (matches!(self.stage, Stage::Idle) && self.knows_the_fabric())
+            .then(|| self.second_look.due())
+            .flatten();
+        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees, look];
         due.into_iter().chain([self.repress_at()]).flatten().min()
     }
 
