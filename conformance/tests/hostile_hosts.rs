@@ -79,8 +79,8 @@ fn nasty(own: u16, turn: u64) -> Mad {
     }
 }
 
-/// Floods until told to stop, with at most 20,000 datagrams a second, twenty times of what one host may ask; counts them.
-/// A host can send more than a port's queue holds; then others' datagrams are lost before the manager sees them.
+/// Floods until told to stop, with at most 20,000 datagrams a second, twenty times of what one host may ask; counts
+/// them. A host can send more than a port's queue holds; then others' datagrams are lost before the manager sees them.
 fn flood(base: &str, own: u16, to: Lid, (stop, sent): (&AtomicBool, &AtomicU64)) {
     let mut port = IbsimPort::open(base, FLOODER).unwrap();
     let address = Address::gsi(to, Sl::default());

@@ -2,10 +2,10 @@
 //!
 //! A trap gets lost until its switch knows us and the way to us is in the tables, and where the plan clears
 //! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed,
-//! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new to
-//! us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing else. That
-//! is a tenth as many questions as a bring-up takes, and comes a second after it.
-//! Repairs do not need it, as they begin where traps arrive.
+//! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new
+//! to us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing
+//! else. That is a tenth as many questions as a bring-up takes, and comes a second after it. Repairs do not need it,
+//! as they begin where traps arrive.
 
 use std::time::Duration;
 
