@@ -199,6 +199,19 @@ impl Bench {
         bench.compute();
         bench
     }
+
+    /// Lets the time pass until something is due, and does it.
+    fn until_due(&mut self) {
+        self.now = self.sm.next_wake().unwrap();
+        self.hand(Input::Wake);
+    }
+
+    /// As after [`Bench::up`], when the second look is over as well.
+    fn at_rest() -> Self {
+        let mut bench = Self::up(Mode::Manage);
+        bench.until_due();
+        bench
+    }
 }
 
 #[test]
@@ -305,7 +318,7 @@ fn only_so_many_plans_are_overtaken() {
 
 #[test]
 fn a_light_sweep_begins_on_time_and_once() {
-    let mut bench = Bench::up(Mode::Manage);
+    let mut bench = Bench::at_rest();
     let due = bench.sm.next_wake().unwrap();
     bench.now = due;
     let mut out = Vec::new();
@@ -319,11 +332,10 @@ fn a_light_sweep_begins_on_time_and_once() {
 
 #[test]
 fn a_port_that_somebody_else_took_is_looked_at() {
-    let mut bench = Bench::up(Mode::Manage);
+    let mut bench = Bench::at_rest();
     bench.hosts[0].info.sm_lid = Lid(9);
     let before = bench.events.len();
-    bench.now = bench.sm.next_wake().unwrap();
-    bench.hand(Input::Wake);
+    bench.until_due();
     assert!(matches!(
         bench.events[before],
         Event::SweepStarted {
@@ -511,8 +523,9 @@ fn a_better_manager_is_offered_the_subnet() {
         assert_eq!(said, codes, "{other:?}");
         // What was refused is not offered again by every light sweep; another master is reason enough for a sweep.
         if role == Role::Master {
-            bench.now = bench.sm.next_wake().unwrap();
-            bench.hand(Input::Wake);
+            // The second look, then a light sweep.
+            bench.until_due();
+            bench.until_due();
             assert_eq!(
                 bench.sm.stage_name() == StageName::Idle,
                 state != SmState::Master || sm_key != 1,
