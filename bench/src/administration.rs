@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use selvedge_conformance::{HeavyLock, OpenSm, OpenSmOptions, PeerLab, Running, until};
+use selvedge_conformance::{HeavyLock, OpenSm, PeerLab, Running, until};
 use selvedge_sim::Seed;
 
 use crate::case::Case;
@@ -302,17 +302,7 @@ impl Manager {
                 ];
                 Ok(Self::Selvedge(lab.start_daemon(&words)?, log, config))
             }
-            Who::OpenSm(variant) => {
-                let options = OpenSmOptions {
-                    engine: variant.engine.clone(),
-                    lines: vec![
-                        "sweep_interval 0".to_owned(),
-                        format!("max_wire_smps {}", variant.window),
-                    ],
-                    ..OpenSmOptions::default()
-                };
-                Ok(Self::OpenSm(lab.opensm(case.host_name(), &options)?))
-            }
+            Who::OpenSm(variant) => Ok(Self::OpenSm(lab.opensm(case.host_name(), &variant.options())?)),
         }
     }
 }

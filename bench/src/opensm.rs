@@ -19,6 +19,17 @@ pub struct Variant {
     pub window: usize,
 }
 
+impl Variant {
+    /// How it is started: without light sweeps, so that nothing is sent that was not measured for.
+    pub fn options(&self) -> OpenSmOptions {
+        OpenSmOptions {
+            engine: self.engine.clone(),
+            lines: vec!["sweep_interval 0".to_owned(), format!("max_wire_smps {}", self.window)],
+            ..OpenSmOptions::default()
+        }
+    }
+}
+
 /// What one run found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
@@ -32,16 +43,8 @@ pub struct Run {
 pub fn run(case: &Case, variant: &Variant) -> Result<Run, BenchError> {
     let lab = PeerLab::new()?;
     let _simulator = lab.ibsim_sized(&case.net, case.size)?;
-    let options = OpenSmOptions {
-        engine: variant.engine.clone(),
-        lines: vec![
-            "sweep_interval 0".to_owned(),
-            format!("max_wire_smps {}", variant.window),
-        ],
-        ..OpenSmOptions::default()
-    };
     let start = Instant::now();
-    let mut opensm = lab.opensm(case.host_name(), &options)?;
+    let mut opensm = lab.opensm(case.host_name(), &variant.options())?;
     opensm.wait_up(1, LIMIT)?;
     let process_s = start.elapsed().as_secs_f64();
     let log = opensm.log();

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use selvedge_conformance::{OpenSm, OpenSmOptions, PeerLab, Running, until};
+use selvedge_conformance::{OpenSm, PeerLab, Running, until};
 
 use crate::case::Case;
 use crate::error::BenchError;
@@ -75,17 +75,11 @@ impl Manager {
                 let words = ["run", "--port", &port, "--log-file", &file, "--sweep-interval", "0"];
                 Ok(Self::Selvedge(lab.start_daemon(&words)?, log))
             }
-            Who::OpenSm(variant) => {
-                let options = OpenSmOptions {
-                    engine: variant.engine.clone(),
-                    lines: vec![
-                        "sweep_interval 0".to_owned(),
-                        format!("max_wire_smps {}", variant.window),
-                    ],
-                    ..OpenSmOptions::default()
-                };
-                Ok(Self::OpenSm(lab.opensm_through(base, case.host_name(), &options)?))
-            }
+            Who::OpenSm(variant) => Ok(Self::OpenSm(lab.opensm_through(
+                base,
+                case.host_name(),
+                &variant.options(),
+            )?)),
         }
     }
 

@@ -47,10 +47,7 @@ impl Sm {
         let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
         let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
         self.exchange.submit(AgentId(node.0), (Token::Own, own));
-        for &node in inventory.fabric.switches().iter() {
-            let get = smp::get(AttributeId::SWITCH_INFO, 0, &inventory.agents[node].route, m_key);
-            self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
-        }
+        self.ask_switches(&inventory);
         if self.config.mode == Mode::Manage {
             self.ask_other_managers(&inventory);
         }
@@ -59,6 +56,15 @@ impl Sm {
         self.join_second_look();
         self.prepare_reading_back(&inventory.fabric);
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// Asks every switch whether something changed.
+    pub(crate) fn ask_switches(&mut self, inventory: &Inventory) {
+        for &node in inventory.fabric.switches().iter() {
+            let route = &inventory.agents[node].route;
+            let get = smp::get(AttributeId::SWITCH_INFO, 0, route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
+        }
     }
 
     /// Asks for ports that were DOWN when their switch learnt whom to send traps to.

@@ -13,7 +13,7 @@ use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::PortNum;
-use selvedge_wire::{Attribute, AttributeId, Mad, NodeInfo};
+use selvedge_wire::{Attribute, Mad, NodeInfo};
 
 use crate::core::{Sm, ok};
 use crate::inventory::is_behind;
@@ -96,11 +96,7 @@ impl Sm {
         look.in_row += 1;
         (look.asked, look.is_open, look.is_alone) = (0, true, true);
         look.due = (look.in_row < IN_ROW_MAX).then_some(self.now);
-        for &node in inventory.fabric.switches().iter() {
-            let route = &inventory.agents[node].route;
-            let get = smp::get(AttributeId::SWITCH_INFO, 0, route, self.config.policy.m_key);
-            self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
-        }
+        self.ask_switches(&inventory);
         self.ask_unwatched(&inventory);
         self.stage = Stage::LightSweep { changed: false };
     }

@@ -305,25 +305,17 @@ impl<'a> Replay<'a> {
         let tables = self.latest.filter(|latest| latest.phase >= phase && !is_counted);
         let own = self.pkeys.get(*port).flatten().filter(|&written| written >= phase);
         let lanes = self.lanes.touched(*port).filter(|&written| written >= phase);
-        if let Some(written_in) = lanes {
-            let (port, relies_on) = (Place::port(self.fabric, *port), Place::port(self.fabric, *port));
-            let attribute = Attribute::SlToVl(PortNum::MANAGEMENT);
-            self.error(Fault::EarlyActivation {
-                port,
-                phase,
-                relies_on,
-                attribute,
-                written_in,
-            });
-            return;
-        }
-        let late = match (tables, own) {
-            (Some(latest), _) => Some((latest.phase, Place::node(self.fabric, latest.node), latest.attribute)),
-            (None, Some(written)) => {
+        let late = match (lanes, tables, own) {
+            (Some(written), _, _) => {
+                let attribute = Attribute::SlToVl(PortNum::MANAGEMENT);
+                Some((written, Place::port(self.fabric, *port), attribute))
+            }
+            (None, Some(latest), _) => Some((latest.phase, Place::node(self.fabric, latest.node), latest.attribute)),
+            (None, None, Some(written)) => {
                 let (place, attribute) = self.describe(Target::PKeys(*port));
                 Some((written, place, attribute))
             }
-            (None, None) => None,
+            (None, None, None) => None,
         };
         if let Some((written_in, relies_on, attribute)) = late {
             let port = Place::port(self.fabric, *port);

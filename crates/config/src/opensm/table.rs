@@ -306,8 +306,8 @@ impl OpenSmOption {
             file!("routing.guid_order", guid_order_file),
         ),
         option("do_mesh_analysis", "FALSE", Lacking("lash numbers switches by GUID")),
-        option("lash_start_vl", "0", Lacking("routes use one lane so far")),
-        option("nue_max_num_vls", "1", Lacking("routes use one lane so far")),
+        option("lash_start_vl", "0", Lacking("lanes are asked for with used_lanes")),
+        option("nue_max_num_vls", "1", Lacking("lanes are asked for with used_lanes")),
         option(
             "nue_include_switches",
             "FALSE",
