@@ -281,19 +281,30 @@ impl Past {
         lost
     }
 
+    /// True if packets are taken to be under way after so long, whatever has changed: every change of an entry matters
+    /// for so many lifetimes at least.
+    fn is_surely_under_way(&self, age: Duration, fabric: &Fabric) -> bool {
+        let least = drain_bound_ns([longest(fabric).max(self.longest)], FOG_LIFETIMES);
+        age < least.map_or(ASSUMED_GONE, Duration::from_nanos)
+    }
+
     /// What may still be under way on a fabric.
     pub fn under_way(&mut self, fabric: &Fabric, now: Time) -> Option<Arc<UnderWay>> {
         if self.taken.is_empty() {
             return None;
         }
-        self.know_lifetimes();
         let age = now.since(self.at);
-        let prepared = self.prepared_for(fabric);
-        let bound = prepared.map_or_else(|| self.bound_ns(fabric), |prepared| prepared.bound_ns);
-        if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
-            self.forget();
-            return None;
+        // Nobody has to work out how long they matter who comes before the shortest time there is.
+        if self.after.is_none() || !self.is_surely_under_way(age, fabric) {
+            self.know_lifetimes();
+            let prepared = self.prepared_for(fabric);
+            let bound = prepared.map_or_else(|| self.bound_ns(fabric), |prepared| prepared.bound_ns);
+            if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
+                self.forget();
+                return None;
+            }
         }
+        let prepared = self.prepared_for(fabric);
         let blocks = prepared.map_or_else(|| self.blocks_on(fabric), |prepared| prepared.blocks.clone());
         Some(Arc::new(UnderWay {
             age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
