@@ -14,7 +14,6 @@ use selvedge_plan::NO_PATH;
 use selvedge_sim::Time;
 use selvedge_sm::{Mode, Role};
 use selvedge_types::{Guid, Idx, IdxVec, Lid, PortState};
-use selvedge_verify::phases;
 
 use self::looked::{Cabling, HeldLids, LookedAt};
 use crate::Violation;
@@ -254,8 +253,7 @@ impl Invariants {
             let plan = self
                 .only_master(emulator, managers, own)
                 .and_then(|life| life.accepted.as_ref());
-            let is_first = |plan: &AcceptedPlan| !phases::is_live(&plan.fabric);
-            if plan.is_some_and(|plan| is_first(plan) && self.holds_only(chassis, own, plan)) {
+            if plan.is_some_and(|plan| plan.is_first && self.holds_only(chassis, own, plan)) {
                 return Err(Violation::Loop {
                     lid,
                     switch: node_name(chassis, switch),
@@ -320,9 +318,8 @@ impl Invariants {
             let sides = [Some(wire.node()), wire.peer().map(|peer| chassis.wire(peer).node())];
             let master = self.only_master(emulator, managers, port);
             let accepted = master.and_then(|life| life.accepted.as_ref());
-            let is_first = |plan: &&AcceptedPlan| !phases::is_live(&plan.fabric);
             let is_alone = |plan: &&AcceptedPlan| self.several_masters.is_none_or(|at| at < plan.at);
-            let Some(accepted) = accepted.filter(is_first).filter(is_alone) else {
+            let Some(accepted) = accepted.filter(|plan| plan.is_first).filter(is_alone) else {
                 continue;
             };
             for node in sides

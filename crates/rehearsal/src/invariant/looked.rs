@@ -63,7 +63,11 @@ impl HeldLids {
         for lid in range.iter() {
             let holders = &mut self.holders[lid.index()];
             let before = *holders > 1;
-            *holders = if is_held { *holders + 1 } else { holders.saturating_sub(1) };
+            *holders = if is_held {
+                *holders + 1
+            } else {
+                holders.saturating_sub(1)
+            };
             match (before, *holders > 1) {
                 (false, true) => self.contested += 1,
                 (true, false) => self.contested -= 1,
@@ -98,15 +102,26 @@ impl LookedAt {
     /// LIDs of whose entries at a switch nobody knows whether they make a loop.
     pub fn unknown(&mut self, chassis: &Chassis, switch: NodeIdx) -> BTreeSet<Lid> {
         let mut lids: BTreeSet<Lid> = BTreeSet::new();
-        let Some(data) = chassis.switch(switch) else { return lids };
+        let Some(data) = chassis.switch(switch) else {
+            return lids;
+        };
         let (blocks, top) = (data.linear_blocks(), data.settings().linear_top);
         let (top_before, before) = self.entries.entry(switch).or_default();
         if std::mem::replace(top_before, top) != top {
             before.clear();
         }
         before.resize(blocks.len(), [NO_PATH; BLOCK_LIDS]);
-        for (block, (now, was)) in blocks.iter().zip(before).enumerate().filter(|(_, (now, was))| now != was) {
-            let differ = now.iter().zip(was.iter()).enumerate().filter(|(_, (now, was))| now != was);
+        for (block, (now, was)) in blocks
+            .iter()
+            .zip(before)
+            .enumerate()
+            .filter(|(_, (now, was))| now != was)
+        {
+            let differ = now
+                .iter()
+                .zip(was.iter())
+                .enumerate()
+                .filter(|(_, (now, was))| now != was);
             let of_block = differ.filter_map(|(entry, _)| u16::try_from(block * BLOCK_LIDS + entry).ok());
             lids.extend(of_block.map(Lid));
             *was = *now;
