@@ -332,7 +332,7 @@ mod tests {
             let enforce = set.phases.remove(place(set, ENFORCE).unwrap());
             set.phases.push(enforce);
         };
-        check_plan(enforcing(), late, &["0039"; 4]);
+        check_plan(enforcing(), late, &["0039"; 3]);
         let early = |_: &mut Plan, set: &mut ChangeSet| {
             let enforce = set.phases.remove(place(set, ENFORCE).unwrap());
             set.phases[0].ops.extend(enforce.ops);
