@@ -242,9 +242,7 @@ const fn lane_error(port: Place, sl: Sl, vl: Vl, why: LaneFault) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_plan::{
-        ChangeSet, ENFORCE, EndPortPlan, LaneTables, PartEnforce, ServiceLevels, SlToVl, changes,
-    };
+    use selvedge_plan::{ChangeSet, ENFORCE, EndPortPlan, LaneTables, PartEnforce, ServiceLevels, SlToVl, changes};
     use selvedge_types::PortState;
 
     use super::*;
