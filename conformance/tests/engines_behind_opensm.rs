@@ -17,6 +17,7 @@ const OBSERVER: &str = "H-3";
 
 /// A fat tree: every engine that takes it is right on one lane.
 const TREE: &str = "mport:m=4,n=2";
+const TALL: &str = "mport:m=4,n=3";
 /// Cycles everywhere: only what keeps up and down apart is right on one lane.
 const RANDOM: &str = "random:switches=12,degree=4,hosts=2,seed=1";
 /// A tree that has lost links.
@@ -129,6 +130,8 @@ fn on_a_tree() {
     for engine in ["minhop", "updn", "dnup", "ftree", "sssp", "dfsssp", "lash", "nue"] {
         check(TREE, engine, true);
     }
+    // Named none, OpenSM takes `minhop` and ours a fat tree's closed form: other entries on three levels.
+    check(TALL, "(null)", true);
 }
 
 #[test]

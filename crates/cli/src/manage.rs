@@ -147,6 +147,9 @@ pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Res
     let socket = settings.daemon.socket.clone();
     // Whoever cannot have its socket must not have touched the fabric, which another manager may be at work in.
     let bound = socket.as_deref().map(Socket::bind).transpose()?;
+    if let Some(path) = &settings.daemon.log_file {
+        eprintln!("selvedge: log in {}", path.display());
+    }
     let bar = progress::bar();
     let running = begin(mode, door, (settings, read), args, &bar)?;
     let manager = running.manager.clone();

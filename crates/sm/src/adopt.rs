@@ -2,9 +2,7 @@
 //!
 //! Engines keep what fits into an order of their own, or nothing, and do not know the order behind what they find:
 //! OpenSM's `updn` and ours rank a random graph differently. What another manager left may be right all the same, and
-//! then it stays. Only `fat-tree` keeps whatever leads the right way by itself, and mends faster what it knows.
-
-use std::sync::Arc;
+//! then it stays.
 
 use selvedge_plan::{EngineName, Lids, Policy, ServiceLevels, Tables};
 use selvedge_routing::{Engine, Routed};
@@ -37,30 +35,44 @@ impl Adopt {
     }
 }
 
+/// True for engines that keep what they can by themselves, and find out first what the fabric is.
+const fn looks_first(engine: Engine) -> bool {
+    matches!(engine, Engine::Auto | Engine::FatTree)
+}
+
 impl Job {
-    /// A plan with the tables as they were found, if they are right for this fabric and these LIDs.
-    pub(crate) fn kept(
+    /// A plan with the tables as they were found, if they are right, in place of what an engine would make that has not
+    /// been asked yet.
+    pub(crate) fn kept(&self, engine: &EngineName, lids: &Lids, found: Option<&Tables>, par: Par) -> Option<Outcome> {
+        let engine = Engine::try_from(engine).ok().filter(|engine| !looks_first(*engine))?;
+        self.as_found(engine, lids, found?, par)
+    }
+
+    /// The same in place of what an engine made that looks first, if it is not the same.
+    pub(crate) fn kept_instead(
         &self,
-        engine: &EngineName,
+        (engine, routed): (&EngineName, Option<&Routed>),
         lids: &Lids,
-        previous: Option<&Arc<Tables>>,
+        found: Option<&Tables>,
         par: Par,
     ) -> Option<Outcome> {
-        let previous = previous.filter(|_| self.adopt != Adopt::No)?;
-        // Nobody can read service levels back: tables that need some are not known well enough.
+        let (routed, found) = routed.zip(found).filter(|(routed, found)| routed.tables != **found)?;
+        Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
+        self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
+    }
+
+    fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
+        // Nobody can read service levels back: tables that need some are not known well enough. Of a file the tables
+        // are what the operator wants.
         let relies_on = lanes::to_rely_on(&self.inventory.fabric, &self.policy);
-        let builds_on_them = match Engine::try_from(engine).ok()? {
-            Engine::Auto | Engine::FatTree | Engine::File => true,
-            _ => false,
-        };
-        if builds_on_them || relies_on > 1 {
+        if self.adopt == Adopt::No || relies_on > 1 || engine == Engine::File {
             return None;
         }
         let routed = Routed {
-            tables: Tables::clone(previous),
+            tables: found.clone(),
             service_levels: ServiceLevels::default(),
             lanes: 1,
-            engine: engine.clone(),
+            engine: EngineName(engine.name().to_owned()),
             notes: Vec::new(),
         };
         self.attempt(routed, lids, self.plan_ports(lids), par).ok()

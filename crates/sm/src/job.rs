@@ -390,7 +390,7 @@ impl Job {
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
         for engine in &self.policy.engines {
-            if let Some(outcome) = self.kept(engine, &lids, previous.as_ref(), par) {
+            if let Some(outcome) = self.kept(engine, &lids, previous.as_deref(), par) {
                 return self.keeps(outcome, events);
             }
             // What ports shall hold depends on no table: it is planned beside them.
@@ -401,8 +401,8 @@ impl Job {
             events.extend(self.full_tables(&ports));
             events.extend(lanes::short(fabric, &self.policy, &ports.settings));
             events.extend(routed.iter().flat_map(choices));
-            let chosen = routed.iter().map(|routed| &routed.engine).find(|chosen| *chosen != engine);
-            if let Some(outcome) = chosen.and_then(|chosen| self.kept(chosen, &lids, previous.as_ref(), par)) {
+            let made = (engine, routed.as_ref().ok());
+            if let Some(outcome) = self.kept_instead(made, &lids, previous.as_deref(), par) {
                 return self.keeps(outcome, events);
             }
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {

@@ -242,9 +242,7 @@ const fn lane_error(port: Place, sl: Sl, vl: Vl, why: LaneFault) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_plan::{
-        ChangeSet, ENFORCE, EndPortPlan, LaneTables, PartEnforce, ServiceLevels, SlToVl, changes,
-    };
+    use selvedge_plan::{ChangeSet, ENFORCE, EndPortPlan, LaneTables, PartEnforce, ServiceLevels, SlToVl, changes};
     use selvedge_types::PortState;
 
     use super::*;
@@ -332,7 +330,7 @@ mod tests {
             let enforce = set.phases.remove(place(set, ENFORCE).unwrap());
             set.phases.push(enforce);
         };
-        check_plan(enforcing(), late, &["0039"; 4]);
+        check_plan(enforcing(), late, &["0039"; 3]);
         let early = |_: &mut Plan, set: &mut ChangeSet| {
             let enforce = set.phases.remove(place(set, ENFORCE).unwrap());
             set.phases[0].ops.extend(enforce.ops);

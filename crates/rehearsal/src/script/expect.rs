@@ -117,11 +117,22 @@ impl Runner<'_> {
                 // Keys first: without them a port that enforces lets nothing pass.
                 let held = chassis.port(port(at)?);
                 let behind = chassis.wire(port(at)?).peer().map(|host| chassis.port(host));
-                let keys = |port: &PortData| port.pkeys.iter().filter(|key| key.0 != 0).copied().collect::<BTreeSet<_>>();
+                let keys = |port: &PortData| {
+                    port.pkeys
+                        .iter()
+                        .filter(|key| key.0 != 0)
+                        .copied()
+                        .collect::<BTreeSet<_>>()
+                };
                 let lacks = behind.is_some_and(|host| keys(host) != keys(held)) && held.settings().enforcement != 0;
-                let found = PartEnforce::ALL.iter().find(|(_, e)| e.bits() == held.settings().enforcement);
+                let found = PartEnforce::ALL
+                    .iter()
+                    .find(|(_, e)| e.bits() == held.settings().enforcement);
                 let found = found.map_or("?", |(name, _)| name);
-                check(format!("{found}, keys as the host's: {}", !lacks), found == want && !lacks)
+                check(
+                    format!("{found}, keys as the host's: {}", !lacks),
+                    found == want && !lacks,
+                )
             }
             ["lid", at, want] => {
                 let found = chassis.port(port(at)?).settings().lids.base;

@@ -411,7 +411,11 @@ impl<'a> Way<'a> {
         }
         let mut phases = vec![phase(CLEARED, 0, self.cleared(&blocks))];
         phases.push(phase(SETTINGS, 0, settings));
-        let enforce = phase(ENFORCE, 0, enforce_before_lanes(self.fabric, !lanes.is_empty(), &mut hosts));
+        let enforce = phase(
+            ENFORCE,
+            0,
+            enforce_before_lanes(self.fabric, !lanes.is_empty(), &mut hosts),
+        );
         let lanes = phase(LANES, 0, lanes);
         let links = phase("activate links between switches", 0, links);
         if leads_out {
