@@ -443,7 +443,7 @@ impl Sm {
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::LightSweep { changed } => {
                 if !self.second_look.is_alone() {
-                    if !changed && self.begin_reading_back() {
+                    if self.begin_reading_back(changed) {
                         self.stage = Stage::LightSweep { changed };
                         return true;
                     }

@@ -19,6 +19,7 @@ impl Sm {
     /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
     pub(crate) fn begin_light_sweep(&mut self) {
         self.next_sweep = None;
+        self.read_back.try_now(self.now);
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {

@@ -5,7 +5,8 @@
 //! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new
 //! to us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing
 //! else. That is a tenth as many questions as a bring-up takes, and comes a second after it. Repairs do not need it,
-//! as they begin where traps arrive.
+//! as they begin where traps arrive. If something happens before it is through, a sweep takes the place of the repair:
+//! that would be planned by cables which may have been moved before.
 
 use std::time::Duration;
 
@@ -53,6 +54,11 @@ impl SecondLook {
     /// When it is due.
     pub const fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    /// True if it is owed, and not everything has been asked: what is known may be half of the old cables.
+    pub const fn is_outstanding(&self) -> bool {
+        self.due.is_some() && !(self.is_open && self.asked >= self.links.len())
     }
 
     /// True if it is not part of a light sweep that is going on: nothing is read back in it.
@@ -105,6 +111,13 @@ impl Sm {
     pub(crate) fn join_second_look(&mut self) {
         let look = &mut self.second_look;
         (look.asked, look.is_open, look.is_alone, look.in_row) = (0, true, false, 0);
+    }
+
+    /// True if nobody owes a look at what happened while the plan was on its way.
+    pub(crate) fn has_looked_again(&self) -> bool {
+        let look = &self.second_look;
+        let is_open = matches!(self.stage, Stage::LightSweep { .. }) && self.exchange.open() > 0;
+        !look.is_outstanding() && !(is_open && look.due.is_some())
     }
 
     /// Keeps questions open about who is behind which link.
