@@ -272,11 +272,7 @@ impl Sm {
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
-            (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
-                Some(true) => self.suspect_flagged(node),
-                Some(false) => {}
-                None => *changed = true,
-            },
+            (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
             (Token::ReadBack(number), Stage::LightSweep { changed }) => {
                 let so_far = *changed;
                 let changed = self.was_read_back(number, answer, out) || so_far;

@@ -1,8 +1,10 @@
-//! The light sweep: one SwitchInfo a switch, our own port, and a knock at every port whose peer was silent.
+//! The light sweep: one SwitchInfo a switch, our own port, and a knock at every port whose peer was silent, or is not
+//! who it should be: the other end of its link says that it is down.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
@@ -105,7 +107,46 @@ impl Sm {
             let get = smp::get(AttributeId::NODE_INFO, 0, &route, self.config.policy.m_key);
             self.exchange.submit(AgentId::UNKNOWN, (token, get));
         }
+        for at in torn_links(&inventory.fabric) {
+            let leads_on = inventory.fabric.node(at.node).is_switch() || at == inventory.local;
+            let route = inventory.agents[at.node].route.then(at.port).filter(|_| leads_on);
+            let ask = |route| smp::get(AttributeId::NODE_INFO, 0, &route, self.config.policy.m_key);
+            if let Some(get) = route.map(ask) {
+                self.exchange.submit(AgentId::UNKNOWN, (Token::AtLink(at), get));
+            }
+        }
     }
+
+    /// What a switch says in a light sweep.
+    pub(crate) fn switch_said(&mut self, node: NodeIdx, answer: Option<&Mad>) {
+        let was_reset = self.was_reset(node, answer);
+        match says_changed(answer) {
+            Some(true) => self.suspect_flagged(node),
+            Some(false) => {}
+            None => self.stage = Stage::LightSweep { changed: true },
+        }
+        if was_reset {
+            self.stage = Stage::LightSweep { changed: true };
+        }
+    }
+
+    /// True if a switch has been off since it was given its tables: it looks up no LID.
+    fn was_reset(&self, node: NodeIdx, answer: Option<&Mad>) -> bool {
+        let known = self.inventory.as_ref().and_then(|i| i.fabric.nodes().get(node));
+        let top = ok(answer).and_then(|mad| SwitchInfo::parse(mad.smp_data()).ok());
+        known.is_some_and(|known| known.switch_settings.linear_top > 0) && top.is_some_and(|info| info.linear_top.0 == 0)
+    }
+}
+
+/// Ends of links that are up while the other end is down: whoever was seen there showed another's GUID, or has lost it
+/// since.
+fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
+    let is_up = |at: PortRef| fabric.port(at).is_some_and(|port| port.is_up());
+    fabric.links().filter_map(move |link| match (is_up(link.a), is_up(link.b)) {
+        (true, false) => Some(link.a),
+        (false, true) => Some(link.b),
+        (true, true) | (false, false) => None,
+    })
 }
 
 /// True if an answer (or its absence) means that the fabric is not what it was.
@@ -143,7 +184,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
 }
 
 /// Whether a switch says that a port changed its state; `None`: it says nothing.
-pub fn says_changed(answer: Option<&Mad>) -> Option<bool> {
+fn says_changed(answer: Option<&Mad>) -> Option<bool> {
     let info = SwitchInfo::parse(ok(answer)?.smp_data()).ok()?;
     Some(info.port_state_change)
 }

@@ -15,7 +15,7 @@ use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Idx};
+use selvedge_types::{Guid, Idx, PortNum};
 use selvedge_wire::{Attribute, AttributeId, LinearForwardingTable, Mad};
 
 use crate::config::Mode;
@@ -237,7 +237,13 @@ impl Sm {
         }
         // What was prepared for repairs starts from what is not so.
         self.forget_repairs();
-        std::sync::Arc::make_mut(&mut self.view.installed).learn(switch, usize::from(block), held.ports);
+        let installed = std::sync::Arc::make_mut(&mut self.view.installed);
+        installed.learn(switch, usize::from(block), held.ports);
+        // Whoever was off, or took what was meant for another, may hold other lanes as well.
+        if !installed.lanes.is_empty() {
+            let node = fabric.node(fabric.switches()[switch]);
+            std::sync::Arc::make_mut(&mut installed.lanes).forget_port(node, PortNum::MANAGEMENT);
+        }
         true
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid, LidRange};
 
 use super::Rule;
@@ -55,6 +56,8 @@ pub(super) struct LidBook {
     overgrown: BTreeSet<Guid>,
     /// What ports held before a Set that a rule excuses gave them something else.
     own: BTreeMap<Guid, LidRange>,
+    /// What ports held before the last Set that gave them something else, and when that came.
+    left: BTreeMap<Guid, (LidRange, Time)>,
 }
 
 impl LidBook {
@@ -134,6 +137,20 @@ impl LidBook {
     /// A Set that was meant for another port, as a rule explains, gave a port another LID: its own is what it had.
     pub fn went_astray(&mut self, moved: &Moved) {
         self.own.entry(moved.guid).or_insert(moved.before);
+    }
+
+    /// A Set has given a port other LIDs.
+    pub fn note_left(&mut self, moved: &Moved, now: Time) {
+        self.left.insert(moved.guid, (moved.before, now));
+    }
+
+    /// True if a port that came back without its LIDs could not have them, as another one held some of them when its
+    /// manager looked: Sets go out side by side, and whose comes first does not matter.
+    pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>) -> bool {
+        let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
+        let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);
+        let mut since = of_others.filter(|(_, (_, at))| looked_at.is_some_and(|looked_at| *at >= looked_at));
+        !moved.kept && since.any(|(_, (range, _))| overlaps(range))
     }
 
     /// Why a port may get another LID.
