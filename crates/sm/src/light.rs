@@ -134,7 +134,8 @@ impl Sm {
     fn was_reset(&self, node: NodeIdx, answer: Option<&Mad>) -> bool {
         let known = self.inventory.as_ref().and_then(|i| i.fabric.nodes().get(node));
         let top = ok(answer).and_then(|mad| SwitchInfo::parse(mad.smp_data()).ok());
-        known.is_some_and(|known| known.switch_settings.linear_top > 0) && top.is_some_and(|info| info.linear_top.0 == 0)
+        known.is_some_and(|known| known.switch_settings.linear_top > 0)
+            && top.is_some_and(|info| info.linear_top.0 == 0)
     }
 }
 
@@ -142,11 +143,13 @@ impl Sm {
 /// since.
 fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
     let is_up = |at: PortRef| fabric.port(at).is_some_and(|port| port.is_up());
-    fabric.links().filter_map(move |link| match (is_up(link.a), is_up(link.b)) {
-        (true, false) => Some(link.a),
-        (false, true) => Some(link.b),
-        (true, true) | (false, false) => None,
-    })
+    fabric
+        .links()
+        .filter_map(move |link| match (is_up(link.a), is_up(link.b)) {
+            (true, false) => Some(link.a),
+            (false, true) => Some(link.b),
+            (true, true) | (false, false) => None,
+        })
 }
 
 /// True if an answer (or its absence) means that the fabric is not what it was.
@@ -197,4 +200,41 @@ fn is_other_port(info: &PortInfo, inventory: &Inventory) -> bool {
     };
     let state = info.state.unwrap_or(PortState::Down);
     (state, info.lid, info.sm_lid) != (known.link.state, known.settings.lids.base, known.settings.sm_lid)
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, LinkState, Node};
+    use selvedge_types::{NodeKind, PhysState};
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_torn_if_its_ends_do_not_agree() {
+        let port = PortNum::new(1).unwrap();
+        let check = |states: [PortState; 2], want: Option<u32>| {
+            let mut b = FabricBuilder::new();
+            let keys = [1, 2].map(|guid| {
+                let mut node = Node::new(NodeKind::Switch, Guid(guid), 1, "s");
+                let state = states[guid as usize - 1];
+                let phys = match state {
+                    PortState::Down => PhysState::Polling,
+                    _ => PhysState::LinkUp,
+                };
+                let link = &mut node.port_mut(port).unwrap().link;
+                *link = LinkState { state, phys, ..*link };
+                b.add(node)
+            });
+            b.link((keys[0], port), (keys[1], port)).unwrap();
+            let fabric = b.finish().unwrap();
+            let found: Vec<u32> = torn_links(&fabric).map(|at| at.node.0).collect();
+            assert_eq!(found, want.into_iter().collect::<Vec<_>>(), "{states:?}");
+        };
+        use PortState::{Active, Down, Init};
+        check([Active, Active], None);
+        check([Active, Init], None);
+        check([Down, Down], None);
+        check([Active, Down], Some(0));
+        check([Down, Init], Some(1));
+    }
 }

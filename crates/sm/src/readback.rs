@@ -282,3 +282,40 @@ fn difference(name: &str, block: u16, (wrote, read): (&[u8; BLOCK_LIDS], &[u8; B
         read: read[first],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::NodeKind;
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_comes_first_and_is_read_whatever_is_found() {
+        let mut builder = FabricBuilder::new();
+        for guid in [1, 2] {
+            builder.add(Node::new(NodeKind::Switch, Guid(guid), 2, "s"));
+        }
+        let fabric = builder.finish().unwrap();
+        let mut installed = Installed::unknown(2);
+        for (switch, block) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            installed.learn(SwitchIdx::from_usize(switch), block, [1; BLOCK_LIDS]);
+        }
+        let check = |asked: usize, want: &[Block]| {
+            let mut list = ReadBack {
+                // The last is of nobody who is known.
+                blocks: vec![(1, Guid(2)), (1, Guid(2)), (0, Guid(9))],
+                ..ReadBack::default()
+            };
+            list.begin(&fabric, &installed, 1);
+            let all = [(1, Guid(2)), (0, Guid(1)), (0, Guid(2)), (1, Guid(1))];
+            assert_eq!((&*list.blocks, list.done.len()), (&all[..], all.len()));
+            list.next = asked;
+            list.leave_others();
+            assert_eq!((&*list.blocks, list.done.len()), (want, want.len()), "{asked}");
+        };
+        check(0, &[(1, Guid(2))]);
+        check(1, &[(1, Guid(2))]);
+        check(3, &[(1, Guid(2)), (0, Guid(1)), (0, Guid(2))]);
+    }
+}

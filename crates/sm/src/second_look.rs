@@ -149,3 +149,31 @@ impl Sm {
         fabric.peer(at).is_some_and(|far| !is_behind(fabric, far, &info))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_is_owed_until_everybody_has_been_asked() {
+        let at = PortRef {
+            node: NodeIdx(0),
+            port: PortNum::MANAGEMENT,
+        };
+        let check = |due: bool, is_open: bool, asked: usize, want: bool| {
+            let look = SecondLook {
+                due: due.then_some(Time::ZERO),
+                is_open,
+                asked,
+                links: vec![at, at],
+                ..SecondLook::default()
+            };
+            assert_eq!(look.is_outstanding(), want, "{due} {is_open} {asked}");
+        };
+        check(true, false, 0, true);
+        check(true, true, 1, true);
+        check(true, true, 2, false);
+        // It was left to the light sweep.
+        check(false, false, 0, false);
+    }
+}

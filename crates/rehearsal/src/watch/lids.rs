@@ -300,4 +300,32 @@ mod tests {
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4), Gets(1, 5)], None);
     }
+
+    #[test]
+    fn lids_that_another_held_when_its_manager_looked_are_not_to_be_had() {
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::new(1).unwrap(),
+        };
+        let moved = |guid, before, kept| Moved {
+            port: PortIdx(0),
+            guid: Guid(guid),
+            before: range(before),
+            now: range(40),
+            kept,
+        };
+        let check = |moved_now: Moved, looked_at: Option<u64>, want: bool| {
+            let mut book = LidBook::default();
+            book.note_left(&moved(7, 10, true), Time::from_secs(5));
+            let looked_at = looked_at.map(Time::from_secs);
+            assert_eq!(book.was_held_by_another(&moved_now, looked_at), want, "{moved_now:?}");
+        };
+        check(moved(8, 10, false), Some(4), true);
+        // It held them itself; others; after the other had left them; nobody looked; it is the same port.
+        check(moved(8, 10, true), Some(4), false);
+        check(moved(8, 12, false), Some(4), false);
+        check(moved(8, 10, false), Some(6), false);
+        check(moved(8, 10, false), None, false);
+        check(moved(7, 10, false), Some(4), false);
+    }
 }
