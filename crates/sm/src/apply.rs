@@ -477,8 +477,8 @@ impl Apply {
             rate: held.rate_active().unwrap_or_default(),
         };
         let was = self.fabric.port(port).map(|port| port.link.state);
-        if is_external && was == Some(PortState::Active) && link.state == PortState::Init {
-            self.forget_lanes(port.node);
+        if was == Some(PortState::Active) && link.state == PortState::Init {
+            self.forget_lanes(port);
         }
         Arc::make_mut(&mut self.fabric).set_port(port, link, now);
         if let Some(difference) = difference(want, &now) {
@@ -498,12 +498,12 @@ impl Apply {
         })
     }
 
-    /// A port that was ACTIVE has been down: its switch may have been off since it was asked, and have got its LID back by
+    /// A port that was ACTIVE has been down: its node may have been off since it was asked, and have got its LID back by
     /// what was on its way. What lanes it has now nobody knows.
-    fn forget_lanes(&mut self, node: NodeIdx) {
+    fn forget_lanes(&mut self, at: PortRef) {
         if !self.installed.lanes.is_empty() {
             let lanes = Arc::make_mut(&mut self.installed.lanes);
-            lanes.forget_port(self.fabric.node(node), PortNum::MANAGEMENT);
+            lanes.forget_port(self.fabric.node(at.node), at.port);
         }
     }
 
