@@ -398,7 +398,7 @@ impl Sm {
         self.forget_refusals();
         self.forget_repairs();
         self.unwatched.clear();
-        self.second_look.forget();
+        self.second_look.forget(now);
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;

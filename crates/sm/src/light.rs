@@ -58,6 +58,10 @@ impl Sm {
         self.knock(&inventory);
         self.join_second_look();
         self.prepare_reading_back(&inventory.fabric);
+        if self.is_read_back_overdue() {
+            // At once: whoever does not answer the other questions, and the next trap, would keep it waiting.
+            self.begin_reading_back(false);
+        }
         self.stage = Stage::LightSweep { changed: false };
     }
 

@@ -263,7 +263,7 @@ impl Sm {
     }
 
     /// True if something was written so long ago that it is read now, though a sweep is due as well.
-    fn is_read_back_overdue(&self) -> bool {
+    pub(crate) fn is_read_back_overdue(&self) -> bool {
         let since = self.read_back.since.zip(self.config.sweep_interval);
         since.is_some_and(|(since, interval)| since + interval <= self.now)
     }
