@@ -87,8 +87,8 @@ fn disasters_are_survived() {
 /// Seeds beyond the first thousand that failed once: what each found must not come back.
 #[test]
 fn what_failed_once_is_survived() {
-    const SEEDS: [u64; 15] = [
-        10872, 11606, 11699, 12429, 22028, 22122, 22244, 22490, 24540, 25247, 27987, 28635, 30038, 30452, 30763,
+    const SEEDS: [u64; 14] = [
+        11606, 11699, 12429, 22028, 22122, 22244, 22490, 24540, 25247, 27987, 28635, 30038, 30452, 30763,
     ];
     let failed: Mutex<BTreeMap<u64, String>> = Mutex::default();
     on_all_processors(SEEDS.len() as u64, |number| {

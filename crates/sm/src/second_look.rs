@@ -126,7 +126,7 @@ impl Sm {
     pub(crate) fn has_looked_again(&self) -> bool {
         let look = &self.second_look;
         let is_open = matches!(self.stage, Stage::LightSweep { .. }) && self.exchange.open() > 0;
-        !look.is_outstanding() && !(is_open && look.due.is_some() && look.may_be_moved)
+        !(look.is_outstanding() || is_open && look.due.is_some() && look.may_be_moved)
     }
 
     /// Keeps questions open about who is behind which link.
