@@ -476,6 +476,10 @@ impl Apply {
             phys: held.phys_state.unwrap_or_default(),
             rate: held.rate_active().unwrap_or_default(),
         };
+        let was = self.fabric.port(port).map(|port| port.link.state);
+        if was == Some(PortState::Active) && link.state == PortState::Init {
+            self.forget_lanes(port);
+        }
         Arc::make_mut(&mut self.fabric).set_port(port, link, now);
         if let Some(difference) = difference(want, &now) {
             return Err(difference);
@@ -492,6 +496,15 @@ impl Apply {
         expect(state.is_none() || held.state == state, || {
             format!("the port answers with state {}", link.state)
         })
+    }
+
+    /// A port that was ACTIVE has been down: its node may have been off since it was asked, and have got its LID back by
+    /// what was on its way. What lanes it has now nobody knows.
+    fn forget_lanes(&mut self, at: PortRef) {
+        if !self.installed.lanes.is_empty() {
+            let lanes = Arc::make_mut(&mut self.installed.lanes);
+            lanes.forget_port(self.fabric.node(at.node), at.port);
+        }
     }
 
     fn describe(&self, op: &Op) -> String {

@@ -277,11 +277,7 @@ impl Sm {
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
-            (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
-                Some(true) => self.suspect_flagged(node),
-                Some(false) => {}
-                None => *changed = true,
-            },
+            (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
             (Token::ReadBack(number), Stage::LightSweep { changed }) => {
                 let so_far = *changed;
                 let changed = self.was_read_back(number, answer, out) || so_far;
@@ -407,7 +403,7 @@ impl Sm {
         self.forget_refusals();
         self.forget_repairs();
         self.unwatched.clear();
-        self.second_look.forget();
+        self.second_look.forget(now);
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
@@ -448,7 +444,7 @@ impl Sm {
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::LightSweep { changed } => {
                 if !self.second_look.is_alone() {
-                    if !changed && self.begin_reading_back() {
+                    if self.begin_reading_back(changed) {
                         self.stage = Stage::LightSweep { changed };
                         return true;
                     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, PortCapability, PortRef, PortSettings};
+use selvedge_fabric::{Fabric, Node, PortCapability, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::{
     EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, Plan, Policy, ServiceLevels, SlToVl, has_sl_mapping,
@@ -239,7 +239,7 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
             let at = PortRef { node, port };
             let is_end = !n.is_switch() || port == PortNum::MANAGEMENT;
             let was_reset = match n.is_switch() {
-                true => n.switch_settings.linear_top == 0,
+                true => n.switch_settings.linear_top == 0 || is_trained_anew(old, n),
                 // Whoever is behind it may have been switched off and on.
                 false => seen.link.state != PortState::Active,
             };
@@ -249,6 +249,21 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
         }
     }
     held
+}
+
+/// True if a link of a switch went down and came up: the switch may have been off, and have got its LID and its
+/// LinearFDBTop back by what was on its way.
+fn is_trained_anew(old: &Fabric, now: &Node) -> bool {
+    let Some(before) = old.find(now.guid).map(|node| old.node(node)) else {
+        return true;
+    };
+    let mut ports = now.external_ports();
+    ports.any(|(port, seen)| {
+        let was_active = before
+            .port(port)
+            .is_some_and(|port| port.link.state == PortState::Active);
+        was_active && seen.link.state == PortState::Init
+    })
 }
 
 /// What stays known when links have come back: hosts behind them may have been switched off and on.
@@ -315,7 +330,7 @@ impl Sm {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_fabric::FabricBuilder;
     use selvedge_types::{LidRange, Lmc, NodeKind};
 
     use super::*;
@@ -354,5 +369,25 @@ mod tests {
             let most = uses.values().max().copied().unwrap();
             assert_eq!(most, usize::from(hosts).div_ceil(usize::from(lanes)), "{hosts} {lanes}");
         }
+    }
+
+    #[test]
+    fn a_link_that_was_active_and_is_not_yet_again_was_down() {
+        let check = |before: PortState, now: PortState, want: bool| {
+            let fabric = |state: PortState| {
+                let mut builder = FabricBuilder::new();
+                let mut switch = Node::new(NodeKind::Switch, Guid(1), 1, "s");
+                switch.port_mut(PortNum::new(1).unwrap()).unwrap().link.state = state;
+                builder.add(switch);
+                builder.finish().unwrap()
+            };
+            let (old, new) = (fabric(before), fabric(now));
+            assert_eq!(is_trained_anew(&old, new.node(new.find(Guid(1)).unwrap())), want);
+        };
+        use PortState::{Active, Down, Init};
+        check(Active, Active, false);
+        check(Active, Init, true);
+        check(Active, Down, false);
+        check(Init, Init, false);
     }
 }

@@ -150,7 +150,10 @@ impl Sm {
             );
             return self.rest(now);
         }
-        let ours = |port: &Port| self.lids.planned.get(&port.guid) == Some(&port.settings.lids);
+        let ours = |port: &Port| {
+            let known = [self.lids.planned.get(&port.guid), self.lids.before.get(&port.guid)];
+            known.contains(&Some(&port.settings.lids))
+        };
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));

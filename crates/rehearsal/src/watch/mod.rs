@@ -492,7 +492,11 @@ impl Watcher {
         if excuse.is_some() && !was_meant {
             self.lids.went_astray(&moved);
         }
+        let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looked_at);
+        let was_held = self.lids.was_held_by_another(&moved, looked_at);
+        self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
+        let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)
     }
