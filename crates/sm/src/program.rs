@@ -46,6 +46,7 @@ impl Sm {
             }
         }
         self.forget_copies(&inventory.fabric, &installed);
+        self.read_back.doubt(&inventory.fabric, &mut installed);
         self.read_tables(inventory, installed, 1);
     }
 
@@ -68,10 +69,11 @@ impl Sm {
     /// forwards by entries nobody knows.
     pub(crate) fn tables_asked(
         &mut self,
-        (inventory, installed, round): (Arc<Inventory>, Installed, u32),
+        (inventory, mut installed, round): (Arc<Inventory>, Installed, u32),
         now: Time,
         out: &mut Vec<Output>,
     ) {
+        self.read_back.end_doubt(&inventory.fabric, &mut installed);
         let is_complete = unread(&inventory.fabric, &installed).is_empty();
         if !is_complete && round < READ_ROUNDS {
             return self.read_tables(inventory, installed, round + 1);
@@ -178,11 +180,9 @@ impl Sm {
     }
 
     /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
-    /// been moved and was taken by another switch, say.
+    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take.
     fn is_astray(&self, fabric: &Fabric, read: &Installed) -> bool {
-        let Some(old) = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some()) else {
-            return false;
-        };
+        let Some(old) = &self.view.fabric else { return false };
         let differs = |(switch, &node): (SwitchIdx, &NodeIdx)| {
             let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
             let Some(before) = before else { return false };
@@ -414,6 +414,7 @@ impl Sm {
             failed_nodes,
             failed,
             declined,
+            may_be_live,
             ..
         } = apply;
         // What is under way is told anew in each job.
@@ -426,7 +427,8 @@ impl Sm {
         };
         self.past.add(taken, has_drained, now, after);
         self.lids.held(&fabric, &outcome.plan.lids);
-        self.read_back.written(&fabric, outcome.changes.value());
+        self.silence.forget_looks();
+        self.read_back.written(&fabric, outcome.changes.value(), may_be_live);
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
         self.given_up.set_short(is_short, now);
@@ -486,7 +488,8 @@ impl Sm {
             self.past
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
-        self.read_back.written(&apply.fabric, apply.outcome.changes.value());
+        let changes = apply.outcome.changes.value();
+        self.read_back.written(&apply.fabric, changes, apply.may_be_live);
         self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
         self.given_up.settle(now);
         self.view.acknowledged = apply.acknowledged;
@@ -580,3 +583,6 @@ fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     });
     ports.collect()
 }
+
+#[cfg(test)]
+mod tests;

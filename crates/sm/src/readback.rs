@@ -48,6 +48,10 @@ pub struct ReadBack {
     lies: BTreeMap<Guid, u32>,
     /// Switches that did not hold what they should in this light sweep, and those that did.
     found: (BTreeSet<Guid>, BTreeSet<Guid>),
+    /// Blocks that were written while packets flowed, and that nobody has read since.
+    unproved: BTreeSet<Block>,
+    /// Those of them that a sweep asks for, as they are believed to be.
+    doubted: Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>,
     /// Blocks read back so far.
     read: u64,
     /// Those of them that were not as they had been written.
@@ -60,16 +64,42 @@ impl ReadBack {
         self.since.get_or_insert(now);
     }
 
-    /// They have been taken, or some of them.
-    pub fn written(&mut self, fabric: &Fabric, changes: &ChangeSet) {
+    /// They have been taken, or some of them; `is_live`: while packets flowed.
+    pub fn written(&mut self, fabric: &Fabric, changes: &ChangeSet, is_live: bool) {
         self.settle();
         for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
             if let Op::Lft { node, block, .. } = op {
-                self.blocks.push((*block, fabric.node(*node).guid));
+                let block = (*block, fabric.node(*node).guid);
+                self.blocks.push(block);
+                self.unproved.extend(is_live.then_some(block));
             }
         }
         if self.blocks.is_empty() {
             self.since = None;
+        }
+    }
+
+    /// Takes what was written under traffic and not read since for unknown: a sweep reads it before it plans the next
+    /// change, as no proof holds where a switch has acknowledged a table and not taken it.
+    pub fn doubt(&mut self, fabric: &Fabric, installed: &mut Installed) {
+        let take = |&(block, guid): &Block| {
+            let switch = fabric.switch_index(fabric.find(guid)?)?;
+            let held = installed.lfts.get_mut(switch)?.get_mut(usize::from(block))?;
+            Some((switch, usize::from(block), held.take()?))
+        };
+        self.doubted = self.unproved.iter().filter_map(take).collect();
+    }
+
+    /// A sweep has read what it could; a table that nobody answered for is as it was believed to be.
+    pub fn end_doubt(&mut self, fabric: &Fabric, installed: &mut Installed) {
+        self.unproved.retain(|&(block, guid)| {
+            let switch = fabric.find(guid).and_then(|node| fabric.switch_index(node));
+            switch.is_none_or(|switch| installed.block(switch, usize::from(block)).is_none())
+        });
+        for (switch, block, believed) in std::mem::take(&mut self.doubted) {
+            if installed.block(switch, block).is_none() {
+                installed.learn(switch, block, believed);
+            }
         }
     }
 
@@ -192,6 +222,7 @@ impl Sm {
         let wrote = self.view.installed.block(switch, usize::from(block)).copied();
         let Some(wrote) = wrote.filter(|wrote| *wrote != held.ports) else {
             self.read_back.done[number] = true;
+            self.read_back.unproved.remove(&(block, guid));
             self.read_back.found.1.insert(guid);
             return false;
         };
