@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, NodeIdx, Port, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
 use selvedge_routing::lanes_in_force;
@@ -162,7 +162,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        if self.is_astray(&inventory.fabric, &installed) {
+        if self.take_astray(&inventory.fabric, &installed) {
             self.past.note_astray(&inventory.fabric);
         }
         let under_way = self.past.under_way(&inventory.fabric, now);
@@ -179,22 +179,6 @@ impl Sm {
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
-    }
-
-    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
-    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take.
-    fn is_astray(&self, fabric: &Fabric, read: &Installed) -> bool {
-        let Some(old) = &self.view.fabric else { return false };
-        let differs = |(switch, &node): (SwitchIdx, &NodeIdx)| {
-            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
-            let Some(before) = before else { return false };
-            let blocks = read.lfts.get(switch).map_or(0, Vec::len);
-            (0..blocks).any(|block| {
-                let believed = self.view.installed.block(before, block);
-                believed.is_some_and(|believed| read.block(switch, block).is_some_and(|read| read != believed))
-            })
-        };
-        fabric.switches().iter_enumerated().any(differs)
     }
 
     /// A job of the present generation.

@@ -242,6 +242,34 @@ impl Sm {
         true
     }
 
+    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
+    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take. From now on it is
+    /// believed to be as it was read, whatever becomes of the plan that is made of it.
+    pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
+        let Some(old) = &self.view.fabric else { return false };
+        let mut astray = Vec::new();
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
+            let Some(before) = before else { continue };
+            for block in 0..read.lfts.get(switch).map_or(0, Vec::len) {
+                let (believed, read) = (self.view.installed.block(before, block), read.block(switch, block));
+                if let (Some(believed), Some(read)) = (believed, read)
+                    && believed != read
+                {
+                    astray.push((before, block, *read));
+                }
+            }
+        }
+        if astray.is_empty() {
+            return false;
+        }
+        let installed = std::sync::Arc::make_mut(&mut self.view.installed);
+        for (switch, block, data) in astray {
+            installed.learn(switch, block, data);
+        }
+        true
+    }
+
     /// Everything that was asked in a light sweep has been answered, or never will be.
     pub(crate) fn end_reading_back(&mut self) {
         self.read_back.end(self.now);
