@@ -243,8 +243,8 @@ impl Sm {
     }
 
     /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
-    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take. From now on it is
-    /// believed to be as it was read, whatever becomes of the plan that is made of it.
+    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take. From now on it
+    /// is believed to be as it was read, whatever becomes of the plan that is made of it.
     pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
         let Some(old) = &self.view.fabric else { return false };
         let mut astray = Vec::new();
