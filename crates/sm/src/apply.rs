@@ -50,7 +50,7 @@ pub struct Apply {
     /// Packets are under way between switches.
     is_live: bool,
     /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same.
-    may_be_live: bool,
+    pub may_be_live: bool,
     /// Hosts are asked to register again.
     pub asks_hosts: bool,
     has_begun: bool,
@@ -93,7 +93,7 @@ pub struct Declined {
 }
 
 /// True if a port of a switch is ACTIVE and nobody is known behind it.
-fn has_silent_link(fabric: &Fabric) -> bool {
+pub fn has_silent_link(fabric: &Fabric) -> bool {
     let is_silent = |node: NodeIdx, port: PortNum, state: PortState| {
         state == PortState::Active && fabric.peer(PortRef { node, port }).is_none()
     };

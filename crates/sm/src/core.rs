@@ -501,8 +501,9 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
-        if self.config.mode == Mode::Manage && self.view.sweeps == 0 && self.silence.asks_again(&inventory) {
-            self.sweep_due = Some(SweepReason::Again);
+        let takes_over = self.config.mode == Mode::Manage && self.view.plan.is_none();
+        if takes_over && self.silence.asks_again(&inventory, self.view.sweeps == 0) {
+            self.sweep_due = Some(self.sweep_reason.again());
             return;
         }
         if self.is_cut_off() {

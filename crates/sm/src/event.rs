@@ -52,6 +52,16 @@ pub enum SweepReason {
     Told,
 }
 
+impl SweepReason {
+    /// Why a sweep is repeated that began so: how a manager came to be master matters to the next as well.
+    pub(crate) const fn again(self) -> Self {
+        match self {
+            Self::MasterLost | Self::HandedOver | Self::Told => self,
+            _ => Self::Again,
+        }
+    }
+}
+
 impl fmt::Display for SweepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -25,6 +25,8 @@ mod lid;
 mod lid_book;
 mod lid_layout;
 mod light;
+#[cfg(test)]
+mod made;
 mod multicast;
 mod past;
 mod ports;

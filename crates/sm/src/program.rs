@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, NodeIdx, Port, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
 use selvedge_routing::lanes_in_force;
@@ -47,6 +47,7 @@ impl Sm {
             }
         }
         self.forget_copies(&inventory.fabric, &installed);
+        self.read_back.doubt(&inventory.fabric, &mut installed);
         self.read_tables(inventory, installed, 1);
     }
 
@@ -69,10 +70,11 @@ impl Sm {
     /// forwards by entries nobody knows.
     pub(crate) fn tables_asked(
         &mut self,
-        (inventory, installed, round): (Arc<Inventory>, Installed, u32),
+        (inventory, mut installed, round): (Arc<Inventory>, Installed, u32),
         now: Time,
         out: &mut Vec<Output>,
     ) {
+        self.read_back.end_doubt(&inventory.fabric, &mut installed);
         let is_complete = unread(&inventory.fabric, &installed).is_empty();
         if !is_complete && round < READ_ROUNDS {
             return self.read_tables(inventory, installed, round + 1);
@@ -163,7 +165,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        if self.is_astray(&inventory.fabric, &installed) {
+        if self.take_astray(&inventory.fabric, &installed) {
             self.past.note_astray(&inventory.fabric);
         }
         let under_way = self.past.under_way(&inventory.fabric, now);
@@ -180,24 +182,6 @@ impl Sm {
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
-    }
-
-    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
-    /// been moved and was taken by another switch, say.
-    fn is_astray(&self, fabric: &Fabric, read: &Installed) -> bool {
-        let Some(old) = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some()) else {
-            return false;
-        };
-        let differs = |(switch, &node): (SwitchIdx, &NodeIdx)| {
-            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
-            let Some(before) = before else { return false };
-            let blocks = read.lfts.get(switch).map_or(0, Vec::len);
-            (0..blocks).any(|block| {
-                let believed = self.view.installed.block(before, block);
-                believed.is_some_and(|believed| read.block(switch, block).is_some_and(|read| read != believed))
-            })
-        };
-        fabric.switches().iter_enumerated().any(differs)
     }
 
     /// A job of the present generation.
@@ -421,6 +405,7 @@ impl Sm {
             failed_nodes,
             failed,
             declined,
+            may_be_live,
             ..
         } = apply;
         // What is under way is told anew in each job.
@@ -433,7 +418,8 @@ impl Sm {
         };
         self.past.add(taken, has_drained, now, after);
         self.lids.held(&fabric, &outcome.plan.lids);
-        self.read_back.written(&fabric, outcome.changes.value());
+        self.silence.forget_looks();
+        self.read_back.written(&fabric, outcome.changes.value(), may_be_live);
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
         self.given_up.set_short(is_short, now);
@@ -493,7 +479,8 @@ impl Sm {
             self.past
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
-        self.read_back.written(&apply.fabric, apply.outcome.changes.value());
+        let changes = apply.outcome.changes.value();
+        self.read_back.written(&apply.fabric, changes, apply.may_be_live);
         self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
         self.given_up.settle(now);
         self.view.acknowledged = apply.acknowledged;
@@ -587,3 +574,6 @@ fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     });
     ports.collect()
 }
+
+#[cfg(test)]
+mod tests;

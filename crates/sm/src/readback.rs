@@ -55,6 +55,10 @@ pub struct ReadBack {
     lies: BTreeMap<Guid, u32>,
     /// Switches that did not hold what they should in this light sweep, and those that did.
     found: (BTreeSet<Guid>, BTreeSet<Guid>),
+    /// Blocks that were written while packets flowed, and that nobody has read since.
+    unproved: BTreeSet<Block>,
+    /// Those of them that a sweep asks for, as they are believed to be.
+    doubted: Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>,
     /// Blocks read back so far.
     read: u64,
     /// Those of them that were not as they had been written.
@@ -67,12 +71,14 @@ impl ReadBack {
         self.since.get_or_insert(now);
     }
 
-    /// They have been taken, or some of them.
-    pub fn written(&mut self, fabric: &Fabric, changes: &ChangeSet) {
+    /// They have been taken, or some of them; `is_live`: while packets flowed.
+    pub fn written(&mut self, fabric: &Fabric, changes: &ChangeSet, is_live: bool) {
         self.settle();
         for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
             if let Op::Lft { node, block, .. } = op {
-                self.blocks.push((*block, fabric.node(*node).guid));
+                let block = (*block, fabric.node(*node).guid);
+                self.blocks.push(block);
+                self.unproved.extend(is_live.then_some(block));
             }
         }
         if self.blocks.is_empty() {
@@ -83,6 +89,30 @@ impl ReadBack {
     /// It is time for a light sweep, whatever becomes of it.
     pub const fn try_now(&mut self, now: Time) {
         self.tried = Some(now);
+    }
+
+    /// Takes what was written under traffic and not read since for unknown: a sweep reads it before it plans the next
+    /// change, as no proof holds where a switch has acknowledged a table and not taken it.
+    pub fn doubt(&mut self, fabric: &Fabric, installed: &mut Installed) {
+        let take = |&(block, guid): &Block| {
+            let switch = fabric.switch_index(fabric.find(guid)?)?;
+            let held = installed.lfts.get_mut(switch)?.get_mut(usize::from(block))?;
+            Some((switch, usize::from(block), held.take()?))
+        };
+        self.doubted = self.unproved.iter().filter_map(take).collect();
+    }
+
+    /// A sweep has read what it could; a table that nobody answered for is as it was believed to be.
+    pub fn end_doubt(&mut self, fabric: &Fabric, installed: &mut Installed) {
+        self.unproved.retain(|&(block, guid)| {
+            let switch = fabric.find(guid).and_then(|node| fabric.switch_index(node));
+            switch.is_none_or(|switch| installed.block(switch, usize::from(block)).is_none())
+        });
+        for (switch, block, believed) in std::mem::take(&mut self.doubted) {
+            if installed.block(switch, block).is_none() {
+                installed.learn(switch, block, believed);
+            }
+        }
     }
 
     /// A sweep takes the place of a light sweep: nothing is read back now.
@@ -221,6 +251,7 @@ impl Sm {
         let wrote = self.view.installed.block(switch, usize::from(block)).copied();
         let Some(wrote) = wrote.filter(|wrote| *wrote != held.ports) else {
             self.read_back.done[number] = true;
+            self.read_back.unproved.remove(&(block, guid));
             self.read_back.found.1.insert(guid);
             return false;
         };
@@ -243,6 +274,34 @@ impl Sm {
         if !installed.lanes.is_empty() {
             let node = fabric.node(fabric.switches()[switch]);
             std::sync::Arc::make_mut(&mut installed.lanes).forget_port(node, PortNum::MANAGEMENT);
+        }
+        true
+    }
+
+    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
+    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take. From now on it
+    /// is believed to be as it was read, whatever becomes of the plan that is made of it.
+    pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
+        let Some(old) = &self.view.fabric else { return false };
+        let mut astray = Vec::new();
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
+            let Some(before) = before else { continue };
+            for block in 0..read.lfts.get(switch).map_or(0, Vec::len) {
+                let (believed, read) = (self.view.installed.block(before, block), read.block(switch, block));
+                if let (Some(believed), Some(read)) = (believed, read)
+                    && believed != read
+                {
+                    astray.push((before, block, *read));
+                }
+            }
+        }
+        if astray.is_empty() {
+            return false;
+        }
+        let installed = std::sync::Arc::make_mut(&mut self.view.installed);
+        for (switch, block, data) in astray {
+            installed.learn(switch, block, data);
         }
         true
     }

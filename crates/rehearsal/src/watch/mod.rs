@@ -244,6 +244,8 @@ impl Watcher {
         if changes.contains(&Change::Happened) {
             self.happened(now, chassis);
         }
+        let liar = |&(node, block): &(NodeIdx, u32)| Some((self.routes.position(node)?, usize::try_from(block).ok()?));
+        self.routes.liars = self.lies.keys().filter_map(liar).collect();
         let delta = self.routes.mend(now, chassis);
         if self.counting.is_some() {
             self.clock_circles(now);
@@ -409,7 +411,8 @@ impl Watcher {
         if self.cloned.is_some_and(|cloned| oldest <= cloned) {
             return Some(Rule::ClonedGuid);
         }
-        let of_liar = since.iter().any(|at| self.lies_ended.contains(at));
+        let is_of_liar = |at: &Time| self.lies_ended.contains(at) || self.routes.ghosts_of_liars.contains(at);
+        let of_liar = since.iter().any(is_of_liar);
         of_liar.then_some(Rule::LyingAgent)
     }
 
