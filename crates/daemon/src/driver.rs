@@ -89,6 +89,8 @@ pub(crate) struct Driver {
     asked: u64,
     /// Snapshots may have been freed since nothing was to be done.
     is_untidy: bool,
+    /// The manager was told that what hosts have registered with the master is known here.
+    is_copied: bool,
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
@@ -106,6 +108,7 @@ pub(crate) struct Parts {
     pub(crate) dumps: Option<Box<dyn DumpSink>>,
     pub(crate) found: Found,
     pub(crate) administrator: selvedge_sa::Config,
+    pub(crate) copier: selvedge_sa::CopyConfig,
 }
 
 impl Driver {
@@ -115,6 +118,7 @@ impl Driver {
             parts.port,
             Administrator::new(parts.administrator, sender.clone(), parts.found.registrations)?,
             Keeper::new(parts.folder.clone(), parts.found.is_lost),
+            selvedge_sa::Copier::new(parts.copier),
             Arc::clone(&parts.shared),
         );
         Ok(Self {
@@ -141,6 +145,7 @@ impl Driver {
             shown_at: Time::ZERO,
             asked: 0,
             is_untidy: false,
+            is_copied: false,
             in_force: None,
             stopping: false,
         })
@@ -206,6 +211,7 @@ impl Driver {
         if desk.administrator.next_wake().is_some_and(|at| at <= now) {
             desk.administer(selvedge_sa::Input::Wake)?;
         }
+        desk.copy_on()?;
         if desk.keeper.is_due(now) {
             let (revision, all) = (desk.administrator.revision(), desk.administrator.registrations());
             self.storer.hand(ToStore::Registrations(revision, Box::new(all)));
@@ -221,6 +227,7 @@ impl Driver {
             }
         }
         self.tell_groups(now)?;
+        self.tell_copy()?;
         let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
             false => Duration::ZERO,
@@ -236,6 +243,7 @@ impl Driver {
             let mut desk = self.seat.desk();
             desk.send_pending()?;
             match desk.receive(wait)? {
+                Some(Arrival::Received(datagram)) if desk.takes_copy(&datagram)? => {}
                 Some(Arrival::Received(datagram)) if datagram.mad.class() == Class::SubnAdm => {
                     desk.administer(selvedge_sa::Input::Received(datagram))?;
                 }
@@ -295,6 +303,7 @@ impl Driver {
             self.sm.next_wake(),
             desk.administrator.next_wake(),
             desk.keeper.next_wake(),
+            desk.copier.next_wake(),
         ];
         let due = wakes
             .into_iter()
@@ -489,6 +498,16 @@ impl Driver {
         self.feed(Input::Groups(groups))
     }
 
+    /// Tells the manager whether hosts need to be asked should it become master now.
+    fn tell_copy(&mut self) -> Result<(), DaemonError> {
+        let is_all = self.seat.desk().copier.is_all();
+        if std::mem::replace(&mut self.is_copied, is_all) == is_all {
+            return Ok(());
+        }
+        let command = if is_all { Command::Registered } else { Command::Reregister };
+        self.feed(Input::Command(command))
+    }
+
     /// Tells the administrator which groups are there from the start.
     fn tell_partitions(&mut self) -> Result<(), DaemonError> {
         let Some(policy) = self.sm.view().policy else {
@@ -504,13 +523,21 @@ impl Driver {
     /// Questions are answered by the master only, and what hosts register is known to the master only.
     fn role_changed(&mut self, role: selvedge_sm::Role) -> Result<(), DaemonError> {
         use selvedge_sm::Role;
+        let mut desk = self.seat.desk();
+        desk.copier.end();
         match role {
-            Role::Master => self.administer(selvedge_sa::Input::Serve),
+            Role::Master => Ok(desk.administer(selvedge_sa::Input::Serve)?),
             // Our own link is down: when it comes back there may be nobody else still.
-            Role::Discovering => self.administer(selvedge_sa::Input::Withdraw),
+            Role::Discovering => Ok(desk.administer(selvedge_sa::Input::Withdraw)?),
             Role::Standby | Role::NotActive => {
-                self.seat.desk().keeper.lose();
-                self.administer(selvedge_sa::Input::Forget)?;
+                desk.keeper.lose();
+                desk.administer(selvedge_sa::Input::Forget)?;
+                desk.copier.begin(self.shared.clock.now());
+                if role == Role::NotActive {
+                    desk.copier.end();
+                }
+                drop(desk);
+                self.is_copied = false;
                 self.feed(Input::Command(Command::Reregister))
             }
         }

@@ -9,6 +9,7 @@ use selvedge_wire::{AttributeId, Datagram, Gid, Mad, Method, Status};
 use crate::client::{Exchange, Request};
 use crate::core::{Answer, Open, Sa};
 use crate::io::Output;
+use crate::limit::May;
 use crate::member;
 use crate::path::Paths;
 use crate::pieces::send;
@@ -27,7 +28,7 @@ impl Sa {
         if let Some(open) = self.open.get_mut(&exchange).filter(|open| open.request.mad == *mad) {
             // Asked again while the answer is on its way: its beginning may be lost.
             if let Answer::Long(sender) = &mut open.answer
-                && may
+                && may == May::Ask
             {
                 sender.again();
                 open.hungry = true;
@@ -37,8 +38,13 @@ impl Sa {
         }
         // Another question under the same number: whoever asked before has gone.
         self.open.remove(&exchange);
-        if !may {
-            return self.refuse(&request, Refusal::Busy, out);
+        match may {
+            May::Ask => {}
+            May::BeTold => return self.refuse(&request, Refusal::Busy, out),
+            May::BeIgnored => {
+                self.counters.ignored += 1;
+                return;
+            }
         }
         match self.answer(&request, out) {
             Err(why) => self.refuse(&request, why, out),
@@ -71,6 +77,9 @@ impl Sa {
         }
         if layout.id == AttributeId::CLASS_PORT_INFO {
             return self.class_port_info(request, out);
+        }
+        if layout.id == records::REVISION.id {
+            return self.revision_asked(request, out).map(|()| None);
         }
         let snapshot = self.snapshot.clone().ok_or(Refusal::Busy)?;
         // A port that the plan in force does not know has a LID of another manager's, or of the next plan.

@@ -18,6 +18,7 @@ mod held;
 mod inventory;
 mod io;
 mod job;
+mod lane_readback;
 mod lane_smp;
 mod lanes;
 mod lid;

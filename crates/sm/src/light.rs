@@ -55,6 +55,7 @@ impl Sm {
         self.knock(&inventory);
         self.join_second_look();
         self.prepare_reading_back(&inventory.fabric);
+        self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
     }
 

@@ -8,11 +8,14 @@ use super::AttachPoint;
 use super::protocol::{PACKET_LEN, Packet};
 use super::socket::{is_dead, is_full};
 
-/// Packets kept for a client whose socket is full; more are dropped.
+/// SMPs kept for a client whose socket is full; more are dropped.
 ///
-/// A socket holds about 270 packets (its send buffer); a client with 1,024 more unread has stopped reading: one packet
-/// here costs 288 bytes, so a slot costs 288 KiB at most.
-const BACKLOG_MAX: usize = 1024;
+/// A socket holds ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer); a client with 1,024 more
+/// unread has stopped reading: one packet here costs 288 bytes.
+const SMPS_MAX: usize = 1_024;
+/// The same of all other datagrams: what the fastest host sends in 70 ms. Linux' umad keeps 200,000
+/// (`MAX_UMAD_RECV_LIST_SIZE`), behind 512 in the queue pair. A slot costs 2.7 MB at most.
+const GMPS_MAX: usize = 8_192;
 
 /// Who is attached.
 #[derive(Clone, Debug)]
@@ -46,22 +49,61 @@ pub(super) struct Place {
     pub(super) socket: UnixDatagram,
     /// Its client; none if the slot is free.
     pub(super) client: Option<Client>,
-    backlog: VecDeque<[u8; PACKET_LEN]>,
+    backlog: Backlog,
+}
+
+/// What waits for room. Queue pairs 0 and 1 have queues of their own, as in an HCA: SMPs do not stand behind what hosts
+/// send, and are not lost for it.
+#[derive(Default)]
+struct Backlog {
+    smps: VecDeque<[u8; PACKET_LEN]>,
+    gmps: VecDeque<[u8; PACKET_LEN]>,
+}
+
+impl Backlog {
+    fn is_empty(&self) -> bool {
+        self.smps.is_empty() && self.gmps.is_empty()
+    }
+
+    /// The next one to leave.
+    fn front(&self) -> Option<&[u8; PACKET_LEN]> {
+        self.smps.front().or_else(|| self.gmps.front())
+    }
+
+    /// It has left.
+    fn left(&mut self) {
+        if self.smps.pop_front().is_none() {
+            self.gmps.pop_front();
+        }
+    }
+
+    /// Keeps one, if there is room.
+    fn keep(&mut self, packet: &Packet) -> Sent {
+        let (queue, most) = match packet.mad.class().is_smp() {
+            true => (&mut self.smps, SMPS_MAX),
+            false => (&mut self.gmps, GMPS_MAX),
+        };
+        if queue.len() >= most {
+            return Sent::Dropped;
+        }
+        queue.push_back(packet.emit());
+        Sent::Accepted
+    }
 }
 
 impl Place {
     /// A free place.
-    pub(super) const fn new(socket: UnixDatagram) -> Self {
+    pub(super) fn new(socket: UnixDatagram) -> Self {
         Self {
             socket,
             client: None,
-            backlog: VecDeque::new(),
+            backlog: Backlog::default(),
         }
     }
 
     /// Frees the place.
     pub(super) fn free(&mut self) -> Option<Client> {
-        self.backlog.clear();
+        self.backlog = Backlog::default();
         self.client.take()
     }
 
@@ -75,11 +117,11 @@ impl Place {
         match self.flush() {
             Sent::Accepted if self.backlog.is_empty() => match self.transmit(&packet.emit()) {
                 Ok(()) => Sent::Accepted,
-                Err(error) if is_full(&error) => self.keep(packet),
+                Err(error) if is_full(&error) => self.backlog.keep(packet),
                 Err(error) if is_dead(&error) => Sent::Dead,
                 Err(_) => Sent::Dropped,
             },
-            Sent::Accepted => self.keep(packet),
+            Sent::Accepted => self.backlog.keep(packet),
             other => other,
         }
     }
@@ -88,7 +130,7 @@ impl Place {
     pub(super) fn flush(&mut self) -> Sent {
         while let Some(bytes) = self.backlog.front() {
             match self.transmit(bytes) {
-                Ok(()) => drop(self.backlog.pop_front()),
+                Ok(()) => self.backlog.left(),
                 Err(error) if is_full(&error) => break,
                 Err(_) => return Sent::Dead,
             }
@@ -98,13 +140,5 @@ impl Place {
 
     fn transmit(&self, bytes: &[u8; PACKET_LEN]) -> io::Result<()> {
         self.socket.send(bytes).map(drop)
-    }
-
-    fn keep(&mut self, packet: &Packet) -> Sent {
-        if self.backlog.len() >= BACKLOG_MAX {
-            return Sent::Dropped;
-        }
-        self.backlog.push_back(packet.emit());
-        Sent::Accepted
     }
 }
