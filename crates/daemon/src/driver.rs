@@ -504,7 +504,11 @@ impl Driver {
         if std::mem::replace(&mut self.is_copied, is_all) == is_all {
             return Ok(());
         }
-        let command = if is_all { Command::Registered } else { Command::Reregister };
+        let command = if is_all {
+            Command::Registered
+        } else {
+            Command::Reregister
+        };
         self.feed(Input::Command(command))
     }
 

@@ -9,7 +9,6 @@ use selvedge_wire::{AttributeId, Datagram, Gid, Mad, Method, Status};
 use crate::client::{Exchange, Request};
 use crate::core::{Answer, Open, Sa};
 use crate::io::Output;
-use crate::limit::May;
 use crate::member;
 use crate::path::Paths;
 use crate::pieces::send;
@@ -28,7 +27,7 @@ impl Sa {
         if let Some(open) = self.open.get_mut(&exchange).filter(|open| open.request.mad == *mad) {
             // Asked again while the answer is on its way: its beginning may be lost.
             if let Answer::Long(sender) = &mut open.answer
-                && may == May::Ask
+                && may
             {
                 sender.again();
                 open.hungry = true;
@@ -38,13 +37,9 @@ impl Sa {
         }
         // Another question under the same number: whoever asked before has gone.
         self.open.remove(&exchange);
-        match may {
-            May::Ask => {}
-            May::BeTold => return self.refuse(&request, Refusal::Busy, out),
-            May::BeIgnored => {
-                self.counters.ignored += 1;
-                return;
-            }
+        // Silence would cost more: who hears nothing asks again.
+        if !may {
+            return self.refuse(&request, Refusal::Busy, out);
         }
         match self.answer(&request, out) {
             Err(why) => self.refuse(&request, why, out),

@@ -35,6 +35,9 @@ const SHARE: u32 = 20;
 const SEGMENTS_MAX: u32 = 500_000;
 /// Unanswered questions after which the master's LID is looked up again.
 const SILENT_MAX: u32 = 2;
+/// Copies of a master that does not answer the question for its revision before it is asked again: OpenSM writes an
+/// error into its log for each.
+const SKIPS: u32 = 60;
 /// Of SMPs; the manager counts its own from 1 up.
 const OWN_SMPS: u32 = 0xC0B1_0000;
 /// A lease without end.
@@ -108,6 +111,8 @@ pub struct Copier {
     silent: u32,
     /// The master's administrator.
     at: Option<Address>,
+    /// Copies that are made without asking for the revision.
+    skips: u32,
     /// What it said last.
     before: Option<Revision>,
     /// What the copy is of, if it is all there is.
@@ -133,7 +138,7 @@ impl Copier {
     /// This manager stands by.
     pub fn begin(&mut self, now: Time) {
         self.end();
-        (self.at, self.held, self.is_all) = (None, None, false);
+        (self.at, self.held, self.is_all, self.skips) = (None, None, false, 0);
         self.rest(now, Duration::ZERO);
     }
 
@@ -171,10 +176,15 @@ impl Copier {
             Step::Resting => self.look(now, out),
             // As it should be: nothing was registered. That it is still so is asked for; an answer may have been lost.
             Step::Watching => self.ask_revision(Step::Before, now, out),
-            Step::Where | Step::Before | Step::Table { .. } | Step::After => {
+            // It may not know the question, as OpenSM; or it is dead, and the tables tell.
+            Step::Before => {
+                (self.before, self.skips) = (None, SKIPS);
+                self.begin_tables(now, out);
+            }
+            Step::Where | Step::Table { .. } | Step::After => {
                 self.silent += 1;
                 if self.silent >= SILENT_MAX {
-                    self.at = None;
+                    (self.at, self.skips) = (None, 0);
                 }
                 self.rest(now, self.config.interval);
             }
@@ -215,6 +225,11 @@ impl Copier {
     }
 
     fn look(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.at.is_some() && self.skips > 0 {
+            self.skips -= 1;
+            self.before = None;
+            return self.begin_tables(now, out);
+        }
         if self.at.is_some() {
             return self.ask_revision(Step::Before, now, out);
         }
@@ -273,7 +288,14 @@ impl Copier {
         if self.is_all {
             return self.watch(now, out);
         }
-        (self.began, self.is_cut, self.held) = (now, false, None);
+        if self.before.is_none() {
+            self.skips = SKIPS;
+        }
+        self.begin_tables(now, out);
+    }
+
+    fn begin_tables(&mut self, now: Time, out: &mut Vec<Output>) {
+        (self.began, self.is_cut) = (now, false);
         self.tables.clear();
         self.next_table(now, out);
     }
@@ -292,6 +314,7 @@ impl Copier {
         if self.before.is_some() {
             return self.ask_revision(Step::After, now, out);
         }
+        (self.is_all, self.held) = (false, None);
         self.copied(now);
     }
 
@@ -371,7 +394,11 @@ impl Copier {
         let took = now.since(self.began);
         let tables = std::mem::take(&mut self.tables);
         self.copy = Some(Box::new(registrations(&tables)));
-        let least = if self.before.is_some() { GATHER } else { self.config.interval };
+        let least = if self.before.is_some() {
+            GATHER
+        } else {
+            self.config.interval
+        };
         self.rest(now, least.max(took.saturating_mul(SHARE - 1)));
     }
 }

@@ -15,7 +15,6 @@ use crate::client::{Exchange, Request};
 use crate::config::Config;
 use crate::io::{Counters, Input, Output};
 use crate::kept::Registrations;
-use crate::limit::May;
 use crate::member::{CREATED, DELETED, Groups};
 use crate::pieces::send;
 use crate::query::{Query, Registered};
@@ -424,15 +423,8 @@ impl Sa {
             }
             let from = datagram.address.lid;
             let full = self.questions.len() >= QUESTIONS_MAX;
-            match self.limits.take(&self.config, self.now, from) {
-                May::Ask if !full => {}
-                May::Ask | May::BeTold => {
-                    return self.refuse(&self.understood(datagram, &datagram.mad), Refusal::Busy, out);
-                }
-                May::BeIgnored => {
-                    self.counters.ignored += 1;
-                    return;
-                }
+            if full || !self.limits.take(&self.config, self.now, from) {
+                return self.refuse(&self.understood(datagram, &datagram.mad), Refusal::Busy, out);
             }
             let config = ReceiverConfig {
                 segments_max: QUESTION_SEGMENTS,

@@ -62,8 +62,6 @@ pub struct Counters {
     pub busy: u64,
     /// Requests above what one client may send.
     pub limited: u64,
-    /// Of these: without a word, as their client was told BUSY often enough.
-    pub ignored: u64,
     /// The client with the most of them, and how many.
     pub most_limited: Option<(Lid, u32)>,
     /// Datagrams dropped: not master, no request, a stray part of a transfer.

@@ -14,20 +14,6 @@ struct Bucket {
     at: u32,
     /// Requests that were too many.
     over: u32,
-    /// Those of them that were told so in the millisecond `told_at`, whose lowest bits these are.
-    told: u16,
-    told_at: u16,
-}
-
-/// What becomes of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum May {
-    /// It is answered.
-    Ask,
-    /// It is one too many, and who sent it is told so.
-    BeTold,
-    /// The same, and enough has been said: an answer to each would make two floods of one.
-    BeIgnored,
 }
 
 /// Rows that are looked at for the price of a request: as long as the least request takes.
@@ -36,7 +22,7 @@ const ROWS_PER_REQUEST: u32 = 16;
 /// A bucket for each LID.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
-    /// By LID; grows to the highest that ever asked: at most 49,152 × 16 bytes.
+    /// By LID; grows to the highest that ever asked: at most 49,152 × 12 bytes.
     buckets: Vec<Bucket>,
     /// Requests of all that were too many.
     pub over: u64,
@@ -45,9 +31,8 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Takes a request out of a client's bucket. Where there is none in it, as many are told so a millisecond as it may
-    /// ask in one, at least one.
-    pub fn take(&mut self, config: &Config, now: Time, lid: Lid) -> May {
+    /// Takes a request out of a client's bucket; false if there is none in it.
+    pub fn take(&mut self, config: &Config, now: Time, lid: Lid) -> bool {
         if self.buckets.len() <= lid.index() {
             self.buckets.resize(lid.index() + 1, Bucket::default());
         }
@@ -66,25 +51,16 @@ impl Limits {
                 (bucket.left, bucket.at) = (bucket.left.saturating_add(more).min(burst), now_ms);
             }
         }
-        if bucket.left > 0 {
-            bucket.left -= 1;
-            return May::Ask;
+        let has_one = bucket.left > 0;
+        bucket.left -= i32::from(has_one);
+        if !has_one {
+            bucket.over = bucket.over.saturating_add(1);
+            self.over += 1;
+            if self.most.is_none_or(|(_, most)| most < bucket.over) {
+                self.most = Some((lid, bucket.over));
+            }
         }
-        bucket.over = bucket.over.saturating_add(1);
-        self.over += 1;
-        if self.most.is_none_or(|(_, most)| most < bucket.over) {
-            self.most = Some((lid, bucket.over));
-        }
-        // Which one of 65 seconds' does not matter: the count is a small one.
-        let millisecond = (now_ms & 0xFFFF) as u16;
-        if std::mem::replace(&mut bucket.told_at, millisecond) != millisecond {
-            bucket.told = 0;
-        }
-        if u32::from(bucket.told) < (config.rate_per_s / 1_000).max(1) {
-            bucket.told = bucket.told.saturating_add(1);
-            return May::BeTold;
-        }
-        May::BeIgnored
+        has_one
     }
 
     /// A client pays for rows that were looked at on its behalf, with requests it has not sent yet: at most as many as
@@ -114,7 +90,7 @@ mod tests {
         let mut limits = Limits::default();
         let mut take = |lid: u16, ms: u64| {
             let now = Time::ZERO + Duration::from_millis(ms);
-            limits.take(&config, now, Lid(lid)) == May::Ask
+            limits.take(&config, now, Lid(lid))
         };
         assert_eq!(
             [take(1, 0), take(1, 0), take(1, 0), take(1, 0)],
@@ -140,7 +116,7 @@ mod tests {
         let mut limits = Limits::default();
         let check = |limits: &mut Limits, ms: u64, want: bool| {
             let now = Time::ZERO + Duration::from_millis(ms);
-            assert_eq!(limits.take(&config, now, Lid(1)) == May::Ask, want, "{ms}");
+            assert_eq!(limits.take(&config, now, Lid(1)), want, "{ms}");
         };
         check(&mut limits, 0, true);
         limits.charge(&config, Lid(1), 15);
@@ -156,29 +132,5 @@ mod tests {
         assert_eq!((limits.over, limits.most), (3, Some((Lid(1), 3))));
         // Nobody has asked with this one.
         limits.charge(&config, Lid(2), 5);
-    }
-
-    #[test]
-    fn a_flood_is_told_busy_as_often_as_it_may_ask() {
-        let config = Config {
-            burst: 1,
-            rate_per_s: 2_000,
-            ..Config::default()
-        };
-        let mut limits = Limits::default();
-        let mut counts = [0_u32; 3];
-        for ms in 0..1_000 {
-            for _ in 0..100 {
-                let now = Time::ZERO + Duration::from_millis(ms);
-                match limits.take(&config, now, Lid(1)) {
-                    May::Ask => counts[0] += 1,
-                    May::BeTold => counts[1] += 1,
-                    May::BeIgnored => counts[2] += 1,
-                }
-            }
-        }
-        // A bucket of one holds one of the two that a millisecond brings.
-        assert_eq!(counts, [1_000, 2_000, 97_000]);
-        assert_eq!(limits.over, 99_000);
     }
 }

@@ -411,7 +411,9 @@ impl Groups {
 /// The number in a group GID that was given out; those that are no small ones are not counted on from.
 pub(crate) fn serial_of(mgid: Gid) -> Option<u64> {
     let given_out = mgid.0[1] & 0x0F == LINK_LOCAL && mgid.0[2..4] == SIGNATURE.to_be_bytes();
-    given_out.then(|| mgid.guid().0).filter(|serial| *serial <= u64::from(u32::MAX))
+    given_out
+        .then(|| mgid.guid().0)
+        .filter(|serial| *serial <= u64::from(u32::MAX))
 }
 
 /// The port that joins or leaves, and as what.

@@ -24,8 +24,8 @@ struct Two {
     copier: Copier,
     copies: usize,
     copy: Registrations,
-    /// Does not know the revision, as OpenSM's administrator.
-    is_foreign: bool,
+    /// Does not know the question for the revision: refuses it, or says nothing, as OpenSM.
+    is_foreign: Option<bool>,
     /// Answers nobody.
     is_dead: bool,
 }
@@ -46,7 +46,7 @@ impl Two {
             copier,
             copies: 0,
             copy: Registrations::default(),
-            is_foreign: false,
+            is_foreign: None,
             is_dead: false,
         }
     }
@@ -68,7 +68,13 @@ impl Two {
         if self.is_dead {
             return Vec::new();
         }
-        if self.is_foreign && asked.mad.attribute() == records::REVISION.id {
+        if let Some(refuses) = self
+            .is_foreign
+            .filter(|_| asked.mad.attribute() == records::REVISION.id)
+        {
+            if !refuses {
+                return Vec::new();
+            }
             let mut mad = asked.mad;
             mad.set_method(Method::GetResp);
             mad.set_status(Status::BAD_METHOD_ATTRIBUTE);
@@ -125,7 +131,12 @@ impl Two {
 
     fn set(&mut self, lid: Lid, mad: &Mad) {
         self.master.lid = lid;
-        let said: Vec<Datagram> = self.master.send(mad).into_iter().map(|output| output.datagram).collect();
+        let said: Vec<Datagram> = self
+            .master
+            .send(mad)
+            .into_iter()
+            .map(|output| output.datagram)
+            .collect();
         let (last, before) = said.split_last().unwrap();
         assert_eq!((last.address.lid, last.mad.status()), (lid, Status::OK), "{}", last.mad);
         assert!(before.iter().all(|to| to.address.lid == self.own));
@@ -142,7 +153,11 @@ impl Two {
     fn check_same(&mut self) {
         let text = |of: &Registrations| of.to_text();
         let mut other = Sa::new(Config::default());
-        other.handle(self.master.now, Input::Copied(Box::new(self.copy.clone())), &mut Vec::new());
+        other.handle(
+            self.master.now,
+            Input::Copied(Box::new(self.copy.clone())),
+            &mut Vec::new(),
+        );
         let (ours, theirs) = (other.registrations(), self.master.sa.registrations());
         // Where a subscriber sits is looked up when it is told something.
         let without_lids = |text: String| {
@@ -206,7 +221,10 @@ fn services_and_subscriptions_are_copied_as_well() {
     two.pass(10);
     assert_eq!(two.copy.counts(), (0, 0, 1, 2));
     let text = two.copy.to_text();
-    assert!(text.contains(" 100 ") || text.contains(" 99 "), "what is left of a lease: {text}");
+    assert!(
+        text.contains(" 100 ") || text.contains(" 99 "),
+        "what is left of a lease: {text}"
+    );
     assert!(text.contains(&"07".repeat(16)), "the key of a service: {text}");
 }
 
@@ -224,15 +242,21 @@ fn a_table_of_many_segments_is_copied_whole() {
 
 #[test]
 fn of_a_master_that_says_no_revision_it_never_is_all() {
-    let mut two = Two::new();
-    two.is_foreign = true;
-    two.join(1);
-    two.pass(1_500);
-    assert_eq!((two.members(), two.copier.is_all()), (1, false));
-    let copies = two.copies;
-    two.join(2);
-    two.pass(1_000);
-    assert_eq!((two.copies, two.members(), two.copier.is_all()), (copies + 1, 2, false));
+    for refuses in [true, false] {
+        let mut two = Two::new();
+        two.is_foreign = Some(refuses);
+        two.join(1);
+        two.pass(1_500);
+        assert_eq!((two.members(), two.copier.is_all()), (1, false), "{refuses}");
+        let copies = two.copies;
+        two.join(2);
+        two.pass(1_000);
+        assert_eq!(
+            (two.copies, two.members(), two.copier.is_all()),
+            (copies + 1, 2, false),
+            "{refuses}"
+        );
+    }
 }
 
 #[test]
@@ -283,7 +307,10 @@ fn only_who_shows_the_key_is_told_and_told_again() {
     let mad = bench.question(Method::Get, &records::REVISION, &fields);
     assert_eq!((bench.send(&mad).len(), bench.send(&mad).len()), (0, 0));
     let told = bench.feed(Input::Withdraw);
-    assert!(told.is_empty(), "a master that leaves is not one whose tables have changed");
+    assert!(
+        told.is_empty(),
+        "a master that leaves is not one whose tables have changed"
+    );
 }
 
 /// Anything as an answer: it ends in no panic.

@@ -180,7 +180,10 @@ mod tests {
         check(b"format = 1\ngeneration = 1\nother = 1", "unknown field `other`");
         check(b"format = 1\ngeneration = 1\n[lanes]\n\"0x1\" = 15", "has lane 15");
         check(b"format = 1\ngeneration = 1\n[lanes]\nhere = 1", "'here' is no GUID");
-        check(b"format = 1\ngeneration = 1\n[levels]\n\"0x1\" = [0, 15]", "has lane 15");
+        check(
+            b"format = 1\ngeneration = 1\n[levels]\n\"0x1\" = [0, 15]",
+            "has lane 15",
+        );
         let lids = |range: &str| format!("format = 1\ngeneration = 1\n[lids_before]\n\"0x1\" = {range}");
         for range in ["[0, 0]", "[5, 6]", "[4, 6]", "[6, 5]", "[49152, 49152]"] {
             check(lids(range).as_bytes(), "are no LIDs of one port");

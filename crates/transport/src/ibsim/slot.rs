@@ -8,14 +8,13 @@ use super::AttachPoint;
 use super::protocol::{PACKET_LEN, Packet};
 use super::socket::{is_dead, is_full};
 
-/// SMPs kept for a client whose socket is full; more are dropped.
+/// Packets of a queue pair kept for a client whose socket is full; more are dropped.
 ///
 /// A socket holds ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer); a client with 1,024 more
-/// unread has stopped reading: one packet here costs 288 bytes.
-const SMPS_MAX: usize = 1_024;
-/// The same of all other datagrams: what the fastest host sends in 70 ms. Linux' umad keeps 200,000
-/// (`MAX_UMAD_RECV_LIST_SIZE`), behind 512 in the queue pair. A slot costs 2.7 MB at most.
-const GMPS_MAX: usize = 8_192;
+/// unread has stopped reading: one packet here costs 288 bytes, so a slot costs 576 KiB at most.
+const BACKLOG_MAX: usize = 1_024;
+/// With so many packets before it a manager has more to read than it can.
+const CROWD: usize = 32;
 
 /// Who is attached.
 #[derive(Clone, Debug)]
@@ -79,11 +78,11 @@ impl Backlog {
 
     /// Keeps one, if there is room.
     fn keep(&mut self, packet: &Packet) -> Sent {
-        let (queue, most) = match packet.mad.class().is_smp() {
-            true => (&mut self.smps, SMPS_MAX),
-            false => (&mut self.gmps, GMPS_MAX),
+        let queue = match packet.mad.class().is_smp() {
+            true => &mut self.smps,
+            false => &mut self.gmps,
         };
-        if queue.len() >= most {
+        if queue.len() >= BACKLOG_MAX {
             return Sent::Dropped;
         }
         queue.push_back(packet.emit());
@@ -110,6 +109,16 @@ impl Place {
     /// True if packets wait for room in the client's socket.
     pub(super) fn wants_room(&self) -> bool {
         !self.backlog.is_empty()
+    }
+
+    /// True if hosts send a manager more than it can read.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_manager() && self.backlog.gmps.len() > CROWD
+    }
+
+    /// True if its client is a manager.
+    pub(super) fn is_manager(&self) -> bool {
+        self.client.as_ref().is_some_and(|client| client.is_sm)
     }
 
     /// Sends `packet`, behind those that wait.
