@@ -1,5 +1,7 @@
 //! The loop around a manager: one thread reads, handles and sends, so a datagram crosses no lock and no queue.
 
+mod registered;
+
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
@@ -484,67 +486,6 @@ impl Driver {
         let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
         self.shared.event(at, severity, event.code(), text);
         Ok(())
-    }
-
-    /// Tells the manager which groups have changed: not too often, as a thousand hosts may join at once.
-    fn tell_groups(&mut self, now: Time) -> Result<(), DaemonError> {
-        let mut desk = self.seat.desk();
-        if !desk.administrator.has_changed_groups() || now.since(self.groups_told_at) < SHOW_INTERVAL {
-            return Ok(());
-        }
-        self.groups_told_at = now;
-        let groups = desk.administrator.take_changed_groups();
-        drop(desk);
-        self.feed(Input::Groups(groups))
-    }
-
-    /// Tells the manager whether hosts need to be asked should it become master now.
-    fn tell_copy(&mut self) -> Result<(), DaemonError> {
-        let is_all = self.seat.desk().copier.is_all();
-        if std::mem::replace(&mut self.is_copied, is_all) == is_all {
-            return Ok(());
-        }
-        let command = if is_all {
-            Command::Registered
-        } else {
-            Command::Reregister
-        };
-        self.feed(Input::Command(command))
-    }
-
-    /// Tells the administrator which groups are there from the start.
-    fn tell_partitions(&mut self) -> Result<(), DaemonError> {
-        let Some(policy) = self.sm.view().policy else {
-            return Ok(());
-        };
-        if self.partitions.as_ref() == Some(&policy.partitions) {
-            return Ok(());
-        }
-        self.partitions = Some(Arc::clone(&policy.partitions));
-        self.administer(selvedge_sa::Input::Presets(Arc::clone(&policy.partitions)))
-    }
-
-    /// Questions are answered by the master only, and what hosts register is known to the master only.
-    fn role_changed(&mut self, role: selvedge_sm::Role) -> Result<(), DaemonError> {
-        use selvedge_sm::Role;
-        let mut desk = self.seat.desk();
-        desk.copier.end();
-        match role {
-            Role::Master => Ok(desk.administer(selvedge_sa::Input::Serve)?),
-            // Our own link is down: when it comes back there may be nobody else still.
-            Role::Discovering => Ok(desk.administer(selvedge_sa::Input::Withdraw)?),
-            Role::Standby | Role::NotActive => {
-                desk.keeper.lose();
-                desk.administer(selvedge_sa::Input::Forget)?;
-                desk.copier.begin(self.shared.clock.now());
-                if role == Role::NotActive {
-                    desk.copier.end();
-                }
-                drop(desk);
-                self.is_copied = false;
-                self.feed(Input::Command(Command::Reregister))
-            }
-        }
     }
 
     /// Has what is in force now written into files, if that is wanted.
