@@ -11,6 +11,7 @@ use selvedge_sim::Time;
 use selvedge_types::Guid;
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
+use crate::adopt::route_alike;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
@@ -84,6 +85,8 @@ pub struct Sm {
     pub(crate) others: Others,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
     pub(crate) unwatched: Vec<PortRef>,
+    /// The tables of the plan in force are those that another manager left.
+    pub(crate) keeps_found: bool,
     /// What happened while a sweep's plan was on its way.
     pub(crate) second_look: SecondLook,
     /// What repairs need.
@@ -148,6 +151,7 @@ impl Sm {
             reregister: Reregister::default(),
             others: Others::default(),
             unwatched: Vec::new(),
+            keeps_found: false,
             second_look: SecondLook::default(),
             failover: Failover::default(),
             flaps: Flaps::default(),
@@ -216,6 +220,7 @@ impl Sm {
             Command::Reregister => self.reregister = Reregister::Wanted,
             Command::Registered => self.reregister = Reregister::Not,
             Command::SetPolicy(policy) => {
+                self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;
                 self.sweep_due = Some(SweepReason::Command);
             }

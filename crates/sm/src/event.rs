@@ -235,6 +235,11 @@ pub enum Event {
         /// The switch.
         what: String,
     },
+    /// The tables that were found are right and stay.
+    FoundKept {
+        /// The engine that will plan when the fabric changes.
+        engine: String,
+    },
     /// Lost or returned links are planned for, and the judge is content.
     Repaired {
         /// Links that were lost.
@@ -386,6 +391,7 @@ impl Event {
             Self::LinkLeftOut { .. } => "SLV-SM-0022",
             Self::Repaired { .. } => "SLV-SM-0023",
             Self::SwitchLost { .. } => "SLV-SM-0024",
+            Self::FoundKept { .. } => "SLV-SM-0025",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
@@ -425,6 +431,7 @@ impl Event {
             | Self::Discovered { .. }
             | Self::FabricChanged { .. }
             | Self::EngineChosen { .. }
+            | Self::FoundKept { .. }
             | Self::PlanAccepted { .. }
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
@@ -501,6 +508,11 @@ impl Event {
             }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::FoundKept { engine } => write!(
+                f,
+                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes, or when \
+                 'selvedge rebalance' is called"
+            ),
             _ => self.fmt_other(f),
         }
     }
@@ -548,6 +560,7 @@ impl Event {
             | Self::LinkReturned { .. }
             | Self::LinkLeftOut { .. }
             | Self::SwitchLost { .. }
+            | Self::FoundKept { .. }
             | Self::Repaired { .. } => Ok(()),
             Self::LanesShort { .. }
             | Self::LidsLater { .. }

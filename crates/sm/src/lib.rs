@@ -4,6 +4,7 @@
 //! SMInfo and traps at any time, because planning is a [`Job`] that runs elsewhere. Sets leave it only out of a
 //! `Judged<ChangeSet>`.
 
+mod adopt;
 mod apply;
 mod config;
 mod core;

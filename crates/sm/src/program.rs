@@ -12,6 +12,7 @@ use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases::is_live;
 use selvedge_wire::AttributeId;
 
+use crate::adopt::Adopt;
 use crate::apply::Apply;
 use crate::config::Mode;
 use crate::core::Sm;
@@ -172,6 +173,7 @@ impl Sm {
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
         job.asks_hosts = self.plan_to_ask_hosts();
+        job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -218,6 +220,7 @@ impl Sm {
             resting: Arc::default(),
             rebalances: false,
             asks_hosts: false,
+            adopt: Adopt::No,
             task,
         }
     }
@@ -252,6 +255,7 @@ impl Sm {
         let Stage::Planning { inventory, installed } = &self.stage else {
             return;
         };
+        self.keeps_found = result.keeps_found;
         let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
         if self.is_repairing() {

@@ -355,6 +355,7 @@ fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, Scrip
         "quiet" => policy.rebalance_quiet_s = seconds(value)?,
         "pause" => policy.rebalance_pause_s = seconds(value)?,
         "reassign" => policy.reassign_lids = value == "yes",
+        "enforce" => policy.part_enforce = value.parse().map_err(|want| syntax(value, want))?,
         "known" => {
             let (guid, lid) = value.split_once(':').ok_or_else(|| syntax(value, "GUID:LID"))?;
             policy
