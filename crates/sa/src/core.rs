@@ -153,6 +153,12 @@ impl Sa {
         [all.services.count(), all.subscriptions.count(), groups, members]
     }
 
+    /// Questions of standbys that are held back until something is registered.
+    #[must_use]
+    pub fn watchers(&self) -> usize {
+        self.watchers.len()
+    }
+
     /// What is answered from, once a plan is in force.
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
@@ -235,6 +241,7 @@ impl Sa {
         self.open.clear();
         self.turns.clear();
         self.questions.clear();
+        self.counters.dropped += self.watchers.len() as u64;
         self.watchers.clear();
         self.reports.clear();
     }

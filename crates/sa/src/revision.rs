@@ -40,6 +40,7 @@ impl Sa {
         if self.watchers.len() >= WATCHERS_MAX && !self.watchers.contains_key(&exchange) {
             // Who gave up is not known; whoever is left asks again.
             self.watchers.pop_first();
+            self.counters.dropped += 1;
         }
         self.watchers.insert(exchange, *request);
         Ok(())
