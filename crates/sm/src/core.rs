@@ -21,6 +21,7 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;
 use crate::past::Past;
@@ -65,6 +66,8 @@ pub struct Sm {
     pub(crate) given_up: GivenUp,
     /// What is to be read back.
     pub(crate) read_back: ReadBack,
+    /// The same of lane tables.
+    pub(crate) lane_read_back: LaneReadBack,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -137,6 +140,7 @@ impl Sm {
             past: Past::default(),
             given_up: GivenUp::default(),
             read_back: ReadBack::default(),
+            lane_read_back: LaneReadBack::default(),
             now: Time::ZERO,
             superseded: 0,
             wires: Wires::default(),
@@ -214,6 +218,7 @@ impl Sm {
             }
             Command::Rebalance(asked) => self.ask_balance(asked),
             Command::Reregister => self.reregister = Reregister::Wanted,
+            Command::Registered => self.reregister = Reregister::Not,
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;
@@ -281,6 +286,11 @@ impl Sm {
             (Token::ReadBack(number), Stage::LightSweep { changed }) => {
                 let so_far = *changed;
                 let changed = self.was_read_back(number, answer, out) || so_far;
+                self.stage = Stage::LightSweep { changed };
+            }
+            (Token::Lanes(table), Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
             (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
@@ -538,6 +548,7 @@ impl Sm {
             Stage::LightSweep { .. } => {
                 self.ask_behind_links();
                 self.ask_back();
+                self.ask_lanes_back();
             }
             Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),

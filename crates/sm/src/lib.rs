@@ -19,6 +19,7 @@ mod held;
 mod inventory;
 mod io;
 mod job;
+mod lane_readback;
 mod lane_smp;
 mod lanes;
 mod lid;

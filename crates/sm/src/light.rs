@@ -62,6 +62,7 @@ impl Sm {
             // At once: whoever does not answer the other questions, and the next trap, would keep it waiting.
             self.begin_reading_back(false);
         }
+        self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
     }
 

@@ -1,6 +1,5 @@
 //! From an inventory to tables in switches: read back, plan, store, apply.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -327,14 +326,16 @@ impl Sm {
     ) {
         self.lids.plan(&inventory.fabric, &outcome.plan.lids);
         let plan = &outcome.plan;
+        let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
+        let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
+        let lanes = by_switch.unwrap_or_default();
+        let others = relied_on.map(|levels| lanes::others(&inventory.fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
             lids: self.lids.planned.clone(),
             lids_before: self.lids.before.clone(),
             generation: self.stored.generation,
-            lanes: match plan.lanes {
-                0 | 1 => BTreeMap::new(),
-                _ => lanes_in_force(&inventory.fabric, &plan.lids, &plan.service_levels),
-            },
+            lanes,
+            levels: others.unwrap_or_default(),
         };
         if plan.generation > state.generation {
             state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);

@@ -120,6 +120,11 @@ impl ReadBack {
         self.since = self.since.map(|_| now);
     }
 
+    /// True while switches are asked for their tables.
+    pub const fn is_open(&self) -> bool {
+        self.is_open
+    }
+
     /// What was found so far.
     pub fn figures(&self) -> ReadBackFigures {
         let told = self.lies.iter().filter(|(_, times)| **times >= LIES);
