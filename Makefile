@@ -1,6 +1,6 @@
 # The commands a newcomer needs. Each works on a fresh clone; the work itself is in `cargo xtask`.
 
-.PHONY: help demo test check bench soak packages setup
+.PHONY: help demo test check bench soak packages packages-check setup
 
 # rustup and the peers put their programs where non-login shells do not look.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
@@ -12,6 +12,7 @@ help:
 	@echo "make bench   bring-up times, ours and OpenSM's in one run (ARGS=routing: quality of routing)"
 	@echo "make soak    200,000 simulated disasters; stop it and start it again as you like (SOAK=folder)"
 	@echo "make packages a Debian and an RPM package, in target/packages"
+	@echo "make packages-check  installs them in a throw-away copy of this system, uses them, takes them away"
 	@echo "make setup   install the peers that tests and benchmarks need (apt-get), only what is missing"
 
 # The demo needs Rust and nothing else.
@@ -43,6 +44,9 @@ soak:
 packages:
 	scripts/setup packages
 	scripts/package
+
+packages-check: packages
+	scripts/package-check
 
 setup:
 	scripts/setup rust peers

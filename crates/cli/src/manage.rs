@@ -81,7 +81,13 @@ pub struct ProcessArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub window: Option<u16>,
     /// Seconds between light sweeps, 0: none (default: 10)
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=86_400))]
+    #[arg(
+        short = 's',
+        long,
+        value_name = "SECONDS",
+        visible_alias = "sweep",
+        value_parser = clap::value_parser!(u32).range(0..=86_400)
+    )]
     pub sweep_interval: Option<u32>,
     /// Show nodes by the names in FILE (lines: 0xGUID "name")
     #[arg(long, value_name = "FILE")]
@@ -141,6 +147,9 @@ pub fn run(mode: Mode, door: &DoorArgs, read: Reload, args: &ProcessArgs) -> Res
     let socket = settings.daemon.socket.clone();
     // Whoever cannot have its socket must not have touched the fabric, which another manager may be at work in.
     let bound = socket.as_deref().map(Socket::bind).transpose()?;
+    if let Some(path) = &settings.daemon.log_file {
+        eprintln!("selvedge: log in {}", path.display());
+    }
     let bar = progress::bar();
     let running = begin(mode, door, (settings, read), args, &bar)?;
     let manager = running.manager.clone();

@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use clap::Args;
 use selvedge_api as api;
-use selvedge_config::{Finding, OpenSmConf, Settings, Treatment, read_opensm_conf};
+use selvedge_config::{
+    ConfigError, Finding, OpenSmConf, Settings, Treatment, read_guids, read_opensm_conf, read_partitions,
+};
+use selvedge_plan::{PartEnforce, Policy};
 use selvedge_types::Guid;
 
 use crate::config::values;
@@ -32,7 +36,22 @@ pub struct OpenSmArgs {
     pub guid2lid: Option<PathBuf>,
     /// Partitions as in this file, as OpenSM's /etc/opensm/partitions.conf
     #[arg(short = 'P', long, value_name = "FILE")]
-    pub partitions: Option<PathBuf>,
+    partitions: Option<PathBuf>,
+    /// Packets that switches check against partitions in front of hosts (default: off; in OpenSM's file: both)
+    #[arg(short = 'Z', long, value_name = "both|in|out|off", visible_alias = "part_enforce")]
+    part_enforce: Option<PartEnforce>,
+    /// Give all ports new LIDs at the first sweep; DANGER: connections break
+    #[arg(short = 'r', long, visible_alias = "reassign_lids")]
+    reassign_lids: bool,
+    /// GUIDs of ports of compute nodes, one a line: balanced first
+    #[arg(short = 'u', long, value_name = "FILE", visible_alias = "cn_guid_file")]
+    compute: Option<PathBuf>,
+    /// GUIDs of ports of I/O nodes, one a line: balanced after compute nodes
+    #[arg(short = 'G', long, value_name = "FILE", visible_alias = "io_guid_file")]
+    io: Option<PathBuf>,
+    /// GUIDs of ports in the order in which they are routed, one a line
+    #[arg(short = 'X', long, value_name = "FILE", visible_alias = "guid_routing_order_file")]
+    guid_order: Option<PathBuf>,
     /// OpenSM's log flags: with 0x40 (-D 0x43) all its dump files are written, as opensm.fdbs, not only that of links
     #[arg(short = 'D', long, value_name = "FLAGS", value_parser = log_flags)]
     pub log_flags: Option<u8>,
@@ -45,6 +64,26 @@ impl OpenSmArgs {
     /// What the file says; `None` without a file.
     pub fn read(&self) -> Result<Option<OpenSmConf>, CliError> {
         Ok(self.opensm_conf.as_deref().map(read_opensm_conf).transpose()?)
+    }
+
+    /// What its flags overrule.
+    pub fn over(&self, policy: &mut Policy) -> Result<(), ConfigError> {
+        if let Some(path) = &self.partitions {
+            policy.partitions = Arc::new(read_partitions(path)?);
+        }
+        policy.part_enforce = self.part_enforce.unwrap_or(policy.part_enforce);
+        policy.reassign_lids |= self.reassign_lids;
+        let lists = [
+            (&self.compute, &mut policy.compute),
+            (&self.io, &mut policy.io),
+            (&self.guid_order, &mut policy.guid_order),
+        ];
+        for (path, list) in lists {
+            if let Some(path) = path {
+                *list = read_guids(path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a file that asks for what cannot be done, and names what nobody will notice otherwise.

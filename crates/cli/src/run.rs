@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use selvedge_api as api;
-use selvedge_config::{ConfigError, OpenSmConf, Settings, read_guids, read_opensm_conf, read_partitions};
+use selvedge_config::{ConfigError, OpenSmConf, Settings, read_guids, read_opensm_conf};
 use selvedge_daemon::{Outcome, Service as _};
 use selvedge_plan::{EngineName, LidLayout};
 use selvedge_sm::Mode;
@@ -40,8 +40,8 @@ pub struct RunArgs {
         visible_alias = "routing_engine"
     )]
     engine: Vec<String>,
-    /// GUIDs of roots for updn, one a line
-    #[arg(long, value_name = "FILE")]
+    /// GUIDs of roots for updn, fat-tree and ftree, one a line
+    #[arg(short = 'a', long, value_name = "FILE", visible_alias = "root_guid_file")]
     roots: Option<PathBuf>,
     /// LIDs per end port, as a power of two (default: 0)
     #[arg(short = 'l', long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7))]
@@ -106,9 +106,7 @@ impl RunArgs {
         if !self.engine.is_empty() {
             policy.engines = self.engine.iter().cloned().map(EngineName).collect();
         }
-        if let Some(path) = &self.opensm.partitions {
-            policy.partitions = Arc::new(read_partitions(path)?);
-        }
+        self.opensm.over(policy)?;
         if let Some(path) = &self.roots {
             policy.roots = read_guids(path)?;
         }

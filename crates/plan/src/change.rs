@@ -255,6 +255,9 @@ impl Installed {
     }
 }
 
+/// Label of the phase of [`enforce_before_lanes`].
+pub const ENFORCE: &str = "enforce partitions";
+
 /// The Sets that turn `fabric` with `installed` tables into `plan`: first configuration and tables (ports go to
 /// ARMED), then, when all of it is acknowledged, lanes of service levels, as links and arbiters have these lanes by
 /// then, and activation. No port is activated before the tables behind it.
@@ -307,8 +310,10 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
     add_lft_blocks(fabric, installed, plan, &mut configure);
     let (turns, rows) = lane_tables::changes(fabric, &installed.lanes, plan);
     configure.extend(turns);
+    let enforce = enforce_before_lanes(fabric, !rows.is_empty(), &mut activate);
     let phases = [
         ("configure ports, switches and tables", configure),
+        (ENFORCE, enforce),
         ("put service levels on their lanes", rows),
         ("activate", activate),
     ]
@@ -324,6 +329,13 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
         generation: plan.generation,
         phases,
     }
+}
+
+/// Takes out of `ops` those that begin to enforce partitions, if service levels are put on lanes: the same Set may give
+/// the port these lanes, so it comes before them.
+pub fn enforce_before_lanes(fabric: &Fabric, are_lanes_written: bool, ops: &mut Vec<Op>) -> Vec<Op> {
+    ops.extract_if(.., |op| are_lanes_written && op.begins_enforcing(fabric))
+        .collect()
 }
 
 /// Block-major, so that consecutive Sets go to different switches and their agents work side by side.

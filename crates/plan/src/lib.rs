@@ -26,7 +26,9 @@ mod policy;
 mod tables;
 mod whole;
 
-pub use change::{BlockOf, ChangeCount, ChangeSet, Installed, LostLink, Op, Phase, UnderWay, changes};
+pub use change::{
+    BlockOf, ChangeCount, ChangeSet, ENFORCE, Installed, LostLink, Op, Phase, UnderWay, changes, enforce_before_lanes,
+};
 pub use lane_tables::{
     ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, ports_in_use, tables_of,
 };

@@ -2,6 +2,8 @@
 //!
 //! Each is cheap because it looks only where a version counter of the hardware changed.
 
+mod looked;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -12,8 +14,8 @@ use selvedge_plan::NO_PATH;
 use selvedge_sim::Time;
 use selvedge_sm::{Mode, Role};
 use selvedge_types::{Guid, Idx, IdxVec, Lid, PortState};
-use selvedge_verify::phases;
 
+use self::looked::{Cabling, HeldLids, LookedAt};
 use crate::Violation;
 use crate::lanes;
 use crate::manager::{AcceptedPlan, Life, Manager};
@@ -26,6 +28,9 @@ pub(crate) struct Invariants {
     /// All changes that are taken in.
     taken_in: u64,
     subnets: Subnets,
+    cabling: Cabling,
+    held: HeldLids,
+    looked_at: LookedAt,
     active: IdxVec<PortIdx, bool>,
     /// LIDs held twice when last looked at; those are the fabric's own fault.
     twice: BTreeSet<(PortIdx, Lid)>,
@@ -50,7 +55,7 @@ const JOBS_MAX: usize = 16;
 #[derive(Debug, Default)]
 struct Changes {
     links: Vec<NodeIdx>,
-    settings: bool,
+    settings: Vec<NodeIdx>,
     linear: Vec<NodeIdx>,
 }
 
@@ -66,6 +71,9 @@ impl Invariants {
                 .collect(),
             taken_in: chassis.changes(),
             subnets: Subnets::of(chassis),
+            cabling: Cabling::of(chassis),
+            held: HeldLids::of(chassis),
+            looked_at: LookedAt::default(),
             active: IdxVec::filled(false, chassis.port_count()),
             twice: BTreeSet::new(),
             loops: BTreeSet::new(),
@@ -89,6 +97,9 @@ impl Invariants {
         let chassis = emulator.chassis();
         let _ = self.changes(chassis);
         self.subnets = Subnets::of(chassis);
+        self.cabling = Cabling::of(chassis);
+        self.held = HeldLids::of(chassis);
+        self.looked_at.forget();
         self.twice = sides(&held_twice(chassis, &self.subnets));
         self.newly_active(chassis, &chassis.fabric().nodes().indices().collect::<Vec<_>>());
     }
@@ -98,17 +109,23 @@ impl Invariants {
         let chassis = emulator.chassis();
         let changes = self.changes(chassis);
         let mut cables_moved = false;
-        if !changes.links.is_empty() {
+        if self.cabling.look(chassis, changes.links.iter().copied()) {
             let subnets = Subnets::of(chassis);
             cables_moved = subnets != self.subnets;
             self.subnets = subnets;
         }
-        if cables_moved || changes.settings {
+        let lids_changed = self.held.look(chassis, changes.settings.iter().copied());
+        match (cables_moved, lids_changed) {
+            (true, _) => self.looked_at.forget(),
+            (false, true) => self.looked_at.forget_lids(),
+            (false, false) => {}
+        }
+        if cables_moved || lids_changed {
             self.invariant_lids_are_unique(chassis, managers, cables_moved)?;
         }
         let newly_active = self.newly_active(chassis, &changes.links);
         self.invariant_tables_before_active(emulator, managers, &newly_active)?;
-        if cables_moved || changes.settings || !changes.linear.is_empty() {
+        if cables_moved || lids_changed || !changes.linear.is_empty() {
             self.invariant_no_loops_at_bring_up(emulator, managers, &changes.linear)?;
         }
         self.invariant_one_master(now, emulator, managers)?;
@@ -167,7 +184,9 @@ impl Invariants {
             if before[0] != now[0] {
                 changes.links.push(node);
             }
-            changes.settings |= before[1] != now[1];
+            if before[1] != now[1] {
+                changes.settings.push(node);
+            }
             if before[2] != now[2] {
                 changes.linear.push(node);
             }
@@ -196,7 +215,10 @@ impl Invariants {
         managers: &[Manager],
         cables_moved: bool,
     ) -> Result<(), Violation> {
-        let twice = held_twice(chassis, &self.subnets);
+        let twice = match self.held.are_unique() {
+            true => Vec::new(),
+            false => held_twice(chassis, &self.subnets),
+        };
         let before = std::mem::replace(&mut self.twice, sides(&twice));
         let mut masters = lives(managers)
             .map(|(_, life)| life)
@@ -226,23 +248,41 @@ impl Invariants {
             let Some(own) = chassis.port_at(switch, 0) else {
                 continue;
             };
+            let found = self.loops_at(chassis, switch, own);
+            let Some(&lid) = found.first() else { continue };
             let plan = self
                 .only_master(emulator, managers, own)
                 .and_then(|life| life.accepted.as_ref());
-            let lids = live_lids(chassis, &self.subnets, self.subnets.group(own));
-            let Some(&lid) = lids.iter().find(|&&lid| loops(chassis, switch, lid)) else {
-                continue;
-            };
-            let is_first = |plan: &AcceptedPlan| !phases::is_live(&plan.fabric);
-            if plan.is_some_and(|plan| is_first(plan) && self.holds_only(chassis, own, plan)) {
+            if plan.is_some_and(|plan| plan.is_first && self.holds_only(chassis, own, plan)) {
                 return Err(Violation::Loop {
                     lid,
                     switch: node_name(chassis, switch),
                 });
             }
-            self.loops_met += u64::from(self.loops.insert((switch, lid)));
+            for lid in found {
+                self.loops_met += u64::from(self.loops.insert((switch, lid)));
+            }
         }
         Ok(())
+    }
+
+    /// LIDs of live ports that loop at a switch: of those whose entries have changed there since it was last looked at,
+    /// and of those that looped then.
+    fn loops_at(&mut self, chassis: &Chassis, switch: NodeIdx, own: PortIdx) -> Vec<Lid> {
+        let known = self.loops.range((switch, Lid(0))..=(switch, Lid(u16::MAX)));
+        let known: Vec<Lid> = known.map(|&(_, lid)| lid).collect();
+        let mut lids = self.looked_at.unknown(chassis, switch);
+        lids.extend(known);
+        let group = self.subnets.group(own);
+        lids.retain(|&lid| {
+            let is_loop = loops(chassis, switch, lid);
+            let is_live = is_loop && self.looked_at.is_live(chassis, &self.subnets, group, lid);
+            if is_loop && !is_live {
+                self.looked_at.sleeps(switch, lid);
+            }
+            is_live
+        });
+        lids.into_iter().collect()
     }
 
     /// True if all blocks in the switches of a subnet are empty or as in this plan.
@@ -278,9 +318,8 @@ impl Invariants {
             let sides = [Some(wire.node()), wire.peer().map(|peer| chassis.wire(peer).node())];
             let master = self.only_master(emulator, managers, port);
             let accepted = master.and_then(|life| life.accepted.as_ref());
-            let is_first = |plan: &&AcceptedPlan| !phases::is_live(&plan.fabric);
             let is_alone = |plan: &&AcceptedPlan| self.several_masters.is_none_or(|at| at < plan.at);
-            let Some(accepted) = accepted.filter(is_first).filter(is_alone) else {
+            let Some(accepted) = accepted.filter(|plan| plan.is_first).filter(is_alone) else {
                 continue;
             };
             for node in sides

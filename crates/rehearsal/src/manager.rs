@@ -62,6 +62,8 @@ pub(crate) struct AcceptedPlan {
     /// How often each node had been switched on when the sweep behind it began.
     pub boots: Arc<Vec<u32>>,
     pub fabric: Arc<Fabric>,
+    /// No link of the fabric carried packets between switches then.
+    pub is_first: bool,
     pub plan: Arc<Plan>,
 }
 

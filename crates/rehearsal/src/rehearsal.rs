@@ -15,6 +15,7 @@ use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
+use selvedge_verify::phases;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
@@ -494,6 +495,7 @@ impl Rehearsal {
                     at: self.now,
                     boots,
                     fabric: Arc::clone(&inventory.fabric),
+                    is_first: !phases::is_live(&inventory.fabric),
                     plan: Arc::clone(&outcome.plan),
                 });
                 let logged = self.log.len();

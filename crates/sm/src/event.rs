@@ -52,6 +52,16 @@ pub enum SweepReason {
     Told,
 }
 
+impl SweepReason {
+    /// Why a sweep is repeated that began so: how a manager came to be master matters to the next as well.
+    pub(crate) const fn again(self) -> Self {
+        match self {
+            Self::MasterLost | Self::HandedOver | Self::Told => self,
+            _ => Self::Again,
+        }
+    }
+}
+
 impl fmt::Display for SweepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -235,6 +245,11 @@ pub enum Event {
         /// The switch.
         what: String,
     },
+    /// The tables that were found are right and stay.
+    FoundKept {
+        /// The engine that will plan when the fabric changes.
+        engine: String,
+    },
     /// Lost or returned links are planned for, and the judge is content.
     Repaired {
         /// Links that were lost.
@@ -276,6 +291,13 @@ pub enum Event {
         wrote: u8,
         /// The port that was read.
         read: u8,
+    },
+    /// A port does not hold a lane table that its agent acknowledged: it is written again.
+    LanesDiffer {
+        /// The port.
+        what: String,
+        /// Which table.
+        table: &'static str,
     },
     /// A switch goes on acknowledging tables that it does not take: its packets go elsewhere than planned.
     SwitchLies {
@@ -379,6 +401,7 @@ impl Event {
             Self::LinkLeftOut { .. } => "SLV-SM-0022",
             Self::Repaired { .. } => "SLV-SM-0023",
             Self::SwitchLost { .. } => "SLV-SM-0024",
+            Self::FoundKept { .. } => "SLV-SM-0025",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
@@ -393,6 +416,7 @@ impl Event {
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
             Self::PKeysFull { .. } => "SLV-SM-0044",
             Self::LanesShort { .. } => "SLV-SM-0045",
+            Self::LanesDiffer { .. } => "SLV-SM-0046",
             Self::Multicast(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
@@ -417,6 +441,7 @@ impl Event {
             | Self::Discovered { .. }
             | Self::FabricChanged { .. }
             | Self::EngineChosen { .. }
+            | Self::FoundKept { .. }
             | Self::PlanAccepted { .. }
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
@@ -439,6 +464,7 @@ impl Event {
             | Self::BadDatagram { .. }
             | Self::LidConflict { .. }
             | Self::ReadBackDiffers { .. }
+            | Self::LanesDiffer { .. }
             | Self::RebalanceHeld { .. }
             | Self::PKeysFull { .. }
             | Self::HandoverRefused { .. }
@@ -492,6 +518,11 @@ impl Event {
             }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::FoundKept { engine } => write!(
+                f,
+                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or load is \
+                 spread anew"
+            ),
             _ => self.fmt_other(f),
         }
     }
@@ -539,10 +570,12 @@ impl Event {
             | Self::LinkReturned { .. }
             | Self::LinkLeftOut { .. }
             | Self::SwitchLost { .. }
+            | Self::FoundKept { .. }
             | Self::Repaired { .. } => Ok(()),
             Self::LanesShort { .. }
             | Self::LidsLater { .. }
             | Self::ReadBackDiffers { .. }
+            | Self::LanesDiffer { .. }
             | Self::SwitchLies { .. }
             | Self::PKeysFull { .. }
             | Self::OutOfLids { .. } => self.of_agents(f),

@@ -20,6 +20,7 @@ use selvedge_verify::phases::is_live;
 use selvedge_verify::standing::{LinkChange, Replaced, Standing};
 use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
 
+use crate::adopt::Adopt;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
@@ -207,6 +208,8 @@ pub struct Job {
     pub(crate) rebalances: bool,
     /// Hosts are asked to register again.
     pub(crate) asks_hosts: bool,
+    /// Whose the tables in force are.
+    pub(crate) adopt: Adopt,
     /// What is to be done.
     pub(crate) task: Task,
 }
@@ -232,6 +235,8 @@ pub struct JobResult {
     pub balance: Option<Balance>,
     /// Multicast trees, accepted.
     pub multicast: Option<Box<MulticastPlan>>,
+    /// The outcome's tables are those that were found.
+    pub keeps_found: bool,
 }
 
 /// An accepted plan.
@@ -266,6 +271,7 @@ impl Job {
             clock: None,
             rebalances: false,
             asks_hosts: false,
+            adopt: Adopt::No,
             task,
         }
     }
@@ -384,6 +390,9 @@ impl Job {
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };
         for engine in &self.policy.engines {
+            if let Some(outcome) = self.kept(engine, &lids, previous.as_deref(), par) {
+                return self.keeps(outcome, events);
+            }
             // What ports shall hold depends on no table: it is planned beside them.
             let (ports, routed) = par.join(
                 || self.plan_ports(&lids),
@@ -392,22 +401,12 @@ impl Job {
             events.extend(self.full_tables(&ports));
             events.extend(lanes::short(fabric, &self.policy, &ports.settings));
             events.extend(routed.iter().flat_map(choices));
+            let made = (engine, routed.as_ref().ok());
+            if let Some(outcome) = self.kept_instead(made, &lids, previous.as_deref(), par) {
+                return self.keeps(outcome, events);
+            }
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
-                Ok(outcome) => {
-                    let count = outcome.changes.value().count();
-                    let (sets, lft_blocks) = (count.total(), count.lft_blocks);
-                    events.push(Event::PlanAccepted {
-                        engine: outcome.plan.engine.0.clone(),
-                        sets,
-                        lft_blocks,
-                    });
-                    events.extend(self.way_in_words(&outcome));
-                    return JobResult {
-                        outcome: Some(Arc::new(outcome)),
-                        events,
-                        ..JobResult::default()
-                    };
-                }
+                Ok(outcome) => return self.accepted(outcome, events),
                 Err(why) => events.push(Event::PlanRefused {
                     engine: engine.0.clone(),
                     why,
@@ -416,6 +415,22 @@ impl Job {
         }
         events.push(Event::NoPlan);
         JobResult {
+            events,
+            ..JobResult::default()
+        }
+    }
+
+    pub(crate) fn accepted(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
+        let count = outcome.changes.value().count();
+        let (sets, lft_blocks) = (count.total(), count.lft_blocks);
+        events.push(Event::PlanAccepted {
+            engine: outcome.plan.engine.0.clone(),
+            sets,
+            lft_blocks,
+        });
+        events.extend(self.way_in_words(&outcome));
+        JobResult {
+            outcome: Some(Arc::new(outcome)),
             events,
             ..JobResult::default()
         }
@@ -470,7 +485,7 @@ impl Job {
         })
     }
 
-    fn plan_ports(&self, lids: &Lids) -> Ports {
+    pub(crate) fn plan_ports(&self, lids: &Lids) -> Ports {
         let inventory = &self.inventory;
         Ports::plan(&inventory.fabric, &self.policy, lids, inventory.local, &self.declined)
     }
@@ -483,7 +498,7 @@ impl Job {
             .map_err(|e| e.to_string())
     }
 
-    fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, String> {
+    pub(crate) fn attempt(&self, routed: Routed, lids: &Lids, ports: Ports, par: Par) -> Result<Outcome, String> {
         let fabric = &self.inventory.fabric;
         let tables = covering(routed.tables, &self.installed);
         let top = tables.top();

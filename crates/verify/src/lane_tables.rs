@@ -242,14 +242,14 @@ const fn lane_error(port: Place, sl: Sl, vl: Vl, why: LaneFault) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_plan::{ChangeSet, LaneTables, ServiceLevels, SlToVl, changes};
+    use selvedge_plan::{ChangeSet, ENFORCE, EndPortPlan, LaneTables, PartEnforce, ServiceLevels, SlToVl, changes};
     use selvedge_types::PortState;
 
     use super::*;
     use crate::{support, transition};
 
-    /// What is found of the change set to a plan that uses so many lanes after `edit`, as codes.
-    fn check(state: PortState, edit: impl FnOnce(&mut Plan, &mut ChangeSet), want: &[&str]) {
+    /// Two switches with a host each, and a plan that uses four lanes.
+    fn start(state: PortState) -> (Fabric, Plan) {
         let mut net = support::Net::new(2, 4);
         net.link(0, 1).host(0).host(1);
         let keys: Vec<_> = net.builder().nodes().map(|(key, _)| key).collect();
@@ -268,6 +268,15 @@ mod tests {
             lanes: 4,
             levels: ServiceLevels::default(),
         });
+        (fabric, plan)
+    }
+
+    /// What is found of the change set to a plan that uses so many lanes after `edit`, as codes.
+    fn check(state: PortState, edit: impl FnOnce(&mut Plan, &mut ChangeSet), want: &[&str]) {
+        check_plan(start(state), edit, want);
+    }
+
+    fn check_plan((fabric, mut plan): (Fabric, Plan), edit: impl FnOnce(&mut Plan, &mut ChangeSet), want: &[&str]) {
         let installed = Installed::unknown(2);
         let mut set = changes(&fabric, &installed, &plan);
         edit(&mut plan, &mut set);
@@ -300,6 +309,33 @@ mod tests {
         for state in [PortState::Init, PortState::Armed, PortState::Active] {
             check(state, |_, _| {}, &[]);
         }
+    }
+
+    /// A live link gains lanes in the Set by which its switch begins to enforce partitions: after the keys, before rows.
+    #[test]
+    fn lanes_come_with_enforcement_and_before_rows() {
+        let enforcing = || {
+            let (fabric, mut plan) = start(PortState::Active);
+            let is_host = |at: &PortRef| fabric.switch_index(at.node).is_none();
+            let host = plan.end_ports.keys().copied().find(is_host).unwrap();
+            let at = fabric.peer(host).unwrap();
+            plan.ports.get_mut(&at).unwrap().enforcement = PartEnforce::Both.bits();
+            let pkeys = plan.end_ports[&host].pkeys.clone();
+            plan.end_ports.insert(at, EndPortPlan { pkeys });
+            (fabric, plan)
+        };
+        check_plan(enforcing(), |_, _| {}, &[]);
+        let place = |set: &ChangeSet, label| set.phases.iter().position(|phase| phase.label == label);
+        let late = |_: &mut Plan, set: &mut ChangeSet| {
+            let enforce = set.phases.remove(place(set, ENFORCE).unwrap());
+            set.phases.push(enforce);
+        };
+        check_plan(enforcing(), late, &["0039"; 3]);
+        let early = |_: &mut Plan, set: &mut ChangeSet| {
+            let enforce = set.phases.remove(place(set, ENFORCE).unwrap());
+            set.phases[0].ops.extend(enforce.ops);
+        };
+        check_plan(enforcing(), early, &["0038"]);
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use selvedge_plan::EngineName;
+
 /// A number: decimal, octal with 0, hexadecimal with 0x, as `strtoull` takes it.
 pub(super) fn number(text: &str) -> Option<u64> {
     let lower = text.to_ascii_lowercase();
@@ -39,6 +41,15 @@ pub(super) fn millis(text: &str) -> Option<Duration> {
 /// Whether two values mean the same to OpenSM: numbers by value, all else by letters.
 pub(super) fn same(one: &str, other: &str) -> bool {
     one == other || matches!((number(one), number(other)), (Some(a), Some(b)) if a == b)
+}
+
+/// The engine that does here what OpenSM's of this name is for; those for any fabric, or for grids, are `weave`.
+pub(super) fn engine(name: &str) -> EngineName {
+    let here = match name {
+        "dor" | "lash" | "nue" | "torus-2QoS" => "weave",
+        other => other,
+    };
+    EngineName(here.to_owned())
 }
 
 #[cfg(test)]

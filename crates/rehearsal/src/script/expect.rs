@@ -1,6 +1,9 @@
 //! Expectations of a scenario.
 
-use selvedge_chassis::PortIdx;
+use std::collections::BTreeSet;
+
+use selvedge_chassis::{PortData, PortIdx};
+use selvedge_plan::PartEnforce;
 use selvedge_sm::View;
 use selvedge_types::PortState;
 use selvedge_wire::{CapabilityMask, Method};
@@ -13,7 +16,7 @@ use crate::{Observed, lanes};
 
 const EXPECTATIONS: &str = "up NAME, role NAME ROLE, sets NAME N, no sets, lids unchanged, tables unchanged, \
     event NAME CODE, no event NAME CODE, all active NAME, judged NAME, is-sm PORT yes|no, state PORT STATE, \
-    lanes N, lid PORT N, within SPAN, reason NAME PORT CODE, unexplained NAME N";
+    lanes N, enforced PORT off|in|out|both, lid PORT N, within SPAN, reason NAME PORT CODE, unexplained NAME N";
 
 impl Runner<'_> {
     /// Checks one expectation; those about change look back to the last `mark`.
@@ -109,6 +112,27 @@ impl Runner<'_> {
             ["state", at, want] => {
                 let found: PortState = chassis.wire(port(at)?).state();
                 check(found.to_string(), found.to_string() == want)
+            }
+            ["enforced", at, want] => {
+                // Keys first: without them a port that enforces lets nothing pass.
+                let held = chassis.port(port(at)?);
+                let behind = chassis.wire(port(at)?).peer().map(|host| chassis.port(host));
+                let keys = |port: &PortData| {
+                    port.pkeys
+                        .iter()
+                        .filter(|key| key.0 != 0)
+                        .copied()
+                        .collect::<BTreeSet<_>>()
+                };
+                let lacks = behind.is_some_and(|host| keys(host) != keys(held)) && held.settings().enforcement != 0;
+                let found = PartEnforce::ALL
+                    .iter()
+                    .find(|(_, e)| e.bits() == held.settings().enforcement);
+                let found = found.map_or("?", |(name, _)| name);
+                check(
+                    format!("{found}, keys as the host's: {}", !lacks),
+                    found == want && !lacks,
+                )
             }
             ["lid", at, want] => {
                 let found = chassis.port(port(at)?).settings().lids.base;

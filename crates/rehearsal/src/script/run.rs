@@ -98,6 +98,7 @@ impl<'a> Runner<'a> {
             ["mark"] => self.remember(),
             ["tool", from, "sminfo", to] => self.sm_info(from, to, out),
             ["tool", from, "tell", to, control, ref values @ ..] => self.tell(from, to, (control, values), out),
+            ["tool", from, "lanes", port, lane] => self.tool_lanes(from, port, lane, out),
             ["tool", from, "set", port, ref values @ ..] => self.tool_set(from, port, values, out),
             ["show", ref what @ ..] => self.show(what, out),
             ["expect", ref what @ ..] => self.expect(what),
@@ -354,6 +355,7 @@ fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, Scrip
         "quiet" => policy.rebalance_quiet_s = seconds(value)?,
         "pause" => policy.rebalance_pause_s = seconds(value)?,
         "reassign" => policy.reassign_lids = value == "yes",
+        "enforce" => policy.part_enforce = value.parse().map_err(|want| syntax(value, want))?,
         "known" => {
             let (guid, lid) = value.split_once(':').ok_or_else(|| syntax(value, "GUID:LID"))?;
             policy

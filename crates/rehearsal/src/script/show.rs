@@ -38,6 +38,7 @@ impl Runner<'_> {
             ["unreachable", name] => self.unreachable(name, out),
             ["lids"] => self.lids(out),
             ["sets"] => self.sets(out),
+            ["cost"] => self.cost(out),
             ["drops"] => self.drops(out),
             ["traps"] => self.traps(out),
             ["counts", name] => self.counts(name, out),
@@ -135,6 +136,15 @@ impl Runner<'_> {
     }
 
     /// Sets that agents carried out since the last `mark`, by attribute.
+    /// What managers have sent since the last mark, and how long ago that is.
+    fn cost(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
+        let world = self.world()?;
+        let sent = world.emulator().counts().sent.total() - self.mark.counts.sent.total();
+        let took = world.now().since(self.mark.at);
+        out.push(format!("{sent} MADs sent in {:.1} ms", took.as_secs_f64() * 1e3));
+        Ok(())
+    }
+
     fn sets(&self, out: &mut Vec<String>) -> Result<(), ScriptError> {
         let (now, before) = (self.world()?.emulator().counts(), &self.mark.counts);
         let kinds = [

@@ -20,7 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{
-    BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Phase, Plan, ServiceLevels, SlToVl, Tables, changes,
+    BLOCK_LIDS, ChangeSet, ENFORCE, Installed, NO_PATH, Op, Phase, Plan, ServiceLevels, SlToVl, Tables, changes,
+    enforce_before_lanes,
 };
 use selvedge_sim::Par;
 use selvedge_types::{Lid, PortState};
@@ -410,15 +411,20 @@ impl<'a> Way<'a> {
         }
         let mut phases = vec![phase(CLEARED, 0, self.cleared(&blocks))];
         phases.push(phase(SETTINGS, 0, settings));
+        let enforce = phase(
+            ENFORCE,
+            0,
+            enforce_before_lanes(self.fabric, !lanes.is_empty(), &mut hosts),
+        );
         let lanes = phase(LANES, 0, lanes);
         let links = phase("activate links between switches", 0, links);
         if leads_out {
             // Until what is in the way is gone nothing is to be added.
             self.add_steps(steps, blocks, &mut phases);
             // The Set that gives a port its LID gives its link the lanes that rows towards it use.
-            phases.extend([phase("give ports their LIDs", 0, lids), lanes, links]);
+            phases.extend([phase("give ports their LIDs", 0, lids), enforce, lanes, links]);
         } else {
-            phases.extend([lanes, links]);
+            phases.extend([enforce, lanes, links]);
             self.add_steps(steps, blocks, &mut phases);
         }
         let activation = phase("activate", 0, hosts);

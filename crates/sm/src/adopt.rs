@@ -1,0 +1,101 @@
+//! Tables that were there before this manager was: kept as they are while the judge finds nothing wrong with them.
+//!
+//! Engines keep what fits into an order of their own, or nothing, and do not know the order behind what they find:
+//! OpenSM's `updn` and ours rank a random graph differently. What another manager left may be right all the same, and
+//! then it stays.
+
+use selvedge_plan::{EngineName, Lids, Policy, ServiceLevels, Tables};
+use selvedge_routing::{Engine, Routed};
+use selvedge_sim::Par;
+
+use crate::event::Event;
+use crate::job::{Job, JobResult, Outcome};
+use crate::lanes;
+
+/// What the tables in force are to a plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adopt {
+    /// An engine of this manager made them, and decides what stays.
+    #[default]
+    No,
+    /// They were found when it became master.
+    Found,
+    /// They were found, and have been kept since.
+    Kept,
+}
+
+impl Adopt {
+    /// What they are if there is a plan in force, and if that keeps what was found.
+    pub const fn of(has_plan: bool, keeps_found: bool) -> Self {
+        match (has_plan, keeps_found) {
+            (false, _) => Self::Found,
+            (true, true) => Self::Kept,
+            (true, false) => Self::No,
+        }
+    }
+}
+
+/// True for engines that keep what they can by themselves, and find out first what the fabric is.
+const fn looks_first(engine: Engine) -> bool {
+    matches!(engine, Engine::Auto | Engine::FatTree)
+}
+
+impl Job {
+    /// A plan with the tables as they were found, if they are right, in place of what an engine would make that has not
+    /// been asked yet.
+    pub(crate) fn kept(&self, engine: &EngineName, lids: &Lids, found: Option<&Tables>, par: Par) -> Option<Outcome> {
+        let engine = Engine::try_from(engine).ok().filter(|engine| !looks_first(*engine))?;
+        self.as_found(engine, lids, found?, par)
+    }
+
+    /// The same in place of what an engine made that looks first, if it is not the same.
+    pub(crate) fn kept_instead(
+        &self,
+        (engine, routed): (&EngineName, Option<&Routed>),
+        lids: &Lids,
+        found: Option<&Tables>,
+        par: Par,
+    ) -> Option<Outcome> {
+        let (routed, found) = routed.zip(found).filter(|(routed, found)| routed.tables != **found)?;
+        Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
+        self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
+    }
+
+    fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
+        // Nobody can read service levels back: tables that need some are not known well enough. Of a file the tables
+        // are what the operator wants.
+        let relies_on = lanes::to_rely_on(&self.inventory.fabric, &self.policy);
+        if self.adopt == Adopt::No || relies_on > 1 || engine == Engine::File {
+            return None;
+        }
+        let routed = Routed {
+            tables: found.clone(),
+            service_levels: ServiceLevels::default(),
+            lanes: 1,
+            engine: EngineName(engine.name().to_owned()),
+            notes: Vec::new(),
+        };
+        self.attempt(routed, lids, self.plan_ports(lids), par).ok()
+    }
+
+    /// It is taken, and said once.
+    pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
+        let engine = outcome.plan.engine.0.clone();
+        events.extend((self.adopt == Adopt::Found).then_some(Event::FoundKept { engine }));
+        JobResult {
+            keeps_found: true,
+            ..self.accepted(outcome, events)
+        }
+    }
+}
+
+/// True if both want the same routes of the same fabric.
+pub fn route_alike(a: &Policy, b: &Policy) -> bool {
+    let lists = |policy: &Policy| [&policy.roots, &policy.compute, &policy.io, &policy.guid_order].map(Vec::clone);
+    a.engines == b.engines
+        && a.count_switches == b.count_switches
+        && a.lmc == b.lmc
+        && a.used_lanes == b.used_lanes
+        && a.assume_sl_aware == b.assume_sl_aware
+        && lists(a) == lists(b)
+}
