@@ -251,8 +251,9 @@ impl Past {
         for step in taken.steps {
             self.taken.open = step;
             self.taken.end_phase();
-            self.taken.ended.last_mut().into_iter().for_each(|at| *at = now);
         }
+        let unknown = self.taken.ended.iter_mut().filter(|at| **at == Time::ZERO);
+        unknown.for_each(|at| *at = now);
         self.longest = longest(&after.fabric).max(self.longest);
         let fabric = Arc::clone(&after.fabric);
         self.after = Some(after);
