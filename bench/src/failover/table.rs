@@ -16,7 +16,8 @@ pub fn csv(rows: &[Row]) -> String {
         "fabric,hosts,carrier,manager,engine,window,engine_used,kind,fault,trap_us,total_us,thinking_us,quiet_us,\
          floor_us,floor_direct_us,\
          compute_us,verify_us,drain_waits,\
-         mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,smps_min_rule,entries,pairs_interrupted,load\n",
+         mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,smps_min_rule,\
+         entries,pairs_interrupted,load\n",
     );
     for row in rows {
         let us = |value: Option<f64>| value.map(|us| format!("{us:.1}")).unwrap_or_default();

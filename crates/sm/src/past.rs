@@ -10,8 +10,8 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
-/// Steps that are kept; of more, two are taken for one, which allows for more than can be. Where that cannot be done, as
-/// when the same blocks change back and forth, nobody knows any more by what packets are under way.
+/// Steps that are kept; of more, two are taken for one, which allows for more than can be. Where that cannot be done,
+/// as when the same blocks change back and forth, nobody knows any more by what packets are under way.
 const STEPS_MAX: usize = 64;
 /// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
 const FOG_LIFETIMES: u32 = 2;
@@ -72,8 +72,8 @@ impl Taken {
         }
     }
 
-    /// Takes two steps for one, the earliest that have no block in common: a step writes nothing twice. False if all have
-    /// one in common with the next.
+    /// Takes two steps for one, the earliest that have no block in common: a step writes nothing twice. False if all
+    /// have one in common with the next.
     fn join_two(&mut self) -> bool {
         let blocks = |step: &[BlockOf<Guid>]| step.iter().map(|b| (b.0, b.1)).collect::<BTreeSet<_>>();
         let are_apart = |two: &[Vec<BlockOf<Guid>>]| blocks(&two[0]).is_disjoint(&blocks(&two[1]));
@@ -87,9 +87,9 @@ impl Taken {
         true
     }
 
-    /// Forgets the first of its steps, up to so many: packets that were under way by what they replaced are gone. Packets
-    /// to a switch may go on for longer where its LID has changed again since; as many are forgotten as share none of
-    /// these with those that stay.
+    /// Forgets the first of its steps, up to so many: packets that were under way by what they replaced are gone.
+    /// Packets to a switch may go on for longer where its LID has changed again since; as many are forgotten as share
+    /// none of these with those that stay.
     fn forget_first(&mut self, most: usize, is_of_switch: impl Fn(Lid) -> bool) {
         let mut held = self.before.clone();
         let mut changed: Vec<BTreeSet<Lid>> = Vec::with_capacity(self.steps.len());
@@ -549,8 +549,8 @@ mod tests {
 
     #[test]
     fn aged_steps_are_forgotten_unless_their_switches_changed_again() {
-        // LIDs below 8 are switches'. Each step changes one LID of block 0 of one switch; how many are aged, and how many
-        // are left.
+        // LIDs below 8 are switches'. Each step changes one LID of block 0 of one switch; how many are aged, and how
+        // many are left.
         let check = |lids: &[usize], aged: usize, want: usize| {
             let mut taken = Taken::default();
             let mut data = [NO_PATH; BLOCK_LIDS];

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// Size of a huge page. Elsewhere than on x86-64 and 64-bit ARM with small pages it may be another: then nothing happens.
+/// Size of a huge page. Elsewhere than on x86-64 and 64-bit ARM with small pages it may be another: then nothing
+/// happens.
 const HUGE: usize = 2 << 20;
 
 /// Asks the system to keep memory in huge pages: all such pages that lie within these addresses, at once. A processor
