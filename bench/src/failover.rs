@@ -21,7 +21,7 @@ use selvedge_conformance::{HeavyLock, Ibsim, PeerLab, Relay};
 use selvedge_plan::{ServiceLevels, SlToVl};
 use selvedge_sim::Seed;
 use selvedge_transport::ibsim::IbsimPort;
-use selvedge_verify::{Subject, least_change};
+use selvedge_verify::{Rule, Subject, least_change};
 use selvedge_wire::Datagram;
 
 use crate::case::Case;
@@ -42,6 +42,13 @@ pub use table::{csv, json, summary};
 const FLOORS: usize = 3;
 /// Where no bar is shown, as in a log, a line says how far it is: once in so many faults.
 const LINE_EVERY: usize = 20;
+
+/// How long a manager must neither send nor work before it is said to have done.
+const SILENCE: Duration = Duration::from_millis(600);
+/// The same where every fault there is is made: hundreds, mostly of waits.
+const SHORT_SILENCE: Duration = Duration::from_millis(200);
+/// The same before the first fault: our manager looks a second time, a second after its plan is in force.
+const REST: Duration = Duration::from_secs(2);
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -107,6 +114,8 @@ pub struct Row {
     /// Blocks with an entry that every legal new plan must change, with the LIDs in force; and with the best LIDs for
     /// this fault.
     pub smps_min: (u64, u64),
+    /// Which plans were legal for that: any way where a LID that lost something was on a detour already.
+    pub smps_rule: Rule,
     /// What planning and judging took, and waits for packets under way; nothing for OpenSM.
     pub told: Told,
     /// Ordered pairs of hosts whose packets the fault stopped, by the tables in force.
@@ -140,6 +149,10 @@ impl fmt::Display for Carrier {
 pub fn measure(spec: &str, options: &Options, bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
     let case = Case::new(spec)?;
     let drawn = faults::draw(&case, &options.kinds, options.faults, Seed(options.seed));
+    let silence = match options.faults {
+        Count::Of(_) => SILENCE,
+        Count::All => SHORT_SILENCE,
+    };
     let managers = options.managers();
     let managers_there = managers.len() + options.services.len();
     bar.inc_length((managers_there * drawn.len()) as u64);
@@ -147,7 +160,7 @@ pub fn measure(spec: &str, options: &Options, bar: &ProgressBar) -> Result<Vec<R
     for who in &managers {
         bar.set_message(format!("{spec}: {}", who.label()));
         let _quiet = HeavyLock::acquire()?;
-        rows.extend(one_manager(&case, who, &drawn, bar)?);
+        rows.extend(one_manager(&case, who, (&drawn, silence), bar)?);
     }
     for &service in &options.services {
         bar.set_message(format!("{spec}: selvedge, virtual time"));
@@ -169,41 +182,65 @@ struct Bench<'c> {
     _relay: Relay,
 }
 
-fn one_manager(case: &Case, who: &Who, drawn: &[Fault], bar: &ProgressBar) -> Result<Vec<Row>, BenchError> {
-    let lab = PeerLab::new()?;
-    let simulator = lab.ibsim_sized(&case.net, case.size)?;
-    let (observer, seen) = mpsc::channel();
-    let relay = lab.observed_relay(observer)?;
-    let mut manager = Manager::start(who, case, &lab, relay.base())?;
-    let watch = Watch::new(case, seen, manager.pid(), Instant::now());
-    manager.wait_up()?;
-    let [through, direct] = [relay.base(), lab.base()].map(|base| IbsimPort::open(base, case.host_name()));
-    let mut bench = Bench {
-        case,
-        who,
-        simulator,
-        manager,
-        watch,
-        senders: [through?, direct?],
-        _relay: relay,
-    };
-    bench.watch.settle(LIMIT, |_| true)?;
+fn one_manager(
+    case: &Case,
+    who: &Who,
+    (drawn, silence): (&[Fault], Duration),
+    bar: &ProgressBar,
+) -> Result<Vec<Row>, BenchError> {
     let began = Instant::now();
-    let mut rows = Vec::new();
-    for (number, fault) in (1..).zip(drawn) {
-        rows.push(bench.one_fault(fault)?);
-        bar.inc(1);
-        if bar.is_hidden() && number % LINE_EVERY == 0 {
-            let (label, spec, all) = (who.label(), &case.spec, drawn.len());
-            eprintln!("{spec}: {label}: {number} of {all} faults, {:.0?}", began.elapsed());
+    let mut rows: Vec<Row> = Vec::new();
+    while rows.len() < drawn.len() {
+        let lab = PeerLab::new()?;
+        let mut bench = Bench::start(case, who, silence, &lab)?;
+        for fault in &drawn[rows.len()..] {
+            let (row, is_quiet) = bench.one_fault(fault)?;
+            rows.push(row);
+            bar.inc(1);
+            if bar.is_hidden() && rows.len().is_multiple_of(LINE_EVERY) {
+                let (label, spec, number, all) = (who.label(), &case.spec, rows.len(), drawn.len());
+                eprintln!("{spec}: {label}: {number} of {all} faults, {:.0?}", began.elapsed());
+            }
+            if !is_quiet {
+                // Whatever it is busy with: the other faults find a fabric that was not touched.
+                let (label, spec) = (who.label(), &case.spec);
+                eprintln!(
+                    "{spec}: {label}: {} is not quiet after {LIMIT:?}; begins anew",
+                    fault.name(case)
+                );
+                break;
+            }
         }
     }
     Ok(rows)
 }
 
-impl Bench<'_> {
-    /// Makes a fault, measures, makes it good again.
-    fn one_fault(&mut self, fault: &Fault) -> Result<Row, BenchError> {
+impl<'c> Bench<'c> {
+    /// A fresh simulator, and a manager that has brought it up and rests.
+    fn start(case: &'c Case, who: &'c Who, silence: Duration, lab: &PeerLab) -> Result<Self, BenchError> {
+        let simulator = lab.ibsim_sized(&case.net, case.size)?;
+        let (observer, seen) = mpsc::channel();
+        let relay = lab.observed_relay(observer)?;
+        let mut manager = Manager::start(who, case, lab, relay.base())?;
+        let mut watch = Watch::new(case, seen, manager.pid(), Instant::now());
+        manager.wait_up()?;
+        watch.rest_for(REST, LIMIT)?;
+        watch.set_silence(silence);
+        let [through, direct] = [relay.base(), lab.base()].map(|base| IbsimPort::open(base, case.host_name()));
+        Ok(Self {
+            case,
+            who,
+            simulator,
+            manager,
+            watch,
+            senders: [through?, direct?],
+            _relay: relay,
+        })
+    }
+
+    /// Makes a fault, measures, makes it good again. False: it did not come to rest, and its row tells only what
+    /// happened until then.
+    fn one_fault(&mut self, fault: &Fault) -> Result<(Row, bool), BenchError> {
         let case = self.case;
         let before = Before::new(case, &self.watch.observer, fault);
         self.watch.begin();
@@ -211,8 +248,10 @@ impl Bench<'_> {
         let (load, start, ups) = (machine::load(), self.watch.now(), self.manager.ups());
         self.console("Unlink", fault)?;
         let manager = &self.manager;
-        self.watch
-            .settle(LIMIT, |span| span.trap.is_some() && manager.ups() > ups)?;
+        let done = self
+            .watch
+            .settle(LIMIT, |span| span.trap.is_some() && manager.ups() > ups);
+        let is_quiet = came_to_rest(done)?;
         let span = self.watch.span().clone();
         let requests = until_last_change(&span);
         let floors = self.floors(&requests)?;
@@ -222,12 +261,15 @@ impl Bench<'_> {
             load,
             ..before.row(case, (self.who, Carrier::Ibsim), &span, start, floors)
         };
+        if !is_quiet {
+            return Ok((Row { quiet_us: None, ..row }, false));
+        }
         self.watch.begin();
         let ups = self.manager.ups();
         self.console("ReLink", fault)?;
         let manager = &self.manager;
-        self.watch.settle(LIMIT, |_| manager.ups() > ups)?;
-        Ok(row)
+        let done = self.watch.settle(LIMIT, |_| manager.ups() > ups);
+        Ok((row, came_to_rest(done)?))
     }
 
     fn console(&mut self, verb: &str, fault: &Fault) -> Result<(), BenchError> {
@@ -259,11 +301,21 @@ impl Bench<'_> {
     }
 }
 
+/// Whether a wait for rest ended with rest.
+fn came_to_rest(done: Result<(), BenchError>) -> Result<bool, BenchError> {
+    match done {
+        Ok(()) => Ok(true),
+        Err(BenchError::NotQuiet { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a fault does to the tables that were in force before it.
 struct Before {
     fault: Fault,
     pairs_interrupted: u64,
     smps_min: (u64, u64),
+    smps_rule: Rule,
 }
 
 impl Before {
@@ -275,6 +327,7 @@ impl Before {
             fault: *fault,
             pairs_interrupted: pairs::interrupted(case, &tables, &lids, &dead),
             smps_min: (least.by_layout, least.by_fabric),
+            smps_rule: least.rule,
         }
     }
 
@@ -308,6 +361,7 @@ impl Before {
             smps_changing: span.changing_sets,
             entries: span.entries,
             smps_min: self.smps_min,
+            smps_rule: self.smps_rule,
             pairs_interrupted: self.pairs_interrupted,
             told: Told::default(),
             load: 0.0,

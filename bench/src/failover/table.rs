@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use selvedge_verify::Rule;
 use serde_json::{Value, json as object};
 
 use crate::failover::faults::Kind;
@@ -15,7 +16,8 @@ pub fn csv(rows: &[Row]) -> String {
         "fabric,hosts,carrier,manager,engine,window,engine_used,kind,fault,trap_us,total_us,thinking_us,quiet_us,\
          floor_us,floor_direct_us,\
          compute_us,verify_us,drain_waits,\
-         mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,entries,pairs_interrupted,load\n",
+         mads,mads_to_last,smps,smps_changing,smps_min_layout,smps_min_fabric,smps_min_rule,\
+         entries,pairs_interrupted,load\n",
     );
     for row in rows {
         let us = |value: Option<f64>| value.map(|us| format!("{us:.1}")).unwrap_or_default();
@@ -23,7 +25,7 @@ pub fn csv(rows: &[Row]) -> String {
         let _ = writeln!(
             text,
             "\"{}\",{},\"{}\",{},{engine},{window},{},{},\"{}\",\
-             {},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
+             {},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.2}",
             row.spec,
             row.hosts,
             row.fabric,
@@ -46,12 +48,21 @@ pub fn csv(rows: &[Row]) -> String {
             row.smps_changing,
             row.smps_min.0,
             row.smps_min.1,
+            rule_name(row.smps_rule),
             row.entries,
             row.pairs_interrupted,
             row.load,
         );
     }
     text
+}
+
+/// The ways that were legal for the least, as it is written.
+const fn rule_name(rule: Rule) -> &'static str {
+    match rule {
+        Rule::AnyWay => "any-way",
+        Rule::UpThenDown => "up-then-down",
+    }
 }
 
 fn variant(who: &Who) -> (&str, usize) {
@@ -92,6 +103,7 @@ pub fn json(rows: &[Row]) -> String {
             "smps_changing": row.smps_changing,
             "smps_min_layout": row.smps_min.0,
             "smps_min_fabric": row.smps_min.1,
+            "smps_min_rule": rule_name(row.smps_rule),
             "entries": row.entries,
             "pairs_interrupted": row.pairs_interrupted,
         })

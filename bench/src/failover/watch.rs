@@ -12,8 +12,6 @@ use crate::case::Case;
 use crate::error::BenchError;
 use crate::failover::observer::{Observer, Passing, Span};
 
-/// How long a manager must neither send nor work before it is said to have done.
-const SILENCE: Duration = Duration::from_millis(600);
 /// After so long a silence it has done in any case: nothing had to be changed, and its log does not say so.
 const LONG_SILENCE: Duration = Duration::from_secs(20);
 /// How often is looked.
@@ -29,6 +27,8 @@ pub struct Watch<'c> {
     client: u32,
     /// When the clock stood at 0.
     start: Instant,
+    /// How long a manager must neither send nor work before it is said to have done.
+    silence: Duration,
     /// The observer.
     pub observer: Observer<'c>,
 }
@@ -42,8 +42,20 @@ impl<'c> Watch<'c> {
             seen,
             client,
             start,
+            silence: Duration::ZERO,
             observer: Observer::new(case),
         }
+    }
+
+    /// How long a manager must neither send nor work before it is said to have done, from now on.
+    pub const fn set_silence(&mut self, silence: Duration) {
+        self.silence = silence;
+    }
+
+    /// Waits until the manager has neither sent nor worked for so long.
+    pub fn rest_for(&mut self, silence: Duration, limit: Duration) -> Result<(), BenchError> {
+        self.set_silence(silence);
+        self.settle(limit, |_| true)
     }
 
     /// From now on a new span.
@@ -76,7 +88,7 @@ impl<'c> Watch<'c> {
                 _ => (now, ticks),
             };
             silent = Some((since, first));
-            if now.duration_since(since) >= SILENCE {
+            if now.duration_since(since) >= self.silence {
                 if ticks - first > IDLE_TICKS {
                     silent = None;
                 } else if is_done(&self.observer.span) || now.duration_since(since) >= LONG_SILENCE {

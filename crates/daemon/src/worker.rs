@@ -12,6 +12,7 @@ use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
 use selvedge_store::{PlanState, StateDir, StoreError};
+use selvedge_transport::use_huge_pages;
 
 use crate::DaemonError;
 
@@ -110,7 +111,11 @@ pub(crate) fn planner(name: &str, notes: Sender<Note>) -> Result<Worker<Box<Job>
                 } else {
                     Par::Rayon
                 };
-                Box::new(compute(&mut job, par))
+                let result = Box::new(compute(&mut job, par));
+                // What the next repair works on lies still until then.
+                let memory = result.warm.iter().flat_map(|warm| warm.memory());
+                memory.for_each(|addresses| use_huge_pages(&addresses));
+                result
             },
         }
     })

@@ -31,6 +31,13 @@ impl Tables {
         }
     }
 
+    /// Where the entries lie in memory, as addresses: whoever wants them in larger pages can ask for that.
+    #[must_use]
+    pub fn memory(&self) -> std::ops::Range<usize> {
+        let std::ops::Range { start, end } = self.rows.as_ptr_range();
+        start.addr()..end.addr()
+    }
+
     /// Number of switches.
     #[must_use]
     pub const fn switches(&self) -> usize {

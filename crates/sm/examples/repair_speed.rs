@@ -1,9 +1,10 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
-//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|at-once|apart [SEED
+//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|at-once|apart|cold [SEED
 //! [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or one after another without coming back: in turn,
-//! when packets under way are gone, or at once, while all of them may still be there. With LANES the fabric is routed
-//! by `weave` on so many lanes, as a library would (the manager programs one), and the load after each repair is shown
+//! when packets under way are gone, or at once, while all of them may still be there. `cold` is `apart` with caches
+//! that hold something else, as between two faults of a running manager. With LANES the fabric is routed by `weave` on
+//! so many lanes, as a library would (the manager programs one), and the load after each repair is shown
 //! beside that of a whole new plan of the damaged fabric.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
@@ -48,8 +49,12 @@ fn main() {
     let mut past = UnderWay::default();
     let mut all = Measured::default();
     for &at in links.iter().take(runs) {
+        let warm_again = warm.clone();
+        if how == "cold" {
+            fill_caches();
+        }
         let under_way = (how == "at-once").then(|| Arc::new(past.clone()));
-        let (result, took) = lose(&state, warm.clone(), at, under_way);
+        let (result, took) = lose(&state, warm_again, at, under_way);
         let name = state.inventory.fabric.port_name(at);
         let Some(outcome) = &result.outcome else {
             println!("  {name}: {took:?}, not repaired: {:?}", result.events);
@@ -103,6 +108,13 @@ fn lose(
     job.clock = Some(|| CLOCK.get().map_or(Duration::ZERO, Instant::elapsed));
     let result = job.run(Par::Sequential);
     (result, start.elapsed())
+}
+
+/// Leaves nothing in the caches of what a repair reads.
+fn fill_caches() {
+    const BYTES: usize = 256 << 20;
+    let other = vec![1_u8; BYTES];
+    std::hint::black_box(other.iter().map(|&byte| u64::from(byte)).sum::<u64>());
 }
 
 /// What was measured of all links.

@@ -283,7 +283,7 @@ impl Sm {
     /// Every port was looked at, or enough of them.
     pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
         if probe.is_check && probe.found_nothing() {
-            self.past.settle();
+            self.past.settle(now);
             return self.rest(now);
         }
         if !probe.is_settled() {

@@ -10,7 +10,8 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
-/// Steps that are kept apart; more are taken for one, which allows for more than can be.
+/// Steps that are kept; of more, two are taken for one, which allows for more than can be. Where that cannot be done,
+/// as when the same blocks change back and forth, nobody knows any more by what packets are under way.
 const STEPS_MAX: usize = 64;
 /// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
 const FOG_LIFETIMES: u32 = 2;
@@ -25,9 +26,11 @@ pub struct Taken {
     before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>,
     /// By step.
     steps: Vec<Vec<BlockOf<Guid>>>,
+    /// By step: when its change was acknowledged, once that is over.
+    ended: Vec<Time>,
     /// The step that is being taken.
     open: Vec<BlockOf<Guid>>,
-    /// Some block was in force, and nobody knew what it held.
+    /// Some block was in force, and nobody knew what it held; or too much has changed to be kept.
     is_blind: bool,
 }
 
@@ -62,11 +65,50 @@ impl Taken {
     pub fn end_phase(&mut self) {
         if !self.open.is_empty() {
             self.steps.push(std::mem::take(&mut self.open));
+            self.ended.push(Time::ZERO);
         }
-        if self.steps.len() > STEPS_MAX {
-            let second = self.steps.remove(1);
-            self.steps[0].extend(second);
+        if self.steps.len() > STEPS_MAX && !self.join_two() {
+            self.is_blind = true;
         }
+    }
+
+    /// Takes two steps for one, the earliest that have no block in common: a step writes nothing twice. False if all
+    /// have one in common with the next.
+    fn join_two(&mut self) -> bool {
+        let blocks = |step: &[BlockOf<Guid>]| step.iter().map(|b| (b.0, b.1)).collect::<BTreeSet<_>>();
+        let are_apart = |two: &[Vec<BlockOf<Guid>>]| blocks(&two[0]).is_disjoint(&blocks(&two[1]));
+        let Some(at) = self.steps.windows(2).position(are_apart) else {
+            return false;
+        };
+        let later = self.steps.remove(at + 1);
+        self.steps[at].extend(later);
+        // That of the later one counts.
+        self.ended.remove(at);
+        true
+    }
+
+    /// Forgets the first of its steps, up to so many: packets that were under way by what they replaced are gone.
+    /// Packets to a switch may go on for longer where its LID has changed again since; as many are forgotten as share
+    /// none of these with those that stay.
+    fn forget_first(&mut self, most: usize, is_of_switch: impl Fn(Lid) -> bool) {
+        let mut held = self.before.clone();
+        let mut changed: Vec<BTreeSet<Lid>> = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let mut lids = changed_in(step, &mut held);
+            lids.retain(|lid| is_of_switch(*lid));
+            changed.push(lids);
+        }
+        let union = |steps: &[BTreeSet<Lid>]| steps.iter().flatten().copied().collect::<BTreeSet<Lid>>();
+        let is_apart = |count: &usize| union(&changed[..*count]).is_disjoint(&union(&changed[*count..]));
+        let Some(count) = (1..=most.min(changed.len())).rev().find(is_apart) else {
+            return;
+        };
+        self.ended.drain(..count);
+        for (guid, block, data) in self.steps.drain(..count).flatten() {
+            self.before.insert((guid, block), data);
+        }
+        let left: BTreeSet<(Guid, u16)> = self.steps.iter().flatten().map(|b| (b.0, b.1)).collect();
+        self.before.retain(|at, _| left.contains(at));
     }
 
     /// All packets are gone that were under way.
@@ -81,19 +123,25 @@ impl Taken {
     /// LIDs of which an entry changed.
     fn lids(&self) -> BTreeSet<Lid> {
         let mut held = self.before.clone();
-        let mut lids = BTreeSet::new();
-        for (guid, block, data) in self.steps.iter().flatten().chain(&self.open) {
-            let first = usize::from(*block) * BLOCK_LIDS;
-            let Some(before) = held.insert((*guid, *block), *data) else {
-                continue;
-            };
-            let changed = (first..)
-                .zip(before.iter().zip(data))
-                .filter(|(_, (old, new))| old != new);
-            lids.extend(changed.filter_map(|(lid, _)| u16::try_from(lid).ok().map(Lid)));
-        }
-        lids
+        let steps = self.steps.iter().chain([&self.open]);
+        steps.flat_map(|step| changed_in(step, &mut held)).collect()
     }
+}
+
+/// LIDs of which a step changes an entry; what is held follows.
+fn changed_in(step: &[BlockOf<Guid>], held: &mut BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>) -> BTreeSet<Lid> {
+    let mut lids = BTreeSet::new();
+    for (guid, block, data) in step {
+        let first = usize::from(*block) * BLOCK_LIDS;
+        let Some(before) = held.insert((*guid, *block), *data) else {
+            continue;
+        };
+        let changed = (first..)
+            .zip(before.iter().zip(data))
+            .filter(|(_, (old, new))| old != new);
+        lids.extend(changed.filter_map(|(lid, _)| u16::try_from(lid).ok().map(Lid)));
+    }
+    lids
 }
 
 /// The fabric, LIDs and tables after a change.
@@ -204,14 +252,23 @@ impl Past {
             self.taken.open = step;
             self.taken.end_phase();
         }
+        let unknown = self.taken.ended.iter_mut().filter(|at| **at == Time::ZERO);
+        unknown.for_each(|at| *at = now);
         self.longest = longest(&after.fabric).max(self.longest);
+        let fabric = Arc::clone(&after.fabric);
         self.after = Some(after);
+        if std::mem::take(&mut self.taken.is_blind) {
+            self.fog_from(now, &fabric);
+        }
     }
 
     /// Works out how long packets under way matter, if that is yet to be done. It takes some milliseconds in a large
     /// fabric, and nobody should wait for them who is about to mend one.
-    pub fn settle(&mut self) {
-        self.know_lifetimes();
+    pub fn settle(&mut self, now: Time) {
+        if let Some(after) = self.after.clone() {
+            self.know_lifetimes();
+            self.forget_aged(now, &after);
+        }
         if let Some(fabric) = self.last.clone().filter(|last| self.prepared_for(last).is_none()) {
             self.prepared = Some(Prepared {
                 bound_ns: self.bound_ns(&fabric),
@@ -219,6 +276,23 @@ impl Past {
                 fabric,
             });
         }
+    }
+
+    /// Forgets steps whose packets are gone, though others were taken since. A packet that an entry sent before it was
+    /// replaced is forwarded, a lifetime later at the latest, by one that was in force after that, and so on: two
+    /// lifetimes after the step it is where entries lead that are in force now, or that a later step replaced.
+    fn forget_aged(&mut self, now: Time, after: &After) {
+        let Some(bound) = self.bound_ns(&after.fabric).map(Duration::from_nanos) else {
+            return;
+        };
+        let is_aged = |at: &&Time| now.since(**at) >= bound;
+        let aged = self.taken.ended.iter().take_while(is_aged).count();
+        if aged == 0 || aged == self.taken.steps.len() {
+            return;
+        }
+        let owner = |lid| after.plan.lids.owner(lid);
+        self.taken
+            .forget_first(aged, |lid| owner(lid).is_none_or(|at| at.port == PortNum::MANAGEMENT));
     }
 
     fn know_lifetimes(&mut self) {
@@ -298,19 +372,30 @@ impl Past {
         lost
     }
 
+    /// True if packets are taken to be under way after so long, whatever has changed: every change of an entry matters
+    /// for so many lifetimes at least.
+    fn is_surely_under_way(&self, age: Duration, fabric: &Fabric) -> bool {
+        let least = drain_bound_ns([longest(fabric).max(self.longest)], FOG_LIFETIMES);
+        age < least.map_or(ASSUMED_GONE, Duration::from_nanos)
+    }
+
     /// What may still be under way on a fabric.
     pub fn under_way(&mut self, fabric: &Fabric, now: Time) -> Option<Arc<UnderWay>> {
         if self.taken.is_empty() {
             return None;
         }
-        self.know_lifetimes();
         let age = now.since(self.at);
-        let prepared = self.prepared_for(fabric);
-        let bound = prepared.map_or_else(|| self.bound_ns(fabric), |prepared| prepared.bound_ns);
-        if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
-            self.forget();
-            return None;
+        // Nobody has to work out how long they matter who comes before the shortest time there is.
+        if self.after.is_none() || !self.is_surely_under_way(age, fabric) {
+            self.know_lifetimes();
+            let prepared = self.prepared_for(fabric);
+            let bound = prepared.map_or_else(|| self.bound_ns(fabric), |prepared| prepared.bound_ns);
+            if age >= bound.map_or(ASSUMED_GONE, Duration::from_nanos) {
+                self.forget();
+                return None;
+            }
         }
+        let prepared = self.prepared_for(fabric);
         let blocks = prepared.map_or_else(|| self.blocks_on(fabric), |prepared| prepared.blocks.clone());
         Some(Arc::new(UnderWay {
             age_ns: u64::try_from(age.as_nanos()).unwrap_or(u64::MAX),
@@ -431,6 +516,64 @@ mod tests {
             .map(|l| (l.from.map(|s| s.0), l.port, l.to.0, l.into))
             .collect();
         assert_eq!(found, want);
+    }
+
+    #[test]
+    fn no_step_writes_a_block_twice_however_many_there_are() {
+        // Blocks that are written in turn, and whether that can be kept in so many steps as are allowed.
+        let check = |blocks: u16, steps: usize, is_kept: bool| {
+            let mut taken = Taken::default();
+            for step in 0..steps {
+                let block = (Guid(1), step as u16 % blocks, [step as u8; BLOCK_LIDS]);
+                taken.note(block, Some([NO_PATH; BLOCK_LIDS]));
+                taken.end_phase();
+            }
+            for step in &taken.steps {
+                let met: BTreeSet<_> = step.iter().map(|b| (b.0, b.1)).collect();
+                assert_eq!(met.len(), step.len(), "{blocks} {steps}");
+            }
+            let written: Vec<_> = taken.steps.iter().flatten().map(|b| b.2[0]).collect();
+            assert!(written.iter().map(|&by| usize::from(by)).eq(0..steps), "in turn");
+            assert_eq!(
+                (!taken.is_blind, taken.steps.len() <= STEPS_MAX),
+                (is_kept, is_kept),
+                "{blocks} {steps}"
+            );
+        };
+        check(1, STEPS_MAX, true);
+        check(1, STEPS_MAX + 1, false);
+        check(2, 2 * STEPS_MAX, true);
+        check(3, 3 * STEPS_MAX, true);
+        check(2, 2 * STEPS_MAX + 1, false);
+    }
+
+    #[test]
+    fn aged_steps_are_forgotten_unless_their_switches_changed_again() {
+        // LIDs below 8 are switches'. Each step changes one LID of block 0 of one switch; how many are aged, and how
+        // many are left.
+        let check = |lids: &[usize], aged: usize, want: usize| {
+            let mut taken = Taken::default();
+            let mut data = [NO_PATH; BLOCK_LIDS];
+            for (number, &lid) in lids.iter().enumerate() {
+                let before = data;
+                data[lid] = number as u8;
+                taken.note((Guid(1), 0, data), Some(before));
+                taken.end_phase();
+            }
+            let all = taken.lids();
+            taken.forget_first(aged, |lid| lid.0 < 8);
+            assert_eq!((taken.steps.len(), taken.ended.len()), (want, want), "{lids:?}");
+            let left: BTreeSet<Lid> = lids[lids.len() - want..].iter().map(|&lid| Lid(lid as u16)).collect();
+            assert_eq!(taken.lids(), left, "{lids:?}");
+            assert!(left.is_subset(&all));
+        };
+        check(&[10, 11, 12], 2, 1);
+        check(&[10, 10, 10], 2, 1);
+        check(&[1, 2, 3], 2, 1);
+        check(&[1, 2, 1], 2, 3);
+        check(&[1, 2, 2, 3], 3, 1);
+        check(&[3, 1, 2, 1], 2, 3);
+        check(&[3, 1], 0, 2);
     }
 
     #[test]

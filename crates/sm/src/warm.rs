@@ -1,5 +1,6 @@
 //! What is prepared while nothing happens, so that a repair has little left to do.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
@@ -25,6 +26,17 @@ pub struct Warm {
     pub weave: Option<WeaveMender>,
     /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
     pub spare: Option<Spare>,
+}
+
+impl Warm {
+    /// Where the largest parts lie in memory, as addresses. A repair reads a little everywhere in them: whoever can put
+    /// them into larger pages saves it most of the looks at page tables.
+    #[must_use]
+    pub fn memory(&self) -> Vec<Range<usize>> {
+        let standing = self.standing.iter().flat_map(Standing::memory);
+        let tables = self.spare.iter().map(|spare| spare.plan.tables.memory());
+        standing.chain(tables).collect()
+    }
 }
 
 /// Copies of what is in force.

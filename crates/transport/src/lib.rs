@@ -17,11 +17,13 @@
 //! - requests and traps of others keep all 64 bits, because their answer must echo them; so do the answers we send.
 
 pub mod ibsim;
+mod memory;
 mod outstanding;
 mod poll;
 mod spec;
 pub mod umad;
 
+pub use memory::use_huge_pages;
 pub use spec::{PortSpec, PortSpecError, Role, open};
 
 use selvedge_wire::sa::RmppKind;

@@ -300,3 +300,38 @@ fn more_lids_than_a_block() {
     // Each leaf reaches the other's hosts by both spines in turn; the spine loses all 70 hosts of the leaf.
     assert_eq!((of(1), of(2)), (35, 70));
 }
+
+/// The rule is one for all LIDs that lose something. So where a single one of them is on a detour already, as that of a
+/// spine's agent is after the link to it was mended and has come back, the bound is far below what a plan needs that
+/// keeps the others going up, then down: it is a bound from below all the same, and a weak one.
+#[test]
+fn one_lid_on_a_detour_makes_the_bound_weak() {
+    let fabric = tree(4, 2, 3);
+    let lids = lids(&fabric, 0);
+    let [first, second, near, far] = [0, 1, 4, 5].map(SwitchIdx);
+    let port = |from: SwitchIdx, to: SwitchIdx| {
+        let found = neighbours(&fabric, from).into_iter().find(|(_, next)| *next == to);
+        found.map(|(port, _)| port).unwrap()
+    };
+    let agent = PortRef {
+        node: fabric.switches()[near],
+        port: selvedge_types::PortNum::MANAGEMENT,
+    };
+    let of_agent = lids.base(agent).unwrap();
+    let lost = [PortRef {
+        node: fabric.switches()[second],
+        port: port(second, near),
+    }];
+    let mut tables = minhop(&fabric, &lids);
+    let strict = found(&fabric, &lids, &tables, &lost);
+    // From the first leaf to the agent of a spine: by the other spine and the second leaf.
+    for (at, next) in [(first, far), (far, second), (second, near)] {
+        tables.set(at, of_agent, port(at, next).get());
+    }
+    let weak = found(&fabric, &lids, &tables, &lost);
+    assert_eq!((strict.rule, weak.rule), (Rule::UpThenDown, Rule::AnyWay));
+    // The other leaves need not turn away from the spine, which may send by a third leaf.
+    assert!(weak.by_fabric < strict.by_fabric, "{weak:?} {strict:?}");
+    let of_leaves = |least: &Least| least.entries.iter().filter(|(s, _)| [2, 3].contains(s)).count();
+    assert_eq!(of_leaves(&weak), 0);
+}

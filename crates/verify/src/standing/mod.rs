@@ -31,6 +31,7 @@ mod shape;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::BLOCK_LIDS;
@@ -254,23 +255,19 @@ impl Standing {
         let (shape, sums) = (&self.flows.shape, &self.flows.sums);
         let cells = shape.arcs.iter().map(|arc| arc.cell as usize);
         let up: Vec<usize> = cells.filter(|&cell| self.flows.next[cell] != NOWHERE).collect();
-        let mut all_lanes = vec![0_u64; up.len()];
-        let lanes = (0..shape.lane_count).zip(0_u8..).map(|(lane, vl)| {
-            let of_lane = &sums.loads[lane * shape.total()..][..shape.total()];
-            let loads: Vec<u64> = up.iter().map(|&cell| of_lane[cell].into()).collect();
-            all_lanes.iter_mut().zip(&loads).for_each(|(sum, load)| *sum += load);
-            LaneFigures {
-                vl,
-                load: Load::of(loads.into_iter()),
-                channels: sums.channels[lane],
-                dependencies: sums.dependencies[lane],
-            }
+        let on = |lane: usize, cell: usize| u64::from(sums.loads[lane * shape.total() + cell]);
+        let lanes = (0..shape.lane_count).zip(0_u8..).map(|(lane, vl)| LaneFigures {
+            vl,
+            load: Load::of(up.iter().map(|&cell| on(lane, cell))),
+            channels: sums.channels[lane],
+            dependencies: sums.dependencies[lane],
         });
         let lanes: Vec<LaneFigures> = lanes.collect();
-        let on_links: u64 = all_lanes.iter().sum();
+        let on_all = |cell: &usize| (0..shape.lane_count).map(|lane| on(lane, *cell)).sum::<u64>();
+        let on_links: u64 = up.iter().map(on_all).sum();
         let load = match &lanes[..] {
             [only] => only.load,
-            _ => Load::of(all_lanes.into_iter()),
+            _ => Load::of(up.iter().map(on_all)),
         };
         let [agents, all] = &self.graphs;
         let far = sums.host_pairs.saturating_sub(self.near);
@@ -290,6 +287,13 @@ impl Standing {
                 .filter(|lane| lane.load.max > 0 || lane.dependencies > 0)
                 .collect(),
         }
+    }
+
+    /// Where its largest parts lie in memory, as addresses: whoever wants them in larger pages can ask for that.
+    #[must_use]
+    pub fn memory(&self) -> [Range<usize>; 3] {
+        let Flows { rows, pairs, sums, .. } = &self.flows;
+        [extent(rows), extent(pairs), extent(&sums.counts)]
     }
 
     /// What all changes have cost so far.
@@ -421,6 +425,12 @@ impl Standing {
             is_up,
         }
     }
+}
+
+/// The addresses of a part.
+fn extent<T>(of: &[T]) -> Range<usize> {
+    let Range { start, end } = of.as_ptr_range();
+    start.addr()..end.addr()
 }
 
 /// Pairs of hosts on one switch.
