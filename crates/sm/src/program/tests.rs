@@ -1,6 +1,8 @@
 //! What is known of tables when a plan is made: what is asked for again, what was believed and is not so, and what no
 //! longer counts as known.
 
+use std::collections::BTreeMap;
+
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_sim::Par;
 use selvedge_types::Guid;
