@@ -400,9 +400,17 @@ mod tests {
             ..Told::default()
         };
         let plan = Plan {
+            generation: selvedge_plan::Generation(1),
+            engine: EngineName("dfsssp".to_owned()),
+            tables: selvedge_plan::Tables::new(1, lids.top()),
             lids,
+            service_levels: ServiceLevels::default(),
+            sl_to_vl: SlToVl::modulo(4),
             lanes: 4,
-            ..Plan::default()
+            lane_tables: None,
+            ports: BTreeMap::new(),
+            end_ports: BTreeMap::new(),
+            switches: selvedge_types::IdxVec::default(),
         };
         let held = told.in_force(&fabric, &plan, &Installed::default()).unwrap();
         let (now, _) = &**held.levels.as_ref().unwrap();
