@@ -377,7 +377,9 @@ mod tests {
         let switch = builder.add(Node::new(NodeKind::Switch, Guid(1), 4, "s"));
         let port = |num| PortNum::new(num).unwrap();
         for host in 1..=4 {
-            let key = builder.add(Node::new(NodeKind::Ca, Guid(100 + u64::from(host)), 1, "h"));
+            let mut node = Node::new(NodeKind::Ca, Guid(100 + u64::from(host)), 1, "h");
+            node.port_mut(port(1)).unwrap().guid = Guid(200 + u64::from(host));
+            let key = builder.add(node);
             builder.link((switch, port(host)), (key, port(1))).unwrap();
         }
         let fabric = builder.finish().unwrap();
