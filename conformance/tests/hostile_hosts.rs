@@ -79,7 +79,8 @@ fn nasty(own: u16, turn: u64) -> Mad {
     }
 }
 
-/// Floods until told to stop, as fast as the emulator takes it: about a hundred thousand datagrams a second. Counts them.
+/// Floods until told to stop, as fast as the emulator takes it, about a hundred thousand datagrams a second; counts
+/// them.
 fn flood(base: &str, own: u16, to: Lid, (stop, sent): (&AtomicBool, &AtomicU64)) {
     let mut port = IbsimPort::open(base, FLOODER).unwrap();
     let address = Address::gsi(to, Sl::default());
@@ -124,6 +125,26 @@ fn number(status: &str, key: &str) -> u64 {
     digits.parse().unwrap()
 }
 
+/// What the manager says of its administrator.
+fn administration(lab: &PeerLab, socket: &str) -> String {
+    let status = lab.selvedge(&["status", "--json", "--socket", socket]).unwrap();
+    let status = status.success().unwrap();
+    status.split_once("\"administration\"").unwrap().1.to_owned()
+}
+
+/// How long the other waited for its answers, for `docs/sa.md`.
+fn print_times(per_s: f64, mut took: Vec<Duration>) {
+    took.sort_unstable();
+    let rank = |share: usize| took[(took.len() * share / 1_000).min(took.len() - 1)];
+    println!(
+        "{per_s:.0} datagrams a second; the other asked {} times: p50 {:?}, p99 {:?}, longest {:?}",
+        took.len(),
+        rank(500),
+        rank(990),
+        rank(1_000)
+    );
+}
+
 #[test]
 fn a_flood_from_one_host_starves_nobody() {
     let _heavy = HeavyLock::acquire().unwrap();
@@ -133,17 +154,8 @@ fn a_flood_from_one_host_starves_nobody() {
     let (config, log, socket) = (file("limits.toml"), file("manager.log"), file("manager.sock"));
     fs::write(&config, "[administrator]\nrate_per_s = 1000\nburst = 1000\n").unwrap();
     let seat = port(lab.base(), MASTER);
-    let words = [
-        "run",
-        "--port",
-        &seat,
-        "--config",
-        &config,
-        "--log-file",
-        &log,
-        "--socket",
-        &socket,
-    ];
+    let files = ["--config", &config, "--log-file", &log, "--socket", &socket];
+    let words = [&["run", "--port", &seat], &files[..]].concat();
     let mut manager = lab.start_selvedge(&words).unwrap();
     let ups = || {
         fs::read_to_string(&log)
@@ -183,26 +195,16 @@ fn a_flood_from_one_host_starves_nobody() {
     stop.store(true, Ordering::Relaxed);
     flooder.join().unwrap();
     let sent = sent.load(Ordering::Relaxed);
-    took.sort_unstable();
-    let rank = |share: usize| took[(took.len() * share / 1_000).min(took.len() - 1)];
-    let per_s = sent as f64 / began.elapsed().as_secs_f64();
-    println!(
-        "{per_s:.0} datagrams a second; the other asked {asked} times: p50 {:?}, p99 {:?}, longest {:?}",
-        rank(500),
-        rank(990),
-        rank(1_000)
-    );
+    print_times(sent as f64 / began.elapsed().as_secs_f64(), took);
     assert_eq!(busy, 0, "the other asked for little");
     manager.must_run().unwrap();
-    let status = lab.selvedge(&["status", "--json", "--socket", &socket]).unwrap();
-    let status = status.success().unwrap();
-    let (_, status) = status.split_once("\"administration\"").unwrap();
+    let status = administration(&lab, &socket);
     let [received, limited, bad_key, refused] =
-        ["received", "limited", "bad_key", "refused"].map(|key| number(status, key));
+        ["received", "limited", "bad_key", "refused"].map(|key| number(&status, key));
     assert!(
         asked >= QUESTIONS && sent >= FLOOD && received > FLOOD / 4,
         "{asked} asked, {sent} sent: {status}"
     );
     assert!(limited > 0 && bad_key > 0 && refused > bad_key, "{status}");
-    assert_eq!(number(status, "most_limited"), u64::from(own), "{status}");
+    assert_eq!(number(&status, "most_limited"), u64::from(own), "{status}");
 }

@@ -578,6 +578,7 @@ impl Event {
             | Self::LanesDiffer { .. }
             | Self::SwitchLies { .. }
             | Self::PKeysFull { .. }
+            | Self::ForeignState { .. }
             | Self::OutOfLids { .. } => self.of_agents(f),
             Self::RebalanceStep { .. }
             | Self::Rebalanced { .. }
@@ -590,12 +591,6 @@ impl Event {
             | Self::Role { .. }
             | Self::StrangeManager { .. } => self.of_managers(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
-            Self::ForeignState { stored, found } => write!(
-                f,
-                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
-                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
-                 the right folder (--state)"
-            ),
         }
     }
 }

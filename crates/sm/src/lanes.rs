@@ -392,7 +392,9 @@ mod tests {
         let switch = builder.add(Node::new(NodeKind::Switch, Guid(1), 4, "s"));
         let port = |num| PortNum::new(num).unwrap();
         for host in 1..=4 {
-            let key = builder.add(Node::new(NodeKind::Ca, Guid(100 + u64::from(host)), 1, "h"));
+            let mut node = Node::new(NodeKind::Ca, Guid(100 + u64::from(host)), 1, "h");
+            node.port_mut(port(1)).unwrap().guid = Guid(200 + u64::from(host));
+            let key = builder.add(node);
             builder.link((switch, port(host)), (key, port(1))).unwrap();
         }
         let fabric = builder.finish().unwrap();
@@ -415,9 +417,17 @@ mod tests {
             ..Told::default()
         };
         let plan = Plan {
+            generation: selvedge_plan::Generation(1),
+            engine: EngineName("dfsssp".to_owned()),
+            tables: selvedge_plan::Tables::new(1, lids.top()),
             lids,
+            service_levels: ServiceLevels::default(),
+            sl_to_vl: SlToVl::modulo(4),
             lanes: 4,
-            ..Plan::default()
+            lane_tables: None,
+            ports: BTreeMap::new(),
+            end_ports: BTreeMap::new(),
+            switches: selvedge_types::IdxVec::default(),
         };
         let held = told.in_force(&fabric, &plan, &Installed::default()).unwrap();
         let (now, _) = &**held.levels.as_ref().unwrap();

@@ -116,6 +116,12 @@ impl Event {
                 "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
                  differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
             ),
+            Self::ForeignState { stored, found } => write!(
+                f,
+                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
+                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
+                 the right folder (--state)"
+            ),
             Self::LanesDiffer { what, table } => write!(
                 f,
                 "{what} does not hold the {table} that its agent acknowledged: it is written again"

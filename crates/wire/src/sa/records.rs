@@ -451,11 +451,11 @@ record! {
 }
 
 record! {
-    "How often what clients have registered has changed: a standby of ours asks for it, nobody else. Source: our own, in \
-     the range that the standard leaves to vendors; other administrators refuse it.",
+    "How often what clients have registered has changed: a standby of ours asks for it, nobody else. A question that \
+     names the life and the number is held back until either is another. Source: our own, in the range that the \
+     standard leaves to vendors; other administrators refuse it or say nothing.",
     revision, REVISION = 0xff53 "RegistrationsRevision" 16 {
-        LIFE "Life" 0 [0; 64] Hex "Which life of the administrator counts; a question that names it and the number is held back \
-                                   until either is another"
+        LIFE "Life" 0 [0; 64] Hex "Which life of the administrator counts"
         NUMBER "Number" 1 [64; 64] Number "How often it has changed in this life"
     }
 }
