@@ -12,9 +12,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use selvedge_conformance::parse::{Discovery, Fields, Net};
-use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab, Survey};
+use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab, Survey, until};
 use selvedge_types::Guid;
-use support::{Fabric, LIMIT, emulate, run_once};
+use support::{Fabric, LIMIT, emulate, port, run_once};
 
 const SPEC: &str = "mport:m=4,n=2";
 /// Where managers sit.
@@ -162,4 +162,52 @@ fn on_ibsim() {
         Box::new(stage.lab.ibsim(&net).unwrap())
     };
     check(&["both"], start, false);
+}
+
+/// What `saquery` is told of the tables of switch ports in front of hosts: by OpenSM and by ours the same, and what
+/// the ports hold.
+#[test]
+fn administrators_tell_what_switch_ports_hold() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let told = [true, false].map(|is_ours| {
+        let stage = Stage::new();
+        let _simulator = emulate(&stage.lab, SPEC);
+        stage.write();
+        let (seat, conf) = (
+            port(stage.lab.base(), SEAT),
+            stage.lab.folder().join("opensm.conf").to_str().unwrap().to_owned(),
+        );
+        fs::write(&conf, stage.lines("both").join("\n")).unwrap();
+        let _manager: Box<dyn Any> = if is_ours {
+            Box::new(stage.lab.start_daemon(&["run", "--port", &seat, "-F", &conf]).unwrap())
+        } else {
+            let options = OpenSmOptions {
+                lines: stage.lines("both"),
+                ..OpenSmOptions::default()
+            };
+            let mut opensm = stage.lab.opensm(SEAT, &options).unwrap();
+            opensm.wait_up(1, LIMIT).unwrap();
+            Box::new(opensm)
+        };
+        let ask = |what: &str| stage.lab.run(SEAT, "saquery", &["--smkey", "1", "PKTR", what]).unwrap();
+        until("the administrator to answer", LIMIT, String::new, || {
+            Ok(ask("1").stdout.contains("PKeyTableRecord").then_some(()))
+        })
+        .unwrap();
+        let ends = Survey::take(&stage.lab, SEAT).unwrap().end_ports();
+        let told = stage.hosts.iter().map(|&host| {
+            let (switch, port) = stage.net.peer(host, 1).unwrap();
+            let lid = ends[&(switch, 0)].to_string();
+            let number = port.to_string();
+            let held = stage.lab.output(SEAT, "smpquery", &["pkeys", &lid, &number]).unwrap();
+            let said = ask(&format!("{lid}/{number}"));
+            assert!(said.status.success(), "{}{}", said.stdout, said.stderr);
+            let rows = said.stdout.lines().map(str::trim).filter(|line| line.starts_with("0x"));
+            let rows: String = rows.map(|row| format!("0: {row}\n")).collect();
+            assert_eq!(keys(&rows), keys(&held), "{}", said.stdout);
+            ((switch, port), keys(&rows))
+        });
+        told.collect::<BTreeMap<_, _>>()
+    });
+    assert_eq!(told[0], told[1]);
 }

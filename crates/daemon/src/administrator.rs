@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use selvedge_api as api;
 use selvedge_config::AdministratorOptions;
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::multicast::MulticastGroup;
-use selvedge_sa::{Agents, Config, Input, Output, Registrations, Sa, Snapshot, Sources};
+pub(crate) use selvedge_sa::Config;
+use selvedge_sa::{Agents, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources};
 use selvedge_sim::Time;
 use selvedge_sm::{Inventory, Role, Sm};
 use selvedge_wire::{PortInfo, SwitchInfo};
@@ -40,6 +42,22 @@ pub(crate) fn config(options: &AdministratorOptions) -> Config {
         groups: options.groups,
         groups_per_client: options.groups_per_client,
         ..Config::default()
+    }
+}
+
+/// A number that no other life of an administrator of ours has: when it began, in nanoseconds.
+pub(crate) fn life() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How a standby asks the master for what hosts have registered.
+pub(crate) fn copier(manager: &selvedge_sm::Config, options: &AdministratorOptions) -> CopyConfig {
+    CopyConfig {
+        sa_key: options.sa_key,
+        m_key: manager.policy.m_key,
+        port: manager.local.port.get(),
+        interval: manager.poll_interval,
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use selvedge_sa::Copier;
 use selvedge_store::StoreError;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort, PortError};
 
@@ -22,8 +23,9 @@ use crate::shared::Shared;
 
 /// How often the clerk looks in: a question waits two of these at most before somebody is there.
 const LOOK: Duration = Duration::from_millis(1);
-/// Arrivals that the clerk takes at a time: the manager may be back.
-const TAKEN_MAX: usize = 32;
+/// Arrivals that the clerk takes at a time, unless the manager is back before: a host that floods can send more than
+/// a hundred in a millisecond, and what others ask waits behind that.
+const TAKEN_MAX: usize = 1_024;
 /// Datagrams waiting to be sent; the manager's window bounds them, this only tells a defect from a busy port.
 const PENDING_MAX: usize = 65_536;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
@@ -34,6 +36,8 @@ pub(crate) struct Desk {
     pub(crate) port: Box<dyn MadPort>,
     pub(crate) administrator: Administrator,
     pub(crate) keeper: Keeper,
+    /// While this manager stands by: what hosts register with the master.
+    pub(crate) copier: Copier,
     /// What the port had no room for.
     pending: VecDeque<(Datagram, Duration)>,
     /// What arrived for the manager while it was away.
@@ -46,12 +50,14 @@ impl Desk {
         port: Box<dyn MadPort>,
         administrator: Administrator,
         keeper: Keeper,
+        copier: Copier,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
             port,
             administrator,
             keeper,
+            copier,
             pending: VecDeque::new(),
             left: VecDeque::new(),
             shared,
@@ -111,6 +117,38 @@ impl Desk {
         Ok(())
     }
 
+    /// True if a datagram answers what this manager asks as a standby; it is taken then.
+    pub(crate) fn takes_copy(&mut self, datagram: &Datagram) -> Result<bool, PortError> {
+        if self.copier.next_wake().is_none() {
+            return Ok(false);
+        }
+        let mut out = Vec::new();
+        let is_taken = self.copier.received(self.shared.clock.now(), datagram, &mut out);
+        self.copied(out)?;
+        Ok(is_taken)
+    }
+
+    /// Asks on, if it is time to.
+    pub(crate) fn copy_on(&mut self) -> Result<(), PortError> {
+        let now = self.shared.clock.now();
+        if self.copier.next_wake().is_none_or(|at| at > now) {
+            return Ok(());
+        }
+        let mut out = Vec::new();
+        self.copier.wake(now, &mut out);
+        self.copied(out)
+    }
+
+    fn copied(&mut self, out: Vec<selvedge_sa::Output>) -> Result<(), PortError> {
+        for output in out {
+            self.send(&output.datagram, output.timeout)?;
+        }
+        match self.copier.take() {
+            Some(copy) => self.administer(selvedge_sa::Input::Copied(copy)),
+            None => Ok(()),
+        }
+    }
+
     /// What could not be kept is told.
     pub(crate) fn told(&self, result: Result<(), StoreError>) {
         if let Err(error) = result {
@@ -118,16 +156,20 @@ impl Desk {
         }
     }
 
-    /// What the clerk does while the manager is away.
-    fn stand_in(&mut self) -> Result<(), PortError> {
+    /// What the clerk does while the manager is away; `is_back` says that it is no longer.
+    fn stand_in(&mut self, is_back: impl Fn() -> bool) -> Result<(), PortError> {
         let now = self.shared.clock.now();
         if self.administrator.next_wake().is_some_and(|at| at <= now) {
             self.administer(selvedge_sa::Input::Wake)?;
         }
         for _ in 0..TAKEN_MAX {
+            if is_back() {
+                break;
+            }
             self.send_pending()?;
             // This sends what was kept to be sent, as well.
             match self.port.receive(Duration::ZERO)? {
+                Some(Arrival::Received(datagram)) if self.takes_copy(&datagram)? => {}
                 Some(Arrival::Received(datagram)) if datagram.mad.class() == Class::SubnAdm => {
                     self.administer(selvedge_sa::Input::Received(datagram))?;
                 }
@@ -228,7 +270,8 @@ fn clerk(office: &Office) {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => continue,
         };
+        let is_back = || office.visits.load(Ordering::Relaxed) != seen;
         // A port that does not work is the manager's to notice.
-        let _ = desk.stand_in();
+        let _ = desk.stand_in(is_back);
     }
 }

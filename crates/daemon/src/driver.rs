@@ -1,5 +1,7 @@
 //! The loop around a manager: one thread reads, handles and sends, so a datagram crosses no lock and no queue.
 
+mod registered;
+
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
@@ -89,6 +91,8 @@ pub(crate) struct Driver {
     asked: u64,
     /// Snapshots may have been freed since nothing was to be done.
     is_untidy: bool,
+    /// The manager was told that what hosts have registered with the master is known here.
+    is_copied: bool,
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
@@ -106,6 +110,7 @@ pub(crate) struct Parts {
     pub(crate) dumps: Option<Box<dyn DumpSink>>,
     pub(crate) found: Found,
     pub(crate) administrator: selvedge_sa::Config,
+    pub(crate) copier: selvedge_sa::CopyConfig,
 }
 
 impl Driver {
@@ -115,6 +120,7 @@ impl Driver {
             parts.port,
             Administrator::new(parts.administrator, sender.clone(), parts.found.registrations)?,
             Keeper::new(parts.folder.clone(), parts.found.is_lost),
+            selvedge_sa::Copier::new(parts.copier),
             Arc::clone(&parts.shared),
         );
         Ok(Self {
@@ -141,6 +147,7 @@ impl Driver {
             shown_at: Time::ZERO,
             asked: 0,
             is_untidy: false,
+            is_copied: false,
             in_force: None,
             stopping: false,
         })
@@ -206,6 +213,7 @@ impl Driver {
         if desk.administrator.next_wake().is_some_and(|at| at <= now) {
             desk.administer(selvedge_sa::Input::Wake)?;
         }
+        desk.copy_on()?;
         if desk.keeper.is_due(now) {
             let (revision, all) = (desk.administrator.revision(), desk.administrator.registrations());
             self.storer.hand(ToStore::Registrations(revision, Box::new(all)));
@@ -221,6 +229,7 @@ impl Driver {
             }
         }
         self.tell_groups(now)?;
+        self.tell_copy()?;
         let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
             false => Duration::ZERO,
@@ -236,6 +245,7 @@ impl Driver {
             let mut desk = self.seat.desk();
             desk.send_pending()?;
             match desk.receive(wait)? {
+                Some(Arrival::Received(datagram)) if desk.takes_copy(&datagram)? => {}
                 Some(Arrival::Received(datagram)) if datagram.mad.class() == Class::SubnAdm => {
                     desk.administer(selvedge_sa::Input::Received(datagram))?;
                 }
@@ -295,6 +305,7 @@ impl Driver {
             self.sm.next_wake(),
             desk.administrator.next_wake(),
             desk.keeper.next_wake(),
+            desk.copier.next_wake(),
         ];
         let due = wakes
             .into_iter()
@@ -475,45 +486,6 @@ impl Driver {
         let text = text.strip_prefix(event.code()).map_or(text.as_str(), str::trim_start);
         self.shared.event(at, severity, event.code(), text);
         Ok(())
-    }
-
-    /// Tells the manager which groups have changed: not too often, as a thousand hosts may join at once.
-    fn tell_groups(&mut self, now: Time) -> Result<(), DaemonError> {
-        let mut desk = self.seat.desk();
-        if !desk.administrator.has_changed_groups() || now.since(self.groups_told_at) < SHOW_INTERVAL {
-            return Ok(());
-        }
-        self.groups_told_at = now;
-        let groups = desk.administrator.take_changed_groups();
-        drop(desk);
-        self.feed(Input::Groups(groups))
-    }
-
-    /// Tells the administrator which groups are there from the start.
-    fn tell_partitions(&mut self) -> Result<(), DaemonError> {
-        let Some(policy) = self.sm.view().policy else {
-            return Ok(());
-        };
-        if self.partitions.as_ref() == Some(&policy.partitions) {
-            return Ok(());
-        }
-        self.partitions = Some(Arc::clone(&policy.partitions));
-        self.administer(selvedge_sa::Input::Presets(Arc::clone(&policy.partitions)))
-    }
-
-    /// Questions are answered by the master only, and what hosts register is known to the master only.
-    fn role_changed(&mut self, role: selvedge_sm::Role) -> Result<(), DaemonError> {
-        use selvedge_sm::Role;
-        match role {
-            Role::Master => self.administer(selvedge_sa::Input::Serve),
-            // Our own link is down: when it comes back there may be nobody else still.
-            Role::Discovering => self.administer(selvedge_sa::Input::Withdraw),
-            Role::Standby | Role::NotActive => {
-                self.seat.desk().keeper.lose();
-                self.administer(selvedge_sa::Input::Forget)?;
-                self.feed(Input::Command(Command::Reregister))
-            }
-        }
     }
 
     /// Has what is in force now written into files, if that is wanted.

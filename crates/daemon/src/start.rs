@@ -143,6 +143,7 @@ fn stored(folder: &StateDir) -> Result<PersistentState, DaemonError> {
         lids_before: plan.lids_before,
         generation: Generation(plan.generation),
         lanes: plan.lanes,
+        levels: plan.levels,
     })
 }
 
@@ -181,6 +182,7 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         reload: options.reload,
     };
     let config = manager_config(options.mode, local, &settings);
+    let copier = administrator::copier(&config, &settings.administrator);
     let driver = Driver::new(Parts {
         sm: Sm::new(config, options.judge, state),
         port,
@@ -191,7 +193,11 @@ pub fn start(options: Options) -> Result<Running, DaemonError> {
         folder: folder.map(Arc::new),
         dumps: options.dumps,
         found,
-        administrator: administrator::config(&settings.administrator),
+        administrator: administrator::Config {
+            life: administrator::life(),
+            ..administrator::config(&settings.administrator)
+        },
+        copier,
     })?;
     let thread = thread::Builder::new()
         .name("manager".to_owned())

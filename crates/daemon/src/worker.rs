@@ -167,6 +167,7 @@ fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentStat
     folder.save_plan_state(&PlanState {
         generation: state.generation.0,
         lanes: state.lanes.clone(),
+        levels: state.levels.clone(),
         lids_before: state.lids_before.clone(),
     })
 }

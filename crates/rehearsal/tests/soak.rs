@@ -84,6 +84,24 @@ fn disasters_are_survived() {
     assert!(seeds < SEEDS || kinds.len() == Kind::ALL.len(), "only {kinds:?}");
 }
 
+/// Seeds beyond the first thousand that failed once: what each found must not come back.
+#[test]
+fn what_failed_once_is_survived() {
+    const SEEDS: [u64; 14] = [
+        11606, 11699, 12429, 22028, 22122, 22244, 22490, 24540, 25247, 27987, 28635, 30038, 30452, 30763,
+    ];
+    let failed: Mutex<BTreeMap<u64, String>> = Mutex::default();
+    on_all_processors(SEEDS.len() as u64, |number| {
+        let seed = SEEDS[usize::try_from(number).unwrap()];
+        let schedule = Schedule::draw(seed);
+        if let Some(failure) = schedule.run(&fabric(&schedule), &mut Nobody).failure {
+            failed.lock().unwrap().insert(seed, failure.what);
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
 /// The first seed in which a defect leads to a code that a sound manager does not lead to.
 fn first_seed(broken: Broken, code: &str) -> Option<(u64, String)> {
     (1..=BROKEN_SEEDS).find_map(|seed| {

@@ -37,6 +37,7 @@ impl Sa {
         }
         // Another question under the same number: whoever asked before has gone.
         self.open.remove(&exchange);
+        // Silence would cost more: who hears nothing asks again.
         if !may {
             return self.refuse(&request, Refusal::Busy, out);
         }
@@ -71,6 +72,9 @@ impl Sa {
         }
         if layout.id == AttributeId::CLASS_PORT_INFO {
             return self.class_port_info(request, out);
+        }
+        if layout.id == records::REVISION.id {
+            return self.revision_asked(request, out).map(|()| None);
         }
         let snapshot = self.snapshot.clone().ok_or(Refusal::Busy)?;
         // A port that the plan in force does not know has a LID of another manager's, or of the next plan.

@@ -8,6 +8,9 @@ pub struct Config {
     /// SM_Key that requests must show to be trusted. Default 1, OpenSM's `sa_key`: as long as it is 1, "trusted" keeps
     /// mistakes out, not enemies.
     pub sa_key: u64,
+    /// Tells this life of the administrator from others, so that a standby does not take the numbers of one for those
+    /// of another. Default 0.
+    pub life: u64,
     /// Requests that one LID may send at once. More are answered with BUSY. Default 20,000: the start of a large job.
     pub burst: u32,
     /// Requests that one LID may send a second in the long run. Default 20,000: at 2 µs each it takes 4 % of a core.
@@ -46,6 +49,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             sa_key: 1,
+            life: 0,
             burst: 20_000,
             rate_per_s: 20_000,
             transfers_per_client: 8,

@@ -65,6 +65,8 @@ pub struct Sa {
     /// Exchanges that want rows, in turn.
     pub(crate) turns: VecDeque<Exchange>,
     pub(crate) questions: BTreeMap<Exchange, Receiver>,
+    /// Standbys that want to know when something is registered.
+    pub(crate) watchers: BTreeMap<Exchange, Request>,
     pub(crate) reports: Reports,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
@@ -88,6 +90,7 @@ impl Sa {
             open: BTreeMap::new(),
             turns: VecDeque::new(),
             questions: BTreeMap::new(),
+            watchers: BTreeMap::new(),
             reports: Reports::default(),
             counters: Counters::default(),
             presets: Arc::new(Partitions::only_default(&[])),
@@ -99,14 +102,18 @@ impl Sa {
 
     /// An administrator that knows what clients registered in an earlier life.
     #[must_use]
-    pub fn with_registrations(config: Config, now: Time, mut kept: Registrations) -> Self {
+    pub fn with_registrations(config: Config, now: Time, kept: Registrations) -> Self {
         let mut sa = Self::new(config);
-        let all = &mut sa.registered;
+        sa.now = now;
+        sa.restore(kept);
+        sa
+    }
+
+    fn restore(&mut self, mut kept: Registrations) {
+        let all = &mut self.registered;
         all.groups.restore(kept.take_groups(), kept.serial);
         all.subscriptions.restore(kept.subscriptions);
-        all.services.restore(now, kept.services);
-        sa.now = now;
-        sa
+        all.services.restore(self.now, kept.services);
     }
 
     /// What clients have registered, to be stored: an answer must not be forgotten by a restart.
@@ -144,6 +151,12 @@ impl Sa {
         let members = all.groups.iter().map(|group| group.members.len()).sum();
         let groups = all.groups.iter().count();
         [all.services.count(), all.subscriptions.count(), groups, members]
+    }
+
+    /// Questions of standbys that are held back until something is registered.
+    #[must_use]
+    pub fn watchers(&self) -> usize {
+        self.watchers.len()
     }
 
     /// What is answered from, once a plan is in force.
@@ -184,6 +197,7 @@ impl Sa {
     /// Takes one input; appends what is to be sent.
     pub fn handle(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
         self.now = now;
+        let (revision, first) = (self.revision, out.len());
         self.leases();
         match input {
             Input::Received(datagram) => self.received(&datagram, out),
@@ -206,6 +220,18 @@ impl Sa {
                 self.registered = Registered::default();
                 self.revision += 1;
             }
+            Input::Copied(kept) => {
+                if !self.serving {
+                    let before = std::mem::take(&mut self.registered);
+                    self.restore(*kept);
+                    // Groups that are there no longer have no members.
+                    self.registered.groups.changed.extend(before.groups.by_mlid.keys());
+                    self.revision += 1;
+                }
+            }
+        }
+        if self.revision != revision && !self.watchers.is_empty() {
+            self.tell_watchers(first, out);
         }
     }
 
@@ -215,6 +241,8 @@ impl Sa {
         self.open.clear();
         self.turns.clear();
         self.questions.clear();
+        self.counters.dropped += self.watchers.len() as u64;
+        self.watchers.clear();
         self.reports.clear();
     }
 

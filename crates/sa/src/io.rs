@@ -9,6 +9,7 @@ use selvedge_plan::partition::Partitions;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::Datagram;
 
+use crate::kept::Registrations;
 use crate::snapshot::Snapshot;
 
 /// Everything an administrator reacts to.
@@ -32,6 +33,9 @@ pub enum Input {
     Withdraw,
     /// Somebody else is master: what clients registered here is his to know, and they tell him.
     Forget,
+    /// What clients have registered with the master, while this manager stands by: it takes the place of what was known
+    /// here.
+    Copied(Box<Registrations>),
 }
 
 /// Everything an administrator wants done.

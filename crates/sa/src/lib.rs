@@ -15,6 +15,7 @@
 mod ask;
 mod client;
 mod config;
+mod copy;
 mod core;
 mod groups;
 mod inform;
@@ -28,12 +29,14 @@ pub mod query;
 mod rate;
 mod refusal;
 mod report;
+mod revision;
 mod service;
 mod snapshot;
 mod tables;
 
 pub use self::core::Sa;
 pub use config::Config;
+pub use copy::{Copier, CopyConfig};
 pub use io::{Counters, Input, Output};
 pub use kept::{BadLine, Registrations};
 pub use member::{Group, Groups};

@@ -251,11 +251,17 @@ impl Groups {
     /// A group's GID: the one asked for, or a new one. Source: IBA vol 1 §4.1.1 (multicast GIDs).
     fn checked_mgid(&mut self, mgid: Gid, pkey: PKey) -> Result<Gid, Refusal> {
         if mgid == Gid::default() {
-            self.serial += 1;
             // Transient and link-local.
             let head = 0xFF10_0000 | u32::from(LINK_LOCAL) << 16 | u32::from(SIGNATURE);
             let high = u128::from(head) << 96 | u128::from(pkey.0 | 0x8000) << 80;
-            return Ok(Gid((high | u128::from(self.serial)).to_be_bytes()));
+            // Groups that another administrator made may have numbers of their own.
+            loop {
+                self.serial = self.serial.wrapping_add(1);
+                let gid = Gid((high | u128::from(self.serial)).to_be_bytes());
+                if !self.by_mgid.contains_key(&gid) {
+                    return Ok(gid);
+                }
+            }
         }
         // Flags above "transient" are reserved, and the signature in the link-local scope is for GIDs given out here.
         let reserved = mgid.0[1] & 0xE0 != 0;
@@ -400,6 +406,14 @@ impl Groups {
         }
         Ok(row)
     }
+}
+
+/// The number in a group GID that was given out; those that are no small ones are not counted on from.
+pub(crate) fn serial_of(mgid: Gid) -> Option<u64> {
+    let given_out = mgid.0[1] & 0x0F == LINK_LOCAL && mgid.0[2..4] == SIGNATURE.to_be_bytes();
+    given_out
+        .then(|| mgid.guid().0)
+        .filter(|serial| *serial <= u64::from(u32::MAX))
 }
 
 /// The port that joins or leaves, and as what.

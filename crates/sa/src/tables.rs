@@ -373,22 +373,43 @@ fn guid_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step
     Step::Row
 }
 
+/// Keys as the plan has them: of end ports block by block; of a switch of port 0, and of the ports that enforce
+/// partitions, which have room for one block.
 fn pkey_table(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
-    let (end, _) = at_cursor!(ground, cursor);
-    let keys = ground.snapshot.keys(end);
-    let block = cursor.inner as usize;
-    let held: &[PKey] = keys.chunks(PKeyTable::PER_BLOCK).nth(block).unwrap_or_default();
-    if held.is_empty() && block > 0 {
-        return none(cursor);
+    let (end, node) = at_cursor!(ground, cursor);
+    let number = cursor.inner as usize;
+    let (num, block, keys) = match end.is_switch {
+        true => {
+            let num = u8::try_from(number).ok().filter(|&num| num <= node.port_count());
+            let Some(num) = num.and_then(PortNum::new) else {
+                return none(cursor);
+            };
+            let at = PortRef { port: num, ..end.at };
+            let enforced = ground.snapshot.plan().end_ports.get(&at).map(|port| &port.pkeys[..]);
+            let keys = match num {
+                PortNum::MANAGEMENT => Some(ground.snapshot.keys(end)),
+                _ => enforced,
+            };
+            (num.get(), 0, keys)
+        }
+        false => (end.at.port.get(), number, Some(ground.snapshot.keys(end))),
+    };
+    let held: Option<&[PKey]> = keys.map(|keys| keys.chunks(PKeyTable::PER_BLOCK).nth(block).unwrap_or_default());
+    match held {
+        Some([]) if block > 0 => return none(cursor),
+        Some(_) => cursor.inner += 1,
+        None => {
+            cursor.inner += 1;
+            return Step::Nothing;
+        }
     }
-    cursor.inner += 1;
     let mut table = PKeyTable::default();
-    for (slot, key) in table.keys.iter_mut().zip(held) {
+    for (slot, key) in table.keys.iter_mut().zip(held.unwrap_or_default()) {
         *slot = *key;
     }
     records::pkey_table::LID.set(row, u64::from(end.lids.base.0));
     records::pkey_table::BLOCK.set(row, block as u64);
-    records::pkey_table::PORT.set(row, if end.is_switch { 0 } else { u64::from(end.at.port.get()) });
+    records::pkey_table::PORT.set(row, u64::from(num));
     records::pkey_table::TABLE.put(row, &table.emit());
     Step::Row
 }

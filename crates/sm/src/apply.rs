@@ -50,7 +50,7 @@ pub struct Apply {
     /// Packets are under way between switches.
     is_live: bool,
     /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same.
-    may_be_live: bool,
+    pub may_be_live: bool,
     /// Hosts are asked to register again.
     pub asks_hosts: bool,
     has_begun: bool,
@@ -93,7 +93,7 @@ pub struct Declined {
 }
 
 /// True if a port of a switch is ACTIVE and nobody is known behind it.
-fn has_silent_link(fabric: &Fabric) -> bool {
+pub fn has_silent_link(fabric: &Fabric) -> bool {
     let is_silent = |node: NodeIdx, port: PortNum, state: PortState| {
         state == PortState::Active && fabric.peer(PortRef { node, port }).is_none()
     };
@@ -476,6 +476,10 @@ impl Apply {
             phys: held.phys_state.unwrap_or_default(),
             rate: held.rate_active().unwrap_or_default(),
         };
+        let was = self.fabric.port(port).map(|port| port.link.state);
+        if was == Some(PortState::Active) && link.state == PortState::Init {
+            self.forget_lanes(port);
+        }
         Arc::make_mut(&mut self.fabric).set_port(port, link, now);
         if let Some(difference) = difference(want, &now) {
             return Err(difference);
@@ -492,6 +496,15 @@ impl Apply {
         expect(state.is_none() || held.state == state, || {
             format!("the port answers with state {}", link.state)
         })
+    }
+
+    /// A port that was ACTIVE has been down: its node may have been off since it was asked, and have got its LID back by
+    /// what was on its way. What lanes it has now nobody knows.
+    fn forget_lanes(&mut self, at: PortRef) {
+        if !self.installed.lanes.is_empty() {
+            let lanes = Arc::make_mut(&mut self.installed.lanes);
+            lanes.forget_port(self.fabric.node(at.node), at.port);
+        }
     }
 
     fn describe(&self, op: &Op) -> String {

@@ -21,6 +21,7 @@ use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Command, Input, Output, PersistentState};
 use crate::job::Judge;
+use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;
 use crate::past::Past;
@@ -65,6 +66,8 @@ pub struct Sm {
     pub(crate) given_up: GivenUp,
     /// What is to be read back.
     pub(crate) read_back: ReadBack,
+    /// The same of lane tables.
+    pub(crate) lane_read_back: LaneReadBack,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -137,6 +140,7 @@ impl Sm {
             past: Past::default(),
             given_up: GivenUp::default(),
             read_back: ReadBack::default(),
+            lane_read_back: LaneReadBack::default(),
             now: Time::ZERO,
             superseded: 0,
             wires: Wires::default(),
@@ -214,6 +218,7 @@ impl Sm {
             }
             Command::Rebalance(asked) => self.ask_balance(asked),
             Command::Reregister => self.reregister = Reregister::Wanted,
+            Command::Registered => self.reregister = Reregister::Not,
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;
@@ -277,14 +282,15 @@ impl Sm {
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
-            (Token::Light(node), Stage::LightSweep { changed }) => match crate::light::says_changed(answer) {
-                Some(true) => self.suspect_flagged(node),
-                Some(false) => {}
-                None => *changed = true,
-            },
+            (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
             (Token::ReadBack(number), Stage::LightSweep { changed }) => {
                 let so_far = *changed;
                 let changed = self.was_read_back(number, answer, out) || so_far;
+                self.stage = Stage::LightSweep { changed };
+            }
+            (Token::Lanes(table), Stage::LightSweep { changed }) => {
+                let so_far = *changed;
+                let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
             (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
@@ -407,7 +413,7 @@ impl Sm {
         self.forget_refusals();
         self.forget_repairs();
         self.unwatched.clear();
-        self.second_look.forget();
+        self.second_look.forget(now);
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
@@ -448,7 +454,7 @@ impl Sm {
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::LightSweep { changed } => {
                 if !self.second_look.is_alone() {
-                    if !changed && self.begin_reading_back() {
+                    if self.begin_reading_back(changed) {
                         self.stage = Stage::LightSweep { changed };
                         return true;
                     }
@@ -505,8 +511,9 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
-        if self.config.mode == Mode::Manage && self.view.sweeps == 0 && self.silence.asks_again(&inventory) {
-            self.sweep_due = Some(SweepReason::Again);
+        let takes_over = self.config.mode == Mode::Manage && self.view.plan.is_none();
+        if takes_over && self.silence.asks_again(&inventory, self.view.sweeps == 0) {
+            self.sweep_due = Some(self.sweep_reason.again());
             return;
         }
         if self.is_cut_off() {
@@ -541,6 +548,7 @@ impl Sm {
             Stage::LightSweep { .. } => {
                 self.ask_behind_links();
                 self.ask_back();
+                self.ask_lanes_back();
             }
             Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),

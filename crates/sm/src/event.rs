@@ -52,6 +52,16 @@ pub enum SweepReason {
     Told,
 }
 
+impl SweepReason {
+    /// Why a sweep is repeated that began so: how a manager came to be master matters to the next as well.
+    pub(crate) const fn again(self) -> Self {
+        match self {
+            Self::MasterLost | Self::HandedOver | Self::Told => self,
+            _ => Self::Again,
+        }
+    }
+}
+
 impl fmt::Display for SweepReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -282,6 +292,13 @@ pub enum Event {
         /// The port that was read.
         read: u8,
     },
+    /// A port does not hold a lane table that its agent acknowledged: it is written again.
+    LanesDiffer {
+        /// The port.
+        what: String,
+        /// Which table.
+        table: &'static str,
+    },
     /// A switch goes on acknowledging tables that it does not take: its packets go elsewhere than planned.
     SwitchLies {
         /// The switch.
@@ -399,6 +416,7 @@ impl Event {
             Self::RebalanceInterrupted { .. } => "SLV-SM-0053",
             Self::PKeysFull { .. } => "SLV-SM-0044",
             Self::LanesShort { .. } => "SLV-SM-0045",
+            Self::LanesDiffer { .. } => "SLV-SM-0046",
             Self::Multicast(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
@@ -446,6 +464,7 @@ impl Event {
             | Self::BadDatagram { .. }
             | Self::LidConflict { .. }
             | Self::ReadBackDiffers { .. }
+            | Self::LanesDiffer { .. }
             | Self::RebalanceHeld { .. }
             | Self::PKeysFull { .. }
             | Self::HandoverRefused { .. }
@@ -556,6 +575,7 @@ impl Event {
             Self::LanesShort { .. }
             | Self::LidsLater { .. }
             | Self::ReadBackDiffers { .. }
+            | Self::LanesDiffer { .. }
             | Self::SwitchLies { .. }
             | Self::PKeysFull { .. }
             | Self::OutOfLids { .. } => self.of_agents(f),

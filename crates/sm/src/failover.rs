@@ -66,7 +66,9 @@ impl Sm {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.failover.repaired.is_some() || self.is_balancing();
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) => self.knows_the_fabric(),
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) => {
+                self.knows_the_fabric() && self.has_looked_again()
+            }
             Stage::Probing(_) => true,
             // A repair that waits does so for seconds: a sweep takes what is left of it along.
             Stage::Applying(ref apply, _) => repairs && apply.wait().is_none(),
@@ -159,7 +161,7 @@ impl Sm {
         };
         if is_free {
             let reason = self.failover.reason.take().unwrap_or(SweepReason::Interval);
-            if self.knows_the_fabric() {
+            if self.knows_the_fabric() && self.has_looked_again() {
                 self.begin_probe(reason, false, out);
             } else {
                 self.failover.suspects.clear();

@@ -8,6 +8,7 @@ use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_sim::Time;
 use selvedge_types::Guid;
+use selvedge_verify::phases::is_live;
 use selvedge_wire::{Attribute, AttributeId, Bits, Mad, SmInfo, SmState};
 
 use crate::core::{Sm, ok};
@@ -118,9 +119,12 @@ impl Sm {
     }
 
     /// Another master was here: who wrote which table last nobody knows, whatever the switches say of their manager, so
-    /// all are read.
+    /// all are read; nor by which entries packets are under way, so those are waited for.
     pub(crate) fn forget_plan(&mut self) {
         self.view.plan = None;
+        if let Some(inventory) = self.inventory.as_ref().filter(|inventory| is_live(&inventory.fabric)) {
+            self.past.note_stranger(self.now, &inventory.fabric);
+        }
     }
 
     /// Stands by for another manager, with what it takes to stand in for it.

@@ -53,6 +53,8 @@ pub enum Command {
     SetPolicy(Arc<Policy>),
     /// What hosts registered is lost: the next plan asks them to register again.
     Reregister,
+    /// What hosts registered is known after all: nobody is asked.
+    Registered,
     /// Leave: clear IsSM, send nothing more.
     Stop,
 }
@@ -93,4 +95,6 @@ pub struct PersistentState {
     pub generation: Generation,
     /// Lane of the LIDs behind each switch, by the switch's GUID; none if there is one lane.
     pub lanes: BTreeMap<Guid, u8>,
+    /// Service levels of the LIDs of ports, in order, by port GUID, where they are not all the lane of their switch.
+    pub levels: BTreeMap<Guid, Vec<u8>>,
 }

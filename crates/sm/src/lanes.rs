@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, PortCapability, PortRef, PortSettings};
+use selvedge_fabric::{Fabric, Node, PortCapability, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::{
     EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, Plan, Policy, ServiceLevels, SlToVl, has_sl_mapping,
@@ -121,6 +121,33 @@ pub struct Told {
     by_lid: BTreeMap<Lid, (Guid, Sl)>,
     /// By the GUID of the destination's switch, as stored.
     by_switch: Arc<BTreeMap<Guid, u8>>,
+    /// Of ports with others, by port GUID: a level for each LID, as stored.
+    by_port: Arc<BTreeMap<Guid, Vec<u8>>>,
+}
+
+/// The switch that a port belongs to or hangs on.
+fn switch_of(fabric: &Fabric, at: PortRef) -> Option<Guid> {
+    let of = |node| fabric.switch_index(node).map(|switch| fabric.switch(switch).guid);
+    of(at.node).or_else(|| of(fabric.peer(at)?.node))
+}
+
+/// Levels of the LIDs of each port that are not all the one of its switch.
+pub fn others(
+    fabric: &Fabric,
+    lids: &Lids,
+    levels: &ServiceLevels,
+    by_switch: &BTreeMap<Guid, u8>,
+) -> BTreeMap<Guid, Vec<u8>> {
+    let mut others = BTreeMap::new();
+    for (at, range) in lids.iter() {
+        let of_lids: Vec<u8> = range.iter().map(|lid| levels.to(lid).get()).collect();
+        let of_switch = switch_of(fabric, at).and_then(|guid| by_switch.get(&guid));
+        let guid = fabric.port(at).map(|port| port.guid);
+        if let Some(guid) = guid.filter(|_| of_lids.iter().any(|level| Some(level) != of_switch)) {
+            others.insert(guid, of_lids);
+        }
+    }
+    others
 }
 
 impl Told {
@@ -130,11 +157,11 @@ impl Told {
         if plan.lanes <= 1 {
             return None;
         }
-        let by_switch = Arc::clone(&self.by_switch);
-        let of_switch = |at: PortRef| {
-            let of = |node| fabric.switch_index(node).map(|switch| fabric.switch(switch).guid);
-            let guid = of(at.node).or_else(|| of(fabric.peer(at)?.node))?;
-            by_switch.get(&guid).copied().and_then(Sl::new)
+        let stored = |guid: Guid, lid: Lid, at: PortRef| {
+            let offset = usize::from(lid.0.wrapping_sub(plan.lids.base(at)?.0));
+            let own = self.by_port.get(&guid).map(|levels| levels.get(offset));
+            let of_switch = || self.by_switch.get(&switch_of(fabric, at)?);
+            own.unwrap_or_else(of_switch).copied().and_then(Sl::new)
         };
         let level = |lid: Lid, at: PortRef| {
             let now = plan.service_levels.to(lid);
@@ -142,7 +169,7 @@ impl Told {
             match self.by_lid.get(&lid) {
                 Some((owner, sl)) if *owner == guid => *sl,
                 _ if !self.by_lid.is_empty() => now,
-                _ if !self.by_switch.is_empty() => of_switch(at).unwrap_or(now),
+                _ if !self.by_switch.is_empty() => stored(guid, lid, at).unwrap_or(now),
                 _ => Sl::default(),
             }
         };
@@ -239,7 +266,7 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
             let at = PortRef { node, port };
             let is_end = !n.is_switch() || port == PortNum::MANAGEMENT;
             let was_reset = match n.is_switch() {
-                true => n.switch_settings.linear_top == 0,
+                true => n.switch_settings.linear_top == 0 || is_trained_anew(old, n),
                 // Whoever is behind it may have been switched off and on.
                 false => seen.link.state != PortState::Active,
             };
@@ -249,6 +276,21 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
         }
     }
     held
+}
+
+/// True if a link of a switch went down and came up: the switch may have been off, and have got its LID and its
+/// LinearFDBTop back by what was on its way.
+fn is_trained_anew(old: &Fabric, now: &Node) -> bool {
+    let Some(before) = old.find(now.guid).map(|node| old.node(node)) else {
+        return true;
+    };
+    let mut ports = now.external_ports();
+    ports.any(|(port, seen)| {
+        let was_active = before
+            .port(port)
+            .is_some_and(|port| port.link.state == PortState::Active);
+        was_active && seen.link.state == PortState::Init
+    })
 }
 
 /// What stays known when links have come back: hosts behind them may have been switched off and on.
@@ -272,6 +314,7 @@ impl Sm {
             return Arc::default();
         }
         told.by_switch = Arc::new(self.stored.lanes.clone());
+        told.by_port = Arc::new(self.stored.levels.clone());
         if let (Some(plan), Some(fabric)) = (&self.view.plan, &self.view.fabric) {
             let by_lid = plan.lids.by_lid().map(|(lid, at)| {
                 let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
@@ -315,7 +358,7 @@ impl Sm {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_fabric::FabricBuilder;
     use selvedge_types::{LidRange, Lmc, NodeKind};
 
     use super::*;
@@ -344,6 +387,47 @@ mod tests {
     }
 
     #[test]
+    fn what_hosts_were_told_is_remembered_port_by_port() {
+        let mut builder = FabricBuilder::new();
+        let switch = builder.add(Node::new(NodeKind::Switch, Guid(1), 4, "s"));
+        let port = |num| PortNum::new(num).unwrap();
+        for host in 1..=4 {
+            let key = builder.add(Node::new(NodeKind::Ca, Guid(100 + u64::from(host)), 1, "h"));
+            builder.link((switch, port(host)), (key, port(1))).unwrap();
+        }
+        let fabric = builder.finish().unwrap();
+        let mut lids = Lids::new();
+        for ((at, _), base) in fabric.end_ports().zip([2, 4, 6, 8, 10]) {
+            let lmc = Lmc::new(u8::from(base > 2)).unwrap();
+            lids.insert(at, LidRange { base: Lid(base), lmc }).unwrap();
+        }
+        let guid = |lid| fabric.port(lids.owner(Lid(lid)).unwrap()).unwrap().guid;
+        let level = |level| Sl::new(level).unwrap();
+        // The switch and three hosts have 1, of one of them the second LID has 2; the last has 3 and 0.
+        let of_lids = [0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 0].map(level);
+        let levels = ServiceLevels::PerDestination(of_lids.to_vec());
+        let by_switch: BTreeMap<Guid, u8> = [(Guid(1), 1)].into();
+        let stored = others(&fabric, &lids, &levels, &by_switch);
+        assert_eq!(stored, [(guid(8), vec![1, 2]), (guid(10), vec![3, 0])].into());
+        let told = Told {
+            by_switch: Arc::new(by_switch),
+            by_port: Arc::new(stored),
+            ..Told::default()
+        };
+        let plan = Plan {
+            lids,
+            lanes: 4,
+            ..Plan::default()
+        };
+        let held = told.in_force(&fabric, &plan, &Installed::default()).unwrap();
+        let (now, _) = &**held.levels.as_ref().unwrap();
+        for lid in 2..12 {
+            let want = if lid == 3 { level(0) } else { levels.to(Lid(lid)) };
+            assert_eq!(now.to(Lid(lid)), want, "{lid}");
+        }
+    }
+
+    #[test]
     fn hosts_of_a_switch_are_spread_evenly() {
         for (hosts, lanes) in [(4, 4), (9, 4), (15, 15), (30, 8), (3, 1)] {
             let mut uses: BTreeMap<u8, usize> = BTreeMap::new();
@@ -354,5 +438,25 @@ mod tests {
             let most = uses.values().max().copied().unwrap();
             assert_eq!(most, usize::from(hosts).div_ceil(usize::from(lanes)), "{hosts} {lanes}");
         }
+    }
+
+    #[test]
+    fn a_link_that_was_active_and_is_not_yet_again_was_down() {
+        let check = |before: PortState, now: PortState, want: bool| {
+            let fabric = |state: PortState| {
+                let mut builder = FabricBuilder::new();
+                let mut switch = Node::new(NodeKind::Switch, Guid(1), 1, "s");
+                switch.port_mut(PortNum::new(1).unwrap()).unwrap().link.state = state;
+                builder.add(switch);
+                builder.finish().unwrap()
+            };
+            let (old, new) = (fabric(before), fabric(now));
+            assert_eq!(is_trained_anew(&old, new.node(new.find(Guid(1)).unwrap())), want);
+        };
+        use PortState::{Active, Down, Init};
+        check(Active, Active, false);
+        check(Active, Init, true);
+        check(Active, Down, false);
+        check(Init, Init, false);
     }
 }

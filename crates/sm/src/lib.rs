@@ -19,12 +19,15 @@ mod held;
 mod inventory;
 mod io;
 mod job;
+mod lane_readback;
 mod lane_smp;
 mod lanes;
 mod lid;
 mod lid_book;
 mod lid_layout;
 mod light;
+#[cfg(test)]
+mod made;
 mod multicast;
 mod past;
 mod ports;

@@ -1,8 +1,10 @@
-//! The light sweep: one SwitchInfo a switch, our own port, and a knock at every port whose peer was silent.
+//! The light sweep: one SwitchInfo a switch, our own port, and a knock at every port whose peer was silent, or is not
+//! who it should be: the other end of its link says that it is down.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
@@ -19,6 +21,7 @@ impl Sm {
     /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
     pub(crate) fn begin_light_sweep(&mut self) {
         self.next_sweep = None;
+        self.read_back.try_now(self.now);
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {
@@ -55,6 +58,11 @@ impl Sm {
         self.knock(&inventory);
         self.join_second_look();
         self.prepare_reading_back(&inventory.fabric);
+        if self.is_read_back_overdue() {
+            // At once: whoever does not answer the other questions, and the next trap, would keep it waiting.
+            self.begin_reading_back(false);
+        }
+        self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
     }
 
@@ -104,7 +112,49 @@ impl Sm {
             let get = smp::get(AttributeId::NODE_INFO, 0, &route, self.config.policy.m_key);
             self.exchange.submit(AgentId::UNKNOWN, (token, get));
         }
+        for at in torn_links(&inventory.fabric) {
+            let leads_on = inventory.fabric.node(at.node).is_switch() || at == inventory.local;
+            let route = inventory.agents[at.node].route.then(at.port).filter(|_| leads_on);
+            let ask = |route| smp::get(AttributeId::NODE_INFO, 0, &route, self.config.policy.m_key);
+            if let Some(get) = route.map(ask) {
+                self.exchange.submit(AgentId::UNKNOWN, (Token::AtLink(at), get));
+            }
+        }
     }
+
+    /// What a switch says in a light sweep.
+    pub(crate) fn switch_said(&mut self, node: NodeIdx, answer: Option<&Mad>) {
+        let was_reset = self.was_reset(node, answer);
+        match says_changed(answer) {
+            Some(true) => self.suspect_flagged(node),
+            Some(false) => {}
+            None => self.stage = Stage::LightSweep { changed: true },
+        }
+        if was_reset {
+            self.stage = Stage::LightSweep { changed: true };
+        }
+    }
+
+    /// True if a switch has been off since it was given its tables: it looks up no LID.
+    fn was_reset(&self, node: NodeIdx, answer: Option<&Mad>) -> bool {
+        let known = self.inventory.as_ref().and_then(|i| i.fabric.nodes().get(node));
+        let top = ok(answer).and_then(|mad| SwitchInfo::parse(mad.smp_data()).ok());
+        known.is_some_and(|known| known.switch_settings.linear_top > 0)
+            && top.is_some_and(|info| info.linear_top.0 == 0)
+    }
+}
+
+/// Ends of links that are up while the other end is down: whoever was seen there showed another's GUID, or has lost it
+/// since.
+fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
+    let is_up = |at: PortRef| fabric.port(at).is_some_and(|port| port.is_up());
+    fabric
+        .links()
+        .filter_map(move |link| match (is_up(link.a), is_up(link.b)) {
+            (true, false) => Some(link.a),
+            (false, true) => Some(link.b),
+            (true, true) | (false, false) => None,
+        })
 }
 
 /// True if an answer (or its absence) means that the fabric is not what it was.
@@ -142,7 +192,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
 }
 
 /// Whether a switch says that a port changed its state; `None`: it says nothing.
-pub fn says_changed(answer: Option<&Mad>) -> Option<bool> {
+fn says_changed(answer: Option<&Mad>) -> Option<bool> {
     let info = SwitchInfo::parse(ok(answer)?.smp_data()).ok()?;
     Some(info.port_state_change)
 }
@@ -155,4 +205,41 @@ fn is_other_port(info: &PortInfo, inventory: &Inventory) -> bool {
     };
     let state = info.state.unwrap_or(PortState::Down);
     (state, info.lid, info.sm_lid) != (known.link.state, known.settings.lids.base, known.settings.sm_lid)
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, LinkState, Node};
+    use selvedge_types::{NodeKind, PhysState};
+
+    use super::*;
+
+    #[test]
+    fn a_link_is_torn_if_its_ends_do_not_agree() {
+        let port = PortNum::new(1).unwrap();
+        let check = |states: [PortState; 2], want: Option<u32>| {
+            let mut b = FabricBuilder::new();
+            let keys = [1, 2].map(|guid| {
+                let mut node = Node::new(NodeKind::Switch, Guid(guid), 1, "s");
+                let state = states[guid as usize - 1];
+                let phys = match state {
+                    PortState::Down => PhysState::Polling,
+                    _ => PhysState::LinkUp,
+                };
+                let link = &mut node.port_mut(port).unwrap().link;
+                *link = LinkState { state, phys, ..*link };
+                b.add(node)
+            });
+            b.link((keys[0], port), (keys[1], port)).unwrap();
+            let fabric = b.finish().unwrap();
+            let found: Vec<u32> = torn_links(&fabric).map(|at| at.node.0).collect();
+            assert_eq!(found, want.into_iter().collect::<Vec<_>>(), "{states:?}");
+        };
+        use PortState::{Active, Down, Init};
+        check([Active, Active], None);
+        check([Active, Init], None);
+        check([Down, Down], None);
+        check([Active, Down], Some(0));
+        check([Down, Init], Some(1));
+    }
 }

@@ -44,6 +44,20 @@ impl Taken {
         self.is_blind = true;
     }
 
+    /// Blocks as they were before more of them was written. Where one was not as it had been written last (others had
+    /// changed it, or it went by another name), packets have been forwarded by it as well.
+    fn found(&mut self, before: BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>) {
+        let written = self.steps.iter().flatten();
+        let last: BTreeMap<_, _> = written.map(|(guid, block, data)| ((*guid, *block), *data)).collect();
+        for (at, held) in before {
+            self.before.entry(at).or_insert(held);
+            if last.get(&at).is_some_and(|last| *last != held) {
+                self.open.push((at.0, at.1, held));
+            }
+        }
+        self.end_phase();
+    }
+
     /// The step is acknowledged.
     pub fn end_phase(&mut self) {
         if !self.open.is_empty() {
@@ -185,9 +199,7 @@ impl Past {
         }
         self.prepared = None;
         self.at = now;
-        for (at, block) in taken.before {
-            self.taken.before.entry(at).or_insert(block);
-        }
+        self.taken.found(taken.before);
         for step in taken.steps {
             self.taken.open = step;
             self.taken.end_phase();
@@ -254,6 +266,11 @@ impl Past {
     /// Tables are not what the last change made of them: some of its Sets went where nobody knows.
     pub fn note_astray(&mut self, fabric: &Fabric) {
         self.fog_from(self.at, fabric);
+    }
+
+    /// Another master was here until now: what it changed last nobody knows.
+    pub fn note_stranger(&mut self, now: Time, fabric: &Fabric) {
+        self.fog_from(now, fabric);
     }
 
     /// Packets that were under way then may have been forwarded by entries that nobody knows.
@@ -361,10 +378,10 @@ fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, LinkState, Node, SwitchIdx};
-    use selvedge_plan::{EngineName, Generation, Lids, ServiceLevels, SlToVl, Tables};
-    use selvedge_types::{IdxVec, NodeKind};
+    use selvedge_types::NodeKind;
 
     use super::*;
+    use crate::made::empty_plan;
 
     fn port(n: u8) -> PortNum {
         PortNum::new(n).unwrap()
@@ -423,6 +440,7 @@ mod tests {
         // Of a switch that is gone one end is left.
         check(&row(&[1, 2], None), &[(None, 2, 1, 1)]);
     }
+
     #[test]
     fn what_crossed_a_link_is_still_there_when_the_other_side_comes_into_sight_again() {
         let before = row(&[1, 2, 3], None);
@@ -434,23 +452,6 @@ mod tests {
         let found = past.lost_until(&row(&[1, 2, 3], Some(1)));
         let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.to.0)).collect();
         assert_eq!(found, [(Some(0), 1), (Some(1), 0)]);
-    }
-
-    /// One without LIDs.
-    fn empty_plan() -> Plan {
-        Plan {
-            generation: Generation(1),
-            engine: EngineName("none".to_owned()),
-            lids: Lids::new(),
-            tables: Tables::new(3, Lid(1)),
-            service_levels: ServiceLevels::default(),
-            sl_to_vl: SlToVl::default(),
-            lanes: 1,
-            lane_tables: None,
-            ports: BTreeMap::new(),
-            end_ports: BTreeMap::new(),
-            switches: IdxVec::new(),
-        }
     }
 
     #[test]
@@ -476,6 +477,33 @@ mod tests {
         assert_eq!(lost(&up, &down), [link]);
         assert_eq!(lost(&up, &up), []);
         assert_eq!(lost(&down, &up), []);
+    }
+
+    #[test]
+    fn what_a_block_held_between_two_changes_is_not_forgotten() {
+        let fabric = row(&[1, 2, 3], None);
+        let mut past = Past::default();
+        let mut add = |held: u8, data: u8| {
+            let mut taken = Taken::default();
+            taken.note((Guid(2), 0, [data; BLOCK_LIDS]), Some([held; BLOCK_LIDS]));
+            let after = After {
+                fabric: Arc::clone(&fabric),
+                plan: Arc::new(empty_plan()),
+                installed: Arc::new(Installed::unknown(3)),
+            };
+            past.add(taken, false, Time::ZERO, after);
+        };
+        add(9, 1);
+        add(1, 2);
+        // Somebody else had written it.
+        add(7, 2);
+        let blocks = past.blocks_on(&fabric);
+        let values = |step: &Vec<BlockOf<SwitchIdx>>| step.iter().map(|(_, _, data)| data[0]).collect::<Vec<_>>();
+        assert_eq!(values(&blocks.before), [9]);
+        assert_eq!(
+            blocks.phases.iter().map(values).collect::<Vec<_>>(),
+            [[1], [2], [7], [2]]
+        );
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! From an inventory to tables in switches: read back, plan, store, apply.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, Node, NodeIdx, Port, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
 use selvedge_routing::lanes_in_force;
@@ -47,6 +46,7 @@ impl Sm {
             }
         }
         self.forget_copies(&inventory.fabric, &installed);
+        self.read_back.doubt(&inventory.fabric, &mut installed);
         self.read_tables(inventory, installed, 1);
     }
 
@@ -69,10 +69,11 @@ impl Sm {
     /// forwards by entries nobody knows.
     pub(crate) fn tables_asked(
         &mut self,
-        (inventory, installed, round): (Arc<Inventory>, Installed, u32),
+        (inventory, mut installed, round): (Arc<Inventory>, Installed, u32),
         now: Time,
         out: &mut Vec<Output>,
     ) {
+        self.read_back.end_doubt(&inventory.fabric, &mut installed);
         let is_complete = unread(&inventory.fabric, &installed).is_empty();
         if !is_complete && round < READ_ROUNDS {
             return self.read_tables(inventory, installed, round + 1);
@@ -150,7 +151,10 @@ impl Sm {
             );
             return self.rest(now);
         }
-        let ours = |port: &Port| self.lids.planned.get(&port.guid) == Some(&port.settings.lids);
+        let ours = |port: &Port| {
+            let known = [self.lids.planned.get(&port.guid), self.lids.before.get(&port.guid)];
+            known.contains(&Some(&port.settings.lids))
+        };
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
@@ -160,7 +164,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        if self.is_astray(&inventory.fabric, &installed) {
+        if self.take_astray(&inventory.fabric, &installed) {
             self.past.note_astray(&inventory.fabric);
         }
         let under_way = self.past.under_way(&inventory.fabric, now);
@@ -177,24 +181,6 @@ impl Sm {
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
-    }
-
-    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
-    /// been moved and was taken by another switch, say.
-    fn is_astray(&self, fabric: &Fabric, read: &Installed) -> bool {
-        let Some(old) = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some()) else {
-            return false;
-        };
-        let differs = |(switch, &node): (SwitchIdx, &NodeIdx)| {
-            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
-            let Some(before) = before else { return false };
-            let blocks = read.lfts.get(switch).map_or(0, Vec::len);
-            (0..blocks).any(|block| {
-                let believed = self.view.installed.block(before, block);
-                believed.is_some_and(|believed| read.block(switch, block).is_some_and(|read| read != believed))
-            })
-        };
-        fabric.switches().iter_enumerated().any(differs)
     }
 
     /// A job of the present generation.
@@ -340,14 +326,16 @@ impl Sm {
     ) {
         self.lids.plan(&inventory.fabric, &outcome.plan.lids);
         let plan = &outcome.plan;
+        let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
+        let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
+        let lanes = by_switch.unwrap_or_default();
+        let others = relied_on.map(|levels| lanes::others(&inventory.fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
             lids: self.lids.planned.clone(),
             lids_before: self.lids.before.clone(),
             generation: self.stored.generation,
-            lanes: match plan.lanes {
-                0 | 1 => BTreeMap::new(),
-                _ => lanes_in_force(&inventory.fabric, &plan.lids, &plan.service_levels),
-            },
+            lanes,
+            levels: others.unwrap_or_default(),
         };
         if plan.generation > state.generation {
             state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
@@ -418,6 +406,7 @@ impl Sm {
             failed_nodes,
             failed,
             declined,
+            may_be_live,
             ..
         } = apply;
         // What is under way is told anew in each job.
@@ -430,7 +419,8 @@ impl Sm {
         };
         self.past.add(taken, has_drained, now, after);
         self.lids.held(&fabric, &outcome.plan.lids);
-        self.read_back.written(&fabric, outcome.changes.value());
+        self.silence.forget_looks();
+        self.read_back.written(&fabric, outcome.changes.value(), may_be_live);
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
         self.given_up.set_short(is_short, now);
@@ -490,7 +480,8 @@ impl Sm {
             self.past
                 .add(apply.taken, apply.has_drained, (Time::ZERO + at).min(now), after);
         }
-        self.read_back.written(&apply.fabric, apply.outcome.changes.value());
+        let changes = apply.outcome.changes.value();
+        self.read_back.written(&apply.fabric, changes, apply.may_be_live);
         self.lids.held(&apply.fabric, &apply.outcome.plan.lids);
         self.given_up.settle(now);
         self.view.acknowledged = apply.acknowledged;
@@ -584,3 +575,6 @@ fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     });
     ports.collect()
 }
+
+#[cfg(test)]
+mod tests;

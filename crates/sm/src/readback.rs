@@ -5,6 +5,9 @@
 //! once in [`Config::read_back_sweeps`](crate::Config) light sweeps. A difference is told, and the next sweep writes
 //! again. A switch that goes on telling untruths is told of by itself, and gets its tables again at each light sweep:
 //! its links are up and it answers, so nobody else can say where its packets go.
+//!
+//! What was written is read within an interval, whatever else there is to do: a switch that lies swallows what tells
+//! another to be quiet, and a trap that is repeated each second must not put the look off for ever.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +15,7 @@ use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, Op};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Idx};
+use selvedge_types::{Guid, Idx, PortNum};
 use selvedge_wire::{Attribute, AttributeId, LinearForwardingTable, Mad};
 
 use crate::config::Mode;
@@ -36,18 +39,26 @@ pub struct ReadBack {
     blocks: Vec<Block>,
     /// Which of them have been.
     done: Vec<bool>,
+    /// How many of them, the first, were written; it is the others' turn with the rest.
+    written: usize,
     /// The next to ask for.
     next: usize,
     /// Whether they are being asked for.
     is_open: bool,
     /// Since when a written block has not been read.
     since: Option<Time>,
+    /// When it was last time to read.
+    tried: Option<Time>,
     /// Where the others' turn goes on: block by block over all switches.
     turn: usize,
     /// Light sweeps in a row in which a switch did not hold what it should.
     lies: BTreeMap<Guid, u32>,
     /// Switches that did not hold what they should in this light sweep, and those that did.
     found: (BTreeSet<Guid>, BTreeSet<Guid>),
+    /// Blocks that were written while packets flowed, and that nobody has read since.
+    unproved: BTreeSet<Block>,
+    /// Those of them that a sweep asks for, as they are believed to be.
+    doubted: Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>,
     /// Blocks read back so far.
     read: u64,
     /// Those of them that were not as they had been written.
@@ -60,12 +71,14 @@ impl ReadBack {
         self.since.get_or_insert(now);
     }
 
-    /// They have been taken, or some of them.
-    pub fn written(&mut self, fabric: &Fabric, changes: &ChangeSet) {
+    /// They have been taken, or some of them; `is_live`: while packets flowed.
+    pub fn written(&mut self, fabric: &Fabric, changes: &ChangeSet, is_live: bool) {
         self.settle();
         for op in changes.phases.iter().flat_map(|phase| &phase.ops) {
             if let Op::Lft { node, block, .. } = op {
-                self.blocks.push((*block, fabric.node(*node).guid));
+                let block = (*block, fabric.node(*node).guid);
+                self.blocks.push(block);
+                self.unproved.extend(is_live.then_some(block));
             }
         }
         if self.blocks.is_empty() {
@@ -73,9 +86,43 @@ impl ReadBack {
         }
     }
 
+    /// It is time for a light sweep, whatever becomes of it.
+    pub const fn try_now(&mut self, now: Time) {
+        self.tried = Some(now);
+    }
+
+    /// Takes what was written under traffic and not read since for unknown: a sweep reads it before it plans the next
+    /// change, as no proof holds where a switch has acknowledged a table and not taken it.
+    pub fn doubt(&mut self, fabric: &Fabric, installed: &mut Installed) {
+        let take = |&(block, guid): &Block| {
+            let switch = fabric.switch_index(fabric.find(guid)?)?;
+            let held = installed.lfts.get_mut(switch)?.get_mut(usize::from(block))?;
+            Some((switch, usize::from(block), held.take()?))
+        };
+        self.doubted = self.unproved.iter().filter_map(take).collect();
+    }
+
+    /// A sweep has read what it could; a table that nobody answered for is as it was believed to be.
+    pub fn end_doubt(&mut self, fabric: &Fabric, installed: &mut Installed) {
+        self.unproved.retain(|&(block, guid)| {
+            let switch = fabric.find(guid).and_then(|node| fabric.switch_index(node));
+            switch.is_none_or(|switch| installed.block(switch, usize::from(block)).is_none())
+        });
+        for (switch, block, believed) in std::mem::take(&mut self.doubted) {
+            if installed.block(switch, block).is_none() {
+                installed.learn(switch, block, believed);
+            }
+        }
+    }
+
     /// A sweep takes the place of a light sweep: nothing is read back now.
     pub fn postpone(&mut self, now: Time) {
         self.since = self.since.map(|_| now);
+    }
+
+    /// True while switches are asked for their tables.
+    pub const fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// What was found so far.
@@ -99,6 +146,15 @@ impl ReadBack {
     fn begin(&mut self, fabric: &Fabric, installed: &Installed, sweeps: u32) {
         self.settle();
         self.found = Default::default();
+        let is_held = |&(block, guid): &Block| {
+            let switch = fabric.find(guid).and_then(|node| fabric.switch_index(node));
+            switch.is_some_and(|switch| installed.block(switch, usize::from(block)).is_some())
+        };
+        self.blocks.retain(is_held);
+        self.blocks.sort_unstable();
+        self.blocks.dedup();
+        self.written = self.blocks.len();
+        let mut others: Vec<Block> = Vec::new();
         let switches = fabric.switches();
         let rows = installed.lfts.iter().map(Vec::len).max().unwrap_or(0);
         let total = rows * switches.len();
@@ -107,17 +163,21 @@ impl ReadBack {
                 self.turn = if self.turn < total { self.turn } else { 0 };
                 let switch = switches[SwitchIdx::from_usize(self.turn % switches.len())];
                 let block = u16::try_from(self.turn / switches.len()).unwrap_or(u16::MAX);
-                self.blocks.push((block, fabric.node(switch).guid));
+                others.push((block, fabric.node(switch).guid));
                 self.turn += 1;
             }
         }
-        self.blocks.sort_unstable();
-        self.blocks.dedup();
-        self.blocks.retain(|&(block, guid)| {
-            let switch = fabric.find(guid).and_then(|node| fabric.switch_index(node));
-            switch.is_some_and(|switch| installed.block(switch, usize::from(block)).is_some())
-        });
+        others.retain(|block| is_held(block) && self.blocks.binary_search(block).is_err());
+        others.sort_unstable();
+        self.blocks.extend(others);
         self.done = vec![false; self.blocks.len()];
+    }
+
+    /// Only what was written is asked for.
+    fn leave_others(&mut self) {
+        let asked = self.next.max(self.written);
+        self.blocks.truncate(asked);
+        self.done.truncate(asked);
     }
 
     /// The light sweep is over.
@@ -142,8 +202,12 @@ impl Sm {
         self.read_back.begin(fabric, &self.view.installed, sweeps);
     }
 
-    /// The switches have said what they had to say: now their tables are asked for. False if there are none to ask for.
-    pub(crate) fn begin_reading_back(&mut self) -> bool {
+    /// The switches have said what they had to say: now their tables are asked for. False if there are none to ask for,
+    /// or something has `changed` and there is time.
+    pub(crate) fn begin_reading_back(&mut self, changed: bool) -> bool {
+        if changed && !self.is_read_back_overdue() {
+            return false;
+        }
         let is_ours = self.config.mode == Mode::Manage && self.view.role == Role::Master;
         let list = &self.read_back;
         // A light sweep that asks nothing, as after a plan that failed, has none.
@@ -192,13 +256,15 @@ impl Sm {
         let wrote = self.view.installed.block(switch, usize::from(block)).copied();
         let Some(wrote) = wrote.filter(|wrote| *wrote != held.ports) else {
             self.read_back.done[number] = true;
+            self.read_back.unproved.remove(&(block, guid));
             self.read_back.found.1.insert(guid);
             return false;
         };
-        // It stays to be read, and nothing more is asked: a sweep is due.
+        // It stays to be read. A sweep is due: what else was written is still asked for, lest the same comes again after
+        // an interval; the others' turn comes later.
         self.read_back.differences += 1;
         let is_first = self.read_back.found.0.insert(guid);
-        self.read_back.next = self.read_back.blocks.len();
+        self.read_back.leave_others();
         let name = fabric.node(fabric.switches()[switch]).description.clone();
         let times = self.read_back.lies.get(&guid).copied().unwrap_or(0) + 1;
         out.push(Output::Event(difference(&name, block, (&wrote, &held.ports))));
@@ -207,7 +273,41 @@ impl Sm {
         }
         // What was prepared for repairs starts from what is not so.
         self.forget_repairs();
-        std::sync::Arc::make_mut(&mut self.view.installed).learn(switch, usize::from(block), held.ports);
+        let installed = std::sync::Arc::make_mut(&mut self.view.installed);
+        installed.learn(switch, usize::from(block), held.ports);
+        // Whoever was off, or took what was meant for another, may hold other lanes as well.
+        if !installed.lanes.is_empty() {
+            let node = fabric.node(fabric.switches()[switch]);
+            std::sync::Arc::make_mut(&mut installed.lanes).forget_port(node, PortNum::MANAGEMENT);
+        }
+        true
+    }
+
+    /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
+    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take. From now on it
+    /// is believed to be as it was read, whatever becomes of the plan that is made of it.
+    pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
+        let Some(old) = &self.view.fabric else { return false };
+        let mut astray = Vec::new();
+        for (switch, &node) in fabric.switches().iter_enumerated() {
+            let before = old.find(fabric.node(node).guid).and_then(|node| old.switch_index(node));
+            let Some(before) = before else { continue };
+            for block in 0..read.lfts.get(switch).map_or(0, Vec::len) {
+                let (believed, read) = (self.view.installed.block(before, block), read.block(switch, block));
+                if let (Some(believed), Some(read)) = (believed, read)
+                    && believed != read
+                {
+                    astray.push((before, block, *read));
+                }
+            }
+        }
+        if astray.is_empty() {
+            return false;
+        }
+        let installed = std::sync::Arc::make_mut(&mut self.view.installed);
+        for (switch, block, data) in astray {
+            installed.learn(switch, block, data);
+        }
         true
     }
 
@@ -222,7 +322,14 @@ impl Sm {
         let (due, interval) = (due?, self.config.sweep_interval?);
         let written = self.read_back.since.map_or(due, |since| since + interval);
         // Whatever keeps it from being read does not fill the time.
-        Some(due.min(written.max(self.now + interval / 4)))
+        let again = self.read_back.tried.map_or(self.now, |tried| tried + interval / 4);
+        Some(due.min(written.max(again).max(self.now)))
+    }
+
+    /// True if something was written so long ago that it is read now, though a sweep is due as well.
+    pub(crate) fn is_read_back_overdue(&self) -> bool {
+        let since = self.read_back.since.zip(self.config.sweep_interval);
+        since.is_some_and(|(since, interval)| since + interval <= self.now)
     }
 }
 
@@ -237,5 +344,42 @@ fn difference(name: &str, block: u16, (wrote, read): (&[u8; BLOCK_LIDS], &[u8; B
         lid: usize::from(block) * BLOCK_LIDS + first,
         wrote: wrote[first],
         read: read[first],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::NodeKind;
+
+    use super::*;
+
+    #[test]
+    fn what_was_written_comes_first_and_is_read_whatever_is_found() {
+        let mut builder = FabricBuilder::new();
+        for guid in [1, 2] {
+            builder.add(Node::new(NodeKind::Switch, Guid(guid), 2, "s"));
+        }
+        let fabric = builder.finish().unwrap();
+        let mut installed = Installed::unknown(2);
+        for (switch, block) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            installed.learn(SwitchIdx::from_usize(switch), block, [1; BLOCK_LIDS]);
+        }
+        let check = |asked: usize, want: &[Block]| {
+            let mut list = ReadBack {
+                // The last is of nobody who is known.
+                blocks: vec![(1, Guid(2)), (1, Guid(2)), (0, Guid(9))],
+                ..ReadBack::default()
+            };
+            list.begin(&fabric, &installed, 1);
+            let all = [(1, Guid(2)), (0, Guid(1)), (0, Guid(2)), (1, Guid(1))];
+            assert_eq!((&*list.blocks, list.done.len()), (&all[..], all.len()));
+            list.next = asked;
+            list.leave_others();
+            assert_eq!((&*list.blocks, list.done.len()), (want, want.len()), "{asked}");
+        };
+        check(0, &[(1, Guid(2))]);
+        check(1, &[(1, Guid(2))]);
+        check(3, &[(1, Guid(2)), (0, Guid(1)), (0, Guid(2))]);
     }
 }

@@ -11,14 +11,16 @@ use selvedge_verify::phases;
 use selvedge_wire::{NodeInfo, PortInfo};
 
 use crate::PortReason;
+use crate::apply::has_silent_link;
 use crate::inventory::{Found, FoundPort, Inventory};
 use crate::smp;
 
-/// Sweeps that a manager repeats after its start because somebody does not answer; beyond, he hangs.
+/// Sweeps that a manager repeats after its start, or when it takes over, because somebody does not answer; beyond, he
+/// hangs.
 const LOOKS_MAX: u32 = 2;
 
-/// What a manager that has just started makes of silence: it knows of nothing that was there before, and must not take
-/// it for nothing, as a link that is left out carries packets all the same.
+/// What a manager makes of silence that has just started or takes over: it does not know of all that was there before,
+/// and must not take it for nothing, as a link that is left out carries packets all the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
     looks: u32,
@@ -27,14 +29,28 @@ pub struct Silence {
 }
 
 impl Silence {
-    /// True, a few times, if packets are under way and somebody does not answer.
-    pub fn asks_again(&mut self, inventory: &Inventory) -> bool {
-        let mut troubles = inventory.agents.iter().flat_map(|agent| agent.troubles.values());
-        let asks = self.looks < LOOKS_MAX
-            && troubles.any(|&why| why == PortReason::PeerSilent)
-            && phases::is_live(&inventory.fabric);
+    /// True, a few times, if packets are under way and somebody does not answer. Later than in the first sweep it
+    /// matters only if nobody knows who it is: he may be a switch.
+    pub fn asks_again(&mut self, inventory: &Inventory, is_first: bool) -> bool {
+        let mut silent = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
+            let silent = agent.troubles.iter().filter(|(_, why)| **why == PortReason::PeerSilent);
+            silent.map(move |(&port, _)| PortRef { node, port })
+        });
+        let fabric = &inventory.fabric;
+        // Its state is not known: it may carry packets.
+        let is_unknown = |at: PortRef| fabric.switch_index(at.node).is_some() && inventory.port_info(at).is_none();
+        let matters = match is_first {
+            true => silent.next().is_some(),
+            false => has_silent_link(fabric) || silent.any(is_unknown),
+        };
+        let asks = matters && self.looks < LOOKS_MAX && phases::is_live(&inventory.fabric);
         self.looks += u32::from(asks);
         asks
+    }
+
+    /// A plan is in force: whoever takes over after another master begins anew.
+    pub fn forget_looks(&mut self) {
+        self.looks = 0;
     }
 }
 
@@ -189,5 +205,115 @@ fn host(known: &Inventory, at: PortRef, route: Option<selvedge_wire::DirectedRou
         switch: None,
         ports: vec![FoundPort::default(); usize::from(node.port_count()) + 1],
         left_out: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::Guid;
+
+    use super::*;
+    use crate::made::{FAR, FIRST, NEAR, SECOND, guid, info, inventory, port, row};
+
+    /// Nobody answered behind both ends of the link between the switches.
+    fn silent_link(found: &mut [Found]) {
+        for (node, num) in [(FIRST, 2), (SECOND, 1)] {
+            let seen = &mut found[node].ports[num];
+            (seen.peer, seen.trouble) = (None, Some(PortReason::PeerSilent));
+        }
+    }
+
+    fn leads_to(found: &[Found], node: usize, num: u8) -> Option<Guid> {
+        let peer = found[node].ports[usize::from(num)].peer;
+        peer.map(|(far, _)| found[far].info.node_guid)
+    }
+
+    #[test]
+    fn silence_is_asked_about_a_few_times() {
+        let check = |found: Vec<Found>, is_first: bool, want: u32| {
+            let (inventory, mut silence) = (inventory(found), Silence::default());
+            let asked = (0..10).filter(|_| silence.asks_again(&inventory, is_first));
+            assert_eq!(asked.count(), want as usize, "{is_first}");
+            silence.forget_looks();
+            assert_eq!(silence.asks_again(&inventory, is_first), want > 0);
+        };
+        let silent = |state: PortState, is_known: bool| {
+            let mut found = row();
+            let seen = &mut found[SECOND].ports[2];
+            (seen.trouble, seen.info) = (Some(PortReason::PeerSilent), Some(info(state)));
+            if !is_known {
+                (seen.peer, found[FAR].ports[1].peer) = (None, None);
+            }
+            found
+        };
+        check(row(), true, 0);
+        check(row(), false, 0);
+        check(silent(PortState::Active, false), true, LOOKS_MAX);
+        check(silent(PortState::Active, false), false, LOOKS_MAX);
+        // A port says nothing of itself.
+        let mut found = row();
+        let seen = &mut found[SECOND].ports[2];
+        (seen.trouble, seen.info) = (Some(PortReason::PeerSilent), None);
+        check(found, false, LOOKS_MAX);
+        // Who it was is known, or it carries nothing.
+        check(silent(PortState::Active, true), false, 0);
+        check(silent(PortState::Init, false), false, 0);
+    }
+
+    #[test]
+    fn a_silent_link_leads_where_it_did() {
+        let check = |known: PortState, now: PortState, moved: bool, want: Option<Guid>| {
+            let mut before = row();
+            before[FIRST].ports[2].info = Some(info(known));
+            let mut found = row();
+            silent_link(&mut found);
+            found[FIRST].ports[2].info = Some(info(now));
+            if moved {
+                // The other switch says that its port leads to somebody else.
+                found[SECOND].ports[1].peer = Some((NEAR, port(1)));
+            }
+            recall(&mut found, &inventory(before));
+            assert_eq!(leads_to(&found, FIRST, 2), want, "{known:?} {now:?} {moved}");
+        };
+        use PortState::{Active, Init};
+        check(Active, Active, false, Some(guid(SECOND)));
+        check(Active, Active, true, None);
+        // It carried nothing when it was last seen.
+        check(Init, Active, false, None);
+    }
+
+    #[test]
+    fn a_silent_host_stays_behind_a_link_that_was_not_lost() {
+        let check = |now: PortState, want: Option<Guid>| {
+            let mut found = row();
+            found.truncate(FAR);
+            let seen = &mut found[SECOND].ports[2];
+            (seen.peer, seen.trouble, seen.info) = (None, Some(PortReason::PeerSilent), Some(info(now)));
+            recall(&mut found, &inventory(row()));
+            assert_eq!(leads_to(&found, SECOND, 2), want, "{now:?}");
+            let is_there = found.iter().any(|node| node.info.node_guid == guid(FAR));
+            assert_eq!(is_there, want.is_some());
+        };
+        check(PortState::Active, Some(guid(FAR)));
+        check(PortState::Init, None);
+    }
+
+    #[test]
+    fn a_switch_that_was_not_off_is_as_it_was() {
+        let check = |state: PortState, want: Option<PortReason>| {
+            let mut found = row();
+            found[SECOND].left_out = Some(PortReason::PeerSilent);
+            (found[SECOND].switch, found[SECOND].ports[0].info) = (None, None);
+            for num in [1, 2] {
+                found[SECOND].ports[num].info = Some(info(state));
+            }
+            recall(&mut found, &inventory(row()));
+            assert_eq!(found[SECOND].left_out, want, "{state:?}");
+            let top = found[SECOND].switch.map(|switch| switch.linear_top.0);
+            assert_eq!(top, want.is_none().then_some(9));
+        };
+        check(PortState::Active, None);
+        // It may have been off, and then its tables are gone.
+        check(PortState::Init, Some(PortReason::PeerSilent));
     }
 }

@@ -7,7 +7,7 @@ use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
 use crate::stage::Stage;
-use crate::view::Role;
+use crate::view::{PortReason, Role};
 
 impl Sm {
     /// Nothing to do until the next light sweep.
@@ -15,8 +15,9 @@ impl Sm {
         self.superseded = 0;
         self.stage = Stage::Idle;
         self.await_balance(now);
-        // Without a link of our own there is one question to ask, and everything waits for its answer.
-        let interval = if self.is_cut_off() {
+        // Without a link of our own, or an answer from behind it, there is one question to ask, and everything waits for
+        // its answer.
+        let interval = if self.is_cut_off() || self.is_alone() {
             Some(self.config.poll_interval)
         } else {
             self.config.sweep_interval
@@ -32,6 +33,15 @@ impl Sm {
         let Some(inventory) = &self.inventory else { return false };
         let port = inventory.fabric.port(inventory.local);
         inventory.local.port != PortNum::MANAGEMENT && port.is_some_and(|p| p.link.state == PortState::Down)
+    }
+
+    /// True if nobody answers behind our own link, which is up: its agent may only be busy.
+    fn is_alone(&self) -> bool {
+        self.inventory.as_ref().is_some_and(|inventory| {
+            let troubles = &inventory.agents[inventory.local.node].troubles;
+            troubles.get(&inventory.local.port) == Some(&PortReason::PeerSilent)
+                && inventory.fabric.peer(inventory.local).is_none()
+        })
     }
 
     /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.

@@ -5,7 +5,8 @@
 //! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new
 //! to us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing
 //! else. That is a tenth as many questions as a bring-up takes, and comes a second after it. Repairs do not need it,
-//! as they begin where traps arrive.
+//! as they begin where traps arrive. If something happens before it is through, and the plan took long enough for cables
+//! to be moved, a sweep takes the place of the repair.
 
 use std::time::Duration;
 
@@ -22,6 +23,8 @@ use crate::stage::{Stage, Token};
 
 /// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
 const AFTER: Duration = Duration::from_secs(1);
+/// A cable is not pulled and plugged in elsewhere within less, nor are its links trained.
+const MOVED_AFTER: Duration = Duration::from_millis(100);
 /// Looks in a row that were interrupted, or led to another sweep; then it is left to the light sweep at its interval,
 /// lest a switch that shows PortStateChange for ever keeps everybody busy.
 const IN_ROW_MAX: u32 = 6;
@@ -31,6 +34,10 @@ const IN_ROW_MAX: u32 = 6;
 pub struct SecondLook {
     /// When to look: a plan came into force, and nobody has looked since.
     due: Option<Time>,
+    /// When the sweep before began.
+    since: Time,
+    /// So long ago that cables may have been moved until its plan was in force.
+    may_be_moved: bool,
     /// It is going on.
     is_open: bool,
     /// It is, and not as part of a light sweep.
@@ -45,14 +52,19 @@ pub struct SecondLook {
 
 impl SecondLook {
     /// A sweep begins: it sees whatever there is to see.
-    pub fn forget(&mut self) {
-        (self.due, self.is_open, self.is_alone) = (None, false, false);
+    pub fn forget(&mut self, now: Time) {
+        (self.due, self.is_open, self.is_alone, self.since) = (None, false, false, now);
         self.links.clear();
     }
 
     /// When it is due.
     pub const fn due(&self) -> Option<Time> {
         self.due
+    }
+
+    /// True if it is owed, and not everything has been asked: what is known may be half of the old cables.
+    pub const fn is_outstanding(&self) -> bool {
+        self.due.is_some() && self.may_be_moved && !(self.is_open && self.asked >= self.links.len())
     }
 
     /// True if it is not part of a light sweep that is going on: nothing is read back in it.
@@ -79,8 +91,11 @@ impl Sm {
         };
         let links = now.links().filter(|link| now.link_is_up(link.a));
         let ends = links.filter_map(|link| [link.a, link.b].into_iter().find(|end| is_new(end.node)));
+        // A step towards balance goes by what was seen long ago, and traps have told of everything since.
+        let is_step = self.is_balancing();
         let look = &mut self.second_look;
         look.links = ends.collect();
+        look.may_be_moved = !is_step && self.now.since(look.since) >= MOVED_AFTER;
         look.due = (look.in_row < IN_ROW_MAX).then(|| self.now + AFTER);
     }
 
@@ -105,6 +120,13 @@ impl Sm {
     pub(crate) fn join_second_look(&mut self) {
         let look = &mut self.second_look;
         (look.asked, look.is_open, look.is_alone, look.in_row) = (0, true, false, 0);
+    }
+
+    /// True if nobody owes a look at what happened while the plan was on its way.
+    pub(crate) fn has_looked_again(&self) -> bool {
+        let look = &self.second_look;
+        let is_open = matches!(self.stage, Stage::LightSweep { .. }) && self.exchange.open() > 0;
+        !(look.is_outstanding() || is_open && look.due.is_some() && look.may_be_moved)
     }
 
     /// Keeps questions open about who is behind which link.
@@ -134,5 +156,35 @@ impl Sm {
             return false;
         };
         fabric.peer(at).is_some_and(|far| !is_behind(fabric, far, &info))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_is_owed_until_everybody_has_been_asked() {
+        let at = PortRef {
+            node: NodeIdx(0),
+            port: PortNum::MANAGEMENT,
+        };
+        let check = |due: bool, may_be_moved: bool, is_open: bool, asked: usize, want: bool| {
+            let look = SecondLook {
+                due: due.then_some(Time::ZERO),
+                may_be_moved,
+                is_open,
+                asked,
+                links: vec![at, at],
+                ..SecondLook::default()
+            };
+            assert_eq!(look.is_outstanding(), want, "{due} {is_open} {asked}");
+        };
+        check(true, true, false, 0, true);
+        check(true, true, true, 1, true);
+        check(true, true, true, 2, false);
+        // It was left to the light sweep, or the plan was quick.
+        check(false, true, false, 0, false);
+        check(true, false, false, 0, false);
     }
 }

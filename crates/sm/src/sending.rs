@@ -32,9 +32,11 @@ impl Sm {
         let trees = matches!(self.stage, Stage::Idle)
             .then(|| self.multicast_due())
             .flatten();
-        let look = (matches!(self.stage, Stage::Idle) && self.knows_the_fabric())
+        let fog = self.past.fog(self.now);
+        let look = (matches!(self.stage, Stage::Idle) && (!fog.is_zero() || self.knows_the_fabric()))
             .then(|| self.second_look.due())
-            .flatten();
+            .flatten()
+            .map(|due| if fog.is_zero() { due } else { due.max(self.now + fog) });
         let due = [self.exchange.next_wake(), timer, wait, release, balance, trees, look];
         due.into_iter().chain([self.repress_at()]).flatten().min()
     }

@@ -395,3 +395,62 @@ fn place_of(inventory: &Inventory, guid: Guid) -> Option<PortRef> {
     let mut ports = inventory.fabric.end_ports();
     ports.find(|(_, port)| port.guid == guid).map(|(at, _)| at)
 }
+
+#[cfg(test)]
+mod tests {
+    use selvedge_plan::{BLOCK_LIDS, Installed};
+    use selvedge_wire::Bits;
+
+    use super::*;
+    use crate::made::{FAR, empty_plan, guid, inventory, master, row};
+    use crate::past::{After, Taken};
+
+    fn better(state: SmState) -> SmInfo {
+        SmInfo {
+            guid: Guid(guid(FAR).0 + 1),
+            sm_key: 1,
+            act_count: 1,
+            priority: Bits::saturating(9),
+            state,
+        }
+    }
+
+    #[test]
+    fn a_better_manager_waits_for_packets_that_it_knows_nothing_of() {
+        let check = |state: SmState, has_written: bool, want: bool| {
+            let (mut sm, inventory) = (master(), inventory(row()));
+            let mut taken = Taken::default();
+            if has_written {
+                taken.note((guid(1), 0, [1; BLOCK_LIDS]), None);
+            }
+            let after = After {
+                fabric: Arc::clone(&inventory.fabric),
+                plan: Arc::new(empty_plan()),
+                installed: Arc::new(Installed::unknown(2)),
+            };
+            sm.past.add(taken, false, Time::ZERO, after);
+            assert_eq!(sm.puts_off(&inventory, &better(state), Time(1)), want, "{state:?}");
+            // Two lifetimes later they are gone.
+            assert!(!sm.puts_off(&inventory, &better(state), Time::ZERO + Duration::from_secs(3)));
+        };
+        check(SmState::Standby, true, true);
+        check(SmState::Discovering, true, true);
+        check(SmState::Standby, false, false);
+        // Two masters are worse.
+        check(SmState::Master, true, false);
+    }
+
+    #[test]
+    fn who_had_to_wait_is_looked_at_in_time_whatever_comes_between() {
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let check = |rests: &[u64], want: &[Option<u64>]| {
+            let mut sm = master();
+            sm.others.put_off = Some(Guid(7));
+            let due: Vec<_> = rests.iter().map(|&ms| sm.offer_due(at(ms))).collect();
+            assert_eq!(due, want.iter().map(|due| due.map(at)).collect::<Vec<_>>(), "{rests:?}");
+        };
+        check(&[0], &[Some(2_000)]);
+        check(&[0, 1_000], &[Some(2_000), Some(2_000)]);
+        check(&[0, 1_999, 2_000], &[Some(2_000), Some(2_000), None]);
+    }
+}

@@ -3,7 +3,8 @@
 //! A switch of which nothing is heard in a sweep is left out, and what leads to it with it. When it is heard again, and
 //! some link of it lets no MAD pass just then, both its ends say that they are ACTIVE and nobody says what is behind
 //! them: the plan would know nothing of a link that carries packets. But only a manager makes a link ACTIVE, and one
-//! that has been lost is so no longer: while both ends are ACTIVE the cable is where it was.
+//! that has been lost is so no longer: while both ends are ACTIVE the cable is where it was. A standby has seen cables
+//! before the master made them ACTIVE; where neither end tells of another one, they are where they were as well.
 
 use std::collections::BTreeMap;
 
@@ -37,10 +38,11 @@ impl Wires {
                 }
             }
         }
-        let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+        // A standby sees cables that another manager makes ACTIVE afterwards.
+        let is_up = |at| fabric.port(at).is_some_and(|port| port.link.state != PortState::Down);
         let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
         for link in fabric.links().filter(|link| is_switch(link.a) && is_switch(link.b)) {
-            if is_active(link.a) && is_active(link.b) {
+            if is_up(link.a) && is_up(link.b) {
                 let [a, b] = [link.a, link.b].map(|at| (fabric.node(at.node).guid, at.port));
                 self.far.extend([(a, b), (b, a)]);
             }
@@ -110,8 +112,11 @@ mod tests {
 
     #[test]
     fn a_cable_is_known_as_long_as_its_ends_are_active() {
-        let (active, down) = (PortState::Active, PortState::Down);
+        let (active, down, init) = (PortState::Active, PortState::Down, PortState::Init);
         check(&[(&[1, 2], down)], 0);
+        // Another manager may make it so before this one looks again.
+        check(&[(&[1, 2], init), (&[1], active)], 2);
+        check(&[(&[1, 2], init), (&[1], init)], 0);
         check(&[(&[1, 2], active)], 2);
         // The second is out of sight, and the port that leads there is still ACTIVE.
         check(&[(&[1, 2], active), (&[1], active)], 2);

@@ -19,6 +19,8 @@ pub struct PlanState {
     pub generation: u64,
     /// Lane of the LIDs behind each switch, by the switch's GUID: hosts hold it in their connections.
     pub lanes: BTreeMap<Guid, u8>,
+    /// Service levels of the LIDs of ports, in order, by port GUID, where they are not all the lane of their switch.
+    pub levels: BTreeMap<Guid, Vec<u8>>,
     /// LIDs that ports were last known to hold, by port GUID, where they have not been seen to take those of guid2lid.
     pub lids_before: BTreeMap<Guid, LidRange>,
 }
@@ -32,6 +34,8 @@ struct File {
     generation: u64,
     #[serde(default)]
     lanes: BTreeMap<String, u8>,
+    #[serde(default)]
+    levels: BTreeMap<String, Vec<u8>>,
     #[serde(default)]
     lids_before: BTreeMap<String, [u16; 2]>,
 }
@@ -57,11 +61,14 @@ pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
     }
     let file: File = toml::from_str(text).map_err(toml)?;
     let lanes: Result<_, _> = file.lanes.into_iter().map(|(name, lane)| entry(name, lane)).collect();
+    let of_ports = file.levels.into_iter();
+    let levels: Result<_, _> = of_ports.map(|(name, levels)| of_port(name, levels)).collect();
     let before = file.lids_before.into_iter();
     let lids_before: Result<_, _> = before.map(|(name, lids)| range(name, lids)).collect();
     Ok(PlanState {
         generation: file.generation,
         lanes: lanes?,
+        levels: levels?,
         lids_before: lids_before?,
     })
 }
@@ -80,6 +87,13 @@ fn range(name: String, [first, last]: [u16; 2]) -> Result<(Guid, LidRange), Plan
     Ok((guid, range))
 }
 
+/// A level for each LID of a port.
+fn of_port(name: String, levels: Vec<u8>) -> Result<(Guid, Vec<u8>), PlanStateError> {
+    let first = levels.iter().copied().find(|level| *level > LANE_MAX);
+    let (guid, _) = entry(name, first.unwrap_or(0))?;
+    Ok((guid, levels))
+}
+
 fn entry(name: String, lane: u8) -> Result<(Guid, u8), PlanStateError> {
     let guid: Guid = name.parse().map_err(|_| PlanStateError::Guid { found: name })?;
     if lane > LANE_MAX {
@@ -94,6 +108,7 @@ pub fn print_plan_state(state: &PlanState) -> String {
     let PlanState {
         generation,
         lanes,
+        levels,
         lids_before,
     } = state;
     let mut text = format!(
@@ -106,6 +121,12 @@ pub fn print_plan_state(state: &PlanState) -> String {
         text.push_str("\n# Lane of the LIDs behind each switch, by its GUID.\n[lanes]\n");
         for (guid, lane) in lanes {
             text.push_str(&format!("\"{guid}\" = {lane}\n"));
+        }
+    }
+    if !levels.is_empty() {
+        text.push_str("\n# Service levels of the LIDs of ports that have others, by port GUID.\n[levels]\n");
+        for (guid, levels) in levels {
+            text.push_str(&format!("\"{guid}\" = {levels:?}\n"));
         }
     }
     if !lids_before.is_empty() {
@@ -133,6 +154,7 @@ mod tests {
             let state = PlanState {
                 generation: u64::from(u32::MAX) + 9,
                 lanes: lanes.iter().map(|&(guid, lane)| (Guid(guid), lane)).collect(),
+                levels: lanes.iter().map(|&(guid, lane)| (Guid(guid), vec![lane, 0])).collect(),
                 lids_before: lids
                     .iter()
                     .map(|&(guid, base, lmc)| (Guid(guid), range(base, lmc)))
@@ -158,6 +180,10 @@ mod tests {
         check(b"format = 1\ngeneration = 1\nother = 1", "unknown field `other`");
         check(b"format = 1\ngeneration = 1\n[lanes]\n\"0x1\" = 15", "has lane 15");
         check(b"format = 1\ngeneration = 1\n[lanes]\nhere = 1", "'here' is no GUID");
+        check(
+            b"format = 1\ngeneration = 1\n[levels]\n\"0x1\" = [0, 15]",
+            "has lane 15",
+        );
         let lids = |range: &str| format!("format = 1\ngeneration = 1\n[lids_before]\n\"0x1\" = {range}");
         for range in ["[0, 0]", "[5, 6]", "[4, 6]", "[6, 5]", "[49152, 49152]"] {
             check(lids(range).as_bytes(), "are no LIDs of one port");

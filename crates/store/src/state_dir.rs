@@ -245,6 +245,7 @@ mod tests {
             generation: 7,
             lids_before: BTreeMap::new(),
             lanes: [(Guid(1), 3)].into(),
+            levels: [(Guid(2), vec![1, 0])].into(),
         };
         StateDir::open(&path).unwrap().save_plan_state(&state).unwrap();
         assert_eq!(StateDir::open(&path).unwrap().load_plan_state().unwrap(), state);

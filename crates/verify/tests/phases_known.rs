@@ -4,7 +4,7 @@
 mod support;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{Installed, Lids, ServiceLevels, SlToVl, Tables, changes};
+use selvedge_plan::{Installed, Lids, LostLink, ServiceLevels, SlToVl, Tables, changes};
 use selvedge_sim::Par;
 use selvedge_types::{Lid, PortState, Sl};
 use selvedge_verify::phases::{
@@ -529,4 +529,67 @@ fn words() {
         json.contains("\"kind\":\"mixed_cycle\"") && json.contains("\"era\":\"ghost\""),
         "{json}"
     );
+}
+
+/// Packets of a host that is gone are in the switch where it was, and leave it by whatever entry is written there, in
+/// whatever step, until a wait.
+#[test]
+fn what_crossed_a_lost_link_meets_every_step_until_a_wait() {
+    let mut net = support::Net::new(4, 8);
+    (0..4).for_each(|i| {
+        net.link(i, (i + 1) % 4);
+    });
+    (0..3).for_each(|i| {
+        net.host(i);
+    });
+    let mut bench = Bench::new(net.finish(PortState::Active), |fabric, lids| {
+        Tables::new(fabric.switches().len(), lids.top())
+    });
+    let of_switch = |switch: u32| {
+        let node = bench.fabric.switches()[SwitchIdx(switch)];
+        bench.lids.by_lid().find(|(_, at)| at.node == node).unwrap().0
+    };
+    let (near, far) = (of_switch(1), of_switch(3));
+    // Three of the four turns round the ring, and the way to switch 1, which from switch 3 leads back.
+    let (first, last) = (bench.host_lid(0), bench.host_lid(2));
+    let round = [
+        (0, last, 1),
+        (1, last, 2),
+        (1, far, 2),
+        (2, far, 3),
+        (2, first, 3),
+        (3, first, 0),
+    ];
+    for (from, lid, to) in round.into_iter().chain([(0, near, 1), (2, near, 1), (3, near, 2)]) {
+        let egress = bench.way(from, to);
+        bench.tables.set(SwitchIdx(from), lid, egress);
+    }
+    let step = |egress: u8| {
+        vec![Write {
+            switch: SwitchIdx(3),
+            lid: near,
+            egress,
+        }]
+    };
+    let check = |is_host_gone: bool, waits: bool, want: bool| {
+        let lost = LostLink {
+            from: None,
+            port: 1,
+            to: SwitchIdx(3),
+            into: 5,
+        };
+        let options = PhaseOptions {
+            lost: is_host_gone.then_some(lost).into_iter().collect(),
+            ..options()
+        };
+        let turned = step(bench.way(3, 0));
+        let turned = if waits { after_wait(turned) } else { at_once(turned) };
+        let steps = vec![at_once(step(255)), turned];
+        let proof = prove(bench.subject(), None, &proposal(steps), &options);
+        assert_eq!(proof.is_ok(), want, "{is_host_gone} {waits}");
+    };
+    // Nobody but the agent of switch 3 sends there: a warning.
+    check(false, false, true);
+    check(true, false, false);
+    check(true, true, true);
 }

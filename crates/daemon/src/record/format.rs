@@ -55,6 +55,8 @@ pub enum RecordedInput {
     Groups(Vec<MulticastGroup>),
     /// [`Command::Reregister`].
     Reregister,
+    /// [`Command::Registered`].
+    Registered,
     /// [`Command::Stop`].
     Stop,
 }
@@ -85,6 +87,7 @@ impl std::fmt::Display for RecordedInput {
             Self::SetPolicy(_) => f.write_str("command set policy"),
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
             Self::Reregister => f.write_str("command reregister"),
+            Self::Registered => f.write_str("command registered"),
             Self::Stop => f.write_str("command stop"),
         }
     }
@@ -109,6 +112,7 @@ impl Header {
             &print_plan_state(&PlanState {
                 generation: state.generation.0,
                 lanes: state.lanes.clone(),
+                levels: state.levels.clone(),
                 lids_before: state.lids_before.clone(),
             }),
         );
@@ -144,6 +148,7 @@ impl Header {
                 lids_before: plan.lids_before,
                 generation: Generation(plan.generation),
                 lanes: plan.lanes,
+                levels: plan.levels,
             },
         })
     }
@@ -189,6 +194,7 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
         }
         Input::Command(Command::Stop) => begin(8),
         Input::Command(Command::Reregister) => begin(11),
+        Input::Command(Command::Registered) => begin(12),
         Input::Command(Command::Rebalance(asked)) => begin(9 + u8::from(asked.at_once)),
     }
 }
@@ -255,6 +261,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         20 => take_groups(reader).map(RecordedInput::Groups),
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),
         11 => Some(RecordedInput::Reregister),
+        12 => Some(RecordedInput::Registered),
         other => return Err(format!("an input of kind {other} is unknown")),
     };
     let input = input.ok_or_else(cut)?;

@@ -108,6 +108,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Persisted(id) => Input::Persisted { id: *id },
         RecordedInput::Sweep => Input::Command(Command::Sweep),
         RecordedInput::Reregister => Input::Command(Command::Reregister),
+        RecordedInput::Registered => Input::Command(Command::Registered),
         RecordedInput::Rebalance(asked) => Input::Command(Command::Rebalance(*asked)),
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
         RecordedInput::Groups(groups) => Input::Groups(groups.clone()),

@@ -98,6 +98,7 @@ impl<'a> Runner<'a> {
             ["mark"] => self.remember(),
             ["tool", from, "sminfo", to] => self.sm_info(from, to, out),
             ["tool", from, "tell", to, control, ref values @ ..] => self.tell(from, to, (control, values), out),
+            ["tool", from, "lanes", port, lane] => self.tool_lanes(from, port, lane, out),
             ["tool", from, "set", port, ref values @ ..] => self.tool_set(from, port, values, out),
             ["show", ref what @ ..] => self.show(what, out),
             ["expect", ref what @ ..] => self.expect(what),

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use selvedge_chassis::{Chassis, PortIdx};
-use selvedge_types::{Lid, Lmc};
+use selvedge_types::{Lid, Lmc, Sl, Vl};
 use selvedge_wire::{
-    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, Mad, Method, PortInfo, SmControl, SmInfo, SmState,
+    Address, Attribute, AttributeId, Bits, Datagram, DirectedRoute, Mad, Method, PortInfo, SlToVl, SmControl, SmInfo,
+    SmState,
 };
 
 use super::ScriptError;
@@ -111,6 +112,31 @@ impl Runner<'_> {
             let mut mad = Mad::directed(Method::Set, PortInfo::ID, modifier, route);
             mad.set_m_key(m_key);
             mad.write(&info);
+            mad
+        })?;
+        out.push(set.map_or_else(|| "no answer".to_owned(), |mad| format!("status {}", mad.status().0)));
+        Ok(())
+    }
+
+    /// Puts a node's own packets that leave by a port on one lane, whatever their level, behind the managers' backs.
+    pub(super) fn tool_lanes(
+        &mut self,
+        from: &str,
+        port: &str,
+        lane: &str,
+        out: &mut Vec<String>,
+    ) -> Result<(), ScriptError> {
+        let chassis = self.world()?.emulator().chassis();
+        let at = port_named(chassis, port)?;
+        let modifier = match chassis.fabric().node(at.node).is_switch() {
+            true => SlToVl::modifier(0, at.port.get()),
+            false => 0,
+        };
+        let lane = Vl::new(number(lane)?).ok_or_else(|| syntax(lane, "a lane, 0 to 15"))?;
+        let row = SlToVl { vls: [lane; Sl::COUNT] };
+        let set = self.request(from, port, |route| {
+            let mut mad = Mad::directed(Method::Set, SlToVl::ID, modifier, route);
+            mad.write(&row);
             mad
         })?;
         out.push(set.map_or_else(|| "no answer".to_owned(), |mad| format!("status {}", mad.status().0)));

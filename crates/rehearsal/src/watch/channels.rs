@@ -4,6 +4,10 @@
 //! leave the switch that it enters. An edge that no entry makes any more stays as a ghost while packets that took it
 //! may still wait in their switch.
 
+use std::time::Duration;
+
+use selvedge_chassis::Chassis;
+use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 
 /// No dependency.
@@ -51,15 +55,17 @@ impl Channels {
         }
     }
 
-    /// Says which edge packets make at a place; `None`: none. The edge of before is a ghost for a span of time.
-    pub fn set(&mut self, place: usize, edge: Option<u32>, ghost: Option<(Time, Time)>) {
+    /// Says which edge packets make at a place; `None`: none. The edge of before is a ghost for a span of time: true if
+    /// it has become one.
+    pub fn set(&mut self, place: usize, edge: Option<u32>, ghost: Option<(Time, Time)>) -> bool {
         if self.edges.len() <= place {
             self.edges.resize(place + 1, NONE);
         }
         let now = edge.unwrap_or(NONE);
         let before = std::mem::replace(&mut self.edges[place], now);
+        let mut is_ghost = false;
         if before == now {
-            return;
+            return is_ghost;
         }
         if before != NONE {
             let uses = &mut self.uses[before as usize];
@@ -67,6 +73,7 @@ impl Channels {
             if let (0, Some(ghost)) = (*uses, ghost) {
                 self.ghosts[before as usize] = ghost;
                 self.haunted = self.haunted.max(ghost.1);
+                is_ghost = true;
             }
         }
         if now != NONE {
@@ -76,11 +83,17 @@ impl Channels {
                 self.new.push(now);
             }
         }
+        is_ghost
     }
 
     /// No packet waits on a channel any more for the port by which it was to leave.
     pub fn forget(&mut self, channel: usize, port: usize) {
         self.ghosts[channel * self.stride + port] = (Time::ZERO, Time::ZERO);
+    }
+
+    /// A channel leads elsewhere than before: packets that wait where it led do not hold it any more.
+    pub fn forget_all(&mut self, channel: usize) {
+        self.ghosts[channel * self.stride..][..self.stride].fill((Time::ZERO, Time::ZERO));
     }
 
     /// A circle that an edge closed which came since the last call; of entries alone if there is one.
@@ -146,6 +159,15 @@ impl Channels {
     }
 }
 
+/// How long packets may wait in a switch. The judge counts on the longest of all, once for each switch that they pass.
+pub(super) fn lifetime(chassis: &Chassis, switch: NodeIdx) -> Duration {
+    // Source: IBA vol 1 §18.2.5.4, SwitchInfo.LifeTimeValue: 4.096 µs × 2^value; 20 and above: for ever.
+    const UNIT_NS: u64 = 4_096;
+    const FINITE_MAX: u8 = 19;
+    let value = chassis.switch(switch).map_or(0, |switch| switch.settings().lifetime);
+    Duration::from_nanos(UNIT_NS << value.min(FINITE_MAX))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,22 +198,25 @@ mod tests {
 
     #[test]
     fn ghosts_close_circles_while_they_last() {
-        let check = |now: u64, is_link_lost: bool, want: Option<Vec<Time>>| {
+        let check = |now: u64, is_link_lost: bool, moved: Option<usize>, want: Option<Vec<Time>>| {
             let mut channels = Channels::new(3, 2);
             channels.set(0, edge(0), None);
             channels.set(1, edge(1), None);
             assert_eq!(channels.close(Time(5), END), None);
-            channels.set(1, None, Some((Time(10), Time(20))));
+            assert!(channels.set(1, None, Some((Time(10), Time(20)))));
             if is_link_lost {
                 channels.forget(3, 1);
             }
+            moved.into_iter().for_each(|channel| channels.forget_all(channel));
             channels.set(2, edge(2), None);
             let circle = channels.close(Time(now), END);
             assert_eq!(circle.map(|circle| circle.ghosts), want, "at {now}");
             assert_eq!(channels.any_cycle(END), None);
         };
-        check(15, false, Some(vec![Time(10)]));
-        check(20, false, None);
-        check(15, true, None);
+        check(15, false, None, Some(vec![Time(10)]));
+        check(20, false, None, None);
+        check(15, true, None, None);
+        check(15, false, Some(3), None);
+        check(15, false, Some(1), Some(vec![Time(10)]));
     }
 }

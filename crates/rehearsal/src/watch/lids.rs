@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid, LidRange};
 
 use super::Rule;
@@ -55,6 +56,8 @@ pub(super) struct LidBook {
     overgrown: BTreeSet<Guid>,
     /// What ports held before a Set that a rule excuses gave them something else.
     own: BTreeMap<Guid, LidRange>,
+    /// What ports held before the last Set that gave them something else, and when that came.
+    left: BTreeMap<Guid, (LidRange, Time)>,
 }
 
 impl LidBook {
@@ -134,6 +137,20 @@ impl LidBook {
     /// A Set that was meant for another port, as a rule explains, gave a port another LID: its own is what it had.
     pub fn went_astray(&mut self, moved: &Moved) {
         self.own.entry(moved.guid).or_insert(moved.before);
+    }
+
+    /// A Set has given a port other LIDs.
+    pub fn note_left(&mut self, moved: &Moved, now: Time) {
+        self.left.insert(moved.guid, (moved.before, now));
+    }
+
+    /// True if a port that came back without its LIDs could not have them, as another one held some of them when its
+    /// manager looked: Sets go out side by side, and whose comes first does not matter.
+    pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>) -> bool {
+        let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
+        let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);
+        let mut since = of_others.filter(|(_, (_, at))| looked_at.is_some_and(|looked_at| *at >= looked_at));
+        !moved.kept && since.any(|(_, (range, _))| overlaps(range))
     }
 
     /// Why a port may get another LID.
@@ -282,5 +299,33 @@ mod tests {
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4)], Some(Rule::PutRight));
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4), Gets(1, 5)], None);
+    }
+
+    #[test]
+    fn lids_that_another_held_when_its_manager_looked_are_not_to_be_had() {
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::new(1).unwrap(),
+        };
+        let moved = |guid, before, kept| Moved {
+            port: PortIdx(0),
+            guid: Guid(guid),
+            before: range(before),
+            now: range(40),
+            kept,
+        };
+        let check = |moved_now: Moved, looked_at: Option<u64>, want: bool| {
+            let mut book = LidBook::default();
+            book.note_left(&moved(7, 10, true), Time::from_secs(5));
+            let looked_at = looked_at.map(Time::from_secs);
+            assert_eq!(book.was_held_by_another(&moved_now, looked_at), want, "{moved_now:?}");
+        };
+        check(moved(8, 10, false), Some(4), true);
+        // It held them itself; others; after the other had left them; nobody looked; it is the same port.
+        check(moved(8, 10, true), Some(4), false);
+        check(moved(8, 12, false), Some(4), false);
+        check(moved(8, 10, false), Some(6), false);
+        check(moved(8, 10, false), None, false);
+        check(moved(7, 10, false), Some(4), false);
     }
 }

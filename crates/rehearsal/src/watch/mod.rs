@@ -244,6 +244,8 @@ impl Watcher {
         if changes.contains(&Change::Happened) {
             self.happened(now, chassis);
         }
+        let liar = |&(node, block): &(NodeIdx, u32)| Some((self.routes.position(node)?, usize::try_from(block).ok()?));
+        self.routes.liars = self.lies.keys().filter_map(liar).collect();
         let delta = self.routes.mend(now, chassis);
         if self.counting.is_some() {
             self.clock_circles(now);
@@ -409,7 +411,8 @@ impl Watcher {
         if self.cloned.is_some_and(|cloned| oldest <= cloned) {
             return Some(Rule::ClonedGuid);
         }
-        let of_liar = since.iter().any(|at| self.lies_ended.contains(at));
+        let is_of_liar = |at: &Time| self.lies_ended.contains(at) || self.routes.ghosts_of_liars.contains(at);
+        let of_liar = since.iter().any(is_of_liar);
         of_liar.then_some(Rule::LyingAgent)
     }
 
@@ -492,7 +495,11 @@ impl Watcher {
         if excuse.is_some() && !was_meant {
             self.lids.went_astray(&moved);
         }
+        let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looked_at);
+        let was_held = self.lids.was_held_by_another(&moved, looked_at);
+        self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
+        let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)
     }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx, TableKind};
 use selvedge_fabric::NodeIdx;
-use selvedge_plan::NO_PATH;
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_sim::Time;
 use selvedge_types::{Lid, PhysState, PortState};
 
-use super::channels::{Channels, Circle};
+use super::channels::{Channels, Circle, lifetime};
 
 /// What lies behind a port of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub(super) struct Routes {
     rows: Vec<Vec<u8>>,
     /// By switch, then port.
     far: Vec<Far>,
+    /// The same when it last was a switch.
+    led: Vec<Far>,
     /// Switches at which a host with an ACTIVE link sits.
     with_hosts: Switches,
     /// LIDs of end ports as last seen, by port.
@@ -95,6 +97,10 @@ pub(super) struct Routes {
     /// The same before the last change of the LID.
     before: Vec<(u8, Far)>,
     channels: Channels,
+    /// Blocks that their switches acknowledged and do not hold: position and block.
+    pub liars: BTreeSet<(u8, usize)>,
+    /// When ghosts began that entries of such blocks had made.
+    pub ghosts_of_liars: Vec<Time>,
     /// Since when what no entry makes any more is a ghost.
     ghosts_since: Option<Time>,
     /// How long packets may wait in each switch, at least.
@@ -119,6 +125,7 @@ impl Routes {
             versions: vec![Version::default(); fabric.nodes().len()],
             rows: vec![Vec::new(); switches.len()],
             far: vec![Far::Dead; switches.len() * stride],
+            led: vec![Far::Dead; switches.len() * stride],
             with_hosts: 0,
             held: vec![(0, 0); chassis.port_count()],
             of_somebody: Vec::new(),
@@ -128,6 +135,8 @@ impl Routes {
             ways: Vec::new(),
             before: Vec::new(),
             channels: Channels::new(switches.len(), stride),
+            liars: BTreeSet::new(),
+            ghosts_of_liars: Vec::new(),
             ghosts_since: None,
             lifetimes: Vec::new(),
             scratch: Vec::new(),
@@ -284,6 +293,9 @@ impl Routes {
                 continue;
             }
             self.discard(&before, at);
+            if matches!(now, Far::Switch(..)) && std::mem::replace(&mut self.led[at], now) != now {
+                self.channels.forget_all(at);
+            }
             let port = u8::try_from(at % self.stride).unwrap_or(0);
             let row = self.rows[at / self.stride].iter();
             self.stale
@@ -520,11 +532,19 @@ impl Routes {
                 _ => None,
             };
             let place = usize::from(lid) * count + at;
-            let ghost = match self.before[place].1 {
-                Far::Switch(holder, _) => since.map(|since| (since, since + self.lifetimes[usize::from(holder)])),
+            let holder = match self.before[place].1 {
+                Far::Switch(holder, _) => Some(holder),
                 Far::Dead | Far::Host(_) => None,
             };
-            self.channels.set(place, dependency, ghost);
+            let ghost = since
+                .zip(holder)
+                .map(|(since, holder)| (since, since + self.lifetimes[usize::from(holder)]));
+            let is_ghost = self.channels.set(place, dependency, ghost);
+            let block = usize::from(lid) / BLOCK_LIDS;
+            let lies = |at| self.liars.contains(&(at, block));
+            if is_ghost && (u8::try_from(at).is_ok_and(lies) || holder.is_some_and(lies)) {
+                self.ghosts_of_liars.extend(since);
+            }
         }
     }
 
@@ -559,15 +579,6 @@ fn end(far: &[Far], channel: u32) -> Option<u8> {
         Some(&Far::Switch(switch, _)) => Some(switch),
         Some(Far::Dead | Far::Host(_)) | None => None,
     }
-}
-
-/// How long packets may wait in a switch. The judge counts on the longest of all, once for each switch that they pass.
-fn lifetime(chassis: &Chassis, switch: NodeIdx) -> Duration {
-    // Source: IBA vol 1 §18.2.5.4, SwitchInfo.LifeTimeValue: 4.096 µs × 2^value; 20 and above: for ever.
-    const UNIT_NS: u64 = 4_096;
-    const FINITE_MAX: u8 = 19;
-    let value = chassis.switch(switch).map_or(0, |switch| switch.settings().lifetime);
-    Duration::from_nanos(UNIT_NS << value.min(FINITE_MAX))
 }
 
 const UNSEEN: u8 = 0;

@@ -196,8 +196,10 @@ impl Conversation {
         let is_question = mad.rmpp().is_none() && !mad.method().is_response();
         // An answer in the making answers whoever asks again in its own time.
         let is_under_way = self.sa.next_wake().is_some();
+        // The one question that is held back on purpose, until something is registered; those held are known by number.
+        let is_held = mad.attribute() == records::REVISION.id && (1..=32).contains(&self.sa.watchers());
         assert!(
-            !is_question || is_answered || is_counted || is_under_way,
+            !is_question || is_answered || is_counted || is_under_way || is_held,
             "neither answered nor counted: {mad}"
         );
     }

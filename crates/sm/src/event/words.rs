@@ -116,6 +116,10 @@ impl Event {
                 "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
                  differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
             ),
+            Self::LanesDiffer { what, table } => write!(
+                f,
+                "{what} does not hold the {table} that its agent acknowledged: it is written again"
+            ),
             Self::SwitchLies { what, times } => write!(
                 f,
                 "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \

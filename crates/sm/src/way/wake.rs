@@ -1,16 +1,19 @@
-//! Old entries that lead to links which are about to go ACTIVE: those that the plan does not want are dropped first,
-//! while they carry nothing.
+//! Old entries that the plan does not want and the planner cannot follow are dropped first: those that lead to links
+//! which are about to go ACTIVE, while they carry nothing, and those that lead to ACTIVE ports behind which nobody
+//! answers, as there may be a link to a switch that is known otherwise.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Phase, Plan, Tables};
+use selvedge_types::{Idx, Lid, PortState};
 use selvedge_verify::Subject;
 use selvedge_verify::phases::{self, Links, PhaseOptions, Proposal, Wake, Write};
 
 use super::WayOptions;
 
 const LABEL: &str = "drop old entries that lead to links which come up";
+const DARK: &str = "drop old entries that lead where nobody answers";
 
 /// What the switches hold once old entries that would wake are dropped, and the phase that drops them; `None` if there
 /// are none.
@@ -25,16 +28,20 @@ pub fn drop_first(
     options: &WayOptions<'_>,
 ) -> Option<(Installed, Phase)> {
     let wake = Wake::of_changes(fabric, base);
-    if wake.is_empty() {
+    let silent = silent_ports(fabric);
+    if wake.is_empty() && silent.is_empty() {
         return None;
     }
     let held = phases::in_force(installed, plan);
+    let dark = into_the_dark(&held, &plan.tables, &silent);
     let all: Vec<Write> = wake.entries(&held).collect();
     let is_planned = |write: &Write| plan.tables.get(write.switch, write.lid) == write.egress;
     let (planned, mut others): (Vec<Write>, Vec<Write>) = all.into_iter().partition(is_planned);
     if !planned.is_empty() && !may_wake(fabric, &held, plan, &others, options) {
         others.extend(planned);
     }
+    let label = if others.is_empty() { DARK } else { LABEL };
+    others.extend(dark);
     if others.is_empty() {
         return None;
     }
@@ -58,11 +65,40 @@ pub fn drop_first(
         });
     }
     let phase = Phase {
-        label: LABEL,
+        label,
         wait_before_ns: 0,
         ops,
     };
     Some((after, phase))
+}
+
+/// ACTIVE ports of switches behind which nobody is known.
+fn silent_ports(fabric: &Fabric) -> BTreeSet<(SwitchIdx, u8)> {
+    let ports = fabric.switches().iter_enumerated().flat_map(|(switch, &node)| {
+        let ports = fabric.node(node).external_ports();
+        let silent = ports.filter(|(_, seen)| seen.link.state == PortState::Active && seen.peer.is_none());
+        silent.map(move |(port, _)| (switch, port.get()))
+    });
+    ports.collect()
+}
+
+/// Entries that lead to silent ports, and are to lead elsewhere.
+fn into_the_dark(held: &Tables, wanted: &Tables, silent: &BTreeSet<(SwitchIdx, u8)>) -> Vec<Write> {
+    let mut dark = Vec::new();
+    let switches: BTreeSet<SwitchIdx> = silent.iter().map(|(switch, _)| *switch).collect();
+    let lids = || (1..=held.top().0).map(Lid);
+    for switch in switches
+        .into_iter()
+        .filter(|switch| switch.to_usize() < held.switches())
+    {
+        for lid in lids() {
+            let egress = held.get(switch, lid);
+            if silent.contains(&(switch, egress)) && wanted.get(switch, lid) != egress {
+                dark.push(Write { switch, lid, egress });
+            }
+        }
+    }
+    dark
 }
 
 /// True if the tables with all that wakes but `dropped` are free of circles.
@@ -83,4 +119,46 @@ fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], opti
     };
     // A step that writes nothing new: the tables alone are looked at.
     phases::prove(subject, None, &Proposal::default(), &phase_options).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, LinkState, Node};
+    use selvedge_types::{Guid, NodeKind, PortNum};
+
+    use super::*;
+
+    /// Two switches with a link at their ports 1; port 2 of the first is in some state, and nobody is known behind it.
+    /// Held are LID 5 by port 2 and LID 6 by port 1.
+    fn check(state: PortState, wanted: (u8, u8), want: &[(u16, u8)]) {
+        let port = |n| PortNum::new(n).unwrap();
+        let mut b = FabricBuilder::new();
+        let keys = [1, 2].map(|guid| {
+            let mut node = Node::new(NodeKind::Switch, Guid(guid), 2, format!("s{guid}"));
+            for (n, state) in [(1, PortState::Active), (2, state)] {
+                let link = &mut node.port_mut(port(n)).unwrap().link;
+                *link = LinkState { state, ..*link };
+            }
+            b.add(node)
+        });
+        b.link((keys[0], port(1)), (keys[1], port(1))).unwrap();
+        let fabric = b.finish().unwrap();
+        let tables = |(five, six): (u8, u8)| {
+            let mut tables = Tables::new(2, Lid(9));
+            tables.set(SwitchIdx(0), Lid(5), five);
+            tables.set(SwitchIdx(0), Lid(6), six);
+            tables
+        };
+        let dark = into_the_dark(&tables((2, 1)), &tables(wanted), &silent_ports(&fabric));
+        let found: Vec<(u16, u8)> = dark.iter().map(|write| (write.lid.0, write.egress)).collect();
+        assert_eq!(found, want, "{state:?} {wanted:?}");
+    }
+
+    #[test]
+    fn entries_into_the_dark_are_those_that_change_and_lead_to_active_ports_with_nobody_behind() {
+        check(PortState::Active, (1, 2), &[(5, 2)]);
+        check(PortState::Active, (NO_PATH, 1), &[(5, 2)]);
+        check(PortState::Active, (2, NO_PATH), &[]);
+        check(PortState::Init, (1, 2), &[]);
+    }
 }

@@ -110,6 +110,8 @@ pub struct Drift<'a> {
     to_host: bool,
     /// Switches that packets to the LID may have entered by a link that has gone down since, with the port there.
     strays: Vec<(u32, u8)>,
+    /// No packet has drained yet: strays are there.
+    is_first_window: bool,
     sl: Sl,
     /// The lane everywhere, if there is only one.
     only: Option<u8>,
@@ -137,6 +139,7 @@ impl<'a> Drift<'a> {
             owner_switch: None,
             to_host: false,
             strays: Vec::new(),
+            is_first_window: true,
             sl: Sl::default(),
             only: None,
             span: (0, 0),
@@ -203,6 +206,7 @@ impl<'a> Drift<'a> {
                 end = next_wait(waits, end);
             }
             self.span = (first, end);
+            self.is_first_window = first == 0;
             self.clear();
             self.begin(&mut window, first);
             while let Some(&(step, ..)) = window.first() {
@@ -283,7 +287,7 @@ impl<'a> Drift<'a> {
         let has_host = hosts.len() > usize::from(is_owner(self.owner_leaf));
         let has_own = !is_owner(self.owner_switch);
         // After the first wait they are gone.
-        let strays = if self.span.0 == 0 { self.strays.len() } else { 0 };
+        let strays = if self.is_first_window { self.strays.len() } else { 0 };
         if let Some(vl) = self.only {
             let has_host = has_host || self.strays[..strays].iter().any(|stray| stray.0 as usize == switch);
             let senders = u8::from(has_host) << HOSTS | u8::from(has_own) << SWITCHES;

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use crate::AttributeId;
 
 /// All of them, by attribute.
-pub static ALL: [&Layout; 19] = [
+pub static ALL: [&Layout; 20] = [
     &CLASS_PORT_INFO,
     &NOTICE,
     &INFORM_INFO,
@@ -28,6 +28,7 @@ pub static ALL: [&Layout; 19] = [
     &MEMBER,
     &MULTI_PATH,
     &INFORM_INFO_RECORD,
+    &REVISION,
 ];
 
 /// Makes a record: its layout, and a module with a constant for each field.
@@ -446,5 +447,15 @@ record! {
         QPN "QPN" 11 [416; 24] Number "Queue pair to which reports go"
         RESPONSE_TIME "RespTimeValue" 13 [443; 5] Number "Longest time until it answers: 4.096 µs · 2^value"
         PRODUCER "ProducerType" 15 [456; 24] Hex "Of what kind of node, or the vendor; 0xFFFFFF: all"
+    }
+}
+
+record! {
+    "How often what clients have registered has changed: a standby of ours asks for it, nobody else. Source: our own, in \
+     the range that the standard leaves to vendors; other administrators refuse it.",
+    revision, REVISION = 0xff53 "RegistrationsRevision" 16 {
+        LIFE "Life" 0 [0; 64] Hex "Which life of the administrator counts; a question that names it and the number is held back \
+                                   until either is another"
+        NUMBER "Number" 1 [64; 64] Number "How often it has changed in this life"
     }
 }

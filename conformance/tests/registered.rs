@@ -1,0 +1,270 @@
+//! What hosts have registered outlives its manager: a restart on the same folder, and a take-over by another manager,
+//! of a master of ours and of OpenSM.
+
+// Helpers of tests panic as tests do; clippy knows only functions marked #[test].
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+
+use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab, Probe, Relay, Running, Seen, Survey, until};
+use selvedge_transport::ibsim::Way;
+use selvedge_types::Guid;
+use selvedge_wire::sa::records::{self, member};
+use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo, Status};
+use support::{LIMIT, emulate, fault, lid_of, port, wait_sm_state};
+
+const SPEC: &str = "mport:m=4,n=2";
+/// Where managers sit.
+const SEATS: [&str; 2] = ["H-0", "H-7"];
+/// From where is looked; it joins as well.
+const OBSERVER: &str = "H-3";
+
+/// A restart on the same state folder sets nothing and asks nobody, and knows who joined; one that came too early for
+/// the store asks every host to register again.
+#[test]
+fn what_hosts_registered_outlives_a_kill() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let _simulator = emulate(&lab, SPEC);
+    let (observer, seen) = std::sync::mpsc::channel();
+    let state = lab.folder().join("state");
+    // A relay of its own for each life: the simulator learns of an end when it writes to the client.
+    let start = || {
+        let relay = lab.observed_relay(observer.clone()).unwrap();
+        let port = port(relay.base(), SEATS[0]);
+        let arguments = ["run", "--port", &port, "--state", state.to_str().unwrap()];
+        (lab.start_daemon(&arguments).unwrap(), relay)
+    };
+    let ours = start();
+    until("the manager to give LIDs", LIMIT, String::new, || {
+        Ok((lid_of(&lab, SEATS[0]) != 0 && lid_of(&lab, OBSERVER) != 0).then_some(()))
+    })
+    .unwrap();
+    let lid = lid_of(&lab, SEATS[0]);
+    let mut probe = Probe::open(lab.base(), OBSERVER).unwrap();
+    let mut wait_for = |mad: &Mad, want: Option<Status>| wait_for(&mut probe, lid, mad, want);
+    let guid = guid_of(&lab, lid_of(&lab, OBSERVER));
+    wait_for(&join(guid), Some(Status::OK));
+    let mark = state.join("registrations.unstored");
+    until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
+    assert!(sets(&seen).1 > 0, "the first start on an empty folder asks");
+    drop(ours); // SIGKILL
+    wait_for(&members(), None);
+    let ours = start();
+    wait_for(&members(), Some(Status::OK));
+    assert_eq!(sets(&seen), (0, 0), "all was known");
+    // The next one is killed before it has stored what it answered.
+    drop(ours);
+    std::fs::write(&mark, "").unwrap();
+    wait_for(&members(), None);
+    let ours = start();
+    wait_for(&members(), Some(Status::OK));
+    until("hosts to be asked", LIMIT, String::new, || {
+        Ok((sets(&seen).1 > 0).then_some(()))
+    })
+    .unwrap();
+    drop(ours);
+}
+
+/// SubnSets that a manager has sent since last looked, and those of them that ask a host to register again.
+fn sets(seen: &Receiver<Seen>) -> (usize, usize) {
+    let sent = seen.try_iter().filter(|seen| seen.way == Way::Up);
+    let sent = sent.filter(|seen| seen.packet.mad.class().is_smp() && seen.packet.mad.method() == Method::Set);
+    let asks = |mad: &Mad| {
+        let info = mad.read::<PortInfo>();
+        mad.attribute() == AttributeId::PORT_INFO && info.is_ok_and(|info| info.client_reregister)
+    };
+    sent.fold((0, 0), |(all, asking), seen| {
+        (all + 1, asking + usize::from(asks(&seen.packet.mad)))
+    })
+}
+
+/// A manager of ours with a state folder of its own, behind a relay that looks.
+struct Ours {
+    process: Running,
+    seen: Receiver<Seen>,
+    _relay: Relay,
+    state: PathBuf,
+}
+
+impl Ours {
+    fn start(lab: &PeerLab, seat: usize, priority: &str) -> Self {
+        let (observer, seen) = std::sync::mpsc::channel();
+        let relay = lab.observed_relay(observer).unwrap();
+        let state = lab.folder().join(format!("state-{seat}"));
+        let port = port(relay.base(), SEATS[seat]);
+        let folder = state.to_str().unwrap();
+        let arguments = ["run", "--port", &port, "--state", folder, "--priority", priority];
+        Self {
+            process: lab.start_daemon(&arguments).unwrap(),
+            seen,
+            _relay: relay,
+            state,
+        }
+    }
+
+    /// Waits until its folder says that so many ports are members of groups.
+    fn wait_members(&self, want: usize) {
+        let file = self.state.join("registrations.txt");
+        let text = || std::fs::read_to_string(&file).unwrap_or_default();
+        let members = || text().lines().filter(|line| line.starts_with("member ")).count();
+        until("what hosts registered to be stored", LIMIT, text, || {
+            Ok((members() == want).then_some(()))
+        })
+        .unwrap();
+    }
+
+    /// Waits until it has asked hosts to register again.
+    fn wait_asked(&self, who: &str) {
+        let what = format!("{who} to ask hosts");
+        until(&what, LIMIT, String::new, || Ok((sets(&self.seen).1 > 0).then_some(()))).unwrap();
+    }
+}
+
+/// LIDs of the two seats and of the observer, once they have some.
+fn lids(lab: &PeerLab) -> [u16; 3] {
+    until("LIDs", LIMIT, String::new, || {
+        let lids = [SEATS[0], SEATS[1], OBSERVER].map(|node| lid_of(lab, node));
+        Ok((!lids.contains(&0)).then_some(lids))
+    })
+    .unwrap()
+}
+
+/// Asks an administrator until it answers so.
+fn wait_for(probe: &mut Probe, lid: u16, mad: &Mad, want: Option<Status>) {
+    let last = std::cell::Cell::new(None);
+    let said = || format!("{:?}", last.get());
+    until("the administrator's answer", LIMIT, said, || {
+        last.set(probe.administration(lid, *mad).unwrap().map(|mad| mad.status()));
+        Ok((last.get() == want).then_some(()))
+    })
+    .unwrap();
+}
+
+/// GUID of the port that has a LID.
+fn guid_of(lab: &PeerLab, lid: u16) -> Guid {
+    let survey = Survey::take(lab, OBSERVER).unwrap();
+    survey.lids().into_iter().find(|&(_, of)| of == lid).unwrap().0
+}
+
+/// A link goes and comes back: Sets, but none that asks.
+fn flap(lab: &PeerLab, seen: &Receiver<Seen>) {
+    let _ = sets(seen);
+    for verb in ["cut", "restore"] {
+        fault(lab, &format!("{verb} \"S-L1-1\"[3]"));
+        let count = std::cell::Cell::new(0);
+        until("the link's Sets", LIMIT, String::new, || {
+            let (all, asking) = sets(seen);
+            assert_eq!(asking, 0, "nothing is lost by a link");
+            count.set(count.get() + all);
+            Ok((count.get() > 0).then_some(()))
+        })
+        .unwrap();
+    }
+}
+
+/// Two of ours. Who stands by knows what hosts have registered, and asks nobody when it takes over; unless something
+/// was registered in the last moment that it could not copy. Links that go and come back ask nobody ever.
+#[test]
+fn a_standby_of_ours_takes_over_what_hosts_registered() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let _simulator = emulate(&lab, SPEC);
+    let first = Ours::start(&lab, 0, "5");
+    first.wait_asked("the first, whose folder is empty,");
+    let [first_lid, second_lid, own] = lids(&lab);
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    let second = Ours::start(&lab, 1, "1");
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_STANDBY");
+    let mut probe = Probe::open(lab.base(), OBSERVER).unwrap();
+    wait_for(&mut probe, first_lid, &join(guid_of(&lab, own)), Some(Status::OK));
+    flap(&lab, &first.seen);
+    second.wait_members(1);
+    assert_eq!(sets(&second.seen), (0, 0), "who stands by sets nothing");
+    drop(first); // SIGKILL
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_MASTER");
+    wait_for(&mut probe, second_lid, &members(), Some(Status::OK));
+    assert_eq!(sets(&second.seen).1, 0, "all was copied");
+    flap(&lab, &second.seen);
+    // The better one comes back; it may have the subnet before it has copied anything.
+    let first = Ours::start(&lab, 0, "5");
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_STANDBY");
+    let joined = join(guid_of(&lab, own));
+    wait_for(&mut probe, first_lid, &joined, Some(Status::OK));
+    second.wait_members(1);
+    let _ = sets(&second.seen);
+    // Who stands by is stopped; a second host joins, and is answered; the master dies.
+    second.process.signal("STOP").unwrap();
+    let mut other = Probe::open(lab.base(), "H-5").unwrap();
+    let late = join(guid_of(&lab, lid_of(&lab, "H-5")));
+    wait_for(&mut other, first_lid, &late, Some(Status::OK));
+    drop(first);
+    second.process.signal("CONT").unwrap();
+    second.wait_asked("the second, which has not copied what was registered last,");
+    wait_for(&mut probe, second_lid, &members(), Some(Status::OK));
+}
+
+/// OpenSM as master does not tell what is registered when: what was copied is in force after the take-over, and hosts
+/// are asked all the same.
+#[test]
+fn a_standby_of_ours_takes_over_what_hosts_registered_with_opensm() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let _simulator = emulate(&lab, SPEC);
+    let options = OpenSmOptions {
+        lines: vec!["sm_priority 5".to_owned()],
+        ..OpenSmOptions::default()
+    };
+    let opensm = lab.opensm(SEATS[0], &options).unwrap();
+    let [first_lid, second_lid, own] = lids(&lab);
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    let ours = Ours::start(&lab, 1, "1");
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_STANDBY");
+    let mut probe = Probe::open(lab.base(), OBSERVER).unwrap();
+    wait_for(&mut probe, first_lid, &join(guid_of(&lab, own)), Some(Status::OK));
+    ours.wait_members(1);
+    assert_eq!(sets(&ours.seen), (0, 0), "who stands by sets nothing");
+    drop(opensm); // SIGKILL
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_MASTER");
+    wait_for(&mut probe, second_lid, &members(), Some(Status::OK));
+    ours.wait_asked("ours, which cannot know what was registered last,");
+    ours.wait_members(1);
+}
+
+/// IPoIB's broadcast group of the default partition.
+const IPOIB: u128 = 0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF;
+
+/// MCMemberRecord: the port with a GUID makes the group and is its first member.
+fn join(guid: Guid) -> Mad {
+    use member as f;
+    let mut mad = Mad::request(Class::SubnAdm, Method::Set, records::MEMBER.id, 0);
+    let gid = 0xFE80_u128 << 112 | u128::from(guid.0);
+    let mut mask = f::MGID.mask() | f::PORT_GID.mask();
+    f::MGID.put(mad.sa_data_mut(), &IPOIB.to_be_bytes());
+    f::PORT_GID.put(mad.sa_data_mut(), &gid.to_be_bytes());
+    for (field, value) in [
+        (f::JOIN_STATE, 1),
+        (f::QKEY, 0xB1B),
+        (f::PKEY, 0xFFFF),
+        (f::TRAFFIC_CLASS, 0),
+        (f::SL, 0),
+        (f::FLOW_LABEL, 0),
+    ] {
+        mask |= field.mask();
+        field.set(mad.sa_data_mut(), value);
+    }
+    mad.set_component_mask(mask);
+    mad
+}
+
+/// Asks for that group.
+fn members() -> Mad {
+    let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::MEMBER.id, 0);
+    mad.set_component_mask(member::MGID.mask());
+    member::MGID.put(mad.sa_data_mut(), &IPOIB.to_be_bytes());
+    mad
+}

@@ -1,0 +1,500 @@
+//! A standby's copy of what hosts have registered with the master.
+//!
+//! [`Copier`] asks as any client does that shows the SM_Key: for the tables of members, services and subscriptions,
+//! whoever is master. A master of ours is asked for its [revision](mod@crate::revision) before and after: if it is the
+//! same, the copy **is all there is**, and stays so until the master says otherwise, which it does before it answers
+//! the host that changed something. Of other masters nobody knows what was registered since the last copy.
+//!
+//! One question is open at a time, and a copy that takes long is made seldom: nineteen parts of twenty of the time are
+//! the hosts'.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use selvedge_mad::rmpp::{Receiver, ReceiverConfig, Taken};
+use selvedge_sim::Time;
+use selvedge_types::{Guid, Sl, TransactionId};
+use selvedge_wire::sa::{Layout, SA_DATA_LEN, SaData, SaStatus, records};
+use selvedge_wire::{
+    Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, Gid, Mad, Method, PortInfo, Status,
+};
+
+use crate::io::Output;
+use crate::kept::{KeptGroup, KeptService, KeptSubscription, Registrations};
+use crate::member::Member;
+
+/// What is asked for.
+const TABLES: [&Layout; 3] = [&records::MEMBER, &records::SERVICE, &records::INFORM_INFO_RECORD];
+/// How long an answer may take to begin; servers of the ibsim protocol repeat a question three times in it.
+const PATIENCE: Duration = Duration::from_millis(700);
+/// After a change, others are waited for: who joins one group joins the next.
+const GATHER: Duration = Duration::from_millis(50);
+/// A copy may keep the master busy for one part of the time in so many.
+const SHARE: u32 = 20;
+/// Segments that an answer may have: 5,832 ports in 100 groups are 194,400.
+const SEGMENTS_MAX: u32 = 500_000;
+/// Unanswered questions after which the master's LID is looked up again.
+const SILENT_MAX: u32 = 2;
+/// Copies of a master that does not answer the question for its revision before it is asked again: OpenSM writes an
+/// error into its log for each.
+const SKIPS: u32 = 60;
+/// Of SMPs; the manager counts its own from 1 up.
+const OWN_SMPS: u32 = 0xC0B1_0000;
+/// A lease without end.
+const FOR_EVER: u64 = 0xFFFF_FFFF;
+
+/// What a [`Copier`] is made with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyConfig {
+    /// SM_Key of trusted requests.
+    pub sa_key: u64,
+    /// M_Key of our own port; 0: none.
+    pub m_key: u64,
+    /// Number of our own port, of a channel adapter.
+    pub port: u8,
+    /// Time between copies of a master that does not say when something changes, and after one that failed. Default
+    /// 1 s, as polls.
+    pub interval: Duration,
+}
+
+impl Default for CopyConfig {
+    fn default() -> Self {
+        Self {
+            sa_key: 1,
+            m_key: 0,
+            port: 1,
+            interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A master's life and number; see [`mod@crate::revision`].
+type Revision = (u64, u64);
+
+/// Rows of a table as they came.
+#[derive(Debug, Default)]
+struct Rows {
+    stride: usize,
+    bytes: Vec<u8>,
+}
+
+/// What is being waited for.
+#[derive(Debug, Default)]
+enum Step {
+    /// Nothing: this manager does not stand by.
+    #[default]
+    Off,
+    /// The next copy.
+    Resting,
+    /// Our own PortInfo: it names the master's LID.
+    Where,
+    /// The revision before the tables.
+    Before,
+    /// The table with this number.
+    Table { receiver: Option<Receiver> },
+    /// The revision behind them.
+    After,
+    /// A change.
+    Watching,
+}
+
+/// Keeps a copy of what hosts have registered with another manager.
+#[derive(Debug, Default)]
+pub struct Copier {
+    config: CopyConfig,
+    step: Step,
+    /// When the question counts as unanswered, or the rest is over.
+    due: Time,
+    /// The question under way.
+    asked: Option<Datagram>,
+    transaction: u32,
+    silent: u32,
+    /// The master's administrator.
+    at: Option<Address>,
+    /// Copies that are made without asking for the revision.
+    skips: u32,
+    /// What it said last.
+    before: Option<Revision>,
+    /// What the copy is of, if it is all there is.
+    held: Option<Revision>,
+    is_all: bool,
+    began: Time,
+    tables: Vec<Rows>,
+    /// Part of the copy is missing.
+    is_cut: bool,
+    copy: Option<Box<Registrations>>,
+}
+
+impl Copier {
+    /// One that asks nobody yet.
+    #[must_use]
+    pub fn new(config: CopyConfig) -> Self {
+        Self {
+            config,
+            ..Self::default()
+        }
+    }
+
+    /// This manager stands by.
+    pub fn begin(&mut self, now: Time) {
+        self.end();
+        (self.at, self.held, self.is_all, self.skips) = (None, None, false, 0);
+        self.rest(now, Duration::ZERO);
+    }
+
+    /// It does so no longer. What [`Self::is_all`] says stays: it is what the last copy was.
+    pub fn end(&mut self) {
+        self.step = Step::Off;
+        self.asked = None;
+        self.tables.clear();
+    }
+
+    /// True if the last copy is known to be all there is.
+    #[must_use]
+    pub const fn is_all(&self) -> bool {
+        self.is_all
+    }
+
+    /// A copy, if a new one is there.
+    pub fn take(&mut self) -> Option<Box<Registrations>> {
+        self.copy.take()
+    }
+
+    /// When [`Self::wake`] is due.
+    #[must_use]
+    pub fn next_wake(&self) -> Option<Time> {
+        (!matches!(self.step, Step::Off)).then_some(self.due)
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.next_wake().is_none_or(|due| due > now) {
+            return;
+        }
+        match self.step {
+            Step::Off => {}
+            Step::Resting => self.look(now, out),
+            // As it should be: nothing was registered. That it is still so is asked for; an answer may have been lost.
+            Step::Watching => self.ask_revision(Step::Before, now, out),
+            // It may not know the question, as OpenSM; or it is dead, and the tables tell.
+            Step::Before => {
+                (self.before, self.skips) = (None, SKIPS);
+                self.begin_tables(now, out);
+            }
+            Step::Where | Step::Table { .. } | Step::After => {
+                self.silent += 1;
+                if self.silent >= SILENT_MAX {
+                    (self.at, self.skips) = (None, 0);
+                }
+                self.rest(now, self.config.interval);
+            }
+        }
+    }
+
+    /// Takes what answers a question of ours; false if it does not.
+    pub fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) -> bool {
+        let Some(asked) = &self.asked else { return false };
+        let (ours, mad) = (&asked.mad, &datagram.mad);
+        let is_it = mad.method().is_response()
+            && mad.class() == ours.class()
+            && mad.attribute() == ours.attribute()
+            && mad.transaction().0 & 0xFFFF_FFFF == ours.transaction().0;
+        if !is_it {
+            return false;
+        }
+        self.silent = 0;
+        match std::mem::take(&mut self.step) {
+            Step::Where => self.found(now, mad, out),
+            Step::Before => self.revision_before(now, mad, out),
+            Step::Table { receiver } => self.part(now, receiver, mad, out),
+            Step::After => self.revision_after(now, mad, out),
+            Step::Watching => {
+                let said = revision_of(mad);
+                self.is_all &= said.is_some() && said == self.held;
+                self.rest(now, GATHER);
+            }
+            step @ (Step::Off | Step::Resting) => self.step = step,
+        }
+        true
+    }
+
+    fn rest(&mut self, now: Time, time: Duration) {
+        self.step = Step::Resting;
+        self.asked = None;
+        self.due = now + time;
+    }
+
+    fn look(&mut self, now: Time, out: &mut Vec<Output>) {
+        if self.at.is_some() && self.skips > 0 {
+            self.skips -= 1;
+            self.before = None;
+            return self.begin_tables(now, out);
+        }
+        if self.at.is_some() {
+            return self.ask_revision(Step::Before, now, out);
+        }
+        let modifier = u32::from(self.config.port);
+        let mut mad = Mad::directed(Method::Get, AttributeId::PORT_INFO, modifier, &DirectedRoute::LOCAL);
+        mad.set_m_key(self.config.m_key);
+        self.transaction = self.transaction.wrapping_add(1);
+        let id = OWN_SMPS | self.transaction & 0xFFFF;
+        mad.set_transaction(TransactionId(u64::from(id)));
+        self.step = Step::Where;
+        self.send(now, Address::DIRECTED, mad, out);
+    }
+
+    fn ask(&mut self, now: Time, mut mad: Mad, out: &mut Vec<Output>) {
+        let Some(at) = self.at else {
+            return self.rest(now, self.config.interval);
+        };
+        self.transaction = self.transaction.wrapping_add(1);
+        mad.set_transaction(TransactionId(u64::from(self.transaction)));
+        mad.set_sm_key(self.config.sa_key);
+        self.send(now, at, mad, out);
+    }
+
+    fn send(&mut self, now: Time, address: Address, mad: Mad, out: &mut Vec<Output>) {
+        let datagram = Datagram { address, mad };
+        self.asked = Some(datagram);
+        self.due = now + PATIENCE;
+        out.push(Output {
+            datagram,
+            timeout: PATIENCE,
+        });
+    }
+
+    fn found(&mut self, now: Time, mad: &Mad, out: &mut Vec<Output>) {
+        let info = PortInfo::parse(mad.smp_data()).ok();
+        let has_lids = |info: &PortInfo| info.lid.is_unicast() && info.sm_lid.is_unicast() && info.lid != info.sm_lid;
+        self.at = info.filter(has_lids).map(|info| Address::gsi(info.sm_lid, info.sm_sl));
+        match self.at {
+            Some(_) => self.ask_revision(Step::Before, now, out),
+            // The master has not come to this port yet.
+            None => self.rest(now, self.config.interval),
+        }
+    }
+
+    fn ask_revision(&mut self, step: Step, now: Time, out: &mut Vec<Output>) {
+        self.step = step;
+        self.ask(now, revision_question(None), out);
+    }
+
+    fn revision_before(&mut self, now: Time, mad: &Mad, out: &mut Vec<Output>) {
+        if mad.status() == Status::BUSY {
+            return self.rest(now, self.config.interval);
+        }
+        self.before = revision_of(mad);
+        self.is_all &= self.before.is_some() && self.before == self.held;
+        if self.is_all {
+            return self.watch(now, out);
+        }
+        if self.before.is_none() {
+            self.skips = SKIPS;
+        }
+        self.begin_tables(now, out);
+    }
+
+    fn begin_tables(&mut self, now: Time, out: &mut Vec<Output>) {
+        (self.began, self.is_cut) = (now, false);
+        self.tables.clear();
+        self.next_table(now, out);
+    }
+
+    fn watch(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.step = Step::Watching;
+        self.ask(now, revision_question(self.held), out);
+    }
+
+    /// Asks for the next table, or ends.
+    fn next_table(&mut self, now: Time, out: &mut Vec<Output>) {
+        if let Some(layout) = TABLES.get(self.tables.len()) {
+            self.step = Step::Table { receiver: None };
+            return self.ask(now, Mad::request(Class::SubnAdm, Method::GetTable, layout.id, 0), out);
+        }
+        if self.before.is_some() {
+            return self.ask_revision(Step::After, now, out);
+        }
+        (self.is_all, self.held) = (false, None);
+        self.copied(now);
+    }
+
+    fn part(&mut self, now: Time, receiver: Option<Receiver>, mad: &Mad, out: &mut Vec<Output>) {
+        let stride = usize::from(mad.attribute_offset()) * 8;
+        if mad.status() != Status::OK || mad.rmpp().is_none() {
+            return self.odd_table(now, (stride, mad), out);
+        }
+        let config = ReceiverConfig {
+            segments_max: SEGMENTS_MAX,
+            window: 64,
+            timeout: PATIENCE,
+        };
+        if receiver.is_none() {
+            self.tables.push(Rows {
+                stride,
+                bytes: Vec::new(),
+            });
+        }
+        let mut receiver = receiver.unwrap_or_else(|| Receiver::new(config, now));
+        let taken = receiver.received(now, mad);
+        self.is_cut |= matches!(taken, Taken::Failed(_));
+        self.due = receiver.next_wake();
+        let (say, data) = match taken {
+            Taken::Nothing => (None, None),
+            Taken::Answer(say) => (Some(say), None),
+            Taken::Done(say, data) => (Some(say), Some(data)),
+            Taken::Failed(say) => (say, Some(Vec::new())),
+        };
+        if let (Some(say), Some(asked)) = (say, &self.asked) {
+            let mut mad = asked.mad;
+            mad.set_rmpp(Some(say));
+            out.push(Output {
+                datagram: Datagram { mad, ..*asked },
+                timeout: Duration::ZERO,
+            });
+        }
+        match data {
+            None => {
+                self.step = Step::Table {
+                    receiver: Some(receiver),
+                };
+            }
+            Some(data) => {
+                if let Some(rows) = self.tables.last_mut() {
+                    rows.bytes = data;
+                }
+                self.next_table(now, out);
+            }
+        }
+    }
+
+    /// An answer that is no transfer: a refusal, or what a program on libumad2sim says, which leaves RMPP to a kernel
+    /// that is not there: the beginning of the table, and behind its end whatever was in memory.
+    fn odd_table(&mut self, now: Time, (stride, mad): (usize, &Mad), out: &mut Vec<Output>) {
+        let is_begun = mad.status() == Status::OK;
+        self.is_cut |= mad.status() != SaStatus::NO_RECORDS;
+        self.tables.push(Rows {
+            stride,
+            bytes: if is_begun { mad.sa_data().to_vec() } else { Vec::new() },
+        });
+        self.next_table(now, out);
+    }
+
+    fn revision_after(&mut self, now: Time, mad: &Mad, out: &mut Vec<Output>) {
+        let after = revision_of(mad);
+        self.is_all = after.is_some() && after == self.before && !self.is_cut;
+        self.held = after.filter(|_| self.is_all);
+        self.copied(now);
+        if self.is_all {
+            self.watch(now, out);
+        }
+    }
+
+    /// There is a copy. Something may be registered by now that it does not have.
+    fn copied(&mut self, now: Time) {
+        let took = now.since(self.began);
+        let tables = std::mem::take(&mut self.tables);
+        self.copy = Some(Box::new(registrations(&tables)));
+        let least = if self.before.is_some() {
+            GATHER
+        } else {
+            self.config.interval
+        };
+        self.rest(now, least.max(took.saturating_mul(SHARE - 1)));
+    }
+}
+
+/// A question for the revision: answered at once, or when it is no longer the one that is known.
+fn revision_question(known: Option<Revision>) -> Mad {
+    use records::revision as f;
+    let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::REVISION.id, 0);
+    if let Some((life, number)) = known {
+        f::LIFE.set(mad.sa_data_mut(), life);
+        f::NUMBER.set(mad.sa_data_mut(), number);
+        mad.set_component_mask(f::LIFE.mask() | f::NUMBER.mask());
+    }
+    mad
+}
+
+/// What was answered; none if whoever was asked does not know the question.
+fn revision_of(mad: &Mad) -> Option<Revision> {
+    use records::revision as f;
+    let data = mad.sa_data();
+    (mad.status() == Status::OK).then(|| (f::LIFE.get(data), f::NUMBER.get(data)))
+}
+
+/// What rows say. Those that make no sense are left out.
+fn registrations(tables: &[Rows]) -> Registrations {
+    let mut all = Registrations::default();
+    let rows = |number: usize| {
+        let layout = TABLES[number]; // three, each asked for by its number
+        let of = tables.get(number).filter(|rows| rows.stride >= layout.len);
+        let chunks = of.into_iter().flat_map(|rows| rows.bytes.chunks_exact(rows.stride));
+        chunks.map(|chunk| {
+            let mut row: SaData = [0; SA_DATA_LEN];
+            let len = layout.len;
+            row[..len].copy_from_slice(&chunk[..len]);
+            row
+        })
+    };
+    let mut groups: BTreeMap<u64, KeptGroup> = BTreeMap::new();
+    rows(0).for_each(|row| take_member(row, &mut groups, &mut all.serial));
+    all.groups = groups.into_values().collect();
+    all.services = rows(1).filter_map(service).collect();
+    all.subscriptions = rows(2).filter_map(subscription).collect();
+    all
+}
+
+fn take_member(row: SaData, groups: &mut BTreeMap<u64, KeptGroup>, serial: &mut u64) {
+    use records::member as f;
+    let (mgid, port) = (Gid(f::MGID.wide(&row)), Gid(f::PORT_GID.wide(&row)));
+    let (mlid, join_state) = (f::MLID.get(&row), f::JOIN_STATE.get(&row) as u8);
+    if !mgid.is_multicast() || !(0xC000..=0xFFFE).contains(&mlid) {
+        return;
+    }
+    let mut record = row;
+    f::PORT_GID.put(&mut record, &[0; 16]);
+    f::JOIN_STATE.set(&mut record, 0);
+    f::PROXY.set(&mut record, 0);
+    let group = groups.entry(mlid).or_insert_with(|| KeptGroup {
+        record,
+        members: Vec::new(),
+    });
+    let is_of_it = f::MGID.wide(&group.record) == mgid.0;
+    if port.guid() != Guid::NONE && join_state != 0 && is_of_it {
+        group.members.push(Member {
+            guid: port.guid(),
+            join_state,
+        });
+    }
+    *serial = (*serial).max(crate::member::serial_of(mgid).unwrap_or(0));
+}
+
+fn service(row: SaData) -> Option<KeptService> {
+    use records::service as f;
+    let (owner, lease) = (Gid(f::GID.wide(&row)).guid(), f::LEASE.get(&row));
+    (owner != Guid::NONE).then_some(KeptService {
+        owner,
+        left: (lease != FOR_EVER).then(|| Duration::from_secs(lease)),
+        record: row,
+    })
+}
+
+fn subscription(row: SaData) -> Option<KeptSubscription> {
+    use records::inform_info_record as f;
+    let guid = Gid(f::SUBSCRIBER_GID.wide(&row)).guid();
+    if guid == Guid::NONE {
+        return None;
+    }
+    let mut wanted = [0; SA_DATA_LEN];
+    let len = records::INFORM_INFO.len;
+    // Behind the subscriber stands what it asked for. Source: IBA vol 1 §15.2.5.12.
+    wanted[..len].copy_from_slice(&row[24..24 + len]);
+    records::inform_info::SUBSCRIBE.set(&mut wanted, 1);
+    // Its LID is looked up when it is told something.
+    let to = Address {
+        lid: selvedge_types::Lid::NONE,
+        qp: f::QPN.get(&row) as u32,
+        sl: Sl::default(),
+    };
+    Some(KeptSubscription { guid, to, wanted })
+}

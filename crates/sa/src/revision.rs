@@ -1,0 +1,63 @@
+//! What a standby of ours asks beside the tables: how often they have changed, and to be told when they change.
+//!
+//! A question that names the number in force is held back. When something is registered it is answered **before** the
+//! client is: whoever was told that it is a member can rely on every standby that watches having been told that its
+//! copy is no longer all there is. An answer that is lost on its way is made up for by the next question, within a
+//! second.
+
+use selvedge_wire::sa::records::{self, revision};
+use selvedge_wire::{Datagram, Method, Status};
+
+use crate::client::{Exchange, Request};
+use crate::core::Sa;
+use crate::io::Output;
+use crate::pieces::send;
+use crate::refusal::Refusal;
+
+/// Questions that are held back at most: more standbys nobody has.
+const WATCHERS_MAX: usize = 32;
+
+impl Sa {
+    /// Answers at once, or when the number changes.
+    pub(crate) fn revision_asked(&mut self, request: &Request, out: &mut Vec<Output>) -> Result<(), Refusal> {
+        if request.mad.method() != Method::Get {
+            return Err(Refusal::BadAttribute);
+        }
+        if !request.trusted {
+            return Err(Refusal::Denied);
+        }
+        // What was registered may still be thinned out by the first plan.
+        if self.snapshot.is_none() {
+            return Err(Refusal::Busy);
+        }
+        let (data, all) = (request.data(), revision::LIFE.mask() | revision::NUMBER.mask());
+        let known = (revision::LIFE.get(data), revision::NUMBER.get(data));
+        if request.mask() & all != all || known != (self.config.life, self.revision) {
+            out.push(self.revision_answer(request));
+            return Ok(());
+        }
+        let exchange = Exchange::of(&request.reply(request.mad));
+        if self.watchers.len() >= WATCHERS_MAX && !self.watchers.contains_key(&exchange) {
+            // Who gave up is not known; whoever is left asks again.
+            self.watchers.pop_first();
+            self.counters.dropped += 1;
+        }
+        self.watchers.insert(exchange, *request);
+        Ok(())
+    }
+
+    /// Answers those who wait, before anything that stands in `out` from `first` on.
+    pub(crate) fn tell_watchers(&mut self, first: usize, out: &mut Vec<Output>) {
+        let watchers = std::mem::take(&mut self.watchers);
+        let answers: Vec<Output> = watchers.values().map(|request| self.revision_answer(request)).collect();
+        out.splice(first..first, answers);
+    }
+
+    fn revision_answer(&self, request: &Request) -> Output {
+        let mut mad = request.answer(Status::OK, records::REVISION.offset());
+        revision::LIFE.set(mad.sa_data_mut(), self.config.life);
+        revision::NUMBER.set(mad.sa_data_mut(), self.revision);
+        let datagram: Datagram = request.reply(mad);
+        send(datagram)
+    }
+}

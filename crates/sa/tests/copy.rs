@@ -1,0 +1,351 @@
+//! A standby's copy of what hosts have registered with the master, and whether it knows that it is all.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests panic as tests do")]
+
+mod support;
+
+use std::time::Duration;
+
+use selvedge_sa::{Config, Copier, CopyConfig, Input, Registrations, Sa};
+use selvedge_types::Lid;
+use selvedge_wire::sa::{Rmpp, records};
+use selvedge_wire::{Attribute, AttributeId, Datagram, Gid, Mad, Method, PortInfo, Status};
+use support::{Bench, Value, Wish, group_parameters, number};
+
+const IPOIB: Gid = Gid([
+    0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF,
+]);
+
+/// A master with its administrator, and a standby at a host of the same fabric.
+struct Two {
+    master: Bench,
+    /// Where the standby sits.
+    own: Lid,
+    copier: Copier,
+    copies: usize,
+    copy: Registrations,
+    /// Does not know the question for the revision: refuses it, or says nothing, as OpenSM.
+    is_foreign: Option<bool>,
+    /// Answers nobody.
+    is_dead: bool,
+}
+
+impl Two {
+    fn new() -> Self {
+        let config = Config {
+            life: 77,
+            ..Config::default()
+        };
+        let master = Bench::with(&Wish::new("pgft:m=2x4,w=1x2,p=1x1"), config);
+        let own = master.host(5);
+        let mut copier = Copier::new(CopyConfig::default());
+        copier.begin(master.now);
+        Self {
+            master,
+            own,
+            copier,
+            copies: 0,
+            copy: Registrations::default(),
+            is_foreign: None,
+            is_dead: false,
+        }
+    }
+
+    /// What comes of what the copier sends.
+    fn answers(&mut self, asked: &Datagram) -> Vec<Datagram> {
+        if asked.mad.attribute() == AttributeId::PORT_INFO {
+            let info = PortInfo {
+                lid: self.own,
+                sm_lid: self.master.host(0),
+                ..PortInfo::default()
+            };
+            let mut mad = asked.mad;
+            mad.set_method(Method::GetResp);
+            mad.set_smp_data(&info.emit());
+            return vec![Datagram { mad, ..*asked }];
+        }
+        assert_eq!(asked.address.lid, self.master.host(0));
+        if self.is_dead {
+            return Vec::new();
+        }
+        if let Some(refuses) = self
+            .is_foreign
+            .filter(|_| asked.mad.attribute() == records::REVISION.id)
+        {
+            if !refuses {
+                return Vec::new();
+            }
+            let mut mad = asked.mad;
+            mad.set_method(Method::GetResp);
+            mad.set_status(Status::BAD_METHOD_ATTRIBUTE);
+            return vec![Datagram { mad, ..*asked }];
+        }
+        self.master.lid = self.own;
+        let said = self.master.send(&asked.mad);
+        said.into_iter().map(|output| output.datagram).collect()
+    }
+
+    /// Hands the copier what arrived, and goes on until nothing is on its way.
+    fn hand(&mut self, mut arrived: Vec<Datagram>) {
+        for _ in 0..10_000 {
+            if arrived.is_empty() {
+                return;
+            }
+            let mut out = Vec::new();
+            for datagram in arrived.drain(..) {
+                self.copier.received(self.master.now, &datagram, &mut out);
+            }
+            if let Some(copy) = self.copier.take() {
+                self.copies += 1;
+                self.copy = *copy;
+            }
+            arrived = out.iter().flat_map(|output| self.answers(&output.datagram)).collect();
+        }
+        panic!("it never rests");
+    }
+
+    /// Lets so many milliseconds pass.
+    fn pass(&mut self, ms: u64) {
+        for _ in 0..ms {
+            self.master.now += Duration::from_millis(1);
+            let mut out = Vec::new();
+            self.copier.wake(self.master.now, &mut out);
+            let arrived = out.iter().flat_map(|output| self.answers(&output.datagram)).collect();
+            self.hand(arrived);
+        }
+    }
+
+    /// A host joins the group; what the standby is told comes before the host's answer.
+    fn join(&mut self, host: usize) {
+        use records::member as m;
+        let (gid, lid) = (self.master.gid(host), self.master.host(host));
+        let mut fields = vec![
+            (m::MGID, Value::Gid(IPOIB)),
+            (m::PORT_GID, Value::Gid(gid)),
+            (m::JOIN_STATE, number(1_u8)),
+        ];
+        fields.extend(group_parameters());
+        let mad = self.master.question(Method::Set, &records::MEMBER, &fields);
+        self.set(lid, &mad);
+    }
+
+    fn set(&mut self, lid: Lid, mad: &Mad) {
+        self.master.lid = lid;
+        let said: Vec<Datagram> = self
+            .master
+            .send(mad)
+            .into_iter()
+            .map(|output| output.datagram)
+            .collect();
+        let (last, before) = said.split_last().unwrap();
+        assert_eq!((last.address.lid, last.mad.status()), (lid, Status::OK), "{}", last.mad);
+        assert!(before.iter().all(|to| to.address.lid == self.own));
+        if !self.is_dead {
+            self.hand(before.to_vec());
+        }
+    }
+
+    fn members(&self) -> usize {
+        self.copy.counts().1
+    }
+
+    /// An administrator that has the copy says what the master says.
+    fn check_same(&mut self) {
+        let text = |of: &Registrations| of.to_text();
+        let mut other = Sa::new(Config::default());
+        other.handle(
+            self.master.now,
+            Input::Copied(Box::new(self.copy.clone())),
+            &mut Vec::new(),
+        );
+        let (ours, theirs) = (other.registrations(), self.master.sa.registrations());
+        // Where a subscriber sits is looked up when it is told something.
+        let without_lids = |text: String| {
+            let lines = text.lines().map(|line| match line.strip_prefix("subscription ") {
+                Some(rest) => {
+                    let words: Vec<&str> = rest.split(' ').collect();
+                    format!("{} {} {}", words[0], words[2], words[4])
+                }
+                None => line.to_owned(),
+            });
+            lines.collect::<Vec<_>>()
+        };
+        assert_eq!(without_lids(text(&ours)), without_lids(text(&theirs)));
+    }
+}
+
+#[test]
+fn the_copy_is_what_the_master_has_and_knows_when_it_is_not() {
+    let mut two = Two::new();
+    two.join(1);
+    two.pass(10);
+    assert_eq!((two.copies, two.members(), two.copier.is_all()), (1, 1, true));
+    two.check_same();
+    // Nothing happens: nothing is copied.
+    two.pass(10_000);
+    assert_eq!((two.copies, two.copier.is_all()), (1, true));
+    // The standby knows of a change before the host that made it does.
+    two.join(2);
+    assert!(!two.copier.is_all());
+    two.join(3);
+    two.pass(100);
+    assert_eq!((two.copies, two.members(), two.copier.is_all()), (2, 3, true));
+    two.check_same();
+}
+
+#[test]
+fn services_and_subscriptions_are_copied_as_well() {
+    use records::{inform_info as i, service as s};
+    let mut two = Two::new();
+    let (gid, lid) = (two.master.gid(1), two.master.host(1));
+    for (id, lease) in [(1_u8, 100_u32), (2, u32::MAX)] {
+        let fields = [
+            (s::ID, number(id)),
+            (s::GID, Value::Gid(gid)),
+            (s::LEASE, number(lease)),
+            (s::KEY, Value::Bytes(vec![7; 16])),
+        ];
+        let mad = two.master.question(Method::Set, &records::SERVICE, &fields);
+        two.set(lid, &mad);
+    }
+    let fields = [
+        (i::LID_BEGIN, number(0xFFFF_u16)),
+        (i::IS_GENERIC, number(1_u8)),
+        (i::SUBSCRIBE, number(1_u8)),
+        (i::TYPE, number(0xFFFF_u16)),
+        (i::TRAP_NUMBER, number(66_u8)),
+        (i::PRODUCER, number(0xFF_FFFF_u32)),
+    ];
+    let mad = two.master.question(Method::Set, &records::INFORM_INFO, &fields);
+    two.set(lid, &mad);
+    two.pass(10);
+    assert_eq!(two.copy.counts(), (0, 0, 1, 2));
+    let text = two.copy.to_text();
+    assert!(
+        text.contains(" 100 ") || text.contains(" 99 "),
+        "what is left of a lease: {text}"
+    );
+    assert!(text.contains(&"07".repeat(16)), "the key of a service: {text}");
+}
+
+#[test]
+fn a_table_of_many_segments_is_copied_whole() {
+    let mut two = Two::new();
+    for host in [0, 1, 2, 3, 4, 6, 7] {
+        two.join(host);
+    }
+    two.pass(10);
+    // Seven rows of 56 bytes: two segments.
+    assert_eq!((two.copies, two.members(), two.copier.is_all()), (1, 7, true));
+    two.check_same();
+}
+
+#[test]
+fn of_a_master_that_says_no_revision_it_never_is_all() {
+    for refuses in [true, false] {
+        let mut two = Two::new();
+        two.is_foreign = Some(refuses);
+        two.join(1);
+        two.pass(1_500);
+        assert_eq!((two.members(), two.copier.is_all()), (1, false), "{refuses}");
+        let copies = two.copies;
+        two.join(2);
+        two.pass(1_000);
+        assert_eq!(
+            (two.copies, two.members(), two.copier.is_all()),
+            (copies + 1, 2, false),
+            "{refuses}"
+        );
+    }
+}
+
+#[test]
+fn what_was_all_stays_so_when_the_master_dies_and_what_was_not_does_not() {
+    let mut two = Two::new();
+    two.join(1);
+    two.pass(10);
+    two.is_dead = true;
+    two.pass(10_000);
+    assert!(two.copier.is_all());
+    let mut two = Two::new();
+    two.join(1);
+    two.pass(10);
+    two.join(2);
+    two.is_dead = true;
+    two.pass(10_000);
+    assert!(!two.copier.is_all());
+    two.copier.end();
+    assert!(!two.copier.is_all() && two.copier.next_wake().is_none());
+}
+
+#[test]
+fn another_life_of_the_master_is_not_taken_for_this_one() {
+    let mut two = Two::new();
+    two.pass(10);
+    assert_eq!((two.copies, two.copier.is_all()), (1, true));
+    let config = Config {
+        life: 78,
+        ..Config::default()
+    };
+    let now = two.master.now;
+    two.master = Bench::with(&Wish::new("pgft:m=2x4,w=1x2,p=1x1"), config);
+    two.master.now = now;
+    two.pass(2_000);
+    assert_eq!((two.copies, two.copier.is_all()), (2, true));
+}
+
+#[test]
+fn only_who_shows_the_key_is_told_and_told_again() {
+    use records::revision as f;
+    let mut bench = Bench::new(&Wish::new("pgft:m=2x4,w=1x2,p=1x1"));
+    let status = |bench: &mut Bench| bench.ask(Method::Get, &records::REVISION, &[]).status;
+    assert_ne!(status(&mut bench), Status::OK);
+    bench.key = 1;
+    assert_eq!(status(&mut bench), Status::OK);
+    // The number in force: no answer, however often, until it changes.
+    let fields = [(f::LIFE, number(0_u8)), (f::NUMBER, number(bench.sa.revision() as u32))];
+    let mad = bench.question(Method::Get, &records::REVISION, &fields);
+    assert_eq!((bench.send(&mad).len(), bench.send(&mad).len()), (0, 0));
+    let told = bench.feed(Input::Withdraw);
+    assert!(
+        told.is_empty(),
+        "a master that leaves is not one whose tables have changed"
+    );
+}
+
+/// Anything as an answer: it ends in no panic.
+#[test]
+fn answers_that_make_no_sense_are_no_copies() {
+    let mut two = Two::new();
+    two.join(1);
+    two.pass(5);
+    let mut out = Vec::new();
+    for round in 0..200_u32 {
+        two.master.now += Duration::from_millis(50);
+        two.copier.wake(two.master.now, &mut out);
+        for output in std::mem::take(&mut out) {
+            let mut mad = output.datagram.mad;
+            let method = if mad.method() == Method::GetTable {
+                Method::GetTableResp
+            } else {
+                Method::GetResp
+            };
+            mad.set_method(method);
+            mad.set_attribute_offset((round % 40) as u16);
+            if method == Method::GetTableResp {
+                mad.set_rmpp(Some(Rmpp {
+                    segment: round % 5,
+                    length: round.wrapping_mul(0x9E37_79B1),
+                    ..Rmpp::data(1, selvedge_wire::sa::RmppFlags((round % 8) as u8), 0)
+                }));
+                mad.sa_data_mut().fill(round as u8);
+            }
+            let datagram = Datagram { mad, ..output.datagram };
+            two.copier.received(two.master.now, &datagram, &mut out);
+        }
+        if let Some(copy) = two.copier.take() {
+            let mut sa = Sa::new(Config::default());
+            sa.handle(two.master.now, Input::Copied(copy), &mut Vec::new());
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What is known of tables when a plan is made: what is asked for again, what was believed and is not so, and what no
+//! longer counts as known.
+
+use selvedge_plan::BLOCK_LIDS;
+use selvedge_sim::Par;
+use selvedge_types::Guid;
+use selvedge_wire::{Bits, SmInfo, SmState};
+
+use super::*;
+use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, port, row};
+
+fn of(known: &[usize]) -> Installed {
+    let mut installed = Installed::unknown(2);
+    for &switch in known {
+        installed.learn(SwitchIdx(switch as u32), 0, [1; BLOCK_LIDS]);
+    }
+    installed
+}
+
+/// The row with its link between switches in this state.
+fn row_in(state: PortState) -> Arc<Inventory> {
+    let mut found = row();
+    found[FIRST].ports[2].info = Some(info(state));
+    Arc::new(inventory(found))
+}
+
+/// Jobs that were handed out.
+fn jobs(out: Vec<Output>) -> Vec<Job> {
+    let job = |output| match output {
+        Output::Compute(job) => Some(*job),
+        _ => None,
+    };
+    out.into_iter().filter_map(job).collect()
+}
+
+#[test]
+fn a_table_that_nobody_answers_for_is_asked_for_again() {
+    let check = |state: PortState, known: &[usize], want: &[&str]| {
+        let (mut sm, inventory) = (master(), row_in(state));
+        let mut seen = Vec::new();
+        let mut round = 1;
+        while seen.len() < 12 && seen.last() != Some(&"planned") {
+            let mut out = Vec::new();
+            sm.tables_asked((Arc::clone(&inventory), of(known), round), Time::ZERO, &mut out);
+            seen.push(match (&sm.stage, sm.sweep_due.take()) {
+                (Stage::Reading { todo, round: next, .. }, None) => {
+                    assert_eq!((todo.len(), *next), (2 - known.len(), round + 1));
+                    round += 1;
+                    "asked"
+                }
+                (_, Some(SweepReason::Again)) => {
+                    (sm.stage, round) = (Stage::Idle, 1);
+                    "swept"
+                }
+                (Stage::Planning { .. }, None) => {
+                    assert_eq!((jobs(out).len(), sm.silence.unread_looks), (1, 0));
+                    "planned"
+                }
+                (stage, due) => panic!("{stage:?} {due:?}"),
+            });
+        }
+        assert_eq!(seen, want, "{state:?} {known:?}");
+    };
+    let all = [
+        "asked", "asked", "swept", "asked", "asked", "swept", "asked", "asked", "planned",
+    ];
+    check(PortState::Active, &[], &all);
+    check(PortState::Active, &[0], &all);
+    check(PortState::Active, &[0, 1], &["planned"]);
+    // No packet flows by it.
+    check(PortState::Init, &[], &all[6..]);
+}
+
+/// A master whose plan for the row is in force, with tables as it believes them to be.
+fn planned() -> (Sm, Arc<Inventory>) {
+    let (mut sm, inventory) = (master(), row_in(PortState::Active));
+    let mut out = Vec::new();
+    sm.tables_read(Arc::clone(&inventory), of(&[0, 1]), Time::ZERO, &mut out);
+    let outcome = jobs(out).remove(0).run(Par::Sequential).outcome.unwrap();
+    sm.view.plan = Some(Arc::clone(&outcome.plan));
+    sm.view.fabric = Some(Arc::clone(&inventory.fabric));
+    sm.view.installed = Arc::new(of(&[0, 1]));
+    (sm, inventory)
+}
+
+#[test]
+fn a_table_that_is_not_as_it_was_written_is_noticed() {
+    let check = |read: Installed, want: bool| {
+        let (mut sm, inventory) = planned();
+        assert_eq!(sm.take_astray(&inventory.fabric, &read), want);
+        // Another sweep may take the place of this one before anything is planned.
+        assert!(!sm.take_astray(&inventory.fabric, &read));
+    };
+    let mut other = of(&[0, 1]);
+    other.learn(SwitchIdx(1), 0, [2; BLOCK_LIDS]);
+    check(of(&[0, 1]), false);
+    check(other, true);
+    // Nobody answered for it: nothing is known to be otherwise.
+    check(of(&[0]), false);
+}
+
+#[test]
+fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
+    let check = |is_live: bool, answers: &[(u32, u8)], want: (usize, [u8; 2])| {
+        let (mut sm, inventory) = planned();
+        let node = inventory.fabric.switches()[SwitchIdx(1)];
+        let data = [1; BLOCK_LIDS];
+        let ops = vec![selvedge_plan::Op::Lft { node, block: 0, data }];
+        let phase = selvedge_plan::Phase {
+            label: "",
+            wait_before_ns: 0,
+            ops,
+        };
+        let changes = selvedge_plan::ChangeSet {
+            phases: vec![phase],
+            ..Default::default()
+        };
+        sm.read_back.written(&inventory.fabric, &changes, is_live);
+        let mut installed = of(&[0, 1]);
+        sm.read_back.doubt(&inventory.fabric, &mut installed);
+        let asked = unread(&inventory.fabric, &installed).len();
+        for &(switch, entry) in answers {
+            installed.learn(SwitchIdx(switch), 0, [entry; BLOCK_LIDS]);
+        }
+        sm.read_back.end_doubt(&inventory.fabric, &mut installed);
+        let held = [0, 1].map(|switch| installed.block(SwitchIdx(switch), 0).unwrap()[0]);
+        assert_eq!((asked, held), want, "{is_live} {answers:?}");
+        // Once it has been read it is known; else the next sweep asks again.
+        sm.read_back.doubt(&inventory.fabric, &mut installed);
+        let again = unread(&inventory.fabric, &installed).len();
+        assert_eq!(again, if answers.is_empty() { asked } else { 0 });
+    };
+    check(false, &[], (0, [1, 1]));
+    check(true, &[(1, 7)], (1, [1, 7]));
+    check(true, &[], (1, [1, 1]));
+}
+
+#[test]
+fn after_another_master_all_tables_are_read() {
+    let check = |state: SmState, want: usize| {
+        let (mut sm, inventory) = planned();
+        let worse = SmInfo {
+            guid: Guid(0x99),
+            sm_key: 1,
+            act_count: 1,
+            priority: Bits::saturating(0),
+            state,
+        };
+        let others = BTreeMap::from([(worse.guid, (place(&inventory, FAR, 1), worse))]);
+        let mut found = Inventory::clone(&inventory);
+        // Its tables reach as far as the plan's, and its manager is this one.
+        let top = sm.view.plan.as_ref().unwrap().tables.top().0;
+        for &node in inventory.fabric.switches().iter() {
+            let settings = inventory.fabric.node(node).switch_settings;
+            let settings = selvedge_fabric::SwitchSettings {
+                linear_top: top,
+                ..settings
+            };
+            Arc::make_mut(&mut found.fabric).set_switch(node, settings);
+        }
+        let found = Arc::new(found);
+        sm.inventory = Some(Arc::clone(&found));
+        sm.elected(found, (&others, 0), Time::ZERO, &mut Vec::new());
+        let Stage::Reading { todo, .. } = &sm.stage else {
+            panic!("{:?}", sm.stage)
+        };
+        assert_eq!(todo.len(), want, "{state:?}");
+        // Packets may be under way by what it wrote last.
+        assert_eq!(sm.past.fog(Time::ZERO).is_zero(), want == 0);
+    };
+    check(SmState::Standby, 0);
+    check(SmState::Master, 2);
+}
+
+#[test]
+fn tables_are_not_carried_over_cables_that_were_moved() {
+    let check = |cables: &[(usize, u8)], want: bool| {
+        let old = inventory(row());
+        let mut found = row();
+        for &(node, num) in cables {
+            found[node].ports[usize::from(num)].peer = None;
+        }
+        if let [(a, from), _, (b, to), ..] = *cables {
+            found[a].ports[usize::from(from)].peer = Some((b, port(to)));
+            found[b].ports[usize::from(to)].peer = Some((a, port(from)));
+        }
+        assert_eq!(is_recabled(&old.fabric, &inventory(found).fabric), want, "{cables:?}");
+    };
+    check(&[], false);
+    // Pulled, and plugged in nowhere.
+    check(&[(FIRST, 2), (SECOND, 1)], false);
+    // The far host is behind the first switch now.
+    check(&[(FIRST, 2), (SECOND, 1), (FAR, 1), (SECOND, 2)], true);
+}
