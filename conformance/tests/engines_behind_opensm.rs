@@ -1,5 +1,5 @@
-//! OpenSM brings a fabric up with each of its engines and ends; ours takes its place with the same file. Tables that are
-//! right stay, whichever engine made them; only those that the judge refuses may change.
+//! OpenSM brings a fabric up with each of its engines and ends; ours takes its place with the same file. Tables that
+//! are right stay, whichever engine made them; only those that the judge refuses may change.
 
 // Helpers of tests panic as tests do; clippy knows only functions marked #[test].
 #![allow(clippy::unwrap_used)]

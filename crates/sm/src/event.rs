@@ -520,8 +520,8 @@ impl Event {
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
             Self::FoundKept { engine } => write!(
                 f,
-                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or load is \
-                 spread anew"
+                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or \
+                 load is spread anew"
             ),
             _ => self.fmt_other(f),
         }

@@ -311,7 +311,7 @@ mod tests {
         }
     }
 
-    /// A live link gains lanes in the Set by which its switch begins to enforce partitions: after the keys, before rows.
+    /// A live link gains lanes in the Set by which its switch begins to enforce partitions: after keys, before rows.
     #[test]
     fn lanes_come_with_enforcement_and_before_rows() {
         let enforcing = || {
