@@ -498,8 +498,8 @@ impl Apply {
         })
     }
 
-    /// A port that was ACTIVE has been down: its node may have been off since it was asked, and have got its LID back by
-    /// what was on its way. What lanes it has now nobody knows.
+    /// A port that was ACTIVE has been down: its node may have been off since it was asked, and have got its LID back
+    /// by what was on its way. What lanes it has now nobody knows.
     fn forget_lanes(&mut self, at: PortRef) {
         if !self.installed.lanes.is_empty() {
             let lanes = Arc::make_mut(&mut self.installed.lanes);

@@ -260,8 +260,8 @@ impl Sm {
             self.read_back.found.1.insert(guid);
             return false;
         };
-        // It stays to be read. A sweep is due: what else was written is still asked for, lest the same comes again after
-        // an interval; the others' turn comes later.
+        // It stays to be read. A sweep is due: what else was written is still asked for, lest the same comes again
+        // after an interval; the others' turn comes later.
         self.read_back.differences += 1;
         let is_first = self.read_back.found.0.insert(guid);
         self.read_back.leave_others();

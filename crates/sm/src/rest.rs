@@ -15,8 +15,8 @@ impl Sm {
         self.superseded = 0;
         self.stage = Stage::Idle;
         self.await_balance(now);
-        // Without a link of our own, or an answer from behind it, there is one question to ask, and everything waits for
-        // its answer.
+        // Without a link of our own, or an answer from behind it, there is one question to ask, and everything waits
+        // for its answer.
         let interval = if self.is_cut_off() || self.is_alone() {
             Some(self.config.poll_interval)
         } else {

@@ -5,8 +5,8 @@
 //! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new
 //! to us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing
 //! else. That is a tenth as many questions as a bring-up takes, and comes a second after it. Repairs do not need it,
-//! as they begin where traps arrive. If something happens before it is through, and the plan took long enough for cables
-//! to be moved, a sweep takes the place of the repair.
+//! as they begin where traps arrive. If something happens before it is through, and the plan took long enough for
+//! cables to be moved, a sweep takes the place of the repair.
 
 use std::time::Duration;
 
