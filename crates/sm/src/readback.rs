@@ -284,8 +284,8 @@ impl Sm {
     }
 
     /// True if a table is another one than this manager believed to have written: a Set went along a cable that had
-    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take. From now on it
-    /// is believed to be as it was read, whatever becomes of the plan that is made of it.
+    /// been moved and was taken by another switch, say, or a switch acknowledged what it did not take. It is unknown
+    /// from now on: if another sweep takes the place of this one, that reads it again.
     pub(crate) fn take_astray(&mut self, fabric: &Fabric, read: &Installed) -> bool {
         let Some(old) = &self.view.fabric else { return false };
         let mut astray = Vec::new();
@@ -297,7 +297,7 @@ impl Sm {
                 if let (Some(believed), Some(read)) = (believed, read)
                     && believed != read
                 {
-                    astray.push((before, block, *read));
+                    astray.push((before, block));
                 }
             }
         }
@@ -305,8 +305,11 @@ impl Sm {
             return false;
         }
         let installed = std::sync::Arc::make_mut(&mut self.view.installed);
-        for (switch, block, data) in astray {
-            installed.learn(switch, block, data);
+        for (switch, block) in astray {
+            let blocks = installed.lfts.get_mut(switch);
+            if let Some(held) = blocks.and_then(|blocks| blocks.get_mut(block)) {
+                *held = None;
+            }
         }
         true
     }
