@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use selvedge_config::{ConfigError, Settings};
 use selvedge_fabric::Fabric;
-use selvedge_plan::Generation;
+use selvedge_plan::{EngineName, Generation};
 use selvedge_sm::{Config, DefaultJudge, Judge, Mode, PersistentState, Sm, View};
 use selvedge_store::StateDir;
 use selvedge_transport::{PortSpec, Role, open};
@@ -144,6 +144,7 @@ fn stored(folder: &StateDir) -> Result<PersistentState, DaemonError> {
         generation: Generation(plan.generation),
         lanes: plan.lanes,
         levels: plan.levels,
+        engines: plan.engines.into_iter().map(EngineName).collect(),
     })
 }
 

@@ -174,6 +174,7 @@ fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentStat
         lanes: state.lanes.clone(),
         levels: state.levels.clone(),
         lids_before: state.lids_before.clone(),
+        engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! kill -9 at every point of a change, and a manager that is started again: no LID changes, no entry that is right is
-//! touched, and a half-done change is finished, or left where it is if the judge finds it right, with the checkers of the
-//! soak looking on.
+//! touched, and a half-done change is finished, or left where it is if the judge finds it right, with the checkers of
+//! the soak looking on.
 //!
 //! The point is the number of Sets of the change that agents have taken; the world is deterministic, so one run after
 //! the other reaches each of them. A Set that is still under way when its manager dies arrives all the same.

@@ -25,12 +25,13 @@ pub enum Adopt {
 }
 
 impl Adopt {
-    /// What they are if there is a plan in force, and if that keeps what was found.
-    pub const fn of(has_plan: bool, keeps_found: bool) -> Self {
-        match (has_plan, keeps_found) {
-            (false, _) => Self::Found,
-            (true, true) => Self::Kept,
-            (true, false) => Self::No,
+    /// What they are if there is a plan in force, if that keeps what was found, and if this manager made them itself
+    /// with other engines than those that are to plan now.
+    pub const fn of(has_plan: bool, keeps_found: bool, wants_others: bool) -> Self {
+        match (has_plan, keeps_found, wants_others) {
+            (false, _, false) => Self::Found,
+            (true, true, _) => Self::Kept,
+            (false, _, true) | (true, false, _) => Self::No,
         }
     }
 }

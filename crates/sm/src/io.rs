@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::multicast::MulticastGroup;
-use selvedge_plan::{Generation, Policy};
+use selvedge_plan::{EngineName, Generation, Policy};
 use selvedge_types::{Guid, LidRange};
 use selvedge_wire::Datagram;
 
@@ -97,4 +97,6 @@ pub struct PersistentState {
     pub lanes: BTreeMap<Guid, u8>,
     /// Service levels of the LIDs of ports, in order, by port GUID, where they are not all the lane of their switch.
     pub levels: BTreeMap<Guid, Vec<u8>>,
+    /// The engines that were to plan, in order; none if nothing has been stored yet.
+    pub engines: Vec<EngineName>,
 }

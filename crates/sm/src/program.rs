@@ -178,7 +178,9 @@ impl Sm {
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
         job.asks_hosts = self.plan_to_ask_hosts();
-        job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found);
+        let stored = &self.stored.engines;
+        let wants_others = !stored.is_empty() && *stored != self.config.policy.engines;
+        job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -336,6 +338,7 @@ impl Sm {
             generation: self.stored.generation,
             lanes,
             levels: others.unwrap_or_default(),
+            engines: self.config.policy.engines.clone(),
         };
         if plan.generation > state.generation {
             state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);

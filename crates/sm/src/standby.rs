@@ -192,6 +192,8 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.others.from = None;
+        // What the tables will hold when it is master again is that one's, whatever engines it has.
+        self.stored.engines.clear();
         self.change_role(Role::Standby, Some(master.guid), out);
         self.next_poll = Some(now + self.config.poll_interval);
         self.sweep_due = None;

@@ -23,6 +23,8 @@ pub struct PlanState {
     pub levels: BTreeMap<Guid, Vec<u8>>,
     /// LIDs that ports were last known to hold, by port GUID, where they have not been seen to take those of guid2lid.
     pub lids_before: BTreeMap<Guid, LidRange>,
+    /// The engines that were to plan, in order.
+    pub engines: Vec<String>,
 }
 
 /// The file.
@@ -32,6 +34,8 @@ struct File {
     #[serde(rename = "format")]
     _format: u32,
     generation: u64,
+    #[serde(default)]
+    engines: Vec<String>,
     #[serde(default)]
     lanes: BTreeMap<String, u8>,
     #[serde(default)]
@@ -70,6 +74,7 @@ pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
         lanes: lanes?,
         levels: levels?,
         lids_before: lids_before?,
+        engines: file.engines,
     })
 }
 
@@ -110,6 +115,7 @@ pub fn print_plan_state(state: &PlanState) -> String {
         lanes,
         levels,
         lids_before,
+        engines,
     } = state;
     let mut text = format!(
         "# Written by selvedge beside guid2lid: what a restart must not forget of the plan in force.\n\
@@ -117,6 +123,13 @@ pub fn print_plan_state(state: &PlanState) -> String {
          # No plan of a generation above this one has been sent.\n\
          generation = {generation}\n"
     );
+    if !engines.is_empty() {
+        // Strings of TOML: what is in a name is not ours.
+        let names = toml::Value::from(engines.clone());
+        text.push_str(&format!(
+            "# The engines that were to plan: with others, the next start plans anew.\nengines = {names}\n"
+        ));
+    }
     if !lanes.is_empty() {
         text.push_str("\n# Lane of the LIDs behind each switch, by its GUID.\n[lanes]\n");
         for (guid, lane) in lanes {
@@ -159,6 +172,7 @@ mod tests {
                     .iter()
                     .map(|&(guid, base, lmc)| (Guid(guid), range(base, lmc)))
                     .collect(),
+                engines: lanes.iter().map(|(guid, _)| format!("en\"gine {guid}")).collect(),
             };
             assert_eq!(parse_plan_state(print_plan_state(&state).as_bytes()), Ok(state));
         };

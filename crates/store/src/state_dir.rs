@@ -246,6 +246,7 @@ mod tests {
             lids_before: BTreeMap::new(),
             lanes: [(Guid(1), 3)].into(),
             levels: [(Guid(2), vec![1, 0])].into(),
+            engines: vec!["updn".to_owned()],
         };
         StateDir::open(&path).unwrap().save_plan_state(&state).unwrap();
         assert_eq!(StateDir::open(&path).unwrap().load_plan_state().unwrap(), state);

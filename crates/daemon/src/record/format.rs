@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use selvedge_config::{Settings, parse, print_settings};
 use selvedge_plan::multicast::{Member, MulticastGroup};
-use selvedge_plan::{Generation, Policy};
+use selvedge_plan::{EngineName, Generation, Policy};
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState};
 use selvedge_store::{PlanState, parse_guid2lid, parse_plan_state, print_guid2lid, print_plan_state};
@@ -114,6 +114,7 @@ impl Header {
                 lanes: state.lanes.clone(),
                 levels: state.levels.clone(),
                 lids_before: state.lids_before.clone(),
+                engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
             }),
         );
     }
@@ -149,6 +150,7 @@ impl Header {
                 generation: Generation(plan.generation),
                 lanes: plan.lanes,
                 levels: plan.levels,
+                engines: plan.engines.into_iter().map(EngineName).collect(),
             },
         })
     }

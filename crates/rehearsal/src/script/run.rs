@@ -201,7 +201,7 @@ impl<'a> Runner<'a> {
             }
         }
         let policy = Arc::new(policy.clone());
-        Ok(self.world_mut()?.command(id, Command::SetPolicy(policy))?)
+        Ok(self.world_mut()?.reload(id, policy)?)
     }
 
     fn run_until(&mut self, what: &[&str]) -> Result<(), ScriptError> {

@@ -1,4 +1,4 @@
-//! What events of steps, agents and balance say.
+//! What events of links, steps, agents and balance say.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,6 +6,48 @@ use std::time::Duration;
 use super::Event;
 
 impl Event {
+    /// What is said of links that come and go, then of the rest.
+    pub(super) fn fmt_link(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::LinkLeftOut {
+                what,
+                downs,
+                window_s,
+                hold_s,
+            } => write!(
+                f,
+                "link of {what} went down {downs} times within {window_s} s: left out for {hold_s} s; a sweep by \
+                 command lets it back in"
+            ),
+            Self::Repaired {
+                lost,
+                returned,
+                blocks,
+                took,
+                judged,
+            } => write!(
+                f,
+                "links lost {lost}, back {returned}: {blocks} LFT blocks change, planned in {} us, judged in {} us",
+                took.as_micros(),
+                judged.as_micros()
+            ),
+            Self::SwitchLost { what } => {
+                write!(
+                    f,
+                    "switch \"{what}\" is gone, with all that only it leads to: none of its links is up"
+                )
+            }
+            Self::LinkReturned { what } => write!(f, "link of {what} is back"),
+            Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::FoundKept { engine } => write!(
+                f,
+                "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or \
+                 load is spread anew"
+            ),
+            _ => self.fmt_other(f),
+        }
+    }
+
     /// What is said of balance.
     pub(super) fn of_balance(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
