@@ -97,6 +97,6 @@ pub struct PersistentState {
     pub lanes: BTreeMap<Guid, u8>,
     /// Service levels of the LIDs of ports, in order, by port GUID, where they are not all the lane of their switch.
     pub levels: BTreeMap<Guid, Vec<u8>>,
-    /// The engines that were to plan, in order; none if nothing has been stored yet.
+    /// The engines that were to make the tables that have come into force, in order; none if that is not known.
     pub engines: Vec<EngineName>,
 }

@@ -338,7 +338,8 @@ impl Sm {
             generation: self.stored.generation,
             lanes,
             levels: others.unwrap_or_default(),
-            engines: self.config.policy.engines.clone(),
+            // Those of a plan that is yet to come into force: see `store_engines`.
+            engines: self.stored.engines.clone(),
         };
         if plan.generation > state.generation {
             state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
@@ -365,6 +366,20 @@ impl Sm {
     fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
         if generation > self.stored.generation {
             self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
+            self.persist_id += 1;
+            out.push(Output::Persist {
+                id: self.persist_id,
+                state: self.stored.clone(),
+            });
+        }
+    }
+
+    /// Stores which engines were to make the tables, now that they are in force: a manager that dies half way finishes
+    /// what it was about, and does not take some of both for right.
+    fn store_engines(&mut self, out: &mut Vec<Output>) {
+        let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
+        if is_theirs && self.stored.engines != self.config.policy.engines {
+            self.stored.engines.clone_from(&self.config.policy.engines);
             self.persist_id += 1;
             out.push(Output::Persist {
                 id: self.persist_id,
@@ -452,6 +467,7 @@ impl Sm {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
         }));
+        self.store_engines(out);
         self.balance_applied(now, out);
         self.rest(now);
         self.after_apply(inventory, out);
