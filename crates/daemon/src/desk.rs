@@ -13,6 +13,8 @@ use std::time::Duration;
 
 use selvedge_sa::Copier;
 use selvedge_store::StoreError;
+use selvedge_transport::Turns;
+use selvedge_types::Lid;
 use selvedge_wire::{Arrival, Class, Datagram, MadPort, PortError};
 
 use crate::DaemonError;
@@ -26,8 +28,10 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Arrivals that the clerk takes at a time, unless the manager is back before: a host that floods can send more than
 /// a hundred in a millisecond, and what others ask waits behind that.
 const TAKEN_MAX: usize = 1_024;
-/// Datagrams waiting to be sent; the manager's window bounds them, this only tells a defect from a busy port.
+/// SMPs waiting to be sent; the manager's window bounds them, this only tells a defect from a busy port.
 const PENDING_MAX: usize = 65_536;
+/// GMPs waiting to be sent to one destination, and with more of all together its share of them.
+const PENDING_GMPS_MAX: usize = 16_384;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
 
@@ -38,8 +42,10 @@ pub(crate) struct Desk {
     pub(crate) keeper: Keeper,
     /// While this manager stands by: what hosts register with the master.
     pub(crate) copier: Copier,
-    /// What the port had no room for.
+    /// SMPs that the port had no room for: they go before what hosts are answered.
     pending: VecDeque<(Datagram, Duration)>,
+    /// What hosts are to be told, by LID: they take turns, so that who asks without end keeps nobody waiting.
+    pending_gmps: Turns<Lid, (Datagram, Duration)>,
     /// What arrived for the manager while it was away.
     left: VecDeque<Arrival>,
     shared: Arc<Shared>,
@@ -59,6 +65,7 @@ impl Desk {
             keeper,
             copier,
             pending: VecDeque::new(),
+            pending_gmps: Turns::default(),
             left: VecDeque::new(),
             shared,
         }
@@ -66,7 +73,7 @@ impl Desk {
 
     /// True if something waits for room in the port.
     pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
+        !self.pending.is_empty() || !self.pending_gmps.is_empty()
     }
 
     /// The next arrival; at most `wait` is waited for it.
@@ -77,26 +84,32 @@ impl Desk {
         }
     }
 
-    /// Sends a datagram, behind those that wait.
+    /// Sends a datagram, behind those that wait: SMPs behind SMPs only.
     pub(crate) fn send(&mut self, datagram: &Datagram, timeout: Duration) -> Result<(), PortError> {
-        if self.pending.is_empty() {
+        let is_smp = datagram.mad.class().is_smp();
+        if self.pending.is_empty() && (is_smp || self.pending_gmps.is_empty()) {
             match self.port.send(datagram, timeout) {
                 Err(PortError::Full) => {}
                 result => return result,
             }
         }
-        // The manager repeats what is lost; memory without end it could not give back.
-        if self.pending.len() < PENDING_MAX {
-            self.pending.push_back((*datagram, timeout));
+        // The manager repeats what is lost, and hosts ask again; memory without end it could not give back.
+        match datagram.address {
+            _ if is_smp && self.pending.len() >= PENDING_MAX => {}
+            _ if is_smp => self.pending.push_back((*datagram, timeout)),
+            address => drop(
+                self.pending_gmps
+                    .push(address.lid, (*datagram, timeout), PENDING_GMPS_MAX),
+            ),
         }
         Ok(())
     }
 
     /// Sends what the port had no room for, as far as it has now.
     pub(crate) fn send_pending(&mut self) -> Result<(), PortError> {
-        while let Some((datagram, timeout)) = self.pending.front() {
+        while let Some((datagram, timeout)) = self.pending.front().or_else(|| self.pending_gmps.front()) {
             match self.port.send(datagram, *timeout) {
-                Ok(()) => drop(self.pending.pop_front()),
+                Ok(()) => drop(self.pending.pop_front().or_else(|| self.pending_gmps.pop())),
                 Err(PortError::Full) => break,
                 Err(error) => return Err(error),
             }

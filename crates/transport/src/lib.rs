@@ -21,10 +21,12 @@ mod memory;
 mod outstanding;
 mod poll;
 mod spec;
+mod turns;
 pub mod umad;
 
 pub use memory::use_huge_pages;
 pub use spec::{PortSpec, PortSpecError, Role, open};
+pub use turns::Turns;
 
 use selvedge_wire::sa::RmppKind;
 use selvedge_wire::{Class, Mad, Method};

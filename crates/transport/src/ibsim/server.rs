@@ -135,14 +135,10 @@ impl IbsimServer {
                 break;
             }
         }
-        // A link has credits, and hosts take turns on it: as long as one is full, each may send one packet after the
-        // other, so that who sends without end does not fill it for all.
-        let is_crowded = self.places.iter().any(Place::is_crowded);
         for slot in slots() {
             let place = &self.places[slot.index()];
-            let most = if is_crowded && !place.is_manager() { 1 } else { BURST };
             if place.client.is_some() && self.poll_set.is_ready(place.socket.as_raw_fd()) {
-                self.serve_data(slot, most, events);
+                self.serve_data(slot, events);
             }
         }
         let now = Instant::now();
@@ -347,15 +343,14 @@ impl IbsimServer {
 
     // ---- data ----
 
-    /// Takes at most so many packets of a client.
-    fn serve_data(&mut self, slot: Slot, most: usize, events: &mut Vec<ServerEvent>) {
+    fn serve_data(&mut self, slot: Slot, events: &mut Vec<ServerEvent>) {
         if self.places[slot.index()].flush() == Sent::Dead {
             self.counters.died += 1;
             self.detach(slot, events);
             return;
         }
         let mut bytes = [0; PACKET_LEN + 1];
-        for _ in 0..most {
+        for _ in 0..BURST {
             // An error here is "nothing there", or news of a dead client that `reap` will find too.
             let Ok(length) = self.places[slot.index()].socket.recv(&mut bytes) else {
                 return;

@@ -4,17 +4,20 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::unix::net::UnixDatagram;
 
+use selvedge_types::Lid;
+
 use super::AttachPoint;
 use super::protocol::{PACKET_LEN, Packet};
 use super::socket::{is_dead, is_full};
+use crate::turns::Turns;
 
-/// Packets of a queue pair kept for a client whose socket is full; more are dropped.
+/// SMPs, and GMPs of one sender, that are kept for a client whose socket is full; more are dropped. With so many GMPs
+/// of all senders together each keeps its share.
 ///
 /// A socket holds ten to 270 packets (Linux' `net.unix.max_dgram_qlen`, its send buffer); a client with 1,024 more
-/// unread has stopped reading: one packet here costs 288 bytes, so a slot costs 576 KiB at most.
+/// unread has stopped reading: one packet here costs 288 bytes, so a slot costs 576 KiB, and one packet a sender, at
+/// most.
 const BACKLOG_MAX: usize = 1_024;
-/// With so many packets before it a manager has more to read than it can.
-const CROWD: usize = 32;
 
 /// Who is attached.
 #[derive(Clone, Debug)]
@@ -52,11 +55,12 @@ pub(super) struct Place {
 }
 
 /// What waits for room. Queue pairs 0 and 1 have queues of their own, as in an HCA: SMPs do not stand behind what hosts
-/// send, and are not lost for it.
+/// send, and are not lost for it. A link has credits, and who shares it has its turn: senders of GMPs take turns, and
+/// who sends without end loses what is its own.
 #[derive(Default)]
 struct Backlog {
     smps: VecDeque<[u8; PACKET_LEN]>,
-    gmps: VecDeque<[u8; PACKET_LEN]>,
+    gmps: Turns<Lid, [u8; PACKET_LEN]>,
 }
 
 impl Backlog {
@@ -72,21 +76,24 @@ impl Backlog {
     /// It has left.
     fn left(&mut self) {
         if self.smps.pop_front().is_none() {
-            self.gmps.pop_front();
+            self.gmps.pop();
         }
     }
 
     /// Keeps one, if there is room.
     fn keep(&mut self, packet: &Packet) -> Sent {
-        let queue = match packet.mad.class().is_smp() {
-            true => &mut self.smps,
-            false => &mut self.gmps,
+        let is_kept = match packet.mad.class().is_smp() {
+            true if self.smps.len() >= BACKLOG_MAX => false,
+            true => {
+                self.smps.push_back(packet.emit());
+                true
+            }
+            false => self.gmps.push(packet.from.lid, packet.emit(), BACKLOG_MAX),
         };
-        if queue.len() >= BACKLOG_MAX {
-            return Sent::Dropped;
+        match is_kept {
+            true => Sent::Accepted,
+            false => Sent::Dropped,
         }
-        queue.push_back(packet.emit());
-        Sent::Accepted
     }
 }
 
@@ -109,16 +116,6 @@ impl Place {
     /// True if packets wait for room in the client's socket.
     pub(super) fn wants_room(&self) -> bool {
         !self.backlog.is_empty()
-    }
-
-    /// True if hosts send a manager more than it can read.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.is_manager() && self.backlog.gmps.len() > CROWD
-    }
-
-    /// True if its client is a manager.
-    pub(super) fn is_manager(&self) -> bool {
-        self.client.as_ref().is_some_and(|client| client.is_sm)
     }
 
     /// Sends `packet`, behind those that wait.
