@@ -228,10 +228,20 @@ fn two_hosts_come_up() {
 #[test]
 fn what_is_given_out_is_stored_first_and_once() {
     let mut bench = Bench::up(Mode::Manage);
-    let [(state, sets_before)] = &bench.stored[..] else {
+    let [(state, sets_before), (in_force, sets_sent)] = &bench.stored[..] else {
         panic!("{:?}", bench.stored)
     };
     assert_eq!(*sets_before, 0);
+    // Whose tables they are is stored when they are there.
+    let engines = bench.sm.config.policy.engines.clone();
+    assert!(state.engines.is_empty() && *sets_sent > 0);
+    assert_eq!(
+        *in_force,
+        PersistentState {
+            engines,
+            ..state.clone()
+        }
+    );
     let lids = [(0x11, 1), (0x21, 2)].map(|(guid, lid)| (Guid(guid), LidRange::single(Lid(lid))));
     assert_eq!(state.lids, lids.into());
     assert!(state.generation > bench.sm.generation);
@@ -242,11 +252,11 @@ fn what_is_given_out_is_stored_first_and_once() {
         bench.hand(Input::Command(Command::Sweep));
         bench.compute();
     }
-    assert_eq!(bench.stored.len(), 1);
+    assert_eq!(bench.stored.len(), 2);
     assert_eq!(bench.sm.generation, ahead);
     bench.hand(Input::Command(Command::Sweep));
     bench.compute();
-    assert_eq!(bench.stored.len(), 2);
+    assert_eq!(bench.stored.len(), 3);
     // After a restart generations go on above all that may have been sent.
     let mut again = Bench::with_state(Mode::Manage, state);
     again.hand(Input::Start);
