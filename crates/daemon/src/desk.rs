@@ -94,13 +94,11 @@ impl Desk {
             }
         }
         // The manager repeats what is lost, and hosts ask again; memory without end it could not give back.
-        match datagram.address {
-            _ if is_smp && self.pending.len() >= PENDING_MAX => {}
-            _ if is_smp => self.pending.push_back((*datagram, timeout)),
-            address => drop(
-                self.pending_gmps
-                    .push(address.lid, (*datagram, timeout), PENDING_GMPS_MAX),
-            ),
+        let item = (*datagram, timeout);
+        if !is_smp {
+            self.pending_gmps.push(datagram.address.lid, item, PENDING_GMPS_MAX);
+        } else if self.pending.len() < PENDING_MAX {
+            self.pending.push_back(item);
         }
         Ok(())
     }

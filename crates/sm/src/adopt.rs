@@ -92,11 +92,13 @@ impl Job {
 
 /// True if both want the same routes of the same fabric.
 pub fn route_alike(a: &Policy, b: &Policy) -> bool {
-    let lists = |policy: &Policy| [&policy.roots, &policy.compute, &policy.io, &policy.guid_order].map(Vec::clone);
     a.engines == b.engines
         && a.count_switches == b.count_switches
         && a.lmc == b.lmc
         && a.used_lanes == b.used_lanes
         && a.assume_sl_aware == b.assume_sl_aware
-        && lists(a) == lists(b)
+        && a.roots == b.roots
+        && a.compute == b.compute
+        && a.io == b.io
+        && a.guid_order == b.guid_order
 }

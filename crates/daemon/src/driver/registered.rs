@@ -58,6 +58,7 @@ impl Driver {
             Role::Standby | Role::NotActive => {
                 desk.keeper.lose();
                 desk.administer(selvedge_sa::Input::Forget)?;
+                // Beginning forgets the copy of before; who is not active asks nobody.
                 desk.copier.begin(self.shared.clock.now());
                 if role == Role::NotActive {
                     desk.copier.end();
