@@ -31,13 +31,14 @@ impl LidBook {
     }
 
     /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though
-    /// nobody saw it; where that is of another LMC than is wanted now, those before count.
+    /// nobody saw it, but what it was seen to hold is what hosts know it by, unless that is of another LMC than is
+    /// wanted now and the plan's is not.
     pub fn known(&self, policy: &Policy) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
         let mut known = self.planned.clone();
         let mut spared = Vec::new();
         for (guid, &before) in &self.before {
             let Some(range) = known.get_mut(guid) else { continue };
-            match range.lmc == before.lmc || range.lmc == policy.lmc {
+            match range.lmc == policy.lmc && before.lmc != policy.lmc {
                 true => spared.push(before),
                 false => spared.push(std::mem::replace(range, before)),
             }
@@ -147,6 +148,6 @@ mod tests {
         check(&[(none, old, old), (none, new, none)], 0, old, &[new]);
         check(&[(none, new, none)], 0, new, &[]);
         // Another LID, not another LMC.
-        check(&[(old, range(9, 0), old)], 0, range(9, 0), &[old]);
+        check(&[(old, range(9, 0), old)], 0, old, &[range(9, 0)]);
     }
 }
