@@ -60,6 +60,13 @@ impl LidBook {
             }
             self.planned.insert(port.guid, range);
         }
+        // Whoever is away has no claim on what somebody holds: it was given out while nobody knew of that one.
+        let is_own = |guid: &Guid, lid| {
+            lids.owner(lid)
+                .is_none_or(|at| fabric.port(at).is_some_and(|p| p.guid == *guid))
+        };
+        self.planned
+            .retain(|guid, range| range.iter().all(|lid| is_own(guid, lid)));
     }
 
     /// What ports hold after a plan was applied, or a part of it.
@@ -131,6 +138,21 @@ mod tests {
         };
         let (known, may_hold) = book.known(&policy);
         assert_eq!((known.get(&Guid(7)), &*may_hold), (Some(&want), spared), "{plans:?}");
+    }
+
+    #[test]
+    fn who_is_away_has_no_claim_on_lids_that_somebody_has() {
+        let check = |away: LidRange, planned: LidRange, want: bool| {
+            let mut book = LidBook::default();
+            book.planned.insert(Guid(9), away);
+            let (fabric, lids) = host(LidRange::default(), planned);
+            book.plan(&fabric, &lids);
+            assert_eq!(book.planned.contains_key(&Guid(9)), want, "{away:?} {planned:?}");
+        };
+        check(range(5, 0), range(5, 0), false);
+        check(range(5, 0), range(4, 1), false);
+        check(range(4, 1), range(5, 0), false);
+        check(range(6, 0), range(4, 1), true);
     }
 
     #[test]
