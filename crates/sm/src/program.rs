@@ -100,14 +100,12 @@ impl Sm {
             let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-            let route = &inventory.agents[node].route;
-            if self.silent.is_silent(route) {
-                continue;
+            let (route, m_key) = (&inventory.agents[node].route, self.config.policy.m_key);
+            if !self.silent.is_silent(route) {
+                let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
+                self.exchange
+                    .submit(AgentId(node.0), (Token::Table { switch, block }, get));
             }
-            let m_key = self.config.policy.m_key;
-            let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
-            self.exchange
-                .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
         self.ask_for_lanes();
     }
