@@ -32,6 +32,7 @@ use crate::recall::{Silence, recall};
 use crate::register::Reregister;
 use crate::report;
 use crate::second_look::SecondLook;
+use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
@@ -97,6 +98,8 @@ pub struct Sm {
     pub(crate) represses: Vec<(Time, Datagram)>,
     /// Who did not answer when it started.
     pub(crate) silence: Silence,
+    /// Ways by which nobody has answered in this stage.
+    pub(crate) silent: Silent,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
@@ -159,6 +162,7 @@ impl Sm {
             balancing: Balancing::default(),
             multicast: Multicast::default(),
             silence: Silence::default(),
+            silent: Silent::default(),
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -269,6 +273,7 @@ impl Sm {
     /// A request ended: the stage that asked takes it. Without an answer it has failed.
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
+        self.note_silence(&smp.route, answer.is_some());
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
                 let mut requests = std::mem::take(&mut self.requests);
@@ -414,6 +419,7 @@ impl Sm {
         self.forget_repairs();
         self.unwatched.clear();
         self.second_look.forget(now);
+        self.silent.forget();
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
@@ -563,6 +569,10 @@ impl Sm {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
+            if self.silent.is_silent(&set.route) {
+                apply.left_out(id);
+                continue;
+            }
             self.exchange.submit(agent, (Token::Set(id), set));
             if apply.is_busiest(agent) {
                 self.exchange.put_first(agent);

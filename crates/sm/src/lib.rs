@@ -45,6 +45,7 @@ mod rest;
 mod second_look;
 mod sending;
 mod show;
+mod silent;
 mod smp;
 mod stage;
 mod standby;

@@ -46,11 +46,13 @@ impl Sm {
             }
         }
         self.forget_copies(&inventory.fabric, &installed);
-        self.read_back.doubt(&inventory.fabric, &mut installed);
+        let is_overdue = self.is_read_back_overdue();
+        self.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
         self.read_tables(inventory, installed, 1);
     }
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
+        self.silent.forget();
         let todo = unread(&inventory.fabric, &installed);
         let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
         // What is not answered is written, whatever it is.
@@ -73,7 +75,7 @@ impl Sm {
         now: Time,
         out: &mut Vec<Output>,
     ) {
-        self.read_back.end_doubt(&inventory.fabric, &mut installed);
+        self.read_back.end_doubt(now, &inventory.fabric, &mut installed);
         let is_complete = unread(&inventory.fabric, &installed).is_empty();
         if !is_complete && round < READ_ROUNDS {
             return self.read_tables(inventory, installed, round + 1);
@@ -98,12 +100,12 @@ impl Sm {
             let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-            let get = smp::get(
-                AttributeId::LINEAR_FORWARDING,
-                modifier,
-                &inventory.agents[node].route,
-                self.config.policy.m_key,
-            );
+            let route = &inventory.agents[node].route;
+            if self.silent.is_silent(route) {
+                continue;
+            }
+            let m_key = self.config.policy.m_key;
+            let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
             self.exchange
                 .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
@@ -312,6 +314,7 @@ impl Sm {
         if outcome.plan.generation > self.stored.generation {
             return self.persist(inventory, Arc::new(held), outcome, out);
         }
+        self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.stage = Stage::Applying(Box::new(apply), inventory);
@@ -404,6 +407,7 @@ impl Sm {
             return;
         };
         if self.persisted_id >= *id {
+            self.silent.forget();
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
