@@ -526,7 +526,7 @@ impl Job {
                 ..WayOptions::default()
             };
             let mut changes = way::propose(fabric, installed, &plan, &options);
-            way::let_clear(&mut changes, self.fog);
+            way::let_clear(&mut changes, (fabric, installed), self.fog);
             if self.asks_hosts {
                 register::ask_all(fabric, &plan, &mut changes);
             }
