@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::PortRef;
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_sim::Time;
@@ -122,8 +122,20 @@ impl Sm {
     /// all are read; nor by which entries packets are under way, so those are waited for.
     pub(crate) fn forget_plan(&mut self) {
         self.view.plan = None;
-        if let Some(inventory) = self.inventory.as_ref().filter(|inventory| is_live(&inventory.fabric)) {
-            self.past.note_stranger(self.now, &inventory.fabric);
+        self.others.met = Some(self.now);
+    }
+
+    /// Sets have been sent, and another master was met meanwhile: what it had written they were not planned for.
+    pub(crate) fn applied_beside_another(&mut self) {
+        if self.others.met.is_some() {
+            self.forget_plan();
+        }
+    }
+
+    /// Everything has been read: packets of the time of another master are waited for.
+    pub(crate) fn note_strangers(&mut self, fabric: &Fabric) {
+        if let Some(at) = self.others.met.take().filter(|_| is_live(fabric)) {
+            self.past.note_stranger(at, fabric);
         }
     }
 

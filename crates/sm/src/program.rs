@@ -164,6 +164,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
+        self.note_strangers(&inventory.fabric);
         if self.take_astray(&inventory.fabric, &installed) {
             self.past.note_astray(&inventory.fabric);
         }
@@ -463,6 +464,7 @@ impl Sm {
             self.owe_second_look(&inventory.fabric, &fabric);
         }
         self.finish(inventory, fabric, installed, &failures);
+        self.applied_beside_another();
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
@@ -511,6 +513,7 @@ impl Sm {
             nothing_sent: None,
         };
         self.finish(inventory, apply.fabric, installed, &failures);
+        self.applied_beside_another();
     }
 
     /// A sweep is over: shows what is known now.
