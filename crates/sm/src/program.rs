@@ -164,6 +164,9 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
+        if self.has_been_set_up_by_another(&inventory.fabric) {
+            self.others.met = Some(now);
+        }
         self.note_strangers(&inventory.fabric);
         if self.take_astray(&inventory.fabric, &installed) {
             self.past.note_astray(&inventory.fabric);
