@@ -111,6 +111,7 @@ impl Sm {
         look.in_row += 1;
         (look.asked, look.is_open, look.is_alone) = (0, true, true);
         look.due = (look.in_row < IN_ROW_MAX).then_some(self.now);
+        self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         self.ask_unwatched(&inventory);
         self.stage = Stage::LightSweep { changed: false };
