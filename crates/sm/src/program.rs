@@ -164,13 +164,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        if self.has_been_set_up_by_another(&inventory.fabric) {
-            self.others.met = Some(now);
-        }
-        self.note_strangers(&inventory.fabric);
-        if self.take_astray(&inventory.fabric, &installed) {
-            self.past.note_astray(&inventory.fabric);
-        }
+        self.note_what_was_done_unseen(&inventory, &installed);
         let under_way = self.past.under_way(&inventory.fabric, now);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
@@ -531,6 +525,8 @@ impl Sm {
             Role::Standby => Mode::Watch,
             _ => self.config.mode,
         };
+        let installed = installed.into();
+        self.note_who_is_gone(&fabric, &installed);
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
         let inventory = Inventory {
             fabric,
@@ -538,7 +534,7 @@ impl Sm {
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.last_seen.clone_from(&self.view.fabric);
-        self.view.installed = installed.into();
+        self.view.installed = installed;
         // What is under way is told anew in each job.
         if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {
             let installed = Arc::make_mut(&mut self.view.installed);
