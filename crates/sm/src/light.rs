@@ -45,10 +45,7 @@ impl Sm {
             return;
         }
         self.silent.forget();
-        let m_key = self.config.policy.m_key;
-        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
-        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
-        self.exchange.submit(AgentId(node.0), (Token::Own, own));
+        self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         if self.config.mode == Mode::Manage {
             self.ask_other_managers(&inventory);
@@ -63,6 +60,14 @@ impl Sm {
         }
         self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
+    pub(crate) fn ask_own_port(&mut self, inventory: &Inventory) {
+        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
+        let m_key = self.config.policy.m_key;
+        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
+        self.exchange.submit(AgentId(node.0), (Token::Own, own));
     }
 
     /// Asks every switch whether something changed.

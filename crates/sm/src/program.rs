@@ -166,9 +166,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        if self.take_astray(&inventory.fabric, &installed) {
-            self.past.note_astray(&inventory.fabric);
-        }
+        self.note_what_was_done_unseen(&inventory, &installed);
         let under_way = self.past.under_way(&inventory.fabric, now);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
@@ -467,6 +465,7 @@ impl Sm {
             self.owe_second_look(&inventory.fabric, &fabric);
         }
         self.finish(inventory, fabric, installed, &failures);
+        self.applied_beside_another();
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
@@ -515,6 +514,7 @@ impl Sm {
             nothing_sent: None,
         };
         self.finish(inventory, apply.fabric, installed, &failures);
+        self.applied_beside_another();
     }
 
     /// A sweep is over: shows what is known now.
@@ -529,6 +529,8 @@ impl Sm {
             Role::Standby => Mode::Watch,
             _ => self.config.mode,
         };
+        let installed = installed.into();
+        self.note_who_is_gone(&fabric, &installed);
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
         let inventory = Inventory {
             fabric,
@@ -536,7 +538,7 @@ impl Sm {
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.last_seen.clone_from(&self.view.fabric);
-        self.view.installed = installed.into();
+        self.view.installed = installed;
         // What is under way is told anew in each job.
         if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {
             let installed = Arc::make_mut(&mut self.view.installed);
