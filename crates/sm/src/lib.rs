@@ -44,6 +44,7 @@ mod report;
 mod rest;
 mod second_look;
 mod sending;
+mod settle;
 mod show;
 mod smp;
 mod stage;
