@@ -26,11 +26,10 @@ use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
 use crate::lanes::Told;
 use crate::multicast::{MulticastPlan, MulticastTask};
-use crate::past::Past;
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
-use crate::settle::Settle;
+use crate::settle::{Settle, Settled};
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, lid, ports, register};
@@ -242,7 +241,7 @@ pub struct JobResult {
     /// The outcome's tables are those that were found.
     pub keeps_found: bool,
     /// What is known of packets under way.
-    pub(crate) settled: Option<Box<Past>>,
+    pub settled: Option<Box<Settled>>,
 }
 
 /// An accepted plan.

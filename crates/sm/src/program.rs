@@ -229,8 +229,8 @@ impl Sm {
     }
 
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
-        if let Some(past) = result.settled {
-            return self.settled(*past, out);
+        if let Some(settled) = result.settled {
+            return self.settled(*settled, out);
         }
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);

@@ -15,12 +15,16 @@ pub struct Settle {
     now: Time,
 }
 
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Settled(Past);
+
 impl Settle {
     /// Takes some milliseconds in a large fabric.
     pub(crate) fn run(mut self) -> JobResult {
         self.past.settle(self.now);
         JobResult {
-            settled: Some(Box::new(self.past)),
+            settled: Some(Box::new(Settled(self.past))),
             ..JobResult::default()
         }
     }
@@ -39,7 +43,7 @@ impl Sm {
     }
 
     /// It is known: the next repair has less to do if what packets under way may do is worked out before it.
-    pub(crate) fn settled(&mut self, past: Past, out: &mut Vec<Output>) {
+    pub(crate) fn settled(&mut self, Settled(past): Settled, out: &mut Vec<Output>) {
         let is_free = matches!(self.stage, Stage::Idle | Stage::Copying(_) | Stage::LightSweep { .. });
         if self.past.take_settled(past) && is_free && self.knows_the_fabric() {
             self.prepare_for_what_is_under_way(out);
