@@ -44,6 +44,7 @@ mod report;
 mod rest;
 mod second_look;
 mod sending;
+mod settle;
 mod show;
 mod silent;
 mod smp;
@@ -71,7 +72,8 @@ pub use rebalance::{
 pub use rebalancing::Asked;
 pub use repair::Repair;
 pub use selvedge_routing::Difference;
+pub use settle::{Settle, Settled};
 pub use view::{
     BalanceView, Balancing, MadCounters, PortReason, PortReport, Progress, ReadBackFigures, Role, StageName, View,
 };
-pub use warm::{Prepare, Spare, Warm};
+pub use warm::{Left, Prepare, Spare, Warm};

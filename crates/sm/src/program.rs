@@ -200,7 +200,7 @@ impl Sm {
             judge: Arc::clone(&self.judge),
             clock: None,
             under_way: match task {
-                Task::Prepare(_) => None,
+                Task::Prepare(_) | Task::Settle(_) => None,
                 Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
                     self.past.under_way(&inventory.fabric, self.now)
                 }
@@ -229,6 +229,9 @@ impl Sm {
     }
 
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+        if let Some(settled) = result.settled {
+            return self.settled(*settled, out);
+        }
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
         }
