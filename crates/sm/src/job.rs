@@ -24,12 +24,12 @@ use crate::adopt::Adopt;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
-use crate::lanes::Told;
 use crate::multicast::{MulticastPlan, MulticastTask};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
 use crate::settle::{Settle, Settled};
+use crate::told::Told;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, lid, ports, register};
@@ -420,11 +420,7 @@ impl Job {
                 }),
             }
         }
-        events.push(Event::NoPlan);
-        JobResult {
-            events,
-            ..JobResult::default()
-        }
+        self.without_levels(events, par)
     }
 
     pub(crate) fn accepted(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
@@ -499,7 +495,8 @@ impl Job {
 
     fn route(&self, name: &EngineName, lids: &Lids, previous: Option<Arc<Tables>>, par: Par) -> Result<Routed, String> {
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
-        let options = self.options(previous);
+        let mut options = self.options(previous);
+        options.weave.previous_levels = self.found_levels(lids, options.lanes);
         engine
             .route(&self.inventory.fabric, lids, &options, Seed(0), par)
             .map_err(|e| e.to_string())

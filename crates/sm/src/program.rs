@@ -26,7 +26,7 @@ use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lanes, lid, report, smp};
+use crate::{lanes, lid, report, smp, told};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -173,13 +173,12 @@ impl Sm {
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
-        job.told = self.told_levels();
+        job.told = self.told_levels(&inventory);
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
         job.asks_hosts = self.plan_to_ask_hosts();
-        let stored = &self.stored.engines;
-        let wants_others = !stored.is_empty() && *stored != self.config.policy.engines;
+        let wants_others = self.wants_other_routes();
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
@@ -332,10 +331,11 @@ impl Sm {
     ) {
         self.lids.plan(&inventory.fabric, &outcome.plan.lids);
         let plan = &outcome.plan;
+        let lane_count = self.lanes_known_with(&inventory, plan);
         let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
         let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
         let lanes = by_switch.unwrap_or_default();
-        let others = relied_on.map(|levels| lanes::others(&inventory.fabric, &plan.lids, levels, &lanes));
+        let others = relied_on.map(|levels| told::others(&inventory.fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
             lids: self.lids.planned.clone(),
             lids_before: self.lids.before.clone(),
@@ -344,6 +344,8 @@ impl Sm {
             levels: others.unwrap_or_default(),
             // Those of a plan that is yet to come into force: see `store_engines`.
             engines: self.stored.engines.clone(),
+            lane_count,
+            lanes_wanted: self.stored.lanes_wanted,
         };
         if plan.generation > state.generation {
             state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
@@ -382,8 +384,7 @@ impl Sm {
     /// what it was about, and does not take some of both for right.
     fn store_engines(&mut self, out: &mut Vec<Output>) {
         let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
-        if is_theirs && self.stored.engines != self.config.policy.engines {
-            self.stored.engines.clone_from(&self.config.policy.engines);
+        if is_theirs && self.note_in_force() {
             self.persist_id += 1;
             out.push(Output::Persist {
                 id: self.persist_id,
