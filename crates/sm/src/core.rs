@@ -8,7 +8,7 @@ use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_sim::Time;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::adopt::route_alike;
@@ -82,6 +82,8 @@ pub struct Sm {
     pub(crate) persisted_id: u64,
     /// Whether hosts are to register again.
     pub(crate) reregister: Reregister,
+    /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
+    pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
     pub(crate) others: Others,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
@@ -152,6 +154,7 @@ impl Sm {
             persist_id: 0,
             persisted_id: 0,
             reregister: Reregister::default(),
+            told_by: None,
             others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,
@@ -223,6 +226,9 @@ impl Sm {
             Command::Rebalance(asked) => self.ask_balance(asked),
             Command::Reregister => self.reregister = Reregister::Wanted,
             Command::Registered => self.reregister = Reregister::Not,
+            Command::HoldBack => self.others.copies = true,
+            Command::Ready => self.hold_back_no_longer(),
+            Command::Told(told) => self.take_told(*told),
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;
@@ -288,21 +294,18 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
-            (Token::ReadBack(number), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::ReadBack(number), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.was_read_back(number, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Lanes(table), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::Lanes(table), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
             (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
-            (Token::AtLink(at), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = so_far || self.is_other_behind(at, answer);
                 self.stage = Stage::LightSweep { changed };
             }

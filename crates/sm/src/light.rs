@@ -45,10 +45,7 @@ impl Sm {
             return;
         }
         self.silent.forget();
-        let m_key = self.config.policy.m_key;
-        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
-        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
-        self.exchange.submit(AgentId(node.0), (Token::Own, own));
+        self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         if self.config.mode == Mode::Manage {
             self.ask_other_managers(&inventory);
@@ -63,6 +60,14 @@ impl Sm {
         }
         self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
+    pub(crate) fn ask_own_port(&mut self, inventory: &Inventory) {
+        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
+        let m_key = self.config.policy.m_key;
+        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
+        self.exchange.submit(AgentId(node.0), (Token::Own, own));
     }
 
     /// Asks every switch whether something changed.
@@ -154,6 +159,27 @@ fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
             (false, true) => Some(link.b),
             (true, true) | (false, false) => None,
         })
+}
+
+/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
+/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
+pub fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+    let sm_lid = |fabric: &Fabric, node| {
+        let port = PortNum::MANAGEMENT;
+        fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid)
+    };
+    let new = now
+        .switches()
+        .iter()
+        .filter(|&&node| sm_lid(seen, node) != sm_lid(now, node));
+    let ports = new.flat_map(|&node| {
+        let down = now
+            .node(node)
+            .external_ports()
+            .filter(|(_, p)| p.link.state == PortState::Down);
+        down.map(move |(port, _)| PortRef { node, port })
+    });
+    ports.collect()
 }
 
 /// True if an answer (or its absence) means that the fabric is not what it was.

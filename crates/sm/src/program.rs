@@ -22,11 +22,12 @@ use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task};
 use crate::lid_book::LidBook;
+use crate::light::unwatched;
 use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lanes, lid, report, smp};
+use crate::{lanes, lid, report, smp, told};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -164,22 +165,19 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        if self.take_astray(&inventory.fabric, &installed) {
-            self.past.note_astray(&inventory.fabric);
-        }
+        self.note_what_was_done_unseen(&inventory, &installed);
         let under_way = self.past.under_way(&inventory.fabric, now);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
-        job.told = self.told_levels();
+        job.told = self.told_levels(&inventory);
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
         job.asks_hosts = self.plan_to_ask_hosts();
-        let stored = &self.stored.engines;
-        let wants_others = !stored.is_empty() && *stored != self.config.policy.engines;
+        let wants_others = self.wants_other_routes();
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
@@ -200,7 +198,7 @@ impl Sm {
             judge: Arc::clone(&self.judge),
             clock: None,
             under_way: match task {
-                Task::Prepare(_) => None,
+                Task::Prepare(_) | Task::Settle(_) => None,
                 Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
                     self.past.under_way(&inventory.fabric, self.now)
                 }
@@ -229,6 +227,9 @@ impl Sm {
     }
 
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+        if let Some(settled) = result.settled {
+            return self.settled(*settled, out);
+        }
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
         }
@@ -329,10 +330,11 @@ impl Sm {
     ) {
         self.lids.plan(&inventory.fabric, &outcome.plan.lids);
         let plan = &outcome.plan;
+        let lane_count = self.lanes_known_with(&inventory, plan);
         let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
         let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
         let lanes = by_switch.unwrap_or_default();
-        let others = relied_on.map(|levels| lanes::others(&inventory.fabric, &plan.lids, levels, &lanes));
+        let others = relied_on.map(|levels| told::others(&inventory.fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
             lids: self.lids.planned.clone(),
             lids_before: self.lids.before.clone(),
@@ -341,6 +343,8 @@ impl Sm {
             levels: others.unwrap_or_default(),
             // Those of a plan that is yet to come into force: see `store_engines`.
             engines: self.stored.engines.clone(),
+            lane_count,
+            lanes_wanted: self.stored.lanes_wanted,
         };
         if plan.generation > state.generation {
             state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
@@ -379,8 +383,7 @@ impl Sm {
     /// what it was about, and does not take some of both for right.
     fn store_engines(&mut self, out: &mut Vec<Output>) {
         let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
-        if is_theirs && self.stored.engines != self.config.policy.engines {
-            self.stored.engines.clone_from(&self.config.policy.engines);
+        if is_theirs && self.note_in_force() {
             self.persist_id += 1;
             out.push(Output::Persist {
                 id: self.persist_id,
@@ -465,6 +468,7 @@ impl Sm {
             self.owe_second_look(&inventory.fabric, &fabric);
         }
         self.finish(inventory, fabric, installed, &failures);
+        self.applied_beside_another();
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
@@ -513,6 +517,7 @@ impl Sm {
             nothing_sent: None,
         };
         self.finish(inventory, apply.fabric, installed, &failures);
+        self.applied_beside_another();
     }
 
     /// A sweep is over: shows what is known now.
@@ -527,6 +532,8 @@ impl Sm {
             Role::Standby => Mode::Watch,
             _ => self.config.mode,
         };
+        let installed = installed.into();
+        self.note_who_is_gone(&fabric, &installed);
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
         let inventory = Inventory {
             fabric,
@@ -534,7 +541,7 @@ impl Sm {
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.last_seen.clone_from(&self.view.fabric);
-        self.view.installed = installed.into();
+        self.view.installed = installed;
         // What is under way is told anew in each job.
         if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {
             let installed = Arc::make_mut(&mut self.view.installed);
@@ -574,27 +581,6 @@ fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
     };
     old.links()
         .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
-}
-
-/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
-/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
-fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
-    let sm_lid = |fabric: &Fabric, node| {
-        let port = PortNum::MANAGEMENT;
-        fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid)
-    };
-    let new = now
-        .switches()
-        .iter()
-        .filter(|&&node| sm_lid(seen, node) != sm_lid(now, node));
-    let ports = new.flat_map(|&node| {
-        let down = now
-            .node(node)
-            .external_ports()
-            .filter(|(_, p)| p.link.state == PortState::Down);
-        down.map(move |(port, _)| PortRef { node, port })
-    });
-    ports.collect()
 }
 
 #[cfg(test)]

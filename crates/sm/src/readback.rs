@@ -281,8 +281,10 @@ impl Sm {
         if is_first && times == LIES {
             out.push(Output::Event(Event::SwitchLies { what: name, times }));
         }
-        // What was prepared for repairs starts from what is not so.
+        // What was prepared for repairs starts from what is not so. Another switch may have taken what was meant for
+        // this one, if a cable was moved.
         self.forget_repairs();
+        self.past.note_astray(fabric);
         let installed = std::sync::Arc::make_mut(&mut self.view.installed);
         installed.learn(switch, usize::from(block), held.ports);
         // Whoever was off, or took what was meant for another, may hold other lanes as well.
