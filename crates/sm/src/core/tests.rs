@@ -269,7 +269,7 @@ fn state_of_another_fabric_is_set_aside() {
     let check = |guids: &[u64], want: bool| {
         let lids = guids
             .iter()
-            .map(|&guid| (Guid(guid), LidRange::single(Lid(7))))
+            .map(|&guid| (Guid(guid), LidRange::single(Lid(u16::try_from(guid).unwrap()))))
             .collect();
         let state = PersistentState {
             lids,
