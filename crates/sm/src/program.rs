@@ -392,6 +392,12 @@ impl Sm {
         }
     }
 
+    /// Nothing of a plan that was to be stored first is sent: a sweep takes its place.
+    pub(crate) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
+        self.superseded += 1;
+        self.lids.withdraw(&inventory.fabric, &outcome.plan.lids);
+    }
+
     pub(crate) fn persisted(&mut self, stored: u64) {
         self.persisted_id = self.persisted_id.max(stored);
         self.apply_if_stored();
