@@ -59,24 +59,32 @@ impl Job {
         found: Option<&Tables>,
         par: Par,
     ) -> Option<Outcome> {
-        let (routed, found) = routed.zip(found).filter(|(routed, found)| routed.tables != **found)?;
+        let (routed, found) = routed.zip(found).filter(|(routed, found)| {
+            let tells = (&routed.service_levels, routed.lanes);
+            routed.tables != **found || !self.told.agrees(&self.inventory.fabric, lids, tells)
+        })?;
         Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
         self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
     }
 
     fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
-        // Nobody can read service levels back: tables that need some are not known well enough. Of a file the tables
-        // are what the operator wants.
-        let relies_on = lanes::to_rely_on(&self.inventory.fabric, &self.policy);
-        if self.adopt == Adopt::No || relies_on > 1 || engine == Engine::File {
+        // Of a file the tables are what the operator wants.
+        if self.adopt == Adopt::No || engine == Engine::File {
+            return None;
+        }
+        // Nobody can read service levels back: tables that need some are right only if these are known otherwise.
+        let fabric = &self.inventory.fabric;
+        let known = self.told.relied_on(fabric, lids);
+        let (service_levels, lanes) = known.unwrap_or((ServiceLevels::default(), 1));
+        if lanes > lanes::to_rely_on(fabric, &self.policy) {
             return None;
         }
         let mut tables = found.clone();
         drop_circles_of_nobody(&self.inventory.fabric, lids, &mut tables);
         let routed = Routed {
             tables,
-            service_levels: ServiceLevels::default(),
-            lanes: 1,
+            service_levels,
+            lanes,
             engine: EngineName(engine.name().to_owned()),
             notes: Vec::new(),
         };

@@ -8,7 +8,7 @@ use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_sim::Time;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::adopt::route_alike;
@@ -32,6 +32,7 @@ use crate::recall::{Silence, recall};
 use crate::register::Reregister;
 use crate::report;
 use crate::second_look::SecondLook;
+use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
@@ -81,6 +82,8 @@ pub struct Sm {
     pub(crate) persisted_id: u64,
     /// Whether hosts are to register again.
     pub(crate) reregister: Reregister,
+    /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
+    pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
     pub(crate) others: Others,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
@@ -97,6 +100,8 @@ pub struct Sm {
     pub(crate) represses: Vec<(Time, Datagram)>,
     /// Who did not answer when it started.
     pub(crate) silence: Silence,
+    /// Ways by which nobody has answered in this stage.
+    pub(crate) silent: Silent,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
@@ -149,6 +154,7 @@ impl Sm {
             persist_id: 0,
             persisted_id: 0,
             reregister: Reregister::default(),
+            told_by: None,
             others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,
@@ -159,6 +165,7 @@ impl Sm {
             balancing: Balancing::default(),
             multicast: Multicast::default(),
             silence: Silence::default(),
+            silent: Silent::default(),
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -219,6 +226,9 @@ impl Sm {
             Command::Rebalance(asked) => self.ask_balance(asked),
             Command::Reregister => self.reregister = Reregister::Wanted,
             Command::Registered => self.reregister = Reregister::Not,
+            Command::HoldBack => self.others.copies = true,
+            Command::Ready => self.hold_back_no_longer(),
+            Command::Told(told) => self.take_told(*told),
             Command::SetPolicy(policy) => {
                 self.keeps_found &= route_alike(&policy, &self.config.policy);
                 self.config.policy = policy;
@@ -269,6 +279,7 @@ impl Sm {
     /// A request ended: the stage that asked takes it. Without an answer it has failed.
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
+        self.note_silence(&smp.route, answer.is_some());
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
                 let mut requests = std::mem::take(&mut self.requests);
@@ -414,6 +425,7 @@ impl Sm {
         self.forget_repairs();
         self.unwatched.clear();
         self.second_look.forget(now);
+        self.silent.forget();
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
@@ -563,6 +575,10 @@ impl Sm {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
+            if self.silent.is_silent(&set.route) {
+                apply.left_out(id);
+                continue;
+            }
             self.exchange.submit(agent, (Token::Set(id), set));
             if apply.is_busiest(agent) {
                 self.exchange.put_first(agent);

@@ -30,6 +30,8 @@ impl Sm {
             priority: Bits::saturating(self.config.priority),
             state: match self.view.role {
                 Role::Discovering => SmState::Discovering,
+                // What hosts have registered is not known here yet.
+                Role::Standby if self.others.holds_back => SmState::Discovering,
                 Role::Standby => SmState::Standby,
                 Role::Master => SmState::Master,
                 Role::NotActive => SmState::NotActive,
@@ -273,13 +275,14 @@ pub fn rank(info: &SmInfo) -> (u8, std::cmp::Reverse<Guid>) {
 /// True if the manager `own` must give way to `other`: stand by for it or, as master, hand the subnet over to it.
 ///
 /// Source: IBA vol 1 §14.4.1: a manager that is not master gives way to any master, and to a better one that is still
-/// discovering or standing by; a master gives way to a better one whatever that is doing, unless it was told to stay
-/// out.
+/// discovering or standing by; a master gives way to a better one that is master or stands by. One that is discovering
+/// will find the master, stand by, and say that it is better when it is ready for the subnet.
 pub fn yields(own: &SmInfo, other: &SmInfo) -> bool {
     let better = rank(other) > rank(own);
     match (own.state, other.state) {
         (_, SmState::NotActive) => false,
-        (SmState::Master, SmState::Master | SmState::Discovering | SmState::Standby) => better,
+        (SmState::Master, SmState::Discovering) => false,
+        (SmState::Master, SmState::Master | SmState::Standby) => better,
         (_, SmState::Master) => true,
         (_, SmState::Discovering | SmState::Standby) => better,
     }
@@ -331,7 +334,7 @@ mod tests {
         check((Discovering, 0, 1), (Discovering, 0, 2), false);
         check((Discovering, 1, 2), (Standby, 0, 1), false);
         check((Master, 0, 9), (Standby, 5, 1), true);
-        check((Master, 0, 9), (Discovering, 0, 1), true);
+        check((Master, 0, 9), (Discovering, 0, 1), false);
         check((Master, 0, 1), (Standby, 0, 9), false);
         check((Master, 0, 9), (NotActive, 15, 1), false);
         check((Master, 0, 9), (Master, 0, 1), true);

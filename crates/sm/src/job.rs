@@ -24,11 +24,12 @@ use crate::adopt::Adopt;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
-use crate::lanes::Told;
 use crate::multicast::{MulticastPlan, MulticastTask};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
+use crate::settle::{Settle, Settled};
+use crate::told::Told;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, lid, ports, register};
@@ -171,6 +172,8 @@ pub enum Task {
     Rebalance(Box<Rebalance>),
     /// Plan multicast trees.
     Multicast(Box<MulticastTask>),
+    /// Work out for how long packets under way matter.
+    Settle(Box<Settle>),
 }
 
 /// Plan this fabric.
@@ -237,6 +240,8 @@ pub struct JobResult {
     pub multicast: Option<Box<MulticastPlan>>,
     /// The outcome's tables are those that were found.
     pub keeps_found: bool,
+    /// What is known of packets under way.
+    pub settled: Option<Box<Settled>>,
 }
 
 /// An accepted plan.
@@ -277,7 +282,7 @@ impl Job {
     }
 
     /// What the job costs under virtual time: about what one core needs. A plan takes 20 µs a switch and 2 ns
-    /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch.
+    /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch, packets under way 8 µs a switch.
     #[must_use]
     pub fn virtual_cost(&self) -> Duration {
         let switches = self.inventory.fabric.switches().len() as u64;
@@ -286,6 +291,7 @@ impl Job {
             Task::Plan | Task::Rebalance(_) => Duration::from_nanos(switches * 20_000 + switches * lids * 2),
             Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
             Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
+            Task::Settle(_) => Duration::from_nanos(switches * 8_000),
             Task::Multicast(ref task) => task.virtual_cost(switches),
         }
     }
@@ -307,7 +313,7 @@ impl Job {
     /// True if nothing may wait for it.
     #[must_use]
     pub const fn is_background(&self) -> bool {
-        matches!(self.task, Task::Rebalance(_))
+        matches!(self.task, Task::Rebalance(_) | Task::Settle(_))
     }
 
     /// True if it plans multicast trees: beside whatever else is planned.
@@ -360,6 +366,7 @@ impl Job {
             Task::Repair(mut repair) => repair.run(self, par),
             Task::Rebalance(rebalance) => rebalance.run(self, par),
             Task::Multicast(task) => task.run(self),
+            Task::Settle(settle) => settle.run(),
             Task::Prepare(prepare) => JobResult {
                 warm: Some(Box::new(prepare.run(self, par))),
                 ..JobResult::default()
@@ -413,11 +420,7 @@ impl Job {
                 }),
             }
         }
-        events.push(Event::NoPlan);
-        JobResult {
-            events,
-            ..JobResult::default()
-        }
+        self.without_levels(events, par)
     }
 
     pub(crate) fn accepted(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
@@ -492,7 +495,8 @@ impl Job {
 
     fn route(&self, name: &EngineName, lids: &Lids, previous: Option<Arc<Tables>>, par: Par) -> Result<Routed, String> {
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
-        let options = self.options(previous);
+        let mut options = self.options(previous);
+        options.weave.previous_levels = self.found_levels(lids, options.lanes);
         engine
             .route(&self.inventory.fabric, lids, &options, Seed(0), par)
             .map_err(|e| e.to_string())
@@ -526,7 +530,7 @@ impl Job {
                 ..WayOptions::default()
             };
             let mut changes = way::propose(fabric, installed, &plan, &options);
-            way::let_clear(&mut changes, self.fog);
+            way::let_clear(&mut changes, (fabric, installed), self.fog);
             if self.asks_hosts {
                 register::ask_all(fabric, &plan, &mut changes);
             }

@@ -10,7 +10,7 @@ use selvedge_plan::{
     link_lanes, ports_in_use, tables_of,
 };
 use selvedge_routing::Engine;
-use selvedge_types::{Guid, Lid, PortNum, PortState, Sl};
+use selvedge_types::{Lid, PortNum, PortState, Sl};
 
 use crate::config::Mode;
 use crate::core::Sm;
@@ -70,6 +70,14 @@ pub fn to_rely_on(fabric: &Fabric, policy: &Policy) -> u8 {
     policy.used_lanes.min(fewest.unwrap_or(1)).clamp(1, 15)
 }
 
+/// How many of them the operator wants routes to rely on at most.
+pub const fn wanted(policy: &Policy) -> u8 {
+    match policy.assume_sl_aware {
+        true => policy.used_lanes,
+        false => 1,
+    }
+}
+
 /// The lanes of a plan.
 #[derive(Clone, Debug)]
 pub struct Levels {
@@ -114,79 +122,8 @@ pub fn of_routes(
     }
 }
 
-/// Service levels that senders were told, as far as known.
-#[derive(Clone, Debug, Default)]
-pub struct Told {
-    /// By LID: whose it was, and the level.
-    by_lid: BTreeMap<Lid, (Guid, Sl)>,
-    /// By the GUID of the destination's switch, as stored.
-    by_switch: Arc<BTreeMap<Guid, u8>>,
-    /// Of ports with others, by port GUID: a level for each LID, as stored.
-    by_port: Arc<BTreeMap<Guid, Vec<u8>>>,
-}
-
-/// The switch that a port belongs to or hangs on.
-fn switch_of(fabric: &Fabric, at: PortRef) -> Option<Guid> {
-    let of = |node| fabric.switch_index(node).map(|switch| fabric.switch(switch).guid);
-    of(at.node).or_else(|| of(fabric.peer(at)?.node))
-}
-
-/// Levels of the LIDs of each port that are not all the one of its switch.
-pub fn others(
-    fabric: &Fabric,
-    lids: &Lids,
-    levels: &ServiceLevels,
-    by_switch: &BTreeMap<Guid, u8>,
-) -> BTreeMap<Guid, Vec<u8>> {
-    let mut others = BTreeMap::new();
-    for (at, range) in lids.iter() {
-        let of_lids: Vec<u8> = range.iter().map(|lid| levels.to(lid).get()).collect();
-        let of_switch = switch_of(fabric, at).and_then(|guid| by_switch.get(&guid));
-        let guid = fabric.port(at).map(|port| port.guid);
-        if let Some(guid) = guid.filter(|_| of_lids.iter().any(|level| Some(level) != of_switch)) {
-            others.insert(guid, of_lids);
-        }
-    }
-    others
-}
-
-impl Told {
-    /// What is held with the levels in force, if the plan relies on levels: senders use what they were told until they
-    /// ask again, and 0 if nobody told them.
-    pub fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Option<Installed> {
-        if plan.lanes <= 1 {
-            return None;
-        }
-        let stored = |guid: Guid, lid: Lid, at: PortRef| {
-            let offset = usize::from(lid.0.wrapping_sub(plan.lids.base(at)?.0));
-            let own = self.by_port.get(&guid).map(|levels| levels.get(offset));
-            let of_switch = || self.by_switch.get(&switch_of(fabric, at)?);
-            own.unwrap_or_else(of_switch).copied().and_then(Sl::new)
-        };
-        let level = |lid: Lid, at: PortRef| {
-            let now = plan.service_levels.to(lid);
-            let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
-            match self.by_lid.get(&lid) {
-                Some((owner, sl)) if *owner == guid => *sl,
-                _ if !self.by_lid.is_empty() => now,
-                _ if !self.by_switch.is_empty() => stored(guid, lid, at).unwrap_or(now),
-                _ => Sl::default(),
-            }
-        };
-        let mut levels = vec![Sl::default(); plan.lids.top().index() + 1];
-        for (lid, at) in plan.lids.by_lid() {
-            levels[lid.index()] = level(lid, at);
-        }
-        let map = map_in_force(fabric, plan, &installed.lanes);
-        Some(Installed {
-            levels: Some(Arc::new((ServiceLevels::PerDestination(levels), map))),
-            ..Installed::clone(installed)
-        })
-    }
-}
-
 /// The lanes of rows in force; those that nobody knows are the plan's.
-fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
+pub fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
     let mut map = plan.sl_to_vl.clone();
     for (switch, &node) in fabric.switches().iter_enumerated() {
         let up = ports_in_use(fabric, plan, node);
@@ -307,24 +244,6 @@ pub fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) ->
 }
 
 impl Sm {
-    /// Service levels in force.
-    pub(crate) fn told_levels(&self) -> Arc<Told> {
-        let mut told = Told::default();
-        if !self.config.policy.assume_sl_aware {
-            return Arc::default();
-        }
-        told.by_switch = Arc::new(self.stored.lanes.clone());
-        told.by_port = Arc::new(self.stored.levels.clone());
-        if let (Some(plan), Some(fabric)) = (&self.view.plan, &self.view.fabric) {
-            let by_lid = plan.lids.by_lid().map(|(lid, at)| {
-                let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
-                (lid, (guid, plan.told_levels().to(lid)))
-            });
-            told.by_lid = by_lid.collect();
-        }
-        Arc::new(told)
-    }
-
     /// Lane tables of the last plan that are still as it left them.
     pub(crate) fn carried_lanes(&self, inventory: &Inventory) -> Arc<HeldLanes> {
         let fabric = &inventory.fabric;
@@ -350,6 +269,9 @@ impl Sm {
             let at = table.port();
             let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
             let route = inventory.agents[at.node].route_to(at.port);
+            if self.silent.is_silent(route) {
+                continue;
+            }
             let get = smp::get(attribute, modifier, route, self.config.policy.m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::Lanes(table), get));
         }
@@ -359,7 +281,7 @@ impl Sm {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::FabricBuilder;
-    use selvedge_types::{LidRange, Lmc, NodeKind};
+    use selvedge_types::{Guid, LidRange, Lmc, NodeKind};
 
     use super::*;
 
@@ -384,57 +306,6 @@ mod tests {
         let levels = levels(&fabric, &lids, lanes);
         let hosts = fabric.end_ports().filter(|(at, _)| at.port != PortNum::MANAGEMENT);
         hosts.map(|(at, _)| levels.to(lids.base(at).unwrap()).get()).collect()
-    }
-
-    #[test]
-    fn what_hosts_were_told_is_remembered_port_by_port() {
-        let mut builder = FabricBuilder::new();
-        let switch = builder.add(Node::new(NodeKind::Switch, Guid(1), 4, "s"));
-        let port = |num| PortNum::new(num).unwrap();
-        for host in 1..=4 {
-            let mut node = Node::new(NodeKind::Ca, Guid(100 + u64::from(host)), 1, "h");
-            node.port_mut(port(1)).unwrap().guid = Guid(200 + u64::from(host));
-            let key = builder.add(node);
-            builder.link((switch, port(host)), (key, port(1))).unwrap();
-        }
-        let fabric = builder.finish().unwrap();
-        let mut lids = Lids::new();
-        for ((at, _), base) in fabric.end_ports().zip([2, 4, 6, 8, 10]) {
-            let lmc = Lmc::new(u8::from(base > 2)).unwrap();
-            lids.insert(at, LidRange { base: Lid(base), lmc }).unwrap();
-        }
-        let guid = |lid| fabric.port(lids.owner(Lid(lid)).unwrap()).unwrap().guid;
-        let level = |level| Sl::new(level).unwrap();
-        // The switch and three hosts have 1, of one of them the second LID has 2; the last has 3 and 0.
-        let of_lids = [0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 0].map(level);
-        let levels = ServiceLevels::PerDestination(of_lids.to_vec());
-        let by_switch: BTreeMap<Guid, u8> = [(Guid(1), 1)].into();
-        let stored = others(&fabric, &lids, &levels, &by_switch);
-        assert_eq!(stored, [(guid(8), vec![1, 2]), (guid(10), vec![3, 0])].into());
-        let told = Told {
-            by_switch: Arc::new(by_switch),
-            by_port: Arc::new(stored),
-            ..Told::default()
-        };
-        let plan = Plan {
-            generation: selvedge_plan::Generation(1),
-            engine: EngineName("dfsssp".to_owned()),
-            tables: selvedge_plan::Tables::new(1, lids.top()),
-            lids,
-            service_levels: ServiceLevels::default(),
-            sl_to_vl: SlToVl::modulo(4),
-            lanes: 4,
-            lane_tables: None,
-            ports: BTreeMap::new(),
-            end_ports: BTreeMap::new(),
-            switches: selvedge_types::IdxVec::default(),
-        };
-        let held = told.in_force(&fabric, &plan, &Installed::default()).unwrap();
-        let (now, _) = &**held.levels.as_ref().unwrap();
-        for lid in 2..12 {
-            let want = if lid == 3 { level(0) } else { levels.to(Lid(lid)) };
-            assert_eq!(now.to(Lid(lid)), want, "{lid}");
-        }
     }
 
     #[test]

@@ -25,13 +25,11 @@ impl Sm {
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {
-                self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Interval);
                 return;
             }
             // What failed, or found no plan, is tried again.
             (Some(_), _) if self.view.failed > 0 || (self.view.plan.is_none() && !self.is_cut_off()) => {
-                self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Again);
                 return;
             }
@@ -46,6 +44,7 @@ impl Sm {
             self.sweep_due.get_or_insert(SweepReason::Again);
             return;
         }
+        self.silent.forget();
         self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         if self.config.mode == Mode::Manage {

@@ -55,6 +55,8 @@ pub struct Past {
     fog_until: Time,
     /// What switches held that are out of sight.
     gone: Gone,
+    /// Counts its changes: what was worked out of an earlier one is of no use.
+    revision: u64,
 }
 
 /// What is known of packets under way on a fabric, worked out while nobody waits for it.
@@ -117,6 +119,7 @@ impl Past {
         if taken.is_empty() && self.taken.is_empty() {
             return;
         }
+        self.revision += 1;
         // Also where no table changed, as when a link is back: looking for what was lost since must not be left to the
         // next repair.
         if let Some(last) = self.last.replace(Arc::clone(&after.fabric)) {
@@ -136,8 +139,22 @@ impl Past {
         }
     }
 
+    /// True if it is yet to be worked out how long packets under way matter.
+    pub fn is_unsettled(&self) -> bool {
+        self.after.is_some() || self.last.as_ref().is_some_and(|last| self.prepared_for(last).is_none())
+    }
+
+    /// Takes what a copy of this has worked out meanwhile, unless something has changed since; false then.
+    pub fn take_settled(&mut self, settled: Self) -> bool {
+        let is_of_this = settled.revision == self.revision;
+        if is_of_this {
+            *self = settled;
+        }
+        is_of_this
+    }
+
     /// Works out how long packets under way matter, if that is yet to be done. It takes some milliseconds in a large
-    /// fabric, and nobody should wait for them who is about to mend one.
+    /// fabric, and nobody should wait for them who is about to mend one: it is a job.
     pub fn settle(&mut self, now: Time) {
         if let Some(after) = self.after.clone() {
             self.know_lifetimes();
@@ -206,6 +223,7 @@ impl Past {
 
     /// All packets are gone that were under way.
     fn forget(&mut self) {
+        self.revision += 1;
         self.taken.clear();
         (self.last, self.after, self.prepared, self.lost) = (None, None, None, BTreeSet::new());
         self.longest = 0;
@@ -223,6 +241,7 @@ impl Past {
 
     /// Packets that were under way then may have been forwarded by entries that nobody knows.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
+        self.revision += 1;
         self.know_lifetimes();
         let longest = longest(fabric).max(self.longest);
         let bound = drain_bound_ns([longest], self.lifetimes.max(FOG_LIFETIMES));

@@ -26,7 +26,7 @@ use crate::past::After;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lanes, lid, report, smp};
+use crate::{lanes, lid, report, smp, told};
 
 /// Generations stored at once: one write in so many plans.
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
@@ -46,11 +46,13 @@ impl Sm {
             }
         }
         self.forget_copies(&inventory.fabric, &installed);
-        self.read_back.doubt(&inventory.fabric, &mut installed);
+        let is_overdue = self.is_read_back_overdue();
+        self.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
         self.read_tables(inventory, installed, 1);
     }
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
+        self.silent.forget();
         let todo = unread(&inventory.fabric, &installed);
         let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
         // What is not answered is written, whatever it is.
@@ -73,7 +75,7 @@ impl Sm {
         now: Time,
         out: &mut Vec<Output>,
     ) {
-        self.read_back.end_doubt(&inventory.fabric, &mut installed);
+        self.read_back.end_doubt(now, &inventory.fabric, &mut installed);
         let is_complete = unread(&inventory.fabric, &installed).is_empty();
         if !is_complete && round < READ_ROUNDS {
             return self.read_tables(inventory, installed, round + 1);
@@ -98,12 +100,12 @@ impl Sm {
             let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-            let get = smp::get(
-                AttributeId::LINEAR_FORWARDING,
-                modifier,
-                &inventory.agents[node].route,
-                self.config.policy.m_key,
-            );
+            let route = &inventory.agents[node].route;
+            if self.silent.is_silent(route) {
+                continue;
+            }
+            let m_key = self.config.policy.m_key;
+            let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
             self.exchange
                 .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
@@ -171,13 +173,12 @@ impl Sm {
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
-        job.told = self.told_levels();
+        job.told = self.told_levels(&inventory);
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
         job.asks_hosts = self.plan_to_ask_hosts();
-        let stored = &self.stored.engines;
-        let wants_others = !stored.is_empty() && *stored != self.config.policy.engines;
+        let wants_others = self.wants_other_routes();
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
@@ -198,7 +199,7 @@ impl Sm {
             judge: Arc::clone(&self.judge),
             clock: None,
             under_way: match task {
-                Task::Prepare(_) => None,
+                Task::Prepare(_) | Task::Settle(_) => None,
                 Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
                     self.past.under_way(&inventory.fabric, self.now)
                 }
@@ -227,6 +228,9 @@ impl Sm {
     }
 
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+        if let Some(settled) = result.settled {
+            return self.settled(*settled, out);
+        }
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
         }
@@ -310,6 +314,7 @@ impl Sm {
         if outcome.plan.generation > self.stored.generation {
             return self.persist(inventory, Arc::new(held), outcome, out);
         }
+        self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.stage = Stage::Applying(Box::new(apply), inventory);
@@ -326,10 +331,11 @@ impl Sm {
     ) {
         self.lids.plan(&inventory.fabric, &outcome.plan.lids);
         let plan = &outcome.plan;
+        let lane_count = self.lanes_known_with(&inventory, plan);
         let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
         let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
         let lanes = by_switch.unwrap_or_default();
-        let others = relied_on.map(|levels| lanes::others(&inventory.fabric, &plan.lids, levels, &lanes));
+        let others = relied_on.map(|levels| told::others(&inventory.fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
             lids: self.lids.planned.clone(),
             lids_before: self.lids.before.clone(),
@@ -338,6 +344,8 @@ impl Sm {
             levels: others.unwrap_or_default(),
             // Those of a plan that is yet to come into force: see `store_engines`.
             engines: self.stored.engines.clone(),
+            lane_count,
+            lanes_wanted: self.stored.lanes_wanted,
         };
         if plan.generation > state.generation {
             state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
@@ -376,8 +384,7 @@ impl Sm {
     /// what it was about, and does not take some of both for right.
     fn store_engines(&mut self, out: &mut Vec<Output>) {
         let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
-        if is_theirs && self.stored.engines != self.config.policy.engines {
-            self.stored.engines.clone_from(&self.config.policy.engines);
+        if is_theirs && self.note_in_force() {
             self.persist_id += 1;
             out.push(Output::Persist {
                 id: self.persist_id,
@@ -402,6 +409,7 @@ impl Sm {
             return;
         };
         if self.persisted_id >= *id {
+            self.silent.forget();
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));

@@ -44,6 +44,10 @@ pub struct Others {
     strangers: BTreeSet<Guid>,
     /// A master that did not answer its polls, and the way by which it was asked.
     pub silent: Option<(Guid, DirectedRoute)>,
+    /// Somebody copies what hosts registered with the master while this manager stands by.
+    pub copies: bool,
+    /// This manager stands by, and there is no copy yet.
+    pub holds_back: bool,
     /// How often this manager was asked.
     pub asked: u32,
     /// The same when the last sweep began.
@@ -131,6 +135,8 @@ impl Sm {
         let guid = sender.guid;
         match (control, self.view.role) {
             (SmControl::Handover, Role::Standby) => {
+                // A master that does not look at states is not one to argue with.
+                self.others.holds_back = false;
                 self.acknowledge(guid, out);
                 self.others.from = Some(guid);
                 self.change_role(Role::Master, None, out);
@@ -192,8 +198,8 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.others.from = None;
-        // What the tables will hold when it is master again is that one's, whatever engines it has.
-        self.stored.engines.clear();
+        self.others.holds_back = self.others.copies;
+        self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
         self.next_poll = Some(now + self.config.poll_interval);
         self.sweep_due = None;
@@ -202,6 +208,18 @@ impl Sm {
             inventory,
             misses: 0,
         };
+        // Nobody offers the subnet to a manager that is still looking around.
+        self.tell_worse_master(master, out);
+    }
+
+    /// There is a copy of what hosts registered with the master, or none is to be had: a better manager may have the
+    /// subnet.
+    pub(crate) fn hold_back_no_longer(&mut self) {
+        let is_free = matches!(self.stage, Stage::Standby { .. }) && self.exchange.open() == 0;
+        // The answer to a poll that is under way does as well.
+        if std::mem::take(&mut self.others.holds_back) && is_free {
+            self.next_poll = Some(self.now);
+        }
     }
 
     /// True if a better manager must wait: packets are under way by entries that were changed a moment ago, or to LIDs
@@ -303,7 +321,7 @@ impl Sm {
         let Stage::Standby { at, inventory, .. } = &self.stage else {
             return;
         };
-        if info.state != SmState::Master || rank(info) > rank(&self.own_sm_info()) {
+        if self.others.holds_back || info.state != SmState::Master || rank(info) > rank(&self.own_sm_info()) {
             return;
         }
         let fabric = &inventory.fabric;

@@ -266,6 +266,8 @@ impl Watcher {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
         }
         self.changes = changes;
+        // What a late Set wrote over is found by reading as well.
+        self.lies.keys().for_each(|&(node, _)| emulator.watch_table(node));
         result
     }
 

@@ -40,6 +40,7 @@ fn row_of<'a>((fabric, installed): Known<'a>, guid: Guid) -> Option<&'a Row> {
 impl Past {
     /// What is known is another fabric, or other tables, from now on.
     fn note_gone(&mut self, before: Known<'_>, after: Known<'_>, now: Time) {
+        self.revision += 1;
         for &node in before.0.switches().iter() {
             let guid = before.0.node(node).guid;
             match (row_of(before, guid), row_of(after, guid)) {
@@ -63,6 +64,7 @@ impl Past {
             let Some((at, row)) = seen.or_else(|| self.gone.rows.remove(&guid)) else {
                 continue;
             };
+            self.revision += 1;
             self.gone.rows.remove(&guid);
             if self.is_waited_out(fabric, at, now) {
                 continue;
