@@ -81,6 +81,8 @@ pub struct Sm {
     pub(crate) persisted_id: u64,
     /// Whether hosts are to register again.
     pub(crate) reregister: Reregister,
+    /// Ports to be asked: see [`register`](crate::register).
+    pub(crate) returned: BTreeSet<Guid>,
     /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
     pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
@@ -151,6 +153,7 @@ impl Sm {
             persist_id: 0,
             persisted_id: 0,
             reregister: Reregister::default(),
+            returned: BTreeSet::new(),
             told_by: None,
             others: Others::default(),
             unwatched: Vec::new(),

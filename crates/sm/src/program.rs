@@ -23,6 +23,7 @@ use crate::io::{Output, PersistentState};
 use crate::job::{Job, JobResult, Outcome, Task};
 use crate::lid_book::LidBook;
 use crate::past::After;
+use crate::register::Asks;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -177,7 +178,7 @@ impl Sm {
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
-        job.asks_hosts = self.plan_to_ask_hosts();
+        job.asks = self.plan_to_ask_hosts(&inventory);
         let wants_others = self.wants_other_routes();
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
         out.push(Output::Compute(Box::new(job)));
@@ -207,7 +208,7 @@ impl Sm {
             fog: self.past.fog(self.now),
             resting: Arc::default(),
             rebalances: false,
-            asks_hosts: false,
+            asks: Asks::Nobody,
             adopt: Adopt::No,
             task,
         }
@@ -407,8 +408,7 @@ impl Sm {
         if self.persisted_id >= *id {
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
-            let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
-            apply.asks_hosts = self.asks_hosts(outcome.plan.generation);
+            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
         }
     }
@@ -448,7 +448,7 @@ impl Sm {
                 .into_iter()
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
-        self.hosts_asked(outcome.plan.generation, failed);
+        self.hosts_asked(&outcome, failed);
         self.view.plan = Some(Arc::clone(&outcome.plan));
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;
