@@ -327,27 +327,39 @@ impl Apply {
                 if answer.is_none() {
                     self.forget(op);
                 }
-                match op {
-                    // Whoever has no such tables has one lane, which nothing depends on.
-                    Op::SlToVl { .. } | Op::Arbitration { .. } if answer.is_some() => false,
-                    Op::Port { port, .. }
-                    | Op::PKeys { port, .. }
-                    | Op::SlToVl { port, .. }
-                    | Op::Arbitration { port, .. } => self.failed_ports.insert(*port),
-                    Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
-                };
-                // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
-                self.is_torn |= match op {
-                    Op::Lft { .. } => true,
-                    Op::Switch { .. } => answer.is_none(),
-                    Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => false,
-                };
+                self.note_failed(op, answer.is_some());
                 events.push(Event::SetFailed {
                     what: self.describe(op),
                     why,
                 });
             }
         }
+    }
+
+    fn note_failed(&mut self, op: &Op, is_answered: bool) {
+        match op {
+            // Whoever has no such tables has one lane, which nothing depends on.
+            Op::SlToVl { .. } | Op::Arbitration { .. } if is_answered => false,
+            Op::Port { port, .. }
+            | Op::PKeys { port, .. }
+            | Op::SlToVl { port, .. }
+            | Op::Arbitration { port, .. } => self.failed_ports.insert(*port),
+            Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
+        };
+        // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
+        self.is_torn |= match op {
+            Op::Lft { .. } => true,
+            Op::Switch { .. } => !is_answered,
+            Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => false,
+        };
+    }
+
+    /// A Set was not sent, as its agent has not answered others: it has failed, and what the agent holds is as known.
+    pub fn left_out(&mut self, id: SetId) {
+        self.in_flight -= 1;
+        self.failed += 1;
+        let outcome = Arc::clone(&self.outcome);
+        self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);
     }
 
     /// Nobody answered: the Set may have been carried out all the same, so what the switch holds is unknown.

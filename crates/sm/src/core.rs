@@ -11,7 +11,6 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
-use crate::adopt::route_alike;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
@@ -19,7 +18,7 @@ use crate::failover::Failover;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
-use crate::io::{Command, Input, Output, PersistentState};
+use crate::io::{Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
@@ -32,6 +31,7 @@ use crate::recall::{Silence, recall};
 use crate::register::Reregister;
 use crate::report;
 use crate::second_look::SecondLook;
+use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
@@ -101,6 +101,8 @@ pub struct Sm {
     pub(crate) represses: Vec<(Time, Datagram)>,
     /// Who did not answer when it started.
     pub(crate) silence: Silence,
+    /// Ways by which nobody has answered in this stage.
+    pub(crate) silent: Silent,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
@@ -165,6 +167,7 @@ impl Sm {
             balancing: Balancing::default(),
             multicast: Multicast::default(),
             silence: Silence::default(),
+            silent: Silent::default(),
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -216,34 +219,6 @@ impl Sm {
         self.sweep_due = Some(SweepReason::Start);
     }
 
-    fn command(&mut self, command: Command, out: &mut Vec<Output>) {
-        match command {
-            Command::Sweep => {
-                self.flaps.clear();
-                self.sweep_due = Some(SweepReason::Command);
-            }
-            Command::Rebalance(asked) => self.ask_balance(asked),
-            Command::Reregister => self.reregister = Reregister::Wanted,
-            Command::Registered => self.reregister = Reregister::Not,
-            Command::HoldBack => self.others.copies = true,
-            Command::Ready => self.hold_back_no_longer(),
-            Command::Told(told) => self.take_told(*told),
-            Command::SetPolicy(policy) => {
-                self.keeps_found &= route_alike(&policy, &self.config.policy);
-                self.config.policy = policy;
-                self.sweep_due = Some(SweepReason::Command);
-            }
-            Command::Stop => {
-                if self.config.mode == Mode::Manage {
-                    out.push(Output::SetIsSm(false));
-                }
-                self.exchange.clear();
-                self.stage = Stage::Stopped;
-                self.view.role = Role::NotActive;
-            }
-        }
-    }
-
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
         self.view.mads.received += 1;
         match datagram.mad.method() {
@@ -278,6 +253,7 @@ impl Sm {
     /// A request ended: the stage that asked takes it. Without an answer it has failed.
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
+        self.note_silence(&smp.route, answer.is_some());
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
                 let mut requests = std::mem::take(&mut self.requests);
@@ -423,6 +399,7 @@ impl Sm {
         self.forget_repairs();
         self.unwatched.clear();
         self.second_look.forget(now);
+        self.silent.forget();
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
@@ -572,6 +549,10 @@ impl Sm {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
+            if self.silent.is_silent(&set.route) {
+                apply.left_out(id);
+                continue;
+            }
             self.exchange.submit(agent, (Token::Set(id), set));
             if apply.is_busiest(agent) {
                 self.exchange.put_first(agent);

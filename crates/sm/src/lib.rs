@@ -6,6 +6,7 @@
 
 mod adopt;
 mod apply;
+mod command;
 mod config;
 mod core;
 mod damage;
@@ -44,10 +45,13 @@ mod report;
 mod rest;
 mod second_look;
 mod sending;
+mod settle;
 mod show;
+mod silent;
 mod smp;
 mod stage;
 mod standby;
+mod stored;
 mod told;
 mod traps;
 mod view;
@@ -71,7 +75,8 @@ pub use rebalance::{
 pub use rebalancing::Asked;
 pub use repair::Repair;
 pub use selvedge_routing::Difference;
+pub use settle::{Settle, Settled};
 pub use view::{
     BalanceView, Balancing, MadCounters, PortReason, PortReport, Progress, ReadBackFigures, Role, StageName, View,
 };
-pub use warm::{Prepare, Spare, Warm};
+pub use warm::{Left, Prepare, Spare, Warm};

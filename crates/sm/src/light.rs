@@ -25,13 +25,11 @@ impl Sm {
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {
-                self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Interval);
                 return;
             }
             // What failed, or found no plan, is tried again.
             (Some(_), _) if self.view.failed > 0 || (self.view.plan.is_none() && !self.is_cut_off()) => {
-                self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Again);
                 return;
             }
@@ -46,10 +44,8 @@ impl Sm {
             self.sweep_due.get_or_insert(SweepReason::Again);
             return;
         }
-        let m_key = self.config.policy.m_key;
-        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
-        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
-        self.exchange.submit(AgentId(node.0), (Token::Own, own));
+        self.silent.forget();
+        self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         if self.config.mode == Mode::Manage {
             self.ask_other_managers(&inventory);
@@ -64,6 +60,14 @@ impl Sm {
         }
         self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
+    pub(crate) fn ask_own_port(&mut self, inventory: &Inventory) {
+        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
+        let m_key = self.config.policy.m_key;
+        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
+        self.exchange.submit(AgentId(node.0), (Token::Own, own));
     }
 
     /// Asks every switch whether something changed.

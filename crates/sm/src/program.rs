@@ -6,7 +6,6 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
-use selvedge_routing::lanes_in_force;
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases::is_live;
@@ -19,18 +18,15 @@ use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::held::blocks_to_read;
 use crate::inventory::Inventory;
-use crate::io::{Output, PersistentState};
-use crate::job::{Job, JobResult, Outcome, Task};
-use crate::lid_book::LidBook;
+use crate::io::Output;
+use crate::job::{Job, JobResult, Task};
 use crate::past::After;
 use crate::register::Asks;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lanes, lid, report, smp, told};
+use crate::{lanes, lid, report, smp};
 
-/// Generations stored at once: one write in so many plans.
-pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
 /// How often a table is asked for that nobody answers, each time with all retries: beyond, its agent hangs.
@@ -47,11 +43,13 @@ impl Sm {
             }
         }
         self.forget_copies(&inventory.fabric, &installed);
-        self.read_back.doubt(&inventory.fabric, &mut installed);
+        let is_overdue = self.is_read_back_overdue();
+        self.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
         self.read_tables(inventory, installed, 1);
     }
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
+        self.silent.forget();
         let todo = unread(&inventory.fabric, &installed);
         let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
         // What is not answered is written, whatever it is.
@@ -74,7 +72,7 @@ impl Sm {
         now: Time,
         out: &mut Vec<Output>,
     ) {
-        self.read_back.end_doubt(&inventory.fabric, &mut installed);
+        self.read_back.end_doubt(now, &inventory.fabric, &mut installed);
         let is_complete = unread(&inventory.fabric, &installed).is_empty();
         if !is_complete && round < READ_ROUNDS {
             return self.read_tables(inventory, installed, round + 1);
@@ -99,12 +97,12 @@ impl Sm {
             let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-            let get = smp::get(
-                AttributeId::LINEAR_FORWARDING,
-                modifier,
-                &inventory.agents[node].route,
-                self.config.policy.m_key,
-            );
+            let route = &inventory.agents[node].route;
+            if self.silent.is_silent(route) {
+                continue;
+            }
+            let m_key = self.config.policy.m_key;
+            let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
             self.exchange
                 .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
@@ -165,9 +163,7 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        if self.take_astray(&inventory.fabric, &installed) {
-            self.past.note_astray(&inventory.fabric);
-        }
+        self.note_what_was_done_unseen(&inventory, &installed);
         let under_way = self.past.under_way(&inventory.fabric, now);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
@@ -200,7 +196,7 @@ impl Sm {
             judge: Arc::clone(&self.judge),
             clock: None,
             under_way: match task {
-                Task::Prepare(_) => None,
+                Task::Prepare(_) | Task::Settle(_) => None,
                 Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
                     self.past.under_way(&inventory.fabric, self.now)
                 }
@@ -214,21 +210,10 @@ impl Sm {
         }
     }
 
-    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
-    fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
-        let is_known = |guid| self.lids.planned.contains_key(&guid);
-        if self.lids.planned.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
-            return;
-        }
-        out.push(Output::Event(Event::ForeignState {
-            stored: self.lids.planned.len(),
-            found: fabric.end_ports().count(),
-        }));
-        self.lids = LidBook::default();
-        self.stored = PersistentState::default();
-    }
-
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+        if let Some(settled) = result.settled {
+            return self.settled(*settled, out);
+        }
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
         }
@@ -312,82 +297,10 @@ impl Sm {
         if outcome.plan.generation > self.stored.generation {
             return self.persist(inventory, Arc::new(held), outcome, out);
         }
+        self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.stage = Stage::Applying(Box::new(apply), inventory);
-    }
-
-    /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
-    /// not wait for a disk.
-    pub(crate) fn persist(
-        &mut self,
-        inventory: Arc<Inventory>,
-        installed: Arc<Installed>,
-        outcome: Arc<Outcome>,
-        out: &mut Vec<Output>,
-    ) {
-        self.lids.plan(&inventory.fabric, &outcome.plan.lids);
-        let plan = &outcome.plan;
-        let lane_count = self.lanes_known_with(&inventory, plan);
-        let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
-        let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
-        let lanes = by_switch.unwrap_or_default();
-        let others = relied_on.map(|levels| told::others(&inventory.fabric, &plan.lids, levels, &lanes));
-        let mut state = PersistentState {
-            lids: self.lids.planned.clone(),
-            lids_before: self.lids.before.clone(),
-            generation: self.stored.generation,
-            lanes,
-            levels: others.unwrap_or_default(),
-            // Those of a plan that is yet to come into force: see `store_engines`.
-            engines: self.stored.engines.clone(),
-            lane_count,
-            lanes_wanted: self.stored.lanes_wanted,
-        };
-        if plan.generation > state.generation {
-            state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
-        }
-        if state != self.stored {
-            self.stored = state.clone();
-            self.persist_id += 1;
-            out.push(Output::Persist {
-                id: self.persist_id,
-                state,
-            });
-        }
-        self.stage = Stage::Persisting {
-            id: self.persist_id,
-            inventory,
-            installed,
-            outcome,
-        };
-        self.apply_if_stored();
-    }
-
-    /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
-    /// no LIDs and no service levels.
-    fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
-        if generation > self.stored.generation {
-            self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
-            self.persist_id += 1;
-            out.push(Output::Persist {
-                id: self.persist_id,
-                state: self.stored.clone(),
-            });
-        }
-    }
-
-    /// Stores which engines were to make the tables, now that they are in force: a manager that dies half way finishes
-    /// what it was about, and does not take some of both for right.
-    fn store_engines(&mut self, out: &mut Vec<Output>) {
-        let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
-        if is_theirs && self.note_in_force() {
-            self.persist_id += 1;
-            out.push(Output::Persist {
-                id: self.persist_id,
-                state: self.stored.clone(),
-            });
-        }
     }
 
     pub(crate) fn persisted(&mut self, stored: u64) {
@@ -395,7 +308,7 @@ impl Sm {
         self.apply_if_stored();
     }
 
-    fn apply_if_stored(&mut self) {
+    pub(crate) fn apply_if_stored(&mut self) {
         let Stage::Persisting {
             id,
             inventory,
@@ -406,6 +319,7 @@ impl Sm {
             return;
         };
         if self.persisted_id >= *id {
+            self.silent.forget();
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
@@ -464,6 +378,7 @@ impl Sm {
             self.owe_second_look(&inventory.fabric, &fabric);
         }
         self.finish(inventory, fabric, installed, &failures);
+        self.applied_beside_another();
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
@@ -512,6 +427,7 @@ impl Sm {
             nothing_sent: None,
         };
         self.finish(inventory, apply.fabric, installed, &failures);
+        self.applied_beside_another();
     }
 
     /// A sweep is over: shows what is known now.
@@ -526,6 +442,8 @@ impl Sm {
             Role::Standby => Mode::Watch,
             _ => self.config.mode,
         };
+        let installed = installed.into();
+        self.note_who_is_gone(&fabric, &installed);
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
         let inventory = Inventory {
             fabric,
@@ -533,7 +451,7 @@ impl Sm {
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.last_seen.clone_from(&self.view.fabric);
-        self.view.installed = installed.into();
+        self.view.installed = installed;
         // What is under way is told anew in each job.
         if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {
             let installed = Arc::make_mut(&mut self.view.installed);

@@ -61,7 +61,7 @@ impl Repair {
         let result = is_lost.then(|| self.quickly(job, &mut warm)).flatten();
         if result.is_none() {
             // What was changed half-way is of no use.
-            (warm.spare, warm.mender, warm.weave) = (None, None, None);
+            (warm.spare, warm.mender, warm.weave, warm.left) = (None, None, None, None);
             self.warm = Some(warm);
         }
         result
@@ -136,10 +136,10 @@ impl Repair {
             is_up: false,
         };
         let lost: Vec<LinkChange> = links.iter().map(lost).collect();
-        let left = job
-            .under_way
-            .as_ref()
-            .map_or_else(Vec::new, |past| replaced(past, standing));
+        let left = job.under_way.as_ref().map_or_else(Vec::new, |past| {
+            let known = warm.left.take().and_then(|left| left.of(past));
+            known.unwrap_or_else(|| replaced(past, standing))
+        });
         let judge = || {
             job.judge
                 .judge_entries(standing, &inventory, &lost, changes, &left, &self.verdict)
@@ -385,7 +385,7 @@ fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderW
 }
 
 /// Entries that changed lately, as they were, and in which phase they came and went.
-fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
+pub fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
     let all = (0_u16..).zip(std::iter::once(&past.before).chain(&past.phases));
     let mut held: Vec<_> = all
         .flat_map(|(phase, blocks)| {

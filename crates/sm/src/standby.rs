@@ -32,6 +32,8 @@ use crate::view::Role;
 pub struct Others {
     /// Who handed the subnet over: he is master no longer, whatever he said before.
     pub from: Option<Guid>,
+    /// When another master last may have set something: nobody knows by which entries packets are under way since.
+    pub met: Option<Time>,
     /// A better one that has just been told to wait for it, by not being offered it.
     put_off: Option<Guid>,
     /// The same, and when it is looked at again.
@@ -146,10 +148,8 @@ impl Sm {
             (SmControl::Handover, Role::Master | Role::Discovering) => {
                 self.others.from = Some(guid);
                 self.forget_plan();
-                // A sweep under way takes it into account; a master looks at what the other one leaves.
-                if self.view.role == Role::Master || matches!(self.stage, Stage::Idle) {
-                    self.sweep_due = Some(SweepReason::HandedOver);
-                }
+                // What was seen so far may be older than what the other one leaves.
+                self.sweep_due = Some(SweepReason::HandedOver);
             }
             (SmControl::Acknowledge, Role::Master) => {
                 if let Stage::HandingOver { to, is_taken, .. } = &mut self.stage

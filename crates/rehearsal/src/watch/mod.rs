@@ -36,7 +36,7 @@ pub(crate) use judged::{Clerk, Passed};
 use lids::LidBook;
 use outside::Counting;
 pub use outside::{Findings, Found};
-use routes::{Delta, Routes};
+use routes::{Delta, Haunt, Routes};
 pub use rule::{Checker, Exemptions, Rule};
 
 /// A Set as it left its manager.
@@ -255,6 +255,8 @@ impl Watcher {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
         }
         self.changes = changes;
+        // What a late Set wrote over is found by reading as well.
+        self.lies.keys().for_each(|&(node, _)| emulator.watch_table(node));
         result
     }
 
@@ -358,11 +360,12 @@ impl Watcher {
         }
         if let Some((cycle, ghost)) = &delta.cycle {
             let excuse = excuse.or_else(|| self.channels_excuse(chassis, cycle, by));
-            let channels = ways(chassis, cycle);
+            let channels = haunted_ways(chassis, cycle, ghost);
             match ghost.as_slice() {
                 [] => self.judge(Checker::Cycles, excuse, || Violation::Cycle { channels })?,
-                since => {
-                    let excuse = excuse.or_else(|| self.ghost_excuse(since, by));
+                ghosts => {
+                    let since: Vec<Time> = ghosts.iter().map(|ghost| ghost.since).collect();
+                    let excuse = excuse.or_else(|| self.ghost_excuse(&since, by));
                     // A LID that is another port's now makes other dependencies than before.
                     let excuse = excuse.or(renumbered.then_some(Rule::OtherLids));
                     self.judge(Checker::Ghosts, excuse, || Violation::Undrained { channels })?;
@@ -558,6 +561,18 @@ fn ways(chassis: &Chassis, ports: &[PortIdx]) -> String {
         .iter()
         .map(|&port| chassis.fabric().port_name(chassis.port_ref(port)));
     names.collect::<Vec<_>>().join(" -> ")
+}
+
+/// The same, and behind a channel in which old entries have left packets, for which LID and when.
+fn haunted_ways(chassis: &Chassis, ports: &[PortIdx], ghosts: &[Haunt]) -> String {
+    let one = |&port: &PortIdx| {
+        let name = chassis.fabric().port_name(chassis.port_ref(port));
+        match ghosts.iter().find(|ghost| ghost.at == port) {
+            Some(Haunt { lid, since, .. }) => format!("{name} (LID {lid} until {since})"),
+            None => name,
+        }
+    };
+    ports.iter().map(one).collect::<Vec<_>>().join(" -> ")
 }
 
 /// A number over what is trained, what has power and which cable goes where.

@@ -8,7 +8,7 @@ use selvedge_wire::{
 };
 
 use super::*;
-use crate::program::GENERATIONS_AHEAD;
+use crate::stored::GENERATIONS_AHEAD;
 use crate::{DefaultJudge, Job, StageName};
 
 /// The far host, as its agent holds it; the near one is number 0.
