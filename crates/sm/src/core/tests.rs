@@ -8,6 +8,7 @@ use selvedge_wire::{
 };
 
 use super::*;
+use crate::io::Command;
 use crate::stored::GENERATIONS_AHEAD;
 use crate::{DefaultJudge, Job, StageName};
 
