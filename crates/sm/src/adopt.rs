@@ -117,7 +117,10 @@ fn drop_circles_of_nobody(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
             way.take(tables.switches() + 1).count() > tables.switches()
         };
         if fabric.switches().indices().any(goes_round) {
-            fabric.switches().indices().for_each(|switch| tables.set(switch, lid, NO_PATH));
+            fabric
+                .switches()
+                .indices()
+                .for_each(|switch| tables.set(switch, lid, NO_PATH));
         }
     }
 }

@@ -17,7 +17,6 @@ use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::lane_smp;
 use crate::past::Taken;
-use crate::register;
 use crate::smp::{self, Smp};
 
 /// A Set on its way: position in the change set.
@@ -51,8 +50,6 @@ pub struct Apply {
     is_live: bool,
     /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same.
     pub may_be_live: bool,
-    /// Hosts are asked to register again.
-    pub asks_hosts: bool,
     has_begun: bool,
     /// Nodes that have more to do in this phase than others: nothing of theirs waits for those.
     busiest: BTreeSet<NodeIdx>,
@@ -123,7 +120,6 @@ impl Apply {
             has_drained: false,
             is_live,
             may_be_live,
-            asks_hosts: false,
             has_begun: false,
             busiest: BTreeSet::new(),
             acknowledged: 0,
@@ -277,7 +273,7 @@ impl Apply {
                 let seen = self.inventory.port_info(*port)?;
                 let is_last = !matches!(state, Some(PortState::Armed));
                 let info = PortInfo {
-                    client_reregister: self.asks_hosts && is_last && register::understands(&self.fabric, *port),
+                    client_reregister: is_last && self.outcome.asks.includes(&self.fabric, *port),
                     ..smp::port_info(seen, settings, *state)
                 };
                 smp::set(

@@ -188,8 +188,9 @@ impl Sm {
         self.view.master = other;
         if self.view.role != role {
             self.view.role = role;
-            if role != Role::Master {
-                self.leave_multicast();
+            match role {
+                Role::Master => self.others.copied_from = None,
+                Role::Discovering | Role::Standby | Role::NotActive => self.leave_multicast(),
             }
             out.push(Output::Event(Event::Role { role, other }));
         }
