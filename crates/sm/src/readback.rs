@@ -334,7 +334,11 @@ impl Sm {
     /// When the next light sweep is to be, if it would be at `due` otherwise: what was written is read back in time,
     /// however often something else comes in between.
     pub(crate) fn read_back_due(&self, due: Option<Time>) -> Option<Time> {
-        let (due, interval) = (due?, self.config.sweep_interval?);
+        // Where nobody is known there is nothing to read.
+        let interval = self.config.sweep_interval.filter(|_| self.inventory.is_some());
+        let (Some(interval), Some(due)) = (interval, due) else {
+            return due;
+        };
         let written = self.read_back.since.map_or(due, |since| since + interval);
         // Whatever keeps it from being read does not fill the time.
         let again = self.read_back.tried.map_or(self.now, |tried| tried + interval / 4);

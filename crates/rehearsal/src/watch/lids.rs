@@ -332,7 +332,11 @@ mod tests {
             let mut book = LidBook::default();
             book.note_left(&moved(7, 3, 5, true), Time::from_secs(5));
             let planned = BTreeMap::from([(Guid(planned.0), range(planned.1)), (Guid(8), range(11))]);
-            assert_eq!(book.is_anothers_again(&moved(8, 3, 11, kept), &planned), want, "{planned:?}");
+            assert_eq!(
+                book.is_anothers_again(&moved(8, 3, 11, kept), &planned),
+                want,
+                "{planned:?}"
+            );
         };
         check(false, (7, 3), true);
         // It held it itself; the other gets another one; it is one that never had it.

@@ -526,7 +526,8 @@ impl Watcher {
         self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
         let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
-        let misread = |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
+        let misread =
+            |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
         let excuse = excuse.or_else(|| id.is_some_and(misread).then_some(Rule::CorruptMedium));
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)
