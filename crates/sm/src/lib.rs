@@ -50,6 +50,7 @@ mod silent;
 mod smp;
 mod stage;
 mod standby;
+mod straggler;
 mod told;
 mod traps;
 mod view;
