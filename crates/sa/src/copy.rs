@@ -135,8 +135,8 @@ pub struct Copier {
     /// What the copy is of, if it is all there is.
     held: Option<Revision>,
     is_all: bool,
-    /// When standing by began.
-    begun: Time,
+    /// Since when hosts register with others.
+    begun: Option<Time>,
     has_copied: bool,
     /// Life and number of the levels that are known.
     levels_held: Option<(u64, u64)>,
@@ -162,7 +162,9 @@ impl Copier {
     pub fn begin(&mut self, now: Time) {
         self.end();
         (self.at, self.held, self.is_all, self.skips) = (None, None, false, 0);
-        (self.begun, self.has_copied) = (now, false);
+        // A master that is out of sight for a moment, again and again, is the same absence.
+        self.begun.get_or_insert(now);
+        self.has_copied = false;
         (self.levels_held, self.levels) = (None, None);
         self.rest(now, Duration::ZERO);
     }
@@ -184,7 +186,14 @@ impl Copier {
     #[must_use]
     pub fn is_settled(&self, now: Time) -> bool {
         let cannot_be_all = self.has_copied && self.before.is_none();
-        self.is_all || cannot_be_all || now.since(self.begun) >= SETTLED_AFTER
+        let is_late = self.begun.is_some_and(|begun| now.since(begun) >= SETTLED_AFTER);
+        self.is_all || cannot_be_all || is_late
+    }
+
+    /// This manager is master: the next time that it stands by is another one.
+    pub fn lead(&mut self) {
+        self.end();
+        self.begun = None;
     }
 
     /// What the master tells senders, if that is news.

@@ -11,7 +11,6 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
-use crate::adopt::route_alike;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
@@ -19,7 +18,7 @@ use crate::failover::Failover;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
-use crate::io::{Command, Input, Output, PersistentState};
+use crate::io::{Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
@@ -82,6 +81,8 @@ pub struct Sm {
     pub(crate) persisted_id: u64,
     /// Whether hosts are to register again.
     pub(crate) reregister: Reregister,
+    /// Ports to be asked: see [`register`](crate::register).
+    pub(crate) returned: BTreeSet<Guid>,
     /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
     pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
@@ -154,6 +155,7 @@ impl Sm {
             persist_id: 0,
             persisted_id: 0,
             reregister: Reregister::default(),
+            returned: BTreeSet::new(),
             told_by: None,
             others: Others::default(),
             unwatched: Vec::new(),
@@ -217,34 +219,6 @@ impl Sm {
         self.sweep_due = Some(SweepReason::Start);
     }
 
-    fn command(&mut self, command: Command, out: &mut Vec<Output>) {
-        match command {
-            Command::Sweep => {
-                self.flaps.clear();
-                self.sweep_due = Some(SweepReason::Command);
-            }
-            Command::Rebalance(asked) => self.ask_balance(asked),
-            Command::Reregister => self.reregister = Reregister::Wanted,
-            Command::Registered => self.reregister = Reregister::Not,
-            Command::HoldBack => self.others.copies = true,
-            Command::Ready => self.hold_back_no_longer(),
-            Command::Told(told) => self.take_told(*told),
-            Command::SetPolicy(policy) => {
-                self.keeps_found &= route_alike(&policy, &self.config.policy);
-                self.config.policy = policy;
-                self.sweep_due = Some(SweepReason::Command);
-            }
-            Command::Stop => {
-                if self.config.mode == Mode::Manage {
-                    out.push(Output::SetIsSm(false));
-                }
-                self.exchange.clear();
-                self.stage = Stage::Stopped;
-                self.view.role = Role::NotActive;
-            }
-        }
-    }
-
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
         self.view.mads.received += 1;
         match datagram.mad.method() {
@@ -295,21 +269,18 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
-            (Token::ReadBack(number), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::ReadBack(number), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.was_read_back(number, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Lanes(table), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::Lanes(table), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
             (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
-            (Token::AtLink(at), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = so_far || self.is_other_behind(at, answer);
                 self.stage = Stage::LightSweep { changed };
             }

@@ -27,6 +27,7 @@ use crate::inventory::Inventory;
 use crate::multicast::{MulticastPlan, MulticastTask};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
+use crate::register::Asks;
 use crate::repair::Repair;
 use crate::settle::{Settle, Settled};
 use crate::told::Told;
@@ -209,8 +210,8 @@ pub struct Job {
     pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
-    /// Hosts are asked to register again.
-    pub(crate) asks_hosts: bool,
+    /// Who is asked to register again.
+    pub(crate) asks: Asks,
     /// Whose the tables in force are.
     pub(crate) adopt: Adopt,
     /// What is to be done.
@@ -253,6 +254,8 @@ pub struct Outcome {
     pub changes: Judged<ChangeSet>,
     /// What the judge said.
     pub verdict: Arc<Verdict>,
+    /// Who is asked to register again.
+    pub(crate) asks: Asks,
 }
 
 impl Job {
@@ -275,7 +278,7 @@ impl Job {
             judge: Arc::new(DefaultJudge::default()),
             clock: None,
             rebalances: false,
-            asks_hosts: false,
+            asks: Asks::Nobody,
             adopt: Adopt::No,
             task,
         }
@@ -531,9 +534,7 @@ impl Job {
             };
             let mut changes = way::propose(fabric, installed, &plan, &options);
             way::let_clear(&mut changes, (fabric, installed), self.fog);
-            if self.asks_hosts {
-                register::ask_all(fabric, &plan, &mut changes);
-            }
+            register::ask(&self.asks, fabric, &plan, &mut changes);
             changes
         };
         let accepted = self
@@ -544,6 +545,7 @@ impl Job {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
+            asks: self.asks.clone(),
         })
     }
 }

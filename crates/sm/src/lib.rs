@@ -6,6 +6,7 @@
 
 mod adopt;
 mod apply;
+mod command;
 mod config;
 mod core;
 mod damage;
@@ -50,6 +51,7 @@ mod silent;
 mod smp;
 mod stage;
 mod standby;
+mod stored;
 mod straggler;
 mod told;
 mod traps;

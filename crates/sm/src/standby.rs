@@ -48,6 +48,8 @@ pub struct Others {
     pub copies: bool,
     /// This manager stands by, and there is no copy yet.
     pub holds_back: bool,
+    /// The master of whom there is one, or none to be had; it may have been out of sight for a moment since.
+    pub copied_from: Option<Guid>,
     /// How often this manager was asked.
     pub asked: u32,
     /// The same when the last sweep began.
@@ -198,7 +200,7 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.others.from = None;
-        self.others.holds_back = self.others.copies;
+        self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
         self.next_poll = Some(now + self.config.poll_interval);
@@ -215,6 +217,7 @@ impl Sm {
     /// There is a copy of what hosts registered with the master, or none is to be had: a better manager may have the
     /// subnet.
     pub(crate) fn hold_back_no_longer(&mut self) {
+        self.others.copied_from = self.view.master;
         let is_free = matches!(self.stage, Stage::Standby { .. }) && self.exchange.open() == 0;
         // The answer to a poll that is under way does as well.
         if std::mem::take(&mut self.others.holds_back) && is_free {
@@ -458,6 +461,24 @@ mod tests {
         check(SmState::Standby, false, false);
         // Two masters are worse.
         check(SmState::Master, true, false);
+    }
+
+    #[test]
+    fn what_was_seen_before_a_handover_is_looked_at_again() {
+        let check = |role: Role, has_met: bool| {
+            let mut sm = master();
+            sm.view.role = role;
+            let mut out = Vec::new();
+            sm.obey(SmControl::Handover, &better(SmState::Master), Time(1), &mut out);
+            assert!(
+                matches!(sm.sweep_due, Some(SweepReason::HandedOver)),
+                "{role:?} {:?}",
+                sm.sweep_due
+            );
+            assert_eq!(sm.others.met.is_some(), has_met, "{role:?}");
+        };
+        check(Role::Discovering, true);
+        check(Role::Master, true);
     }
 
     #[test]

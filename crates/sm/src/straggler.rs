@@ -36,7 +36,10 @@ fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: &Mad) -> bo
         return false;
     };
     let at = PortRef { node, port };
-    let was_active = inventory.fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+    let was_active = inventory
+        .fabric
+        .port(at)
+        .is_some_and(|port| port.link.state == PortState::Active);
     let is_up = info.phys_state == Some(PhysState::LinkUp);
     let is_idle = matches!(info.state, Some(PortState::Init | PortState::Armed));
     let is_external = port != PortNum::MANAGEMENT && inventory.fabric.node(node).is_switch();
@@ -74,7 +77,11 @@ mod tests {
                 port: PortNum::new(port).unwrap(),
             };
             let repaired: BTreeSet<PortRef> = Some(at).filter(|_| is_repaired).into_iter().collect();
-            assert_eq!(is_news(&inventory, &repaired, &mad), want, "{port} {state:?} {is_repaired}");
+            assert_eq!(
+                is_news(&inventory, &repaired, &mad),
+                want,
+                "{port} {state:?} {is_repaired}"
+            );
         };
         use PortState::{Active, Down, Init};
         check(2, Init, false, true);

@@ -81,7 +81,10 @@ impl Driver {
         let mut desk = self.seat.desk();
         desk.copier.end();
         match role {
-            Role::Master => Ok(desk.administer(selvedge_sa::Input::Serve)?),
+            Role::Master => {
+                desk.copier.lead();
+                Ok(desk.administer(selvedge_sa::Input::Serve)?)
+            }
             // Our own link is down: when it comes back there may be nobody else still.
             Role::Discovering => Ok(desk.administer(selvedge_sa::Input::Withdraw)?),
             Role::Standby | Role::NotActive => {

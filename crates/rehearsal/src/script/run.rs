@@ -36,6 +36,7 @@ pub struct Mark {
     pub tables: Tables,
     pub counts: selvedge_emulator::Counts,
     pub levels: BTreeMap<Guid, Vec<u8>>,
+    pub asks: u64,
 }
 
 /// How long `run until …` waits where it does not say.
@@ -56,6 +57,7 @@ impl<'a> Runner<'a> {
                 tables: Tables::new(0, Lid::NONE),
                 counts: selvedge_emulator::Counts::default(),
                 levels: BTreeMap::new(),
+                asks: 0,
             },
         }
     }
@@ -256,6 +258,7 @@ impl<'a> Runner<'a> {
             tables: world.emulator().chassis().tables(),
             counts: world.emulator().counts().clone(),
             levels: self.told_by_masters()?,
+            asks: world.asks(),
         };
         Ok(())
     }

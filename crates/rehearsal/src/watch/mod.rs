@@ -96,6 +96,9 @@ pub(crate) struct Watcher {
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// What each manager ever stored of a port.
     stored: BTreeSet<(ManagerId, Guid, LidRange)>,
+    /// LIDs that a manager first stored of a port while bits were flipped: one may have been flipped in the answer
+    /// that they come from.
+    misread: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// Whose Set was last taken, and when that was first another one's than before.
@@ -147,6 +150,7 @@ impl Watcher {
             lies_ended: Vec::new(),
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
+            misread: BTreeSet::new(),
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,
@@ -184,8 +188,11 @@ impl Watcher {
 
     /// A manager is told that its state is stored.
     pub fn stored(&mut self, id: ManagerId, state: &PersistentState) {
-        let lids = state.lids.iter().map(|(&guid, &range)| (id, guid, range));
-        self.stored.extend(lids);
+        for (&guid, &range) in &state.lids {
+            if self.stored.insert((id, guid, range)) && self.echoes_flipped_bits(self.now) {
+                self.misread.insert((id, guid, range));
+            }
+        }
     }
 
     /// A manager receives a datagram.
@@ -503,6 +510,8 @@ impl Watcher {
         self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
         let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
+        let misread = |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
+        let excuse = excuse.or_else(|| id.is_some_and(misread).then_some(Rule::CorruptMedium));
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)
     }
