@@ -51,13 +51,15 @@ fn adds(op: &Op, (fabric, installed): (&Fabric, &Installed), written: &Written) 
         Op::SlToVl { .. } => true,
         // Packets to a LID are sent as soon as somebody holds it.
         Op::Port { state, .. } => *state == Some(PortState::Active) || phases::gives_lids(fabric, op),
-        Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => false,
+        // Entries above LinearFDBTop are in force once it is raised.
+        Op::Switch { node, settings } => settings.linear_top > fabric.node(*node).switch_settings.linear_top,
+        Op::PKeys { .. } | Op::Arbitration { .. } => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, Node, PortRef, PortSettings, SwitchIdx};
+    use selvedge_fabric::{FabricBuilder, Node, PortRef, PortSettings, SwitchIdx, SwitchSettings};
     use selvedge_plan::Phase;
     use selvedge_types::{Guid, Lid, LidRange, Lmc, NodeKind, PortNum};
 
@@ -126,6 +128,14 @@ mod tests {
         }
     }
 
+    fn top(linear_top: u16) -> Op {
+        let settings = SwitchSettings {
+            linear_top,
+            ..SwitchSettings::default()
+        };
+        Op::Switch { node: NODE, settings }
+    }
+
     #[test]
     fn only_what_adds_waits() {
         check(&[(0, table(1))], 5, &[5]);
@@ -134,6 +144,8 @@ mod tests {
         check(&[(0, port(PortState::Active))], 5, &[5]);
         check(&[(0, port(PortState::Armed))], 5, &[0]);
         check(&[(0, lid())], 5, &[5]);
+        check(&[(0, top(9))], 5, &[5]);
+        check(&[(0, top(0))], 5, &[0]);
         // As it was, or dropped.
         check(&[(0, table(2))], 5, &[0]);
         check(&[(0, table(NO_PATH))], 5, &[0]);
