@@ -148,7 +148,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::made::{FIRST, SECOND, empty_plan, guid, inventory, row};
+    use crate::made::{FAR, FIRST, SECOND, empty_plan, guid, inventory, row};
     use crate::past::{After, Taken};
 
     const HELD: [u8; BLOCK_LIDS] = [2; BLOCK_LIDS];
@@ -179,7 +179,7 @@ mod tests {
             let held = tables(&before);
             let mut past = Past::default();
             let mut known = Some((&before, &held));
-            if let Some(_) = gone {
+            if gone.is_some() {
                 let mut without = held.clone();
                 let switch = before.switch_index(before.find(guid(SECOND)).unwrap()).unwrap();
                 without.lfts[switch].clear();
@@ -210,7 +210,9 @@ mod tests {
                 found[SECOND].info.node_guid = Guid(99);
             }
             if is_cut {
-                found[FIRST].ports[2].info = Some(crate::made::info(PortState::Init));
+                for (at, num) in [(FIRST, 2), (FAR, 1)] {
+                    found[at].ports[num].info = Some(crate::made::info(PortState::Init));
+                }
             }
             let now = inventory(found).fabric;
             let mut taken = Taken::default();
