@@ -226,8 +226,9 @@ impl Sm {
                 while let Some(failed) = self.exchange.expired(now) {
                     self.ended(failed, None, out);
                 }
-                if let Some(asked) = self.exchange.received(&datagram.mad) {
-                    self.ended(asked, Some(&datagram.mad), out);
+                match self.exchange.received(&datagram.mad) {
+                    Some(asked) => self.ended(asked, Some(&datagram.mad), out),
+                    None => self.straggles(&datagram.mad),
                 }
             }
             Method::Trap => self.trap(datagram, out),

@@ -315,6 +315,28 @@ fn is_set_up_since(known: &Fabric, now: &Fabric) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::made::{FIRST, SECOND, info, inventory, row};
+
+    #[test]
+    fn only_another_manager_makes_a_link_active() {
+        use PortState::{Active, Init};
+        // The ends of the link between the switches, as they were and as they are.
+        let check = |known: [PortState; 2], now: [PortState; 2], want: bool| {
+            let [known, now] = [known, now].map(|states| {
+                let mut found = row();
+                for ((at, num), state) in [(FIRST, 2), (SECOND, 1)].into_iter().zip(states) {
+                    found[at].ports[num].info = Some(info(state));
+                }
+                inventory(found).fabric
+            });
+            assert_eq!(is_set_up_since(&known, &now), want, "{known:?} {now:?}");
+        };
+        check([Init, Init], [Active, Active], true);
+        check([Init, Init], [Active, Init], false);
+        check([Active, Active], [Active, Active], false);
+        // One end had been made so by this one, which died before the other.
+        check([Active, Init], [Active, Active], false);
+    }
 
     #[test]
     fn who_gives_way() {

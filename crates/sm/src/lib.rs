@@ -52,6 +52,7 @@ mod smp;
 mod stage;
 mod standby;
 mod stored;
+mod straggler;
 mod told;
 mod traps;
 mod view;

@@ -497,6 +497,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_seen_before_a_handover_is_looked_at_again() {
+        let check = |role: Role, has_met: bool| {
+            let mut sm = master();
+            sm.view.role = role;
+            let mut out = Vec::new();
+            sm.obey(SmControl::Handover, &better(SmState::Master), Time(1), &mut out);
+            assert!(
+                matches!(sm.sweep_due, Some(SweepReason::HandedOver)),
+                "{role:?} {:?}",
+                sm.sweep_due
+            );
+            assert_eq!(sm.others.met.is_some(), has_met, "{role:?}");
+        };
+        check(Role::Discovering, true);
+        check(Role::Master, true);
+    }
+
+    #[test]
     fn who_had_to_wait_is_looked_at_in_time_whatever_comes_between() {
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let check = |rests: &[u64], want: &[Option<u64>]| {
