@@ -94,6 +94,8 @@ pub(crate) struct Driver {
     is_untidy: bool,
     /// The manager was told that what hosts have registered with the master is known here.
     is_copied: bool,
+    /// The manager was told that there is a copy, or none to be had.
+    is_ready: bool,
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
@@ -117,13 +119,16 @@ pub(crate) struct Parts {
 impl Driver {
     pub(crate) fn new(parts: Parts) -> Result<Self, DaemonError> {
         let (sender, notes) = parts.notes;
-        let desk = Desk::new(
+        let mut desk = Desk::new(
             parts.port,
             Administrator::new(parts.administrator, sender.clone(), parts.found.registrations)?,
             Keeper::new(parts.folder.clone(), parts.found.is_lost),
             selvedge_sa::Copier::new(parts.copier),
             Arc::clone(&parts.shared),
         );
+        if parts.recorder.is_some() {
+            desk.listen();
+        }
         Ok(Self {
             sm: parts.sm,
             seat: Seat::new(desk)?,
@@ -150,6 +155,7 @@ impl Driver {
             asked: 0,
             is_untidy: false,
             is_copied: false,
+            is_ready: false,
             in_force: None,
             stopping: false,
         })
@@ -161,6 +167,9 @@ impl Driver {
         let is_lost = self.seat.desk().keeper.is_lost();
         if is_lost && self.until == Until::Stopped {
             self.feed(Input::Command(Command::Reregister))?;
+        }
+        if self.until == Until::Stopped {
+            self.feed(Input::Command(Command::HoldBack))?;
         }
         let result = self.feed(Input::Start).and_then(|()| self.turn_until_done());
         let result = self.tell().and(result);
@@ -176,6 +185,7 @@ impl Driver {
                 Ok(desk.port.flush()?)
             })
             .and_then(|()| self.tell());
+        self.record_said();
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
@@ -223,6 +233,9 @@ impl Driver {
         let received = desk.administrator.received();
         drop(desk);
         let hurries = self.hurries(now);
+        if !hurries {
+            self.record_said();
+        }
         if !hurries && now.since(self.shown_at) >= SHOW_INTERVAL {
             if self.changed {
                 self.show();
@@ -231,7 +244,7 @@ impl Driver {
             }
         }
         self.tell_groups(now)?;
-        self.tell_copy()?;
+        self.tell_copy(now)?;
         let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
             false => Duration::ZERO,

@@ -193,6 +193,8 @@ fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentStat
         levels: state.levels.clone(),
         lids_before: state.lids_before.clone(),
         engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
+        lane_count: state.lane_count,
+        lanes_wanted: state.lanes_wanted,
     })
 }
 

@@ -24,12 +24,13 @@ use crate::adopt::Adopt;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
-use crate::lanes::Told;
 use crate::multicast::{MulticastPlan, MulticastTask};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
+use crate::register::Asks;
 use crate::repair::Repair;
 use crate::settle::{Settle, Settled};
+use crate::told::Told;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, lid, ports, register};
@@ -209,8 +210,8 @@ pub struct Job {
     pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
-    /// Hosts are asked to register again.
-    pub(crate) asks_hosts: bool,
+    /// Who is asked to register again.
+    pub(crate) asks: Asks,
     /// Whose the tables in force are.
     pub(crate) adopt: Adopt,
     /// What is to be done.
@@ -253,6 +254,8 @@ pub struct Outcome {
     pub changes: Judged<ChangeSet>,
     /// What the judge said.
     pub verdict: Arc<Verdict>,
+    /// Who is asked to register again.
+    pub(crate) asks: Asks,
 }
 
 impl Job {
@@ -275,7 +278,7 @@ impl Job {
             judge: Arc::new(DefaultJudge::default()),
             clock: None,
             rebalances: false,
-            asks_hosts: false,
+            asks: Asks::Nobody,
             adopt: Adopt::No,
             task,
         }
@@ -420,11 +423,7 @@ impl Job {
                 }),
             }
         }
-        events.push(Event::NoPlan);
-        JobResult {
-            events,
-            ..JobResult::default()
-        }
+        self.without_levels(events, par)
     }
 
     pub(crate) fn accepted(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
@@ -499,7 +498,8 @@ impl Job {
 
     fn route(&self, name: &EngineName, lids: &Lids, previous: Option<Arc<Tables>>, par: Par) -> Result<Routed, String> {
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
-        let options = self.options(previous);
+        let mut options = self.options(previous);
+        options.weave.previous_levels = self.found_levels(lids, options.lanes);
         engine
             .route(&self.inventory.fabric, lids, &options, Seed(0), par)
             .map_err(|e| e.to_string())
@@ -533,10 +533,8 @@ impl Job {
                 ..WayOptions::default()
             };
             let mut changes = way::propose(fabric, installed, &plan, &options);
-            way::let_clear(&mut changes, self.fog);
-            if self.asks_hosts {
-                register::ask_all(fabric, &plan, &mut changes);
-            }
+            way::let_clear(&mut changes, (fabric, installed), self.fog);
+            register::ask(&self.asks, fabric, &plan, &mut changes);
             changes
         };
         let accepted = self
@@ -547,6 +545,7 @@ impl Job {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
+            asks: self.asks.clone(),
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Tables that have changed a short while ago: packets may be under way by entries that are no longer in force.
 
+mod reset;
 mod taken;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
+use self::reset::Gone;
 pub use self::taken::Taken;
 
 /// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
@@ -51,6 +53,8 @@ pub struct Past {
     lost: BTreeSet<Lost>,
     /// Until when packets may be under way by entries that nobody knows.
     fog_until: Time,
+    /// What switches held that are out of sight.
+    gone: Gone,
     /// Counts its changes: what was worked out of an earlier one is of no use.
     revision: u64,
 }
@@ -264,6 +268,11 @@ impl Past {
         lost.sort_unstable();
         lost.dedup();
         lost
+    }
+
+    /// True if packets of a step that was taken then are gone, whatever has changed.
+    fn is_waited_out(&self, fabric: &Fabric, at: Time, now: Time) -> bool {
+        !self.is_surely_under_way(now.since(at), fabric)
     }
 
     /// True if packets are taken to be under way after so long, whatever has changed: every change of an entry matters

@@ -17,6 +17,7 @@ use crate::damage::Damage;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
+use crate::register::Asks;
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, past, ports, rehang};
@@ -153,6 +154,7 @@ impl Repair {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
+            asks: Asks::Nobody,
         };
         let inventory = Arc::new(inventory);
         job.inventory = Arc::clone(&inventory);
@@ -325,6 +327,7 @@ impl Repair {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
+            asks: Asks::Nobody,
         };
         Ok((outcome, judged))
     }

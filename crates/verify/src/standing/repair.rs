@@ -253,9 +253,10 @@ impl Standing {
     /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
     /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
     fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Replaced]) -> Option<QuickProof> {
-        // Packets to LIDs of an earlier plan, beyond all of this one: nothing here counts with them.
-        let beyond = |old: &Replaced| old.entry.lid.index() >= self.flows.shape.goals.len();
-        if under_way.iter().any(beyond) {
+        // Packets to LIDs of an earlier plan that nobody has any more: nothing here counts with them.
+        let goal = |old: &Replaced| self.flows.shape.goals.get(old.entry.lid.index());
+        let is_of_nobody = |old: &Replaced| matches!(goal(old), None | Some(Goal::Unused));
+        if under_way.iter().any(is_of_nobody) {
             return None;
         }
         let flips = self.flips(links).ok()?;
