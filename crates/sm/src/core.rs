@@ -190,7 +190,7 @@ impl Sm {
                 self.timers(now);
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
-            Input::Persisted { id } => self.persisted(id),
+            Input::Persisted { id } => self.persisted(id, out),
             Input::Groups(groups) => self.groups_changed(groups),
             Input::Command(command) => self.command(command, out),
         }

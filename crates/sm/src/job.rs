@@ -5,7 +5,8 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_plan::multicast::MulticastChange;
+use selvedge_fabric::Fabric;
+use selvedge_plan::multicast::{MulticastChange, MulticastTables};
 use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl, Tables,
     UnderWay,
@@ -25,7 +26,7 @@ use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
 use crate::lanes::Told;
-use crate::multicast::{MulticastPlan, MulticastTask};
+use crate::multicast::{Copies, MulticastPlan, MulticastTask, TakenApart};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
 use crate::repair::Repair;
@@ -86,6 +87,17 @@ pub trait Judge: Send + Sync + fmt::Debug {
         change: MulticastChange,
     ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
         selvedge_verify::judge_multicast(subject, change, &JudgeOptions::default())
+    }
+
+    /// Judges a change of multicast tables that only takes away.
+    fn judge_taking_away(
+        &self,
+        _inventory: &Inventory,
+        fabric: &Fabric,
+        held: &MulticastTables,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_taking_away(fabric, held, change, &JudgeOptions::default())
     }
 }
 
@@ -156,6 +168,15 @@ impl Judge for DefaultJudge {
         let verdict = changes.verdict().clone();
         Some(Accepted { changes, verdict })
     }
+
+    fn judge_multicast(
+        &self,
+        _inventory: &Inventory,
+        subject: &MulticastSubject<'_>,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_multicast(subject, change, &self.options)
+    }
 }
 
 /// What a job is for.
@@ -172,6 +193,9 @@ pub enum Task {
     /// Plan multicast trees.
     Multicast(Box<MulticastTask>),
 }
+
+/// Entries (switches × LIDs) up to which `weave` repairs in place. It searches: 5 ms with 256 switches of two hosts.
+pub(crate) const WOVEN_MAX: usize = 200_000;
 
 /// Plan this fabric.
 #[derive(Clone, Debug)]
@@ -210,6 +234,10 @@ pub struct Job {
     pub(crate) asks_hosts: bool,
     /// Whose the tables in force are.
     pub(crate) adopt: Adopt,
+    /// What switches copy.
+    pub(crate) copies: Arc<Copies>,
+    /// The plan in force, for a job that plans trees beside it.
+    pub(crate) plan_in_force: Option<Arc<Plan>>,
     /// What is to be done.
     pub(crate) task: Task,
 }
@@ -235,6 +263,10 @@ pub struct JobResult {
     pub balance: Option<Balance>,
     /// Multicast trees, accepted.
     pub multicast: Option<Box<MulticastPlan>>,
+    /// Groups that must be taken apart before the outcome is applied: beside its routes their copies could deadlock.
+    pub copies_first: Option<Box<TakenApart>>,
+    /// Trees must wait until packets that are under way now are gone.
+    pub copies_later: bool,
     /// The outcome's tables are those that were found.
     pub keeps_found: bool,
 }
@@ -272,6 +304,8 @@ impl Job {
             rebalances: false,
             asks_hosts: false,
             adopt: Adopt::No,
+            copies: Arc::default(),
+            plan_in_force: None,
             task,
         }
     }
@@ -321,8 +355,6 @@ impl Job {
     #[must_use]
     pub fn is_brief(&self) -> bool {
         const ENTRIES_MAX: usize = 8_000_000;
-        /// `weave` searches: 5 ms with 256 switches of two hosts.
-        const WOVEN_MAX: usize = 200_000;
         let Task::Repair(repair) = &self.task else { return false };
         let entries = self.inventory.fabric.switches().len() * repair.plan.lids.len();
         let most = if repair.is_woven() { WOVEN_MAX } else { ENTRIES_MAX };
@@ -351,6 +383,7 @@ impl Job {
     pub fn run(&mut self, par: Par) -> JobResult {
         let took = self.virtual_cost();
         let result = self.run_task(par);
+        let result = self.with_copies_first(result);
         JobResult { took, ..result }
     }
 

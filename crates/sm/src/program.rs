@@ -209,7 +209,15 @@ impl Sm {
             resting: Arc::default(),
             rebalances: false,
             asks_hosts: false,
-            adopt: Adopt::No,
+            adopt: match task {
+                Task::Repair(_) | Task::Prepare(_) if self.keeps_found => Adopt::Kept,
+                Task::Plan | Task::Repair(_) | Task::Prepare(_) | Task::Rebalance(_) | Task::Multicast(_) => Adopt::No,
+            },
+            copies: self.copies(),
+            plan_in_force: match task {
+                Task::Multicast(_) => self.view.plan.clone(),
+                Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Prepare(_) => None,
+            },
             task,
         }
     }
@@ -247,6 +255,8 @@ impl Sm {
         self.keeps_found = result.keeps_found;
         let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
+        let mut result = result;
+        self.note_copies_first(result.copies_first.take());
         if self.is_repairing() {
             return self.repair_planned(result, (inventory, installed), out);
         }
@@ -314,7 +324,7 @@ impl Sm {
         }
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
-        self.stage = Stage::Applying(Box::new(apply), inventory);
+        self.begin_applying(apply, inventory, out);
     }
 
     /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
@@ -358,7 +368,7 @@ impl Sm {
             installed,
             outcome,
         };
-        self.apply_if_stored();
+        self.apply_if_stored(out);
     }
 
     /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
@@ -388,12 +398,12 @@ impl Sm {
         }
     }
 
-    pub(crate) fn persisted(&mut self, stored: u64) {
+    pub(crate) fn persisted(&mut self, stored: u64, out: &mut Vec<Output>) {
         self.persisted_id = self.persisted_id.max(stored);
-        self.apply_if_stored();
+        self.apply_if_stored(out);
     }
 
-    fn apply_if_stored(&mut self) {
+    fn apply_if_stored(&mut self, out: &mut Vec<Output>) {
         let Stage::Persisting {
             id,
             inventory,
@@ -408,7 +418,8 @@ impl Sm {
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             apply.asks_hosts = self.asks_hosts(outcome.plan.generation);
-            self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
+            let inventory = Arc::clone(inventory);
+            self.begin_applying(apply, inventory, out);
         }
     }
 
