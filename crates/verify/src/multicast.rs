@@ -38,7 +38,6 @@ use crate::finding::{Fault, Finding, Place, Severity};
 use crate::judged::{JudgeOptions, Judged, Refusal, passed};
 use crate::verdict::{Docket, Verdict};
 
-pub(crate) use turns::Turn;
 pub use turns::{OtherBlock, RouteTurns};
 
 /// Multicast tables, and who they are for.
@@ -148,48 +147,21 @@ fn not_as_planned(fabric: &Fabric, switch: SwitchIdx, (block, position): (u16, u
 #[must_use]
 pub fn circular_groups(routes: &RouteTurns, groups: &MulticastGroups, tables: &MulticastTables) -> BTreeSet<Lid> {
     let mut found = BTreeSet::new();
-    let mut copies = turns_of(routes, groups, (&[tables], &[tables]));
     // What is left may be free of circles once a group is gone.
     loop {
+        let level = |mlid| (!found.contains(&mlid)).then(|| level_of(groups, mlid));
+        let copies = routes.of_copies(level, (&[tables], &[tables]));
         let circles = routes.circles(&copies, 1);
-        let Some(mlid) = circles.first().and_then(|(turn, _)| copies.get(turn).copied()) else {
+        let Some(((_, mlid), _)) = circles.first() else {
             return found;
         };
-        found.insert(mlid);
-        copies.clear();
-        for (turn, mlid) in turns_of_some(routes, groups, (&[tables], &[tables]), |mlid| !found.contains(&mlid)) {
-            copies.entry(turn).or_insert(mlid);
-        }
+        found.insert(*mlid);
     }
 }
 
-/// The turns of copies of all groups, each with the first group that makes it. What is copied for no group counts on
-/// the lane of service level 0.
-pub(crate) fn turns_of(
-    routes: &RouteTurns,
-    groups: &MulticastGroups,
-    ways: (&[&MulticastTables], &[&MulticastTables]),
-) -> BTreeMap<Turn, Lid> {
-    let mut turns = BTreeMap::new();
-    for (turn, mlid) in turns_of_some(routes, groups, ways, |_| true) {
-        turns.entry(turn).or_insert(mlid);
-    }
-    turns
-}
-
-fn turns_of_some(
-    routes: &RouteTurns,
-    groups: &MulticastGroups,
-    ways: (&[&MulticastTables], &[&MulticastTables]),
-    is_one: impl Fn(Lid) -> bool,
-) -> Vec<(Turn, Lid)> {
-    let used: BTreeSet<Lid> = ways.1.iter().flat_map(|tables| tables.mlids()).collect();
-    let mut turns = Vec::new();
-    for mlid in used.into_iter().filter(|mlid| is_one(*mlid)) {
-        let sl = groups.find(mlid).map_or(Sl::default(), |group| group.sl);
-        routes.of_group((mlid, sl), ways, |turn| turns.push((turn, mlid)));
-    }
-    turns
+/// The service level of a group's packets; what is copied for no group counts on level 0.
+pub(crate) fn level_of(groups: &MulticastGroups, mlid: Lid) -> Sl {
+    groups.find(mlid).map_or(Sl::default(), |group| group.sl)
 }
 
 /// Switches that hang together.
@@ -436,10 +408,9 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
     /// No circle of packets that wait for each other while switches copy by `now` what came by `before`.
     fn beside_routes(&mut self, phase: u32, before: &[&MulticastTables], now: &[&MulticastTables]) {
         let MulticastSubject { routes, groups, .. } = *self.subject;
-        let copies = turns_of(routes, groups, (before, now));
-        for (turn, circle) in routes.circles(&copies, 1) {
+        let copies = routes.of_copies(|mlid| Some(level_of(groups, mlid)), (before, now));
+        for ((turn, mlid), circle) in routes.circles(&copies, 1) {
             let channels = circle.iter().map(|&cell| self.place(routes.place(cell))).collect();
-            let mlid = copies.get(&turn).copied().unwrap_or(Lid::NONE);
             self.error(Fault::MulticastCircle {
                 mlid,
                 vl: turn.0,

@@ -73,6 +73,12 @@ impl Beside {
         let is_free = circular_groups(&routes, &groups, &tables).is_empty();
         Self { routes, is_free }
     }
+
+    /// Whether trees are laid with a look at routes: at first not, where that is likely to do.
+    fn attempts(&self) -> impl Iterator<Item = bool> + use<> {
+        let first = self.is_free.then_some(false);
+        first.into_iter().chain([true])
+    }
 }
 
 /// The fabric, what trees have to fit beside, and the same with what packets may be under way by.
@@ -114,7 +120,7 @@ impl MulticastTask {
             match self.judged(job, ground, made, (0, 0)) {
                 Ok(plan) => return accepted(plan),
                 Err(refusal) if refusal.verdict.count_of(Kind::MulticastCircle) == 0 => return refused(&refusal),
-                Err(_) => {}
+                Err(refusal) => last = Some(refusal),
             }
         }
         // Packets under way by old entries or old trees are in the way: later they are gone.
@@ -124,7 +130,12 @@ impl MulticastTask {
         };
         if job.under_way.is_none() {
             let changed = wanted.map_or_else(BTreeSet::new, |wanted| changed(&self.held, &wanted));
-            result.copies_first = job.take_apart(&fabric, &self.held, &changed).map(Box::new);
+            let first = job.take_apart(&fabric, &self.held, &changed);
+            // Nothing to take away: waiting does not help.
+            let Some(first) = first.filter(|first| first.change.value().sets() > 0) else {
+                return last.map_or(result, |refusal| refused(&refusal));
+            };
+            result.copies_first = Some(Box::new(first));
         }
         result
     }

@@ -21,7 +21,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::multicast::{MulticastTables, PortMask};
+use selvedge_plan::multicast::{MFT_LIDS, MFT_PORTS, MulticastTables, PortMask};
 use selvedge_plan::{BLOCK_LIDS, ServiceLevels};
 use selvedge_types::{Idx, Lid, PortNum, Sl, Vl};
 
@@ -53,6 +53,9 @@ pub struct RouteTurns {
 
 /// A turn: on a lane, who left by this cell goes on by this port.
 pub type Turn = (u8, u32, u8);
+
+/// Turns of copies, each with a group that makes it, ascending.
+pub type Copied = Vec<(Turn, Lid)>;
 
 impl RouteTurns {
     /// Follows every LID of a subject; entries of `others` count as well.
@@ -229,45 +232,72 @@ impl RouteTurns {
         row[cell as usize * self.words + usize::from(egress) / 64] >> (egress % 64) & 1 != 0
     }
 
-    /// The turns of copies of a group: packets that came by any of `before`, and go on by any of `now`.
-    pub(super) fn of_group(
+    /// The turns of copies of groups that have a service level here, each with the first group that makes it: of packets
+    /// that came by any of `before`, and go on by any of `now`. Ascending.
+    pub(crate) fn of_copies(
         &self,
-        (mlid, sl): (Lid, Sl),
+        level: impl Fn(Lid) -> Option<Sl>,
         (before, now): (&[&MulticastTables], &[&MulticastTables]),
-        mut f: impl FnMut(Turn),
-    ) {
-        let lane = self.lane(sl);
-        let masks = |tables: &[&MulticastTables]| -> Vec<PortMask> {
-            let switches = (0..self.switches).map(SwitchIdx::from_usize);
-            let union = |switch| (tables.iter()).fold(PortMask::default(), |all, t| all.union(t.mask(switch, mlid)));
-            switches.map(union).collect()
-        };
-        let (ins, outs) = (masks(before), masks(now));
+    ) -> Copied {
+        let (ins, outs) = (self.masks(before), self.masks(now));
+        let mut copied = Copied::new();
+        for (&mlid, outs) in &outs {
+            if let (Some(sl), Some(ins)) = (level(mlid), ins.get(&mlid)) {
+                self.of_group((self.lane(sl), mlid), (ins, outs), &mut copied);
+            }
+        }
+        copied.sort_unstable();
+        copied.dedup_by_key(|(turn, _)| *turn);
+        copied
+    }
+
+    /// The masks of each group by switch, as some tables have them together.
+    fn masks(&self, tables: &[&MulticastTables]) -> BTreeMap<Lid, Vec<PortMask>> {
+        let mut masks: BTreeMap<Lid, Vec<PortMask>> = BTreeMap::new();
+        for switch in 0..self.switches {
+            let blocks = tables.iter().filter_map(|tables| tables.blocks(SwitchIdx::from_usize(switch)));
+            for (&(block, position), data) in blocks.flatten() {
+                for (entry, &bits) in data.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+                    let index = usize::from(block) * MFT_LIDS + entry;
+                    let lid = Lid::MULTICAST_MIN.0.saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
+                    let none = || vec![PortMask::default(); self.switches];
+                    let mask = &mut masks.entry(Lid(lid)).or_insert_with(none)[switch];
+                    let set = (0..MFT_PORTS).filter(|bit| bits >> bit & 1 != 0);
+                    set.for_each(|bit| mask.insert(port(usize::from(position) * MFT_PORTS + bit)));
+                }
+            }
+        }
+        masks
+    }
+
+    fn of_group(&self, (lane, mlid): (u8, Lid), (ins, outs): (&[PortMask], &[PortMask]), copied: &mut Copied) {
         for (switch, out) in outs.iter().enumerate().filter(|(_, out)| !out.is_empty()) {
             let is_way = |port: &usize| self.beyond[switch * self.stride + port] != NOWHERE;
             let ways: Vec<usize> = (out.iter().map(|port| port.index()))
                 .filter(|port| *port < self.stride && is_way(port))
                 .collect();
+            if ways.is_empty() {
+                continue;
+            }
             for into in (0..self.stride).filter(is_way) {
                 let cell = self.beyond[switch * self.stride + into];
                 let (from, by) = (cell as usize / self.stride, cell as usize % self.stride);
                 if !ins[from].contains(port(by)) {
                     continue;
                 }
-                for &egress in ways.iter().filter(|egress| **egress != into) {
-                    f((lane, cell, egress as u8));
-                }
+                let onward = ways.iter().filter(|egress| **egress != into);
+                copied.extend(onward.map(|&egress| ((lane, cell, egress as u8), mlid)));
             }
         }
     }
 
     /// Turns of `copies` that are part of a circle on their lane, each with the circle: cells, each waiting for the
     /// next and the last for the first, the turn's own first. At most `most`.
-    pub(super) fn circles(&self, copies: &BTreeMap<Turn, Lid>, most: usize) -> Vec<(Turn, Vec<u32>)> {
+    pub(super) fn circles(&self, copies: &Copied, most: usize) -> Vec<((Turn, Lid), Vec<u32>)> {
         let mut circles = Vec::new();
         for lane in 0..self.lanes() {
-            let is_own = |turn: &&Turn| turn.0 == lane && !self.has(**turn);
-            let own: Vec<Turn> = copies.keys().filter(is_own).copied().collect();
+            let is_own = |(turn, _): &&(Turn, Lid)| turn.0 == lane && !self.has(*turn);
+            let own: Vec<(Turn, Lid)> = copies.iter().filter(is_own).copied().collect();
             if own.is_empty() {
                 continue;
             }
@@ -276,7 +306,7 @@ impl RouteTurns {
                 continue;
             }
             for turn in own {
-                let way = self.target(turn).and_then(|to| graph.way(to, turn.1));
+                let way = self.target(turn.0).and_then(|to| graph.way(to, turn.0.1));
                 circles.extend(way.map(|way| (turn, way)));
                 if circles.len() >= most {
                     return circles;
@@ -307,13 +337,13 @@ struct Graph {
 }
 
 impl Graph {
-    fn new(turns: &RouteTurns, lane: u8, copies: &BTreeMap<Turn, Lid>) -> Self {
+    fn new(turns: &RouteTurns, lane: u8, copies: &Copied) -> Self {
         let mut next = vec![Vec::new(); turns.beyond.len()];
         for (from, on) in turns.on(lane) {
             let cell = (from.0.to_usize() * turns.stride + from.1.index()) as u32;
             next[cell as usize].extend(turns.target((lane, cell, on.get())));
         }
-        for &turn in copies.keys().filter(|turn| turn.0 == lane && !turns.has(**turn)) {
+        for &(turn, _) in copies.iter().filter(|(turn, _)| turn.0 == lane && !turns.has(*turn)) {
             next[turn.1 as usize].extend(turns.target(turn));
         }
         let mut waiting = vec![0_u32; next.len()];

@@ -9,7 +9,7 @@ use selvedge_types::{Guid, Idx};
 
 use super::Standing;
 use super::shape::Shape;
-use crate::multicast::{RouteTurns, turns_of};
+use crate::multicast::{RouteTurns, level_of};
 
 /// What copies wait for: what a proof that stands has to fit beside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,8 +30,8 @@ impl CopyTurns {
         groups: &MulticastGroups,
         ways: (&[&MulticastTables], &[&MulticastTables]),
     ) -> Self {
-        let turns = turns_of(routes, groups, ways);
-        let turns = turns.keys().map(|&(lane, cell, egress)| {
+        let turns = routes.of_copies(|mlid| Some(level_of(groups, mlid)), ways);
+        let turns = turns.iter().map(|&((lane, cell, egress), _)| {
             let (switch, port) = routes.place(cell);
             (lane, switch.0, port.get(), egress)
         });
