@@ -58,11 +58,18 @@ impl Stage {
     }
 
     fn new(start: impl Fn(&PeerLab, &str) -> Simulator) -> Self {
+        Self::with(start, &[])
+    }
+
+    fn with(start: impl Fn(&PeerLab, &str) -> Simulator, more: &[&str]) -> Self {
         let heavy = HeavyLock::acquire().unwrap();
         let lab = PeerLab::new().unwrap();
         let fabric = Fabric::new(&lab, SPEC);
         let simulator = start(&lab, &fabric.text);
-        let manager = lab.start_daemon(&["run", "--port", &port(lab.base(), MASTER)]).unwrap();
+        let port = port(lab.base(), MASTER);
+        let manager = lab
+            .start_daemon(&[&["run", "--port", &port], more].concat())
+            .unwrap();
         let answers = || {
             let asked = lab.run(CLIENT, "saquery", &["SMIR"])?;
             Ok((asked.status.success() && asked.stdout.contains("SMInfoRecord")).then_some(()))
@@ -515,8 +522,18 @@ fn nobody_waits_while_the_fabric_changes() {
 /// takes the first segment for all, so inventories stay short and the other flows end in time-outs with OpenSM too.
 #[test]
 fn osmtest_passes_what_opensm_passes_there() {
-    let stage = Stage::on_ibsim();
-    for flow in ["-f c -i inventory", "-f m -M 2 -i inventory"] {
+    osmtest(&Stage::on_ibsim(), &["-f c -i inventory", "-f m -M 2 -i inventory"]);
+}
+
+/// Four blocks of every port, port 0 of switches too: those that the port has no room for are empty.
+#[test]
+fn osmtest_finds_arbitration_tables_where_lanes_are_planned() {
+    let stage = Stage::with(|lab, text| Simulator::Ibsim(lab.ibsim(text).unwrap()), &["--lanes", "2"]);
+    osmtest(&stage, &["-f c -i inventory", "-f q -i inventory"]);
+}
+
+fn osmtest(stage: &Stage, flows: &[&str]) {
+    for flow in flows {
         let arguments: Vec<&str> = flow.split_whitespace().collect();
         let said = stage.lab.run(CLIENT, "osmtest", &arguments).unwrap();
         let text = format!("{}{}", said.stdout, said.stderr);

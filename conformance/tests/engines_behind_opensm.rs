@@ -196,13 +196,13 @@ fn check(spec: &str, engine: &str, want: bool) {
 fn check_spoilt(spec: &str, engine: &str) {
     for how in [Spoil::Drop, Spoil::Turn] {
         let taken = take_over(spec, engine, how);
-        println!("| `{spec}` | {engine} | {how:?} | {} |", taken.moved);
+        // OpenSM leaves out ways between switches that its engine forbids: these may be added.
+        println!("| `{spec}` | {engine} | {how:?} | {} | {} |", taken.moved, taken.added);
         let others: Vec<_> = taken.which.iter().filter(|at| Some(**at) != taken.spoilt).collect();
         assert!(
             taken.is_right && others.is_empty(),
             "{spec}, {engine}, {how:?}: {taken:?}"
         );
-        assert_eq!(taken.added, 0, "{spec}, {engine}, {how:?}: {taken:?}");
     }
 }
 

@@ -12,6 +12,7 @@ use std::sync::mpsc::Receiver;
 use selvedge_conformance::{HeavyLock, OpenSmOptions, PeerLab, Probe, Relay, Running, Seen, Survey, until};
 use selvedge_transport::ibsim::Way;
 use selvedge_types::Guid;
+
 use selvedge_wire::sa::records::{self, member};
 use selvedge_wire::{AttributeId, Class, Mad, Method, PortInfo, Status};
 use support::{LIMIT, emulate, fault, lid_of, port, wait_sm_state};
@@ -92,12 +93,17 @@ struct Ours {
 
 impl Ours {
     fn start(lab: &PeerLab, seat: usize, priority: &str) -> Self {
+        Self::start_with(lab, seat, priority, &[])
+    }
+
+    fn start_with(lab: &PeerLab, seat: usize, priority: &str, more: &[&str]) -> Self {
         let (observer, seen) = std::sync::mpsc::channel();
         let relay = lab.observed_relay(observer).unwrap();
         let state = lab.folder().join(format!("state-{seat}"));
         let port = port(relay.base(), SEATS[seat]);
         let folder = state.to_str().unwrap();
         let arguments = ["run", "--port", &port, "--state", folder, "--priority", priority];
+        let arguments = [&arguments[..], more].concat();
         Self {
             process: lab.start_daemon(&arguments).unwrap(),
             seen,
@@ -189,12 +195,13 @@ fn a_standby_of_ours_takes_over_what_hosts_registered() {
     wait_for(&mut probe, second_lid, &members(), Some(Status::OK));
     assert_eq!(sets(&second.seen).1, 0, "all was copied");
     flap(&lab, &second.seen);
-    // The better one comes back; it may have the subnet before it has copied anything.
+    // The better one comes back, on an empty folder: it lets itself be given the subnet when it has copied everything.
+    std::fs::remove_dir_all(lab.folder().join("state-0")).unwrap();
     let first = Ours::start(&lab, 0, "5");
     wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
     wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_STANDBY");
-    let joined = join(guid_of(&lab, own));
-    wait_for(&mut probe, first_lid, &joined, Some(Status::OK));
+    wait_for(&mut probe, first_lid, &members(), Some(Status::OK));
+    assert_eq!(sets(&first.seen).1, 0, "all was copied before");
     second.wait_members(1);
     let _ = sets(&second.seen);
     // Who stands by is stopped; a second host joins, and is answered; the master dies.
@@ -233,6 +240,83 @@ fn a_standby_of_ours_takes_over_what_hosts_registered_with_opensm() {
     wait_for(&mut probe, second_lid, &members(), Some(Status::OK));
     ours.wait_asked("ours, which cannot know what was registered last,");
     ours.wait_members(1);
+}
+
+/// What the administrator at a LID tells the observer of each of these LIDs: the service level.
+fn levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u64>> {
+    use records::path as f;
+    let level = |lid: &u16| {
+        let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::PATH.id, 0);
+        mad.set_component_mask(f::SLID.mask() | f::DLID.mask());
+        f::SLID.set(mad.sa_data_mut(), u64::from(from));
+        f::DLID.set(mad.sa_data_mut(), u64::from(*lid));
+        let told = probe.administration(sa, mad).unwrap();
+        told.filter(|mad| mad.status() == Status::OK)
+            .map(|mad| f::SL.get(mad.sa_data()))
+    };
+    to.iter().map(level).collect()
+}
+
+/// Routes that rely on service levels: who takes over, or starts again, tells senders the same levels, and changes no
+/// entry, though an engine that plans afresh would.
+#[test]
+fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
+    const RELIES: [&str; 5] = ["-R", "weave", "--lanes", "4", "--assume-sl-aware"];
+    let _heavy = HeavyLock::acquire().unwrap();
+    let lab = PeerLab::new().unwrap();
+    let _simulator = emulate(&lab, "torus:4x4,hosts=1");
+    let start = |seat, priority| Ours::start_with(&lab, seat, priority, &RELIES);
+    let first = start(0, "5");
+    first.wait_asked("the first, whose folder is empty,");
+    let [first_lid, second_lid, own] = lids(&lab);
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    let mut probe = Probe::open(lab.base(), OBSERVER).unwrap();
+    // A fault leaves routes that weave would not make, and nobody puts them in order again so soon.
+    let _ = sets(&first.seen);
+    fault(&lab, "cut \"S-0-1\"[3]");
+    until("the repair", LIMIT, String::new, || {
+        Ok((sets(&first.seen).0 > 0).then_some(()))
+    })
+    .unwrap();
+    let settled = lab.folder().join("state-0/plan-state.toml");
+    let text = || std::fs::read_to_string(&settled).unwrap_or_default();
+    let is_stored = || Ok(text().contains("lane_count = 4").then_some(()));
+    until("the lanes to be stored", LIMIT, text, is_stored).unwrap();
+    let mark = lab.folder().join("state-0/registrations.unstored");
+    until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
+    let before = Survey::take(&lab, OBSERVER).unwrap();
+    let ends: Vec<u16> = before.lids().into_values().collect();
+    let told = levels(&mut probe, first_lid, own, &ends);
+    assert!(
+        told.iter().all(Option::is_some) && told.iter().any(|level| *level > Some(0)),
+        "{told:?}"
+    );
+    let mut is_same = |sa: u16, what: &str| {
+        until("the administrator's answers", LIMIT, String::new, || {
+            let now = levels(&mut probe, sa, own, &ends);
+            Ok(now.iter().all(Option::is_some).then_some(now))
+        })
+        .map(|now| assert_eq!(now, told, "{what}"))
+        .unwrap();
+        let after = Survey::take(&lab, OBSERVER).unwrap();
+        let exits = |survey: &Survey| -> Vec<_> { survey.tables.values().map(|table| table.exits.clone()).collect() };
+        assert_eq!(exits(&after), exits(&before), "{what}");
+    };
+    drop(first); // SIGKILL
+    let first = start(0, "5");
+    is_same(first_lid, "a restart");
+    assert_eq!(sets(&first.seen), (0, 0), "all was known");
+    let second = start(1, "1");
+    // It says so when it has copied what there is.
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_STANDBY");
+    drop(first);
+    wait_sm_state(&lab, OBSERVER, second_lid, "SMINFO_MASTER");
+    is_same(second_lid, "a take-over");
+    assert_eq!(sets(&second.seen).1, 0, "hosts had registered nothing else");
+    let first = start(0, "5");
+    wait_sm_state(&lab, OBSERVER, first_lid, "SMINFO_MASTER");
+    is_same(first_lid, "the subnet handed over");
+    drop((first, second));
 }
 
 /// IPoIB's broadcast group of the default partition.

@@ -198,8 +198,11 @@ impl Cell {
     fn wait(&mut self, seat: usize, state: SmState) -> Duration {
         let began = Instant::now();
         let what = format!("{} at {} to be {state}", self.seats[seat].who, self.seats[seat].node);
-        until(&what, LIMIT, String::new, || {
-            Ok((self.state(seat) == Some(state)).then_some(()))
+        let last = std::cell::Cell::new(None);
+        let said = || format!("{:?}", last.get());
+        until(&what, LIMIT, said, || {
+            last.set(self.state(seat));
+            Ok((last.get() == Some(state)).then_some(()))
         })
         .unwrap();
         began.elapsed()

@@ -1,5 +1,7 @@
 //! `selvedge compare`: several engines on one fabric, whole and with links lost by chance, judged and measured alike.
 
+mod chart;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,7 +15,6 @@ use selvedge_sim::Seed;
 use selvedge_topology::{LinkRemoval, Summary, without_links};
 use selvedge_types::Lmc;
 
-use crate::compare_chart;
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::measure::{Asked, Measure, MeasureArgs, median};
@@ -85,7 +86,7 @@ pub fn run(args: &CompareArgs) -> Result<Exit, CliError> {
     bar.finish_and_clear();
     let comparison = work.comparison(&args.fabric, runs);
     if let Some(path) = &args.svg {
-        load::write(path, &compare_chart::svg(&comparison)?)?;
+        load::write(path, &chart::svg(&comparison)?)?;
     }
     if let Some(path) = &args.runs {
         load::write(path, &runs_grid(&comparison.runs).csv())?;

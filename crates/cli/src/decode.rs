@@ -1,10 +1,11 @@
-//! `selvedge decode`: datagrams in hexadecimal, one line each.
+//! `selvedge decode`: datagrams in hexadecimal, or those of a record, one line each.
 
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use selvedge_api as api;
+use selvedge_daemon::record::{self, Entry, RecordedInput};
 use selvedge_wire::{MAD_LEN, Mad};
 
 use crate::exit::{CliError, Exit};
@@ -16,7 +17,7 @@ use crate::out::{JsonArg, Out};
 pub struct DecodeArgs {
     /// Datagrams: the 256 bytes of a MAD in hexadecimal; without any they come from FILE or standard input
     hex: Vec<String>,
-    /// Read them from FILE, one a line ('#' begins a comment), or as raw bytes
+    /// Read them from FILE, one a line ('#' begins a comment), or as raw bytes, or those of a record ('run --record')
     #[arg(long, value_name = "FILE", conflicts_with = "hex")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -48,6 +49,9 @@ pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
     }
     if args.hex.is_empty() {
         let (name, bytes) = input(args)?;
+        if let Some(path) = args.file.as_deref().filter(|_| bytes.starts_with(RECORD)) {
+            return recorded(path, out, args.format.json);
+        }
         match std::str::from_utf8(&bytes) {
             Ok(text) if !text.contains('\0') => {
                 for (number, line) in text.lines().enumerate() {
@@ -66,6 +70,33 @@ pub fn run(args: &DecodeArgs) -> Result<Exit, CliError> {
     }
     if args.format.json {
         out.document(api::Decoded { mads })?;
+    }
+    out.flush()?;
+    Ok(Exit::Good)
+}
+
+/// What a record begins with, whatever its version.
+const RECORD: &[u8] = b"SLVREC";
+
+/// Prints the datagrams of a record in their order: when, whose, what.
+fn recorded(path: &Path, mut out: Out, json: bool) -> Result<Exit, CliError> {
+    let entries = record::read(path)?.entries;
+    let is_datagram = |entry: &&Entry| match entry.input {
+        RecordedInput::Received(_) | RecordedInput::Returned(_) | RecordedInput::Asked(_) | RecordedInput::Said(_) => {
+            true
+        }
+        _ => false,
+    };
+    let lines = entries
+        .iter()
+        .filter(is_datagram)
+        .map(|entry| format!("{} {}", entry.time, entry.input));
+    if json {
+        out.document(api::Decoded { mads: lines.collect() })?;
+    } else {
+        for line in lines {
+            out.line(line)?;
+        }
     }
     out.flush()?;
     Ok(Exit::Good)

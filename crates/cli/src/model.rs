@@ -1,5 +1,8 @@
 //! `selvedge model`: what bring-up and faults of a fabric would cost, ours and OpenSM's, without sending anything.
 
+mod chart;
+mod paper;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -12,8 +15,8 @@ use selvedge_model::{
 use selvedge_types::PortNum;
 
 use crate::exit::{CliError, Exit};
+use crate::load;
 use crate::out::{Format, Grid, Out, count, thousands};
-use crate::{load, model_chart, model_paper};
 
 /// A second: no cable and no switch takes longer.
 const NS_MAX: u64 = 1_000_000_000;
@@ -76,14 +79,14 @@ pub struct ModelArgs {
 /// Runs the command.
 pub fn run(args: &ModelArgs) -> Result<Exit, CliError> {
     if let Some(folder) = &args.paper {
-        return model_paper::run(folder, args.format);
+        return paper::run(folder, args.format);
     }
     if let Some(path) = &args.svg {
         load::writable(path)?;
     }
     let model = args.model(args.fabric.as_deref().unwrap_or_default())?;
     if let Some(path) = &args.svg {
-        load::write(path, &model_chart::svg(&model)?)?;
+        load::write(path, &chart::svg(&model)?)?;
     }
     let mut out = Out::new(args.format);
     if args.format.json {

@@ -1,5 +1,11 @@
 //! `selvedge simulate`: traffic over a routed fabric, packet by packet.
 
+mod change;
+mod chart;
+mod cost;
+mod job;
+mod settings;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -15,17 +21,14 @@ use selvedge_topology::{LinkRemoval, read_service_levels, read_sl_to_vl, without
 use selvedge_types::{Guid, LidRange};
 use selvedge_workload::{Arrivals, Collective, Pattern, PatternTraffic, Program, Traffic, read_goal};
 
+use self::cost::{EventCost, bare_queue, cpu_seconds, per_event, thread_cpu_ns};
+use self::settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::exit::{CliError, Exit};
 use crate::load;
 use crate::measure::peak_rss_bytes;
 use crate::out::{Format, Grid, Out, thousands};
 use crate::progress;
 use crate::route::{HowArgs, InputArgs};
-use crate::simulate_change;
-use crate::simulate_chart;
-use crate::simulate_cost::{EventCost, bare_queue, cpu_seconds, per_event, thread_cpu_ns};
-use crate::simulate_job;
-use crate::simulate_settings::{HardwareArgs, SlArg, TransportArgs};
 use crate::tables_io::{known_lids, lids};
 
 /// Simulate traffic packet by packet; exit code 1 if packets end up waiting for each other for ever.
@@ -190,7 +193,7 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
     }
     let mut changes = Vec::new();
     for text in &args.change {
-        changes.extend(simulate_change::parse(text, &fabric, &routed.tables)?);
+        changes.extend(change::parse(text, &fabric, &routed.tables)?);
     }
     let sl_to_vl = match &args.sl2vl {
         Some(path) => read_sl_to_vl(&path.display().to_string(), &load::text_bytes(path)?, &fabric)?,
@@ -223,7 +226,7 @@ pub fn simulate(args: &SimulateArgs, bar: &ProgressBar) -> Result<Simulated, Cli
         cost.here = per_event(began, simulation.events());
         cost.queue = bare_queue(start()?, settings.end());
     }
-    let jobs = simulate_job::done(&args.traffic.job, simulation.workload());
+    let jobs = job::done(&args.traffic.job, simulation.workload());
     let links = simulation.link_use();
     let results = simulation.finish();
     let title = format!("{}, {}, {} {}", args.fabric, routed.engine.0, names.0, names.1);
@@ -251,10 +254,10 @@ impl FileArgs {
             load::write(path, &series_grid(&results.series).csv())?;
         }
         if let Some(path) = &self.timeline {
-            load::write(path, &simulate_chart::timeline(title, changes, results)?)?;
+            load::write(path, &chart::timeline(title, changes, results)?)?;
         }
         if let Some(path) = &self.heatmap {
-            load::write(path, &simulate_chart::heatmap(title, links)?)?;
+            load::write(path, &chart::heatmap(title, links)?)?;
         }
         Ok(())
     }
@@ -376,14 +379,14 @@ impl SimulateArgs {
         let arrivals: Arrivals = given.arrivals.parse()?;
         let bytes = given.message.unwrap_or(u32::from(self.hardware.mtu));
         if !given.job.is_empty() {
-            let pace = simulate_job::Defaults {
+            let pace = job::Defaults {
                 arrivals,
                 load: given.load,
                 bytes,
                 byte_ps,
                 seed: Seed(self.seed),
             };
-            let jobs = simulate_job::jobs(&given.job, hosts, pace)?;
+            let jobs = job::jobs(&given.job, hosts, pace)?;
             return Ok(Named {
                 traffic: Traffic::Jobs(jobs),
                 names: ("jobs".to_owned(), arrivals.to_string(), bytes),

@@ -1,5 +1,8 @@
 //! `selvedge soak`: simulated disasters by seed, on all processors.
 
+mod real;
+mod report;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -19,10 +22,10 @@ use selvedge_fabric::Fabric;
 use selvedge_rehearsal::soak::{Failure, Nobody, Schedule, Totals};
 use selvedge_topology::Spec;
 
+use self::real::Program;
 use crate::exit::{CliError, Exit};
+use crate::load;
 use crate::out::{JsonArg, Out};
-use crate::soak_real::Program;
-use crate::{load, soak_real, soak_report};
 
 /// Seeds that one thread takes at once, and that are one line of a result file: few of a short run, more of a long one.
 const PARTS: (u64, u64) = (100, 1_000);
@@ -173,14 +176,14 @@ fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
     bar.set_length(seeds.len() as u64);
     bar.set_message("seeds");
     let jobs = args.jobs.unwrap_or(REAL_JOBS);
-    let runs = soak_real::carry_out(&seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
+    let runs = real::carry_out(&seeds, manager, (args.speed, args.events), jobs, || bar.inc(1));
     bar.finish_and_clear();
     let report = SoakReal {
         manager: manager.name().to_owned(),
         program: program(),
         machine: machine(),
         speed: args.speed,
-        runs: runs.iter().map(soak_report::real_run).collect(),
+        runs: runs.iter().map(report::real_run).collect(),
     };
     let mut out = Out::new(args.format.into());
     let good = report
@@ -189,7 +192,7 @@ fn real(args: &SoakArgs, manager: Program) -> Result<Exit, CliError> {
         .all(|run| run.error.is_none() && run.crashes.is_empty() && run.findings.is_empty() && run.trouble.is_empty());
     match args.format.json {
         true => out.document(report)?,
-        false => soak_report::show_real(&mut out, &report)?,
+        false => report::show_real(&mut out, &report)?,
     }
     out.flush()?;
     Ok(if good { Exit::Good } else { Exit::NotGood })
@@ -247,7 +250,7 @@ fn carry_out(seeds: &Range<u64>, keep: Option<(&Path, &Kept)>, mut done: impl Fn
         }
         done();
     }
-    let mut result = soak_report::document(&totals);
+    let mut result = report::document(&totals);
     (result.from, result.to) = (seeds.start, seeds.end);
     result.cpu_ms = thread_cpu_ns().saturating_sub(cpu) as f64 / 1e6;
     result.hours = began.elapsed().as_secs_f64() / 3_600.0;
@@ -317,7 +320,7 @@ fn store(path: &Path, part: &Soak, all: &Soak) -> Result<(), CliError> {
         cause,
     })?;
     let command = format!("selvedge soak --seeds {}..{}", all.from, all.to);
-    load::write(&path.with_file_name("summary.md"), &soak_report::page(all, &command))
+    load::write(&path.with_file_name("summary.md"), &report::page(all, &command))
 }
 
 fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
@@ -328,7 +331,7 @@ fn show(args: &SoakArgs, all: Soak) -> Result<Exit, CliError> {
     let mut out = Out::new(args.format.into());
     match args.format.json {
         true => out.document(all)?,
-        false => soak_report::show(&mut out, &all)?,
+        false => report::show(&mut out, &all)?,
     }
     out.flush()?;
     Ok(exit)

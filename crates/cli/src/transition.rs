@@ -1,5 +1,7 @@
 //! `selvedge transition`: how tables would be changed under traffic, before anything is sent.
 
+mod chart;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,11 +17,11 @@ use selvedge_types::PortState;
 use selvedge_verify::phases::{Passage, passage};
 use selvedge_verify::{JudgeOptions, Severity};
 
+use self::chart::svg;
 use crate::exit::{CliError, Exit};
 use crate::load::{self, NameArgs};
 use crate::out::{Format, Grid, Out};
 use crate::tables_io::{known_lids, lids};
-use crate::transition_chart::svg;
 
 /// Show the steps and waits in which tables would be changed under traffic; exit code 1 if no way is proved.
 #[derive(Args, Debug)]

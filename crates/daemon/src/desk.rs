@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use selvedge_sa::Copier;
+use selvedge_sim::Time;
 use selvedge_store::StoreError;
 use selvedge_transport::Turns;
 use selvedge_types::Lid;
@@ -32,6 +33,8 @@ const TAKEN_MAX: usize = 1_024;
 const PENDING_MAX: usize = 65_536;
 /// GMPs waiting to be sent to one destination, and with more of all together its share of them.
 const PENDING_GMPS_MAX: usize = 16_384;
+/// What hosts and the administrator said that the recorder has not taken yet: a flood is not written down whole.
+const HEARD_MAX: usize = 4_096;
 /// Arrivals left for the manager: its window and traps. More are lost, as in a port's own queue.
 const LEFT_MAX: usize = 65_536;
 
@@ -48,6 +51,8 @@ pub(crate) struct Desk {
     pending_gmps: Turns<Lid, (Datagram, Duration)>,
     /// What arrived for the manager while it was away.
     left: VecDeque<Arrival>,
+    /// For the recorder, if there is one: when, true if it was said here, what.
+    heard: Option<VecDeque<(Time, bool, Datagram)>>,
     shared: Arc<Shared>,
 }
 
@@ -67,7 +72,24 @@ impl Desk {
             pending: VecDeque::new(),
             pending_gmps: Turns::default(),
             left: VecDeque::new(),
+            heard: None,
             shared,
+        }
+    }
+
+    /// Keeps what is said between hosts and the administrator, for [`Self::take_heard`].
+    pub(crate) fn listen(&mut self) {
+        self.heard = Some(VecDeque::new());
+    }
+
+    /// What has been said since, if anybody listens.
+    pub(crate) fn take_heard(&mut self) -> VecDeque<(Time, bool, Datagram)> {
+        self.heard.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn hear(&mut self, now: Time, is_ours: bool, datagram: &Datagram) {
+        if let Some(heard) = self.heard.as_mut().filter(|heard| heard.len() < HEARD_MAX) {
+            heard.push_back((now, is_ours, *datagram));
         }
     }
 
@@ -118,10 +140,14 @@ impl Desk {
     /// Hands an input to the administrator and sends what comes of it.
     pub(crate) fn administer(&mut self, input: selvedge_sa::Input) -> Result<(), PortError> {
         let now = self.shared.clock.now();
+        if let selvedge_sa::Input::Received(datagram) = &input {
+            self.hear(now, false, datagram);
+        }
         let mut out = self.administrator.handle(now, input);
         let noted = self.keeper.look(now, self.administrator.revision());
         self.told(noted);
         for output in out.drain(..) {
+            self.hear(now, true, &output.datagram);
             self.send(&output.datagram, output.timeout)?;
         }
         self.administrator.give_back(out);
@@ -134,7 +160,11 @@ impl Desk {
             return Ok(false);
         }
         let mut out = Vec::new();
-        let is_taken = self.copier.received(self.shared.clock.now(), datagram, &mut out);
+        let now = self.shared.clock.now();
+        let is_taken = self.copier.received(now, datagram, &mut out);
+        if is_taken {
+            self.hear(now, false, datagram);
+        }
         self.copied(out)?;
         Ok(is_taken)
     }
@@ -152,6 +182,7 @@ impl Desk {
 
     fn copied(&mut self, out: Vec<selvedge_sa::Output>) -> Result<(), PortError> {
         for output in out {
+            self.hear(self.shared.clock.now(), true, &output.datagram);
             self.send(&output.datagram, output.timeout)?;
         }
         match self.copier.take() {

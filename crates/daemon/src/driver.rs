@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use selvedge_api::{Reroute, Severity};
+use selvedge_api::Severity;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 use selvedge_plan::partition::Partitions;
@@ -24,7 +24,7 @@ use crate::keeper::{Found, Keeper};
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, ToStore, Worker, compute_in_place, planner, storer};
+use crate::worker::{Note, ToCompare, ToStore, Worker, comparer, compute_in_place, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ pub(crate) struct Driver {
     /// Partitions that the administrator knows of.
     partitions: Option<Arc<Partitions>>,
     storer: Worker<ToStore>,
+    comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,
     out: Vec<Output>,
     /// Events that nobody has been told of.
@@ -93,6 +94,8 @@ pub(crate) struct Driver {
     is_untidy: bool,
     /// The manager was told that what hosts have registered with the master is known here.
     is_copied: bool,
+    /// The manager was told that there is a copy, or none to be had.
+    is_ready: bool,
     /// The last plan in force and the fabric it was made for.
     in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
     stopping: bool,
@@ -116,13 +119,16 @@ pub(crate) struct Parts {
 impl Driver {
     pub(crate) fn new(parts: Parts) -> Result<Self, DaemonError> {
         let (sender, notes) = parts.notes;
-        let desk = Desk::new(
+        let mut desk = Desk::new(
             parts.port,
             Administrator::new(parts.administrator, sender.clone(), parts.found.registrations)?,
             Keeper::new(parts.folder.clone(), parts.found.is_lost),
             selvedge_sa::Copier::new(parts.copier),
             Arc::clone(&parts.shared),
         );
+        if parts.recorder.is_some() {
+            desk.listen();
+        }
         Ok(Self {
             sm: parts.sm,
             seat: Seat::new(desk)?,
@@ -136,6 +142,7 @@ impl Driver {
             groups_told_at: Time::ZERO,
             partitions: None,
             dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
+            comparer: comparer(sender.clone())?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             untold: Vec::new(),
@@ -148,6 +155,7 @@ impl Driver {
             asked: 0,
             is_untidy: false,
             is_copied: false,
+            is_ready: false,
             in_force: None,
             stopping: false,
         })
@@ -159,6 +167,9 @@ impl Driver {
         let is_lost = self.seat.desk().keeper.is_lost();
         if is_lost && self.until == Until::Stopped {
             self.feed(Input::Command(Command::Reregister))?;
+        }
+        if self.until == Until::Stopped {
+            self.feed(Input::Command(Command::HoldBack))?;
         }
         let result = self.feed(Input::Start).and_then(|()| self.turn_until_done());
         let result = self.tell().and(result);
@@ -174,6 +185,7 @@ impl Driver {
                 Ok(desk.port.flush()?)
             })
             .and_then(|()| self.tell());
+        self.record_said();
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
@@ -221,6 +233,9 @@ impl Driver {
         let received = desk.administrator.received();
         drop(desk);
         let hurries = self.hurries(now);
+        if !hurries {
+            self.record_said();
+        }
         if !hurries && now.since(self.shown_at) >= SHOW_INTERVAL {
             if self.changed {
                 self.show();
@@ -229,7 +244,7 @@ impl Driver {
             }
         }
         self.tell_groups(now)?;
-        self.tell_copy()?;
+        self.tell_copy(now)?;
         let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
             false => Duration::ZERO,
@@ -350,6 +365,12 @@ impl Driver {
                     desk.told(kept);
                 }
                 Note::Dumped(result) => self.dumped(result),
+                Note::Compared(reroute) => {
+                    self.busy = self.busy.saturating_sub(1);
+                    if reroute.entries > 0 {
+                        self.notice(&Notice::Rerouted(reroute));
+                    }
+                }
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.feed(Input::Command(command))?,
             }
@@ -460,7 +481,7 @@ impl Driver {
 
     fn tell_event(&mut self, at: Time, event: &Event) -> Result<(), DaemonError> {
         if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
-            self.compare_plans(at);
+            self.compare_plans();
             self.tell_partitions()?;
             if matches!(event, Event::SubnetUp { .. }) {
                 self.seat.desk().keeper.hosts_were_asked(at);
@@ -518,21 +539,17 @@ impl Driver {
         }
     }
 
-    /// Says what a new plan changed.
-    fn compare_plans(&mut self, now: Time) {
+    /// Finds out what a new plan changed.
+    fn compare_plans(&mut self) {
         let view = self.sm.view();
         let (Some(fabric), Some(plan)) = (view.fabric, view.plan) else {
             return;
         };
-        if let Some((old_fabric, old_plan)) = &self.in_force {
-            let reroute = Reroute::between((old_fabric, old_plan), (&fabric, &plan));
-            if reroute.entries > 0 {
-                let notice = Notice::Rerouted(reroute);
-                self.shared
-                    .event(now, notice.severity(), notice.code(), &notice.to_string());
-            }
+        let now = (fabric, plan);
+        if let Some(before) = self.in_force.replace(now.clone()) {
+            self.busy += 1;
+            self.comparer.hand(ToCompare { before, now });
         }
-        self.in_force = Some((fabric, plan));
     }
 
     fn notice(&self, notice: &Notice) {

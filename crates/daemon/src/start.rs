@@ -145,6 +145,8 @@ fn stored(folder: &StateDir) -> Result<PersistentState, DaemonError> {
         lanes: plan.lanes,
         levels: plan.levels,
         engines: plan.engines.into_iter().map(EngineName).collect(),
+        lane_count: plan.lane_count,
+        lanes_wanted: plan.lanes_wanted,
     })
 }
 

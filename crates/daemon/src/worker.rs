@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use selvedge_plan::Generation;
+use selvedge_api::Reroute;
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Generation, Plan};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
@@ -37,6 +39,8 @@ pub(crate) enum Note {
     },
     /// Files are dumped, or one could not be.
     Dumped(Result<(), (PathBuf, std::io::Error)>),
+    /// What the last plan changed.
+    Compared(Reroute),
     /// The operator wants something.
     Command(Command),
 }
@@ -164,6 +168,20 @@ pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonErro
     })
 }
 
+/// Two plans that were in force one after the other.
+#[derive(Debug)]
+pub(crate) struct ToCompare {
+    pub(crate) before: (Arc<Fabric>, Arc<Plan>),
+    pub(crate) now: (Arc<Fabric>, Arc<Plan>),
+}
+
+/// Starts the thread that finds out what plans changed: that is a look at all entries of both.
+pub(crate) fn comparer(notes: Sender<Note>) -> Result<Worker<ToCompare>, DaemonError> {
+    Worker::start("compare", notes, |ToCompare { before, now }, _| {
+        Note::Compared(Reroute::between((&before.0, &before.1), (&now.0, &now.1)))
+    })
+}
+
 /// Stores what is new. LIDs first: whoever finds a newer plan state finds its LIDs, too.
 fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentState>) -> Result<(), StoreError> {
     if last.is_none_or(|last| last.lids != state.lids) {
@@ -175,6 +193,8 @@ fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentStat
         levels: state.levels.clone(),
         lids_before: state.lids_before.clone(),
         engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
+        lane_count: state.lane_count,
+        lanes_wanted: state.lanes_wanted,
     })
 }
 

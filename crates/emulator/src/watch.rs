@@ -24,7 +24,8 @@ pub enum Change {
         /// Transaction id of the request.
         transaction: TransactionId,
     },
-    /// An agent that has lied answered a Get of a block of its forwarding table: whoever asked knows now.
+    /// An agent that has lied, or that somebody looks at, answered a Get of a block of its forwarding table: whoever
+    /// asked knows now.
     Read {
         /// Whose agent.
         node: NodeIdx,
@@ -78,6 +79,11 @@ impl Watch {
 }
 
 impl Emulator {
+    /// From now on Gets of a switch's forwarding table are kept as well: it may not hold what it acknowledged last.
+    pub fn watch_table(&mut self, node: NodeIdx) {
+        self.watch.note_liar(node);
+    }
+
     /// From now on every Set that is taken and everything that happens by itself is kept for [`Self::take_changes`],
     /// and [`Self::advance_to_delivery`] stops there.
     pub fn watch_changes(&mut self) {

@@ -290,6 +290,22 @@ impl<T> Exchange<T> {
         self.waiting + self.in_flight.len()
     }
 
+    /// Takes back what waits for its turn at some agent and is of a kind; what is in flight stays.
+    pub fn take_waiting(&mut self, is_taken: impl Fn(&T) -> bool) -> Vec<T> {
+        let mut taken = Vec::new();
+        for agent in &self.asked {
+            let waiting = &mut self.agents[agent.0 as usize].waiting;
+            for token in std::mem::take(waiting) {
+                match is_taken(&token) {
+                    true => taken.push(token),
+                    false => waiting.push_back(token),
+                }
+            }
+        }
+        self.waiting -= taken.len();
+        taken
+    }
+
     /// Drops every request; answers to them become strays. What is on the wire keeps its room in the window until it
     /// is answered or stale.
     pub fn clear(&mut self) {
@@ -329,13 +345,19 @@ impl<T> Exchange<T> {
 
     /// The token whose turn it is.
     fn next_turn(&mut self) -> Option<(AgentId, T)> {
-        let agent = match self.ready.pop_front()? {
-            Turn::Alone(token) => return Some((AgentId::UNKNOWN, token)),
-            Turn::Agent(agent) => agent,
+        let (agent, token) = loop {
+            let agent = match self.ready.pop_front()? {
+                Turn::Alone(token) => return Some((AgentId::UNKNOWN, token)),
+                Turn::Agent(agent) => agent,
+            };
+            let state = &mut self.agents[agent.0 as usize];
+            state.queued = false;
+            // What it waited with may have been taken back.
+            if let Some(token) = state.waiting.pop_front() {
+                break (agent, token);
+            }
         };
         let state = &mut self.agents[agent.0 as usize];
-        state.queued = false;
-        let token = state.waiting.pop_front()?;
         state.in_flight += 1;
         state.is_first &= !state.waiting.is_empty();
         if !state.waiting.is_empty() && state.in_flight < self.config.agent_window.max(1) {

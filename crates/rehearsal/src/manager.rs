@@ -10,6 +10,7 @@ use selvedge_plan::{ChangeSet, Generation, Installed, Plan};
 use selvedge_sim::{Par, Time};
 use selvedge_sm::{Accepted, Config, Input, Inventory, JobResult, Judge, Output, PersistentState, Sm};
 use selvedge_verify::{Refusal, Verdict};
+use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
 use crate::watch::Passed;
 
@@ -139,4 +140,10 @@ impl Judge for RefuseAll {
             verdict: Verdict::default(),
         }))
     }
+}
+
+/// True if it asks a host to register again.
+pub(crate) fn asks_host(mad: &Mad) -> bool {
+    let is_set = (mad.method(), mad.attribute()) == (Method::Set, AttributeId::PORT_INFO);
+    is_set && mad.read().is_ok_and(|info: PortInfo| info.client_reregister)
 }

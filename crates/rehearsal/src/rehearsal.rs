@@ -3,7 +3,6 @@
 mod jobs;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use selvedge_wire::{Datagram, Method};
 use self::jobs::Costs;
 use crate::digest::Digest;
 use crate::invariant::Invariants;
-use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending};
+use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending, asks_host};
 use crate::outside::Outsiders;
 use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
@@ -64,8 +63,10 @@ pub struct Rehearsal {
     /// Clients that are no managers: their answers wait here.
     tools: BTreeMap<ClientId, Vec<Datagram>>,
     costs: Costs,
-    log: Vec<LogEntry>,
+    pub(crate) log: Vec<LogEntry>,
     digest: u64,
+    /// SMPs that ask a host to register again.
+    pub(crate) asks: u64,
     pub(crate) invariants: Invariants,
     pub(crate) watcher: Option<Box<Watcher>>,
     /// Managers that are programs, if they are.
@@ -106,6 +107,7 @@ impl Rehearsal {
             costs: Costs::default(),
             log: Vec::new(),
             digest: Digest::default().0,
+            asks: 0,
             deliveries: Vec::new(),
             steps_at_now: 0,
             tool_requests: 0,
@@ -272,18 +274,6 @@ impl Rehearsal {
     #[must_use]
     pub fn log(&self) -> &[LogEntry] {
         &self.log
-    }
-
-    /// The events as text, a line each.
-    #[must_use]
-    pub fn log_text(&self) -> String {
-        let mut text = String::new();
-        for entry in &self.log {
-            let name = self.managers.get(entry.manager.0).map_or("?", |m| m.name.as_str());
-            // Writing to a String cannot fail.
-            let _ = writeln!(text, "{} {name} {}", entry.at, entry.event);
-        }
-        text
     }
 
     /// A number over every datagram that a manager sent, and when.
@@ -557,6 +547,7 @@ impl Rehearsal {
             Output::Send { datagram, timeout } => {
                 let digest = Digest(self.digest).number(now.0).bytes(datagram.mad.as_bytes());
                 self.digest = digest.0;
+                self.asks += u64::from(asks_host(&datagram.mad));
                 let client = life.client;
                 self.emulator.send(now, client, &datagram);
                 if let Some(watcher) = &mut self.watcher {

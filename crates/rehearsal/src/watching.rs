@@ -1,6 +1,7 @@
 //! Where the checkers of a rehearsal are called.
 
 use crate::invariant::is_content;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
@@ -14,6 +15,24 @@ impl Rehearsal {
     /// time goes on. Before any manager is added: what judges pass is noted from then on.
     pub fn watch(&mut self) {
         self.watcher = Some(Box::new(Watcher::new(&mut self.emulator)));
+    }
+
+    /// How often managers have asked a host to register again.
+    #[must_use]
+    pub const fn asks(&self) -> u64 {
+        self.asks
+    }
+
+    /// The events as text, a line each.
+    #[must_use]
+    pub fn log_text(&self) -> String {
+        let mut text = String::new();
+        for entry in &self.log {
+            let name = self.managers.get(entry.manager.0).map_or("?", |m| m.name.as_str());
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{} {name} {}", entry.at, entry.event);
+        }
+        text
     }
 
     /// What was found and excused, by checker and rule.

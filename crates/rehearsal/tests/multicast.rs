@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
-use selvedge_plan::{EngineName, Policy};
 use selvedge_plan::multicast::{Member, MulticastGroup};
+use selvedge_plan::{EngineName, Policy};
 use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
 use selvedge_sim::Seed;
 use selvedge_sm::{Asked, Command, Config, DefaultJudge, Event, Mode};
@@ -496,15 +496,24 @@ fn trees_move_back() {
         world.check();
         let worse = used(&world);
         let asked = Asked { at_once: false };
-        world.rehearsal.command(world.manager, Command::Rebalance(asked)).unwrap();
+        world
+            .rehearsal
+            .command(world.manager, Command::Rebalance(asked))
+            .unwrap();
         world.rest_after(Duration::from_secs(50));
         world.check();
         let after = used(&world);
-        println!("{spec}: {before}, {worse}, {after}; moved {} times", count(&world, "SLV-SM-0077"));
+        println!(
+            "{spec}: {before}, {worse}, {after}; moved {} times",
+            count(&world, "SLV-SM-0077")
+        );
         assert!(after <= worse, "{spec}");
         // Asked again, nothing is left to do.
         let moved = count(&world, "SLV-SM-0077");
-        world.rehearsal.command(world.manager, Command::Rebalance(asked)).unwrap();
+        world
+            .rehearsal
+            .command(world.manager, Command::Rebalance(asked))
+            .unwrap();
         world.rest_after(Duration::from_secs(50));
         assert_eq!(count(&world, "SLV-SM-0077"), moved, "{spec}");
     }

@@ -162,6 +162,10 @@ impl Sa {
                 let known = known.ok_or(Refusal::BadAttribute)?;
                 // A LID out of a range means the port, whose record has the first of them.
                 compared &= !layout.fields[0].mask();
+                if id == records::VL_ARBITRATION.id && is_of_host(layout, request, snapshot) {
+                    // Of an end port there is one, whatever number is given. Source: OpenSM, and what osmtest wants.
+                    compared &= !records::vl_arbitration::OUT_PORT.mask();
+                }
                 snapshot_source(known, request, snapshot)?
             }
         };
@@ -267,6 +271,14 @@ impl Sa {
         }
         Ok(())
     }
+}
+
+/// True if the LID that is asked for is a host's.
+fn is_of_host(layout: &Layout, request: &Request, snapshot: &Snapshot) -> bool {
+    let lid = layout.fields[0];
+    let place = snapshot.by_lid(Lid(lid.get(request.data()) as u16));
+    let end = place.and_then(|place| snapshot.end(place));
+    request.mask() & lid.mask() != 0 && end.is_some_and(|end| !end.is_switch)
 }
 
 /// Rows of a table of the snapshot: of all end ports, or of the one that has the LID asked for.

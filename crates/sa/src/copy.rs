@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use selvedge_mad::rmpp::{Receiver, ReceiverConfig, Taken};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Sl, TransactionId};
+use selvedge_types::{Guid, Lid, Sl, TransactionId};
 use selvedge_wire::sa::{Layout, SA_DATA_LEN, SaData, SaStatus, records};
 use selvedge_wire::{
     Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, Gid, Mad, Method, PortInfo, Status,
@@ -22,9 +22,19 @@ use selvedge_wire::{
 use crate::io::Output;
 use crate::kept::{KeptGroup, KeptService, KeptSubscription, Registrations};
 use crate::member::Member;
+use crate::told::{ToldLevels, told};
 
-/// What is asked for.
-const TABLES: [&Layout; 3] = [&records::MEMBER, &records::SERVICE, &records::INFORM_INFO_RECORD];
+/// What is asked for; the last one of a master of ours only, as others do not know it.
+const TABLES: [&Layout; 4] = [
+    &records::MEMBER,
+    &records::SERVICE,
+    &records::INFORM_INFO_RECORD,
+    &records::TOLD_LEVEL,
+];
+/// Place of what senders are told.
+const LEVELS: usize = 3;
+/// For so long a better manager waits for its first copy before it lets itself be given the subnet.
+const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// How long an answer may take to begin; servers of the ibsim protocol repeat a question three times in it.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// After a change, others are waited for: who joins one group joins the next.
@@ -71,11 +81,18 @@ impl Default for CopyConfig {
 /// A master's life and number; see [`mod@crate::revision`].
 type Revision = (u64, u64);
 
+/// What a master says of itself: its revision, and how often the levels that it tells senders have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Said {
+    revision: Revision,
+    levels: u64,
+}
+
 /// Rows of a table as they came.
 #[derive(Debug, Default)]
-struct Rows {
-    stride: usize,
-    bytes: Vec<u8>,
+pub struct Rows {
+    pub stride: usize,
+    pub bytes: Vec<u8>,
 }
 
 /// What is being waited for.
@@ -114,10 +131,16 @@ pub struct Copier {
     /// Copies that are made without asking for the revision.
     skips: u32,
     /// What it said last.
-    before: Option<Revision>,
+    before: Option<Said>,
     /// What the copy is of, if it is all there is.
     held: Option<Revision>,
     is_all: bool,
+    /// Since when hosts register with others.
+    begun: Option<Time>,
+    has_copied: bool,
+    /// Life and number of the levels that are known.
+    levels_held: Option<(u64, u64)>,
+    levels: Option<Box<ToldLevels>>,
     began: Time,
     tables: Vec<Rows>,
     /// Part of the copy is missing.
@@ -139,6 +162,10 @@ impl Copier {
     pub fn begin(&mut self, now: Time) {
         self.end();
         (self.at, self.held, self.is_all, self.skips) = (None, None, false, 0);
+        // A master that is out of sight for a moment, again and again, is the same absence.
+        self.begun.get_or_insert(now);
+        self.has_copied = false;
+        (self.levels_held, self.levels) = (None, None);
         self.rest(now, Duration::ZERO);
     }
 
@@ -153,6 +180,25 @@ impl Copier {
     #[must_use]
     pub const fn is_all(&self) -> bool {
         self.is_all
+    }
+
+    /// True if there is a copy that is as good as it can be, or if none was to be had for long.
+    #[must_use]
+    pub fn is_settled(&self, now: Time) -> bool {
+        let cannot_be_all = self.has_copied && self.before.is_none();
+        let is_late = self.begun.is_some_and(|begun| now.since(begun) >= SETTLED_AFTER);
+        self.is_all || cannot_be_all || is_late
+    }
+
+    /// This manager is master: the next time that it stands by is another one.
+    pub fn lead(&mut self) {
+        self.end();
+        self.begun = None;
+    }
+
+    /// What the master tells senders, if that is news.
+    pub fn take_levels(&mut self) -> Option<Box<ToldLevels>> {
+        self.levels.take()
     }
 
     /// A copy, if a new one is there.
@@ -209,8 +255,8 @@ impl Copier {
             Step::Table { receiver } => self.part(now, receiver, mad, out),
             Step::After => self.revision_after(now, mad, out),
             Step::Watching => {
-                let said = revision_of(mad);
-                self.is_all &= said.is_some() && said == self.held;
+                let said = self.said_of(mad);
+                self.is_all &= said.is_some_and(|said| self.held == Some(said.revision));
                 self.rest(now, GATHER);
             }
             step @ (Step::Off | Step::Resting) => self.step = step,
@@ -283,8 +329,8 @@ impl Copier {
         if mad.status() == Status::BUSY {
             return self.rest(now, self.config.interval);
         }
-        self.before = revision_of(mad);
-        self.is_all &= self.before.is_some() && self.before == self.held;
+        self.before = self.said_of(mad);
+        self.is_all &= self.before.is_some_and(|said| self.held == Some(said.revision));
         if self.is_all {
             return self.watch(now, out);
         }
@@ -307,7 +353,11 @@ impl Copier {
 
     /// Asks for the next table, or ends.
     fn next_table(&mut self, now: Time, out: &mut Vec<Output>) {
-        if let Some(layout) = TABLES.get(self.tables.len()) {
+        let wanted = match self.before {
+            Some(_) => &TABLES[..],
+            None => &TABLES[..LEVELS],
+        };
+        if let Some(layout) = wanted.get(self.tables.len()) {
             self.step = Step::Table { receiver: None };
             return self.ask(now, Mad::request(Class::SubnAdm, Method::GetTable, layout.id, 0), out);
         }
@@ -371,7 +421,8 @@ impl Copier {
     /// that is not there: the beginning of the table, and behind its end whatever was in memory.
     fn odd_table(&mut self, now: Time, (stride, mad): (usize, &Mad), out: &mut Vec<Output>) {
         let is_begun = mad.status() == Status::OK;
-        self.is_cut |= mad.status() != SaStatus::NO_RECORDS;
+        // An older one of ours does not know the last table.
+        self.is_cut |= mad.status() != SaStatus::NO_RECORDS && self.tables.len() != LEVELS;
         self.tables.push(Rows {
             stride,
             bytes: if is_begun { mad.sa_data().to_vec() } else { Vec::new() },
@@ -380,17 +431,46 @@ impl Copier {
     }
 
     fn revision_after(&mut self, now: Time, mad: &Mad, out: &mut Vec<Output>) {
-        let after = revision_of(mad);
+        let after = self.said_of(mad);
         self.is_all = after.is_some() && after == self.before && !self.is_cut;
-        self.held = after.filter(|_| self.is_all);
+        self.held = after.filter(|_| self.is_all).map(|said| said.revision);
+        self.take_told(after);
         self.copied(now);
         if self.is_all {
             self.watch(now, out);
         }
     }
 
+    /// What a master says of itself; none if it does not know the question. If it tells senders something else by now,
+    /// what is known of that is worth nothing.
+    fn said_of(&mut self, mad: &Mad) -> Option<Said> {
+        let said = said_of(mad);
+        let levels = said.map(|said| (said.revision.0, said.levels));
+        if self.levels_held.is_some() && self.levels_held != levels {
+            self.levels_held = None;
+            self.levels = Some(Box::default());
+        }
+        said
+    }
+
+    /// Takes what senders are told, if that has not changed while it was copied.
+    fn take_told(&mut self, after: Option<Said>) {
+        let number = |said: Said| (said.revision.0, said.levels);
+        let held = after.map(number).filter(|held| self.before.map(number) == Some(*held));
+        let is_read = |rows: &&Rows| rows.bytes.is_empty() || rows.stride >= TABLES[LEVELS].len;
+        let table = self.tables.get(LEVELS).filter(is_read);
+        let (Some(held), Some(table), Some(at), false) = (held, table, self.at, self.is_cut) else {
+            return;
+        };
+        if self.levels_held != Some(held) {
+            self.levels = Some(Box::new(told(table, at.lid)));
+            self.levels_held = Some(held);
+        }
+    }
+
     /// There is a copy. Something may be registered by now that it does not have.
     fn copied(&mut self, now: Time) {
+        self.has_copied = true;
         let took = now.since(self.began);
         let tables = std::mem::take(&mut self.tables);
         self.copy = Some(Box::new(registrations(&tables)));
@@ -416,25 +496,32 @@ fn revision_question(known: Option<Revision>) -> Mad {
 }
 
 /// What was answered; none if whoever was asked does not know the question.
-fn revision_of(mad: &Mad) -> Option<Revision> {
+fn said_of(mad: &Mad) -> Option<Said> {
     use records::revision as f;
     let data = mad.sa_data();
-    (mad.status() == Status::OK).then(|| (f::LIFE.get(data), f::NUMBER.get(data)))
+    (mad.status() == Status::OK).then(|| Said {
+        revision: (f::LIFE.get(data), f::NUMBER.get(data)),
+        levels: f::LEVELS.get(data),
+    })
+}
+
+/// A row of so many bytes, as fields are read from.
+pub fn widened(chunk: &[u8], len: usize) -> SaData {
+    let mut row: SaData = [0; SA_DATA_LEN];
+    row.iter_mut()
+        .zip(&chunk[..len.min(chunk.len())])
+        .for_each(|(slot, byte)| *slot = *byte);
+    row
 }
 
 /// What rows say. Those that make no sense are left out.
 fn registrations(tables: &[Rows]) -> Registrations {
     let mut all = Registrations::default();
     let rows = |number: usize| {
-        let layout = TABLES[number]; // three, each asked for by its number
+        let layout = TABLES[number]; // each asked for by its number
         let of = tables.get(number).filter(|rows| rows.stride >= layout.len);
         let chunks = of.into_iter().flat_map(|rows| rows.bytes.chunks_exact(rows.stride));
-        chunks.map(|chunk| {
-            let mut row: SaData = [0; SA_DATA_LEN];
-            let len = layout.len;
-            row[..len].copy_from_slice(&chunk[..len]);
-            row
-        })
+        chunks.map(|chunk| widened(chunk, layout.len))
     };
     let mut groups: BTreeMap<u64, KeptGroup> = BTreeMap::new();
     rows(0).for_each(|row| take_member(row, &mut groups, &mut all.serial));
@@ -492,7 +579,7 @@ fn subscription(row: SaData) -> Option<KeptSubscription> {
     records::inform_info::SUBSCRIBE.set(&mut wanted, 1);
     // Its LID is looked up when it is told something.
     let to = Address {
-        lid: selvedge_types::Lid::NONE,
+        lid: Lid::NONE,
         qp: f::QPN.get(&row) as u32,
         sl: Sl::default(),
     };

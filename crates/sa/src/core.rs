@@ -74,6 +74,8 @@ pub struct Sa {
     pub(crate) begun: u64,
     /// How often what clients have registered has changed.
     pub(crate) revision: u64,
+    /// How often the service levels that clients are told have.
+    pub(crate) levels: u64,
     pub(crate) now: Time,
 }
 
@@ -96,6 +98,7 @@ impl Sa {
             presets: Arc::new(Partitions::only_default(&[])),
             begun: 0,
             revision: 0,
+            levels: 0,
             now: Time::ZERO,
         }
     }
@@ -249,6 +252,7 @@ impl Sa {
     fn committed(&mut self, snapshot: Arc<Snapshot>, out: &mut Vec<Output>) {
         self.serving = true;
         let old = self.snapshot.replace(Arc::clone(&snapshot));
+        self.levels_committed(old.as_deref(), &snapshot);
         let is_there = |guid| snapshot.by_guid(guid).is_some();
         let before = self.registered.count();
         self.registered.services.keep(is_there);

@@ -33,6 +33,7 @@ mod revision;
 mod service;
 mod snapshot;
 mod tables;
+mod told;
 
 pub use self::core::Sa;
 pub use config::Config;
@@ -42,3 +43,4 @@ pub use kept::{BadLine, Registrations};
 pub use member::{Group, Groups};
 pub use rate::{Selector, StaticRate};
 pub use snapshot::{Agents, EndPort, Quality, Snapshot, Sources};
+pub use told::ToldLevels;

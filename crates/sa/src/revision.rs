@@ -13,6 +13,7 @@ use crate::core::Sa;
 use crate::io::Output;
 use crate::pieces::send;
 use crate::refusal::Refusal;
+use crate::snapshot::Snapshot;
 
 /// Questions that are held back at most: more standbys nobody has.
 const WATCHERS_MAX: usize = 32;
@@ -53,10 +54,22 @@ impl Sa {
         out.splice(first..first, answers);
     }
 
+    /// A plan is in force: senders are told its levels from now on. Standbys hear of it if they are others.
+    pub(crate) fn levels_committed(&mut self, old: Option<&Snapshot>, new: &Snapshot) {
+        let Some(old) = old.map(Snapshot::plan) else { return };
+        let new = new.plan();
+        let is_same = || old.lanes == new.lanes && old.lids == new.lids && old.told_levels() == new.told_levels();
+        if (old.lanes > 1 || new.lanes > 1) && !is_same() {
+            self.levels += 1;
+            self.revision += 1;
+        }
+    }
+
     fn revision_answer(&self, request: &Request) -> Output {
         let mut mad = request.answer(Status::OK, records::REVISION.offset());
         revision::LIFE.set(mad.sa_data_mut(), self.config.life);
         revision::NUMBER.set(mad.sa_data_mut(), self.revision);
+        revision::LEVELS.set(mad.sa_data_mut(), self.levels);
         let datagram: Datagram = request.reply(mad);
         send(datagram)
     }

@@ -23,7 +23,7 @@ pub struct Table {
 }
 
 /// All of them. Each is by end port, in order of LIDs, and component 0 of each is the LID.
-pub static TABLES: [Table; 11] = [
+pub static TABLES: [Table; 12] = [
     table(&records::NODE, node),
     table(&records::PORT_INFO, port_info),
     table(&records::SL_TO_VL, sl_to_vl),
@@ -38,6 +38,10 @@ pub static TABLES: [Table; 11] = [
         ..table(&records::PKEY_TABLE, pkey_table)
     },
     table(&records::VL_ARBITRATION, vl_arbitration),
+    Table {
+        trusted_only: true,
+        ..table(&records::TOLD_LEVEL, told_level)
+    },
 ];
 
 const fn table(layout: &'static Layout, advance: Advance) -> Table {
@@ -308,8 +312,9 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     Step::Row
 }
 
-/// Arbitration tables as the plan has them, of ports with a link: a row for each block. None while the plan leaves them
-/// alone, as nobody has read them then.
+/// Arbitration tables as the plan has them, of ports with a link: a row for each of the four blocks, without turns where
+/// the port has no room for any, as port 0 of a switch. None while the plan leaves the tables alone, and none of ports
+/// without a link, as nobody has read them then.
 fn vl_arbitration(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();
@@ -318,7 +323,7 @@ fn vl_arbitration(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) ->
     };
     let (number, block) = (cursor.inner / 4, (cursor.inner % 4) as u8 + 1);
     let num = match end.is_switch {
-        true => u8::try_from(number + 1).ok().filter(|&num| num <= node.port_count()),
+        true => u8::try_from(number).ok().filter(|&num| num <= node.port_count()),
         false => (number == 0).then(|| end.at.port.get()),
     };
     let Some(num) = num.and_then(PortNum::new) else {
@@ -326,14 +331,16 @@ fn vl_arbitration(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) ->
     };
     cursor.inner += 1;
     let at = PortRef { port: num, ..end.at };
-    let (Some(seen), Some(settings)) = (node.port(num), plan.ports.get(&at)) else {
-        return Step::Nothing;
-    };
-    if ArbBlock::turns_of(block, &seen.capability) == 0 {
-        return Step::Nothing;
+    let mut entries = VlArbitration::default().entries;
+    if num != PortNum::MANAGEMENT {
+        let (Some(seen), Some(settings)) = (node.port(num), plan.ports.get(&at)) else {
+            return Step::Nothing;
+        };
+        if ArbBlock::turns_of(block, &seen.capability) > 0 {
+            let turns = tables.arbitration(block, link_lanes(settings), &seen.capability).turns;
+            entries = turns.map(|(vl, weight)| VlArbEntry { vl, weight });
+        }
     }
-    let turns = tables.arbitration(block, link_lanes(settings), &seen.capability).turns;
-    let entries = turns.map(|(vl, weight)| VlArbEntry { vl, weight });
     records::vl_arbitration::LID.set(row, u64::from(end.lids.base.0));
     records::vl_arbitration::OUT_PORT.set(row, u64::from(num.get()));
     records::vl_arbitration::BLOCK.set(row, u64::from(block));
@@ -411,5 +418,23 @@ fn pkey_table(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Ste
     records::pkey_table::BLOCK.set(row, block as u64);
     records::pkey_table::PORT.set(row, u64::from(num));
     records::pkey_table::TABLE.put(row, &table.emit());
+    Step::Row
+}
+
+/// What senders are told of each LID, where routes rely on it: for standbys.
+fn told_level(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
+    let (end, _) = at_cursor!(ground, cursor);
+    let plan = ground.snapshot.plan();
+    if plan.lanes <= 1 {
+        return Step::End;
+    }
+    let Some(lid) = end.lids.iter().nth(cursor.inner as usize) else {
+        return none(cursor);
+    };
+    cursor.inner += 1;
+    records::told_level::LID.set(row, u64::from(lid.0));
+    records::told_level::LANES.set(row, u64::from(plan.lanes));
+    records::told_level::LEVEL.set(row, u64::from(plan.told_levels().to(lid).get()));
+    records::told_level::GUID.set(row, end.guid.0);
     Step::Row
 }

@@ -4,10 +4,12 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_plan::ServiceLevels;
 use selvedge_sa::{Config, Copier, CopyConfig, Input, Registrations, Sa};
-use selvedge_types::Lid;
+use selvedge_types::{Lid, Sl};
 use selvedge_wire::sa::{Rmpp, records};
 use selvedge_wire::{Attribute, AttributeId, Datagram, Gid, Mad, Method, PortInfo, Status};
 use support::{Bench, Value, Wish, group_parameters, number};
@@ -15,6 +17,8 @@ use support::{Bench, Value, Wish, group_parameters, number};
 const IPOIB: Gid = Gid([
     0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF,
 ]);
+
+const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
 
 /// A master with its administrator, and a standby at a host of the same fabric.
 struct Two {
@@ -32,11 +36,15 @@ struct Two {
 
 impl Two {
     fn new() -> Self {
+        Self::with(&Wish::new(TREE))
+    }
+
+    fn with(wish: &Wish) -> Self {
         let config = Config {
             life: 77,
             ..Config::default()
         };
-        let master = Bench::with(&Wish::new("pgft:m=2x4,w=1x2,p=1x1"), config);
+        let master = Bench::with(wish, config);
         let own = master.host(5);
         let mut copier = Copier::new(CopyConfig::default());
         copier.begin(master.now);
@@ -191,6 +199,82 @@ fn the_copy_is_what_the_master_has_and_knows_when_it_is_not() {
     two.pass(100);
     assert_eq!((two.copies, two.members(), two.copier.is_all()), (2, 3, true));
     two.check_same();
+}
+
+#[test]
+fn what_senders_are_told_is_copied_until_they_are_told_something_else() {
+    let wish = |relied_on: u8, level: u8, generation: u64| {
+        let of_lid = |lid: u8| Sl::new((lid + level) % 4).unwrap();
+        Wish {
+            relied_on,
+            levels: ServiceLevels::PerDestination((0..64).map(of_lid).collect()),
+            generation,
+            lmc: 1,
+            ..Wish::new(TREE)
+        }
+    };
+    let mut two = Two::with(&wish(4, 0, 1));
+    two.pass(10);
+    let check = |two: &mut Two, lanes: u8, level: u8| {
+        let told = two.copier.take_levels().unwrap();
+        assert_eq!((told.by, told.lanes), (two.master.host(0), lanes));
+        let snapshot = Arc::clone(&two.master.snapshot);
+        let (plan, fabric) = (snapshot.plan(), snapshot.fabric());
+        assert_eq!(told.by_port.len(), if lanes > 1 { plan.lids.iter().count() } else { 0 });
+        for (at, range) in plan.lids.iter().filter(|_| lanes > 1) {
+            let want: Vec<u8> = range.iter().map(|lid| (lid.0 as u8 + level) % 4).collect();
+            assert_eq!(told.by_port.get(&fabric.port(at).unwrap().guid), Some(&want));
+        }
+        assert!(two.copier.take_levels().is_none());
+    };
+    check(&mut two, 4, 0);
+    let commit = |two: &mut Two, wish: &Wish| {
+        let said = two.master.feed(Input::Committed(wish.snapshot()));
+        let own = two.own;
+        let to_us = said
+            .into_iter()
+            .map(|output| output.datagram)
+            .filter(|to| to.address.lid == own);
+        let to_us = to_us.collect();
+        two.hand(to_us);
+    };
+    // Another plan that tells them the same is no news; neither is a member.
+    commit(&mut two, &wish(4, 0, 2));
+    assert!(two.copier.is_all());
+    two.join(2);
+    two.pass(100);
+    assert!(two.copier.is_all() && two.copier.take_levels().is_none());
+    // Others: those that are known are known to be old before any sender is told.
+    commit(&mut two, &wish(4, 1, 3));
+    assert_eq!(two.copier.take_levels().map(|told| told.lanes), Some(0));
+    two.pass(100);
+    check(&mut two, 4, 1);
+    commit(&mut two, &wish(1, 1, 4));
+    assert_eq!(two.copier.take_levels().map(|told| told.lanes), Some(0));
+    two.pass(100);
+    check(&mut two, 1, 1);
+}
+
+#[test]
+fn a_better_manager_waits_for_its_first_copy_but_not_for_ever() {
+    let after = |two: &mut Two, ms: u64| {
+        two.pass(ms);
+        two.copier.is_settled(two.master.now)
+    };
+    let mut two = Two::new();
+    assert!(!two.copier.is_settled(two.master.now));
+    assert!(after(&mut two, 10));
+    // Of another make: what can be had is enough.
+    for refuses in [true, false] {
+        let mut two = Two::new();
+        two.is_foreign = Some(refuses);
+        assert!(!two.copier.is_settled(two.master.now));
+        assert!(after(&mut two, 1_000));
+    }
+    let mut two = Two::new();
+    two.is_dead = true;
+    assert!(!after(&mut two, 4_900));
+    assert!(after(&mut two, 200));
 }
 
 #[test]

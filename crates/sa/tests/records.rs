@@ -82,7 +82,15 @@ fn lane_tables_are_those_that_ports_hold() {
         }),
         ..Wish::new(TREE)
     });
-    let lid = number(bench.host(2).0);
+    let host = bench.host(2);
+    let snapshot = std::sync::Arc::clone(&bench.snapshot);
+    let mut ends = snapshot.plan().lids.iter();
+    let switch = ends
+        .find(|(at, _)| at.port == selvedge_types::PortNum::MANAGEMENT)
+        .unwrap()
+        .1
+        .base;
+    let lid = number(host.0);
     let rows = bench
         .ask(Method::GetTable, &records::SL_TO_VL, &[(records::sl_to_vl::LID, lid)])
         .rows;
@@ -99,12 +107,31 @@ fn lane_tables_are_those_that_ports_hold() {
             &[(records::vl_arbitration::LID, lid)],
         )
         .rows;
-    // The first block of either priority: the ports have eight turns each.
+    // Of either priority only the first block has turns: the ports have eight each.
     let blocks: Vec<u64> = rows.iter().map(|row| records::vl_arbitration::BLOCK.get(row)).collect();
-    assert_eq!(blocks, [1, 3]);
+    assert_eq!(blocks, [1, 2, 3, 4]);
     let turns = |row: usize| records::vl_arbitration::TABLE.slice(&rows[row])[..8].to_vec();
     assert_eq!(turns(0), [0, 64, 1, 64, 2, 64, 0, 0]);
-    assert_eq!(turns(1), [0; 8]);
+    assert!((1..4).all(|row| turns(row) == [0; 8]));
+    // Of a host's only port any number will do; of a switch there is none behind the last, and port 0 has no turns.
+    let mut has = |lid: u16, port: u8| {
+        use records::vl_arbitration as f;
+        let wanted = [
+            (f::LID, number(lid)),
+            (f::OUT_PORT, number(port)),
+            (f::BLOCK, number(1_u8)),
+        ];
+        let told = bench.ask(Method::Get, &records::VL_ARBITRATION, &wanted);
+        let row = told
+            .rows
+            .first()
+            .map(|row| (f::OUT_PORT.get(row), f::TABLE.slice(row)[1]));
+        row.filter(|_| told.status == Status::OK)
+    };
+    let (host, switch) = (host.0, switch.0);
+    assert_eq!((has(host, 0), has(host, 1)), (Some((1, 64)), Some((1, 64))));
+    assert_eq!((has(switch, 0), has(switch, 1)), (Some((0, 0)), Some((1, 64))));
+    assert_eq!((has(switch, 99), has(0x7777, 1)), (None, None));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! How long a repair takes, judged and ready to be sent, and what it changes.
 //!
-//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any [in-turn|at-once|apart|cold [SEED
-//! [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or one after another without coming back: in turn,
-//! when packets under way are gone, or at once, while all of them may still be there. `cold` is `apart` with caches
-//! that hold something else, as between two faults of a running manager. With LANES the fabric is routed by `weave` on
+//! `cargo run --release -p selvedge-sm --example repair_speed -- SPEC [leaf|mid|any
+//! [in-turn|at-once|apart|cold|running [SEED [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or one
+//! after another without coming back: in turn, when packets under way are gone, or at once, while all of them may still
+//! be there. `cold` is `apart` with caches that hold something else, as between two faults of a manager. `running` is
+//! like a manager whose faults are a second apart: cold, and packets of the two before may be there. With LANES the fabric is routed by `weave` on
 //! so many lanes, as a library would (the manager programs one), and the load after each repair is shown
 //! beside that of a whole new plan of the damaged fabric.
 
@@ -46,14 +47,14 @@ fn main() {
     Seed(seed).rng().shuffle(&mut links);
     let mut quick = 0;
     let mut waits = 0;
-    let mut past = UnderWay::default();
+    let mut past = Vec::new();
     let mut all = Measured::default();
     for &at in links.iter().take(runs) {
         let warm_again = warm.clone();
-        if how == "cold" {
+        if matches!(&how[..], "cold" | "running") {
             fill_caches();
         }
-        let under_way = (how == "at-once").then(|| Arc::new(past.clone()));
+        let under_way = under_way(&past, &how);
         let (result, took) = lose(&state, warm_again, at, under_way);
         let name = state.inventory.fabric.port_name(at);
         let Some(outcome) = &result.outcome else {
@@ -84,9 +85,9 @@ fn main() {
             all.loads.push((state.verdict.figures.load.max, load, anew));
         }
         println!();
-        if matches!(&how[..], "in-turn" | "at-once") {
-            follow(&mut state, &result, &mut past);
-            warm = state.prepare(result.warm);
+        if matches!(&how[..], "in-turn" | "at-once" | "running") {
+            past.extend(follow(&mut state, &result));
+            warm = state.prepare_with(result.warm, self::under_way(&past, &how));
         }
     }
     println!("{spec}: of {runs} links {quick} in place, {waits} with waits");
@@ -196,19 +197,37 @@ fn weave(state: &mut State, lanes: u8) {
 
 static CLOCK: OnceLock<Instant> = OnceLock::new();
 
-/// As when all Sets are acknowledged.
-fn follow(state: &mut State, result: &JobResult, past: &mut UnderWay) {
-    let Some(outcome) = &result.outcome else { return };
+/// What may be under way after some faults.
+fn under_way(faults: &[UnderWay], how: &str) -> Option<Arc<UnderWay>> {
+    /// A second apart, packets of so many may be there.
+    const RUNNING: usize = 2;
+    let count = match how {
+        "at-once" => faults.len(),
+        "running" => faults.len().min(RUNNING),
+        _ => 0,
+    };
+    let mut all = UnderWay::default();
+    for fault in &faults[faults.len() - count..] {
+        let is_new = |block: &&(_, _, _)| !all.before.iter().any(|known| (known.0, known.1) == (block.0, block.1));
+        let before: Vec<_> = fault.before.iter().filter(is_new).copied().collect();
+        all.before.extend(before);
+        all.phases.extend(fault.phases.iter().cloned());
+    }
+    (count > 0).then(|| Arc::new(all))
+}
+
+/// As when all Sets are acknowledged; what may be under way then.
+fn follow(state: &mut State, result: &JobResult) -> Option<UnderWay> {
+    let outcome = result.outcome.as_ref()?;
+    let mut past = UnderWay::default();
     let mut installed = Installed::clone(&state.installed);
     for phase in &outcome.changes.value().phases {
         let mut step = Vec::new();
         for op in &phase.ops {
             if let Op::Lft { node, block, data } = op {
                 let switch = state.inventory.fabric.switch_index(*node).unwrap();
-                let is_new = !past.before.iter().any(|known| (known.0, known.1) == (switch, *block));
                 let held = installed.block(switch, usize::from(*block)).copied();
-                past.before
-                    .extend(held.filter(|_| is_new).map(|held| (switch, *block, held)));
+                past.before.extend(held.map(|held| (switch, *block, held)));
                 installed.learn(switch, usize::from(*block), *data);
                 step.push((switch, *block, *data));
             }
@@ -219,4 +238,5 @@ fn follow(state: &mut State, result: &JobResult, past: &mut UnderWay) {
     state.inventory = result.inventory.clone().unwrap();
     state.plan = Arc::clone(&outcome.plan);
     state.verdict = Arc::clone(&outcome.verdict);
+    Some(past)
 }

@@ -8,10 +8,11 @@
 
 use std::sync::Arc;
 
-use selvedge_fabric::Fabric;
-use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, Policy, ServiceLevels, Tables};
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, NO_PATH, Policy, ServiceLevels, Tables};
 use selvedge_routing::{Engine, Note, Options, Routed, WeaveOptions};
 use selvedge_sim::{Par, Seed};
+use selvedge_types::{Lid, PortNum};
 
 use crate::event::Event;
 use crate::job::{Job, JobResult, Outcome};
@@ -62,29 +63,40 @@ impl Job {
         found: Option<&Tables>,
         par: Par,
     ) -> Option<Outcome> {
-        let (routed, found) = routed.zip(found).filter(|(routed, found)| routed.tables != **found)?;
+        let (routed, found) = routed.zip(found).filter(|(routed, found)| {
+            let tells = (&routed.service_levels, routed.lanes);
+            routed.tables != **found || !self.told.agrees(&self.inventory.fabric, lids, tells)
+        })?;
         Engine::try_from(engine).ok().filter(|engine| looks_first(*engine))?;
         self.as_found(Engine::try_from(&routed.engine).ok()?, lids, found, par)
     }
 
     fn as_found(&self, engine: Engine, lids: &Lids, found: &Tables, par: Par) -> Option<Outcome> {
-        // Nobody can read service levels back: tables that need some are not known well enough. Of a file the tables
-        // are what the operator wants.
-        let relies_on = lanes::to_rely_on(&self.inventory.fabric, &self.policy);
-        if self.adopt == Adopt::No || relies_on > 1 || engine == Engine::File {
+        // Of a file the tables are what the operator wants.
+        if self.adopt == Adopt::No || engine == Engine::File {
             return None;
         }
+        // Nobody can read service levels back: tables that need some are right only if these are known otherwise.
+        let fabric = &self.inventory.fabric;
+        let known = self.told.relied_on(fabric, lids);
+        let (service_levels, lanes) = known.unwrap_or((ServiceLevels::default(), 1));
+        if lanes > lanes::to_rely_on(fabric, &self.policy) {
+            return None;
+        }
+        let mut tables = found.clone();
+        drop_circles_of_nobody(fabric, lids, &mut tables);
         let attempt = |tables: Tables| {
             let routed = Routed {
                 tables,
-                service_levels: ServiceLevels::default(),
-                lanes: 1,
+                service_levels: service_levels.clone(),
+                lanes,
                 engine: EngineName(engine.name().to_owned()),
                 notes: Vec::new(),
             };
             self.attempt(routed, lids, self.plan_ports(lids), par).ok()
         };
-        attempt(found.clone()).or_else(|| attempt(mended(&self.inventory.fabric, lids, found, par)?))
+        let mend = || mended(fabric, lids, &tables, par).filter(|_| lanes == 1);
+        attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
 
     /// It is taken, and said once.
@@ -133,6 +145,29 @@ pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<
     let routed = Engine::Weave.route(fabric, lids, &options, Seed(0), par).ok()?;
     let is_mended = |note: &Note| matches!(note, Note::Repaired { rewoven: 0, .. });
     routed.notes.iter().any(is_mended).then_some(routed.tables)
+}
+
+/// Takes away entries of LIDs that nobody has, where they lead packets round: the judge follows packets that arrive,
+/// and whoever still sends to such a LID would fill the links of the circle.
+fn drop_circles_of_nobody(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
+    let next = |tables: &Tables, switch: SwitchIdx, lid: Lid| {
+        let port = PortNum::new(tables.get(switch, lid))?;
+        let node = fabric.switches()[switch];
+        let far = fabric.peer(PortRef { node, port })?;
+        fabric.switch_index(far.node).filter(|_| port != PortNum::MANAGEMENT)
+    };
+    for lid in (1..=tables.top().0).map(Lid).filter(|&lid| lids.owner(lid).is_none()) {
+        let goes_round = |first: SwitchIdx| {
+            let way = std::iter::successors(Some(first), |&at| next(tables, at, lid));
+            way.take(tables.switches() + 1).count() > tables.switches()
+        };
+        if fabric.switches().indices().any(goes_round) {
+            fabric
+                .switches()
+                .indices()
+                .for_each(|switch| tables.set(switch, lid, NO_PATH));
+        }
+    }
 }
 
 /// True if both want the same routes of the same fabric.

@@ -17,7 +17,6 @@ use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::lane_smp;
 use crate::past::Taken;
-use crate::register;
 use crate::smp::{self, Smp};
 
 /// A Set on its way: position in the change set.
@@ -51,8 +50,6 @@ pub struct Apply {
     is_live: bool,
     /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same.
     pub may_be_live: bool,
-    /// Hosts are asked to register again.
-    pub asks_hosts: bool,
     has_begun: bool,
     /// Nodes that have more to do in this phase than others: nothing of theirs waits for those.
     busiest: BTreeSet<NodeIdx>,
@@ -123,7 +120,6 @@ impl Apply {
             has_drained: false,
             is_live,
             may_be_live,
-            asks_hosts: false,
             has_begun: false,
             busiest: BTreeSet::new(),
             acknowledged: 0,
@@ -277,7 +273,7 @@ impl Apply {
                 let seen = self.inventory.port_info(*port)?;
                 let is_last = !matches!(state, Some(PortState::Armed));
                 let info = PortInfo {
-                    client_reregister: self.asks_hosts && is_last && register::understands(&self.fabric, *port),
+                    client_reregister: is_last && self.outcome.asks.includes(&self.fabric, *port),
                     ..smp::port_info(seen, settings, *state)
                 };
                 smp::set(
@@ -331,27 +327,38 @@ impl Apply {
                 if answer.is_none() {
                     self.forget(op);
                 }
-                match op {
-                    // Whoever has no such tables has one lane, which nothing depends on.
-                    Op::SlToVl { .. } | Op::Arbitration { .. } if answer.is_some() => false,
-                    Op::Port { port, .. }
-                    | Op::PKeys { port, .. }
-                    | Op::SlToVl { port, .. }
-                    | Op::Arbitration { port, .. } => self.failed_ports.insert(*port),
-                    Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
-                };
-                // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
-                self.is_torn |= match op {
-                    Op::Lft { .. } => true,
-                    Op::Switch { .. } => answer.is_none(),
-                    Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => false,
-                };
+                self.note_failed(op, answer.is_some());
                 events.push(Event::SetFailed {
                     what: self.describe(op),
                     why,
                 });
             }
         }
+    }
+
+    fn note_failed(&mut self, op: &Op, is_answered: bool) {
+        match op {
+            // Whoever has no such tables has one lane, which nothing depends on.
+            Op::SlToVl { .. } | Op::Arbitration { .. } if is_answered => false,
+            Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. } => {
+                self.failed_ports.insert(*port)
+            }
+            Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
+        };
+        // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.
+        self.is_torn |= match op {
+            Op::Lft { .. } => true,
+            Op::Switch { .. } => !is_answered,
+            Op::Port { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => false,
+        };
+    }
+
+    /// A Set was not sent, as its agent has not answered others: it has failed, and what the agent holds is as known.
+    pub fn left_out(&mut self, id: SetId) {
+        self.in_flight -= 1;
+        self.failed += 1;
+        let outcome = Arc::clone(&self.outcome);
+        self.note_failed(&outcome.changes.value().phases[id.phase].ops[id.op], false);
     }
 
     /// Nobody answered: the Set may have been carried out all the same, so what the switch holds is unknown.

@@ -8,10 +8,9 @@ use selvedge_fabric::{Fabric, PortRef, diff};
 use selvedge_mad::{Exchange, ExchangeConfig};
 use selvedge_plan::{Generation, Installed, PartEnforce};
 use selvedge_sim::Time;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
-use crate::adopt::route_alike;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
@@ -19,7 +18,7 @@ use crate::failover::Failover;
 use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
-use crate::io::{Command, Input, Output, PersistentState};
+use crate::io::{Input, Output, PersistentState};
 use crate::job::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
@@ -32,6 +31,7 @@ use crate::recall::{Silence, recall};
 use crate::register::Reregister;
 use crate::report;
 use crate::second_look::SecondLook;
+use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
@@ -81,6 +81,10 @@ pub struct Sm {
     pub(crate) persisted_id: u64,
     /// Whether hosts are to register again.
     pub(crate) reregister: Reregister,
+    /// Ports to be asked: see [`register`](crate::register).
+    pub(crate) returned: BTreeSet<Guid>,
+    /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
+    pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
     pub(crate) others: Others,
     /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
@@ -97,6 +101,8 @@ pub struct Sm {
     pub(crate) represses: Vec<(Time, Datagram)>,
     /// Who did not answer when it started.
     pub(crate) silence: Silence,
+    /// Ways by which nobody has answered in this stage.
+    pub(crate) silent: Silent,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
@@ -149,6 +155,8 @@ impl Sm {
             persist_id: 0,
             persisted_id: 0,
             reregister: Reregister::default(),
+            returned: BTreeSet::new(),
+            told_by: None,
             others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,
@@ -159,6 +167,7 @@ impl Sm {
             balancing: Balancing::default(),
             multicast: Multicast::default(),
             silence: Silence::default(),
+            silent: Silent::default(),
             duplicates: BTreeSet::new(),
             requests: Vec::new(),
         }
@@ -210,31 +219,6 @@ impl Sm {
         self.sweep_due = Some(SweepReason::Start);
     }
 
-    fn command(&mut self, command: Command, out: &mut Vec<Output>) {
-        match command {
-            Command::Sweep => {
-                self.flaps.clear();
-                self.sweep_due = Some(SweepReason::Command);
-            }
-            Command::Rebalance(asked) => self.ask_balance(asked),
-            Command::Reregister => self.reregister = Reregister::Wanted,
-            Command::Registered => self.reregister = Reregister::Not,
-            Command::SetPolicy(policy) => {
-                self.keeps_found &= route_alike(&policy, &self.config.policy);
-                self.config.policy = policy;
-                self.sweep_due = Some(SweepReason::Command);
-            }
-            Command::Stop => {
-                if self.config.mode == Mode::Manage {
-                    out.push(Output::SetIsSm(false));
-                }
-                self.exchange.clear();
-                self.stage = Stage::Stopped;
-                self.view.role = Role::NotActive;
-            }
-        }
-    }
-
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
         self.view.mads.received += 1;
         match datagram.mad.method() {
@@ -269,6 +253,7 @@ impl Sm {
     /// A request ended: the stage that asked takes it. Without an answer it has failed.
     fn ended(&mut self, (token, smp): (Token, Smp), answer: Option<&Mad>, out: &mut Vec<Output>) {
         let mut events = Vec::new();
+        self.note_silence(&smp.route, answer.is_some());
         match (token, &mut self.stage) {
             (Token::Discover(ask), Stage::Discovering(discovery)) => {
                 let mut requests = std::mem::take(&mut self.requests);
@@ -283,21 +268,18 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
-            (Token::ReadBack(number), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::ReadBack(number), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.was_read_back(number, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Lanes(table), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::Lanes(table), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
             (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
-            (Token::AtLink(at), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = so_far || self.is_other_behind(at, answer);
                 self.stage = Stage::LightSweep { changed };
             }
@@ -414,6 +396,7 @@ impl Sm {
         self.forget_repairs();
         self.unwatched.clear();
         self.second_look.forget(now);
+        self.silent.forget();
         self.exchange.clear();
         self.generation = self.generation.next();
         self.next_sweep = None;
@@ -563,6 +546,10 @@ impl Sm {
             let Some((id, agent, set)) = apply.next(now, m_key, &mut events) else {
                 break;
             };
+            if self.silent.is_silent(&set.route) {
+                apply.left_out(id);
+                continue;
+            }
             self.exchange.submit(agent, (Token::Set(id), set));
             if apply.is_busiest(agent) {
                 self.exchange.put_first(agent);

@@ -245,6 +245,8 @@ pub enum Event {
         /// The switch.
         what: String,
     },
+    /// Nobody knows which service levels senders use: routes rely on none for now.
+    LevelsUnknown,
     /// The tables that were found are right and stay.
     FoundKept {
         /// The engine that will plan when the fabric changes.
@@ -425,6 +427,7 @@ impl Event {
             Self::PKeysFull { .. } => "SLV-SM-0044",
             Self::LanesShort { .. } => "SLV-SM-0045",
             Self::LanesDiffer { .. } => "SLV-SM-0046",
+            Self::LevelsUnknown => "SLV-SM-0047",
             Self::Multicast(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
@@ -477,6 +480,7 @@ impl Event {
             | Self::RebalanceHeld { .. }
             | Self::PKeysFull { .. }
             | Self::HandoverRefused { .. }
+            | Self::LevelsUnknown
             | Self::StrangeManager { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::Multicast(event) => event.severity(),
@@ -541,6 +545,7 @@ impl Event {
             | Self::FoundMended { .. }
             | Self::Repaired { .. } => Ok(()),
             Self::LanesShort { .. }
+            | Self::LevelsUnknown
             | Self::LidsLater { .. }
             | Self::ReadBackDiffers { .. }
             | Self::LanesDiffer { .. }

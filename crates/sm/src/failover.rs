@@ -285,7 +285,7 @@ impl Sm {
     /// Every port was looked at, or enough of them.
     pub(crate) fn probed(&mut self, probe: Probe, now: Time, out: &mut Vec<Output>) {
         if probe.is_check && probe.found_nothing() {
-            self.past.settle(now);
+            self.settle(now, out);
             return self.rest(now);
         }
         if !probe.is_settled() {
@@ -377,7 +377,10 @@ impl Sm {
                 }
                 out.push(Output::Compute(job));
             }
-            None => self.failover.warm = warm,
+            None => {
+                self.failover.warm = warm;
+                self.prepare_for_what_is_under_way(out);
+            }
         }
     }
 
@@ -421,14 +424,36 @@ impl Sm {
     }
 
     fn prepare(&mut self, out: &mut Vec<Output>) {
+        self.generation = self.generation.next();
+        self.begin_preparing(out);
+    }
+
+    /// All is prepared but for what packets under way may do: prepares that, once it is known for how long they matter.
+    pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
+        let is_free = matches!(self.stage, Stage::Idle | Stage::Copying(_) | Stage::LightSweep { .. });
+        let lacks_it = self
+            .failover
+            .warm
+            .as_ref()
+            .is_some_and(|warm| warm.left.is_none() && warm.standing.is_some());
+        let is_ready = lacks_it && is_free && !self.is_preparing_repairs() && !self.is_repairing();
+        if is_ready && self.past.is_settled_with_some() && self.knows_the_fabric() {
+            self.begin_preparing(out);
+        }
+    }
+
+    fn begin_preparing(&mut self, out: &mut Vec<Output>) {
         let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {
             return;
         };
         let warm = self.failover.warm.take();
-        self.generation = self.generation.next();
         self.failover.preparing = Some(self.generation);
         let installed = Arc::clone(&self.view.installed);
-        let job = self.job(&inventory, &installed, Task::Prepare(Box::new(Prepare { plan, warm })));
+        let mut job = self.job(&inventory, &installed, Task::Prepare(Box::new(Prepare { plan, warm })));
+        // Else it would be worked out first, and nobody should wait for that.
+        if self.past.is_settled_with_some() {
+            job.under_way = self.past.under_way(&inventory.fabric, self.now);
+        }
         out.push(Output::Compute(Box::new(job)));
     }
 

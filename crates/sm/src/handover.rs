@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::PortRef;
+use selvedge_fabric::{Fabric, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_sim::Time;
-use selvedge_types::Guid;
+use selvedge_types::{Guid, PortState};
 use selvedge_verify::phases::is_live;
 use selvedge_wire::{Attribute, AttributeId, Bits, Mad, SmInfo, SmState};
 
@@ -30,6 +30,8 @@ impl Sm {
             priority: Bits::saturating(self.config.priority),
             state: match self.view.role {
                 Role::Discovering => SmState::Discovering,
+                // What hosts have registered is not known here yet.
+                Role::Standby if self.others.holds_back => SmState::Discovering,
                 Role::Standby => SmState::Standby,
                 Role::Master => SmState::Master,
                 Role::NotActive => SmState::NotActive,
@@ -122,8 +124,27 @@ impl Sm {
     /// all are read; nor by which entries packets are under way, so those are waited for.
     pub(crate) fn forget_plan(&mut self) {
         self.view.plan = None;
-        if let Some(inventory) = self.inventory.as_ref().filter(|inventory| is_live(&inventory.fabric)) {
-            self.past.note_stranger(self.now, &inventory.fabric);
+        self.others.met = Some(self.now);
+    }
+
+    /// Sets have been sent, and another master was met meanwhile: what it had written they were not planned for.
+    pub(crate) fn applied_beside_another(&mut self) {
+        if self.others.met.is_some() {
+            self.forget_plan();
+        }
+    }
+
+    /// True if a link between switches is ACTIVE that this manager has not made so: only managers do that, so another
+    /// one is or was here, out of sight.
+    pub(crate) fn has_been_set_up_by_another(&self, fabric: &Fabric) -> bool {
+        let known = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some());
+        known.is_some_and(|known| is_set_up_since(known, fabric))
+    }
+
+    /// Everything has been read: packets of the time of another master are waited for.
+    pub(crate) fn note_strangers(&mut self, fabric: &Fabric) {
+        if let Some(at) = self.others.met.take().filter(|_| is_live(fabric)) {
+            self.past.note_stranger(at, fabric);
         }
     }
 
@@ -167,8 +188,9 @@ impl Sm {
         self.view.master = other;
         if self.view.role != role {
             self.view.role = role;
-            if role != Role::Master {
-                self.leave_multicast();
+            match role {
+                Role::Master => self.others.copied_from = None,
+                Role::Discovering | Role::Standby | Role::NotActive => self.leave_multicast(),
             }
             out.push(Output::Event(Event::Role { role, other }));
         }
@@ -254,13 +276,14 @@ pub fn rank(info: &SmInfo) -> (u8, std::cmp::Reverse<Guid>) {
 /// True if the manager `own` must give way to `other`: stand by for it or, as master, hand the subnet over to it.
 ///
 /// Source: IBA vol 1 §14.4.1: a manager that is not master gives way to any master, and to a better one that is still
-/// discovering or standing by; a master gives way to a better one whatever that is doing, unless it was told to stay
-/// out.
+/// discovering or standing by; a master gives way to a better one that is master or stands by. One that is discovering
+/// will find the master, stand by, and say that it is better when it is ready for the subnet.
 pub fn yields(own: &SmInfo, other: &SmInfo) -> bool {
     let better = rank(other) > rank(own);
     match (own.state, other.state) {
         (_, SmState::NotActive) => false,
-        (SmState::Master, SmState::Master | SmState::Discovering | SmState::Standby) => better,
+        (SmState::Master, SmState::Discovering) => false,
+        (SmState::Master, SmState::Master | SmState::Standby) => better,
         (_, SmState::Master) => true,
         (_, SmState::Discovering | SmState::Standby) => better,
     }
@@ -275,6 +298,18 @@ fn as_left(info: SmInfo, from: Option<Guid>) -> SmInfo {
         },
         _ => info,
     }
+}
+
+/// True if a link between switches that are known is ACTIVE now, and was not when it was last seen or set.
+fn is_set_up_since(known: &Fabric, now: &Fabric) -> bool {
+    let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
+    let is_switch = |at: PortRef| now.switch_index(at.node).is_some();
+    let was_idle = |at: PortRef| {
+        let before = known.find(now.node(at.node).guid);
+        before.is_some_and(|node| !is_active(known, PortRef { node, port: at.port }))
+    };
+    let mut links = now.links().filter(|link| is_switch(link.a) && is_switch(link.b));
+    links.any(|link| is_active(now, link.a) && is_active(now, link.b) && was_idle(link.a) && was_idle(link.b))
 }
 
 #[cfg(test)]
@@ -300,7 +335,7 @@ mod tests {
         check((Discovering, 0, 1), (Discovering, 0, 2), false);
         check((Discovering, 1, 2), (Standby, 0, 1), false);
         check((Master, 0, 9), (Standby, 5, 1), true);
-        check((Master, 0, 9), (Discovering, 0, 1), true);
+        check((Master, 0, 9), (Discovering, 0, 1), false);
         check((Master, 0, 1), (Standby, 0, 9), false);
         check((Master, 0, 9), (NotActive, 15, 1), false);
         check((Master, 0, 9), (Master, 0, 1), true);

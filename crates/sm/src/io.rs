@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::{EngineName, Generation, Policy};
-use selvedge_types::{Guid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_wire::Datagram;
 
 use crate::event::Event;
@@ -55,6 +55,13 @@ pub enum Command {
     Reregister,
     /// What hosts registered is known after all: nobody is asked.
     Registered,
+    /// Whoever runs this manager copies what hosts registered with the master: whenever it begins to stand by, it is
+    /// not to be given the subnet before [`Self::Ready`].
+    HoldBack,
+    /// There is a copy, or none is to be had.
+    Ready,
+    /// What the master has told senders.
+    Told(Box<ToldLevels>),
     /// Leave: clear IsSM, send nothing more.
     Stop,
 }
@@ -84,6 +91,17 @@ pub enum Output {
     Event(Event),
 }
 
+/// What another manager has told senders: which service level to use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToldLevels {
+    /// LID of that manager's port.
+    pub by: Lid,
+    /// Lanes that its routes rely on; 1: on none, 0: that is not known.
+    pub lanes: u8,
+    /// Levels of the LIDs of each end port, in order, by port GUID; none if there is one lane.
+    pub by_port: BTreeMap<Guid, Vec<u8>>,
+}
+
 /// What survives a restart. Stored before any Set of a plan is sent, so that nothing an agent may hold is forgotten.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PersistentState {
@@ -99,4 +117,8 @@ pub struct PersistentState {
     pub levels: BTreeMap<Guid, Vec<u8>>,
     /// The engines that were to make the tables that have come into force, in order; none if that is not known.
     pub engines: Vec<EngineName>,
+    /// Lanes that the routes rely on; 1: on none, 0: that is not known.
+    pub lane_count: u8,
+    /// Lanes that routes might rely on when the engines were named; 0 if that is not known.
+    pub lanes_wanted: u8,
 }

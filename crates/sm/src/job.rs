@@ -25,11 +25,13 @@ use crate::adopt::Adopt;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
-use crate::lanes::Told;
 use crate::multicast::{Copies, MulticastPlan, MulticastTask, TakenApart};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
+use crate::register::Asks;
 use crate::repair::Repair;
+use crate::settle::{Settle, Settled};
+use crate::told::Told;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, lid, ports, register};
@@ -192,6 +194,8 @@ pub enum Task {
     Rebalance(Box<Rebalance>),
     /// Plan multicast trees.
     Multicast(Box<MulticastTask>),
+    /// Work out for how long packets under way matter.
+    Settle(Box<Settle>),
 }
 
 /// Entries (switches × LIDs) up to which `weave` repairs in place. It searches: 5 ms with 256 switches of two hosts.
@@ -230,8 +234,8 @@ pub struct Job {
     pub clock: Option<fn() -> Duration>,
     /// The operator asked: then a link that carries nothing is reason enough to balance afresh.
     pub(crate) rebalances: bool,
-    /// Hosts are asked to register again.
-    pub(crate) asks_hosts: bool,
+    /// Who is asked to register again.
+    pub(crate) asks: Asks,
     /// Whose the tables in force are.
     pub(crate) adopt: Adopt,
     /// What switches copy.
@@ -269,6 +273,8 @@ pub struct JobResult {
     pub copies_later: bool,
     /// The outcome's tables are those that were found.
     pub keeps_found: bool,
+    /// What is known of packets under way.
+    pub settled: Option<Box<Settled>>,
 }
 
 /// An accepted plan.
@@ -280,6 +286,8 @@ pub struct Outcome {
     pub changes: Judged<ChangeSet>,
     /// What the judge said.
     pub verdict: Arc<Verdict>,
+    /// Who is asked to register again.
+    pub(crate) asks: Asks,
 }
 
 impl Job {
@@ -302,7 +310,7 @@ impl Job {
             judge: Arc::new(DefaultJudge::default()),
             clock: None,
             rebalances: false,
-            asks_hosts: false,
+            asks: Asks::Nobody,
             adopt: Adopt::No,
             copies: Arc::default(),
             plan_in_force: None,
@@ -311,7 +319,7 @@ impl Job {
     }
 
     /// What the job costs under virtual time: about what one core needs. A plan takes 20 µs a switch and 2 ns
-    /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch.
+    /// a (switch, LID), preparations half the first, a repair 50 µs and 2 µs a switch, packets under way 8 µs a switch.
     #[must_use]
     pub fn virtual_cost(&self) -> Duration {
         let switches = self.inventory.fabric.switches().len() as u64;
@@ -320,6 +328,7 @@ impl Job {
             Task::Plan | Task::Rebalance(_) => Duration::from_nanos(switches * 20_000 + switches * lids * 2),
             Task::Prepare(_) => Duration::from_nanos(switches * 10_000 + switches * lids * 2),
             Task::Repair(_) => Duration::from_nanos(50_000 + switches * 2_000),
+            Task::Settle(_) => Duration::from_nanos(switches * 8_000),
             Task::Multicast(ref task) => task.virtual_cost(switches),
         }
     }
@@ -341,7 +350,7 @@ impl Job {
     /// True if nothing may wait for it.
     #[must_use]
     pub const fn is_background(&self) -> bool {
-        matches!(self.task, Task::Rebalance(_))
+        matches!(self.task, Task::Rebalance(_) | Task::Settle(_))
     }
 
     /// True if it plans multicast trees: beside whatever else is planned.
@@ -393,6 +402,7 @@ impl Job {
             Task::Repair(mut repair) => repair.run(self, par),
             Task::Rebalance(rebalance) => rebalance.run(self, par),
             Task::Multicast(task) => task.run(self),
+            Task::Settle(settle) => settle.run(),
             Task::Prepare(prepare) => JobResult {
                 warm: Some(Box::new(prepare.run(self, par))),
                 ..JobResult::default()
@@ -446,11 +456,7 @@ impl Job {
                 }),
             }
         }
-        events.push(Event::NoPlan);
-        JobResult {
-            events,
-            ..JobResult::default()
-        }
+        self.without_levels(events, par)
     }
 
     pub(crate) fn accepted(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
@@ -525,7 +531,8 @@ impl Job {
 
     fn route(&self, name: &EngineName, lids: &Lids, previous: Option<Arc<Tables>>, par: Par) -> Result<Routed, String> {
         let engine = Engine::try_from(name).map_err(|e| e.to_string())?;
-        let options = self.options(previous);
+        let mut options = self.options(previous);
+        options.weave.previous_levels = self.found_levels(lids, options.lanes);
         engine
             .route(&self.inventory.fabric, lids, &options, Seed(0), par)
             .map_err(|e| e.to_string())
@@ -559,10 +566,8 @@ impl Job {
                 ..WayOptions::default()
             };
             let mut changes = way::propose(fabric, installed, &plan, &options);
-            way::let_clear(&mut changes, self.fog);
-            if self.asks_hosts {
-                register::ask_all(fabric, &plan, &mut changes);
-            }
+            way::let_clear(&mut changes, (fabric, installed), self.fog);
+            register::ask(&self.asks, fabric, &plan, &mut changes);
             changes
         };
         let accepted = self
@@ -573,6 +578,7 @@ impl Job {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
+            asks: self.asks.clone(),
         })
     }
 }

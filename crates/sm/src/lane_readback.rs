@@ -92,6 +92,9 @@ impl Sm {
             let at = table.port();
             let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
             let route = inventory.agents[at.node].route_to(at.port);
+            if self.silent.is_silent(route) {
+                continue;
+            }
             let get = smp::get(attribute, modifier, route, self.config.policy.m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::Lanes(table), get));
         }

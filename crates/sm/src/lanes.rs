@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, Node, PortCapability, PortRef, PortSettings};
+use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::{
     EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, Plan, Policy, ServiceLevels, SlToVl, has_sl_mapping,
     link_lanes, ports_in_use, tables_of,
 };
 use selvedge_routing::Engine;
-use selvedge_types::{Guid, Lid, PortNum, PortState, Sl};
+use selvedge_types::{Lid, PortNum, PortState, Sl};
 
 use crate::config::Mode;
 use crate::core::Sm;
@@ -70,6 +70,14 @@ pub fn to_rely_on(fabric: &Fabric, policy: &Policy) -> u8 {
     policy.used_lanes.min(fewest.unwrap_or(1)).clamp(1, 15)
 }
 
+/// How many of them the operator wants routes to rely on at most.
+pub const fn wanted(policy: &Policy) -> u8 {
+    match policy.assume_sl_aware {
+        true => policy.used_lanes,
+        false => 1,
+    }
+}
+
 /// The lanes of a plan.
 #[derive(Clone, Debug)]
 pub struct Levels {
@@ -114,79 +122,8 @@ pub fn of_routes(
     }
 }
 
-/// Service levels that senders were told, as far as known.
-#[derive(Clone, Debug, Default)]
-pub struct Told {
-    /// By LID: whose it was, and the level.
-    by_lid: BTreeMap<Lid, (Guid, Sl)>,
-    /// By the GUID of the destination's switch, as stored.
-    by_switch: Arc<BTreeMap<Guid, u8>>,
-    /// Of ports with others, by port GUID: a level for each LID, as stored.
-    by_port: Arc<BTreeMap<Guid, Vec<u8>>>,
-}
-
-/// The switch that a port belongs to or hangs on.
-fn switch_of(fabric: &Fabric, at: PortRef) -> Option<Guid> {
-    let of = |node| fabric.switch_index(node).map(|switch| fabric.switch(switch).guid);
-    of(at.node).or_else(|| of(fabric.peer(at)?.node))
-}
-
-/// Levels of the LIDs of each port that are not all the one of its switch.
-pub fn others(
-    fabric: &Fabric,
-    lids: &Lids,
-    levels: &ServiceLevels,
-    by_switch: &BTreeMap<Guid, u8>,
-) -> BTreeMap<Guid, Vec<u8>> {
-    let mut others = BTreeMap::new();
-    for (at, range) in lids.iter() {
-        let of_lids: Vec<u8> = range.iter().map(|lid| levels.to(lid).get()).collect();
-        let of_switch = switch_of(fabric, at).and_then(|guid| by_switch.get(&guid));
-        let guid = fabric.port(at).map(|port| port.guid);
-        if let Some(guid) = guid.filter(|_| of_lids.iter().any(|level| Some(level) != of_switch)) {
-            others.insert(guid, of_lids);
-        }
-    }
-    others
-}
-
-impl Told {
-    /// What is held with the levels in force, if the plan relies on levels: senders use what they were told until they
-    /// ask again, and 0 if nobody told them.
-    pub fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Option<Installed> {
-        if plan.lanes <= 1 {
-            return None;
-        }
-        let stored = |guid: Guid, lid: Lid, at: PortRef| {
-            let offset = usize::from(lid.0.wrapping_sub(plan.lids.base(at)?.0));
-            let own = self.by_port.get(&guid).map(|levels| levels.get(offset));
-            let of_switch = || self.by_switch.get(&switch_of(fabric, at)?);
-            own.unwrap_or_else(of_switch).copied().and_then(Sl::new)
-        };
-        let level = |lid: Lid, at: PortRef| {
-            let now = plan.service_levels.to(lid);
-            let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
-            match self.by_lid.get(&lid) {
-                Some((owner, sl)) if *owner == guid => *sl,
-                _ if !self.by_lid.is_empty() => now,
-                _ if !self.by_switch.is_empty() => stored(guid, lid, at).unwrap_or(now),
-                _ => Sl::default(),
-            }
-        };
-        let mut levels = vec![Sl::default(); plan.lids.top().index() + 1];
-        for (lid, at) in plan.lids.by_lid() {
-            levels[lid.index()] = level(lid, at);
-        }
-        let map = map_in_force(fabric, plan, &installed.lanes);
-        Some(Installed {
-            levels: Some(Arc::new((ServiceLevels::PerDestination(levels), map))),
-            ..Installed::clone(installed)
-        })
-    }
-}
-
 /// The lanes of rows in force; those that nobody knows are the plan's.
-fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
+pub fn map_in_force(fabric: &Fabric, plan: &Plan, held: &HeldLanes) -> SlToVl {
     let mut map = plan.sl_to_vl.clone();
     for (switch, &node) in fabric.switches().iter_enumerated() {
         let up = ports_in_use(fabric, plan, node);
@@ -266,9 +203,9 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
             let at = PortRef { node, port };
             let is_end = !n.is_switch() || port == PortNum::MANAGEMENT;
             let was_reset = match n.is_switch() {
-                true => n.switch_settings.linear_top == 0 || is_trained_anew(old, n),
+                true => n.switch_settings.linear_top == 0 || is_trained_anew(old, fabric, node),
                 // Whoever is behind it may have been switched off and on.
-                false => seen.link.state != PortState::Active,
+                false => seen.link.state != PortState::Active || has_gone_back(old, fabric, at),
             };
             if is_end && (was_reset || !is_ours(at)) {
                 known.forget_port(n, port);
@@ -280,17 +217,22 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
 
 /// True if a link of a switch went down and came up: the switch may have been off, and have got its LID and its
 /// LinearFDBTop back by what was on its way.
-fn is_trained_anew(old: &Fabric, now: &Node) -> bool {
-    let Some(before) = old.find(now.guid).map(|node| old.node(node)) else {
-        return true;
+fn is_trained_anew(old: &Fabric, now: &Fabric, node: NodeIdx) -> bool {
+    let switch = now.node(node);
+    let mut ports = switch.external_ports();
+    old.find(switch.guid).is_none() || ports.any(|(port, _)| has_gone_back(old, now, PortRef { node, port }))
+}
+
+/// True if a link went down and came up: an end is in INIT that was set to more. The other one may have been set since.
+fn has_gone_back(old: &Fabric, now: &Fabric, at: PortRef) -> bool {
+    let state = |fabric: &Fabric, at: PortRef| fabric.port(at).map(|port| port.link.state);
+    let before = |at: PortRef| {
+        let node = old.find(now.node(at.node).guid)?;
+        state(old, PortRef { node, ..at })
     };
-    let mut ports = now.external_ports();
-    ports.any(|(port, seen)| {
-        let was_active = before
-            .port(port)
-            .is_some_and(|port| port.link.state == PortState::Active);
-        was_active && seen.link.state == PortState::Init
-    })
+    let was_set = |at: PortRef| matches!(before(at), Some(PortState::Armed | PortState::Active));
+    let mut ends = [Some(at), now.peer(at)].into_iter().flatten();
+    ends.any(|end| was_set(end) && state(now, end) == Some(PortState::Init))
 }
 
 /// What stays known when links have come back: hosts behind them may have been switched off and on.
@@ -307,24 +249,6 @@ pub fn without(held: &Arc<HeldLanes>, fabric: &Fabric, returned: &[Returned]) ->
 }
 
 impl Sm {
-    /// Service levels in force.
-    pub(crate) fn told_levels(&self) -> Arc<Told> {
-        let mut told = Told::default();
-        if !self.config.policy.assume_sl_aware {
-            return Arc::default();
-        }
-        told.by_switch = Arc::new(self.stored.lanes.clone());
-        told.by_port = Arc::new(self.stored.levels.clone());
-        if let (Some(plan), Some(fabric)) = (&self.view.plan, &self.view.fabric) {
-            let by_lid = plan.lids.by_lid().map(|(lid, at)| {
-                let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
-                (lid, (guid, plan.told_levels().to(lid)))
-            });
-            told.by_lid = by_lid.collect();
-        }
-        Arc::new(told)
-    }
-
     /// Lane tables of the last plan that are still as it left them.
     pub(crate) fn carried_lanes(&self, inventory: &Inventory) -> Arc<HeldLanes> {
         let fabric = &inventory.fabric;
@@ -350,6 +274,9 @@ impl Sm {
             let at = table.port();
             let (attribute, modifier) = lane_smp::question(&inventory.fabric, table);
             let route = inventory.agents[at.node].route_to(at.port);
+            if self.silent.is_silent(route) {
+                continue;
+            }
             let get = smp::get(attribute, modifier, route, self.config.policy.m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::Lanes(table), get));
         }
@@ -358,8 +285,8 @@ impl Sm {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::FabricBuilder;
-    use selvedge_types::{LidRange, Lmc, NodeKind};
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::{Guid, LidRange, Lmc, NodeKind};
 
     use super::*;
 
@@ -387,57 +314,6 @@ mod tests {
     }
 
     #[test]
-    fn what_hosts_were_told_is_remembered_port_by_port() {
-        let mut builder = FabricBuilder::new();
-        let switch = builder.add(Node::new(NodeKind::Switch, Guid(1), 4, "s"));
-        let port = |num| PortNum::new(num).unwrap();
-        for host in 1..=4 {
-            let mut node = Node::new(NodeKind::Ca, Guid(100 + u64::from(host)), 1, "h");
-            node.port_mut(port(1)).unwrap().guid = Guid(200 + u64::from(host));
-            let key = builder.add(node);
-            builder.link((switch, port(host)), (key, port(1))).unwrap();
-        }
-        let fabric = builder.finish().unwrap();
-        let mut lids = Lids::new();
-        for ((at, _), base) in fabric.end_ports().zip([2, 4, 6, 8, 10]) {
-            let lmc = Lmc::new(u8::from(base > 2)).unwrap();
-            lids.insert(at, LidRange { base: Lid(base), lmc }).unwrap();
-        }
-        let guid = |lid| fabric.port(lids.owner(Lid(lid)).unwrap()).unwrap().guid;
-        let level = |level| Sl::new(level).unwrap();
-        // The switch and three hosts have 1, of one of them the second LID has 2; the last has 3 and 0.
-        let of_lids = [0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 0].map(level);
-        let levels = ServiceLevels::PerDestination(of_lids.to_vec());
-        let by_switch: BTreeMap<Guid, u8> = [(Guid(1), 1)].into();
-        let stored = others(&fabric, &lids, &levels, &by_switch);
-        assert_eq!(stored, [(guid(8), vec![1, 2]), (guid(10), vec![3, 0])].into());
-        let told = Told {
-            by_switch: Arc::new(by_switch),
-            by_port: Arc::new(stored),
-            ..Told::default()
-        };
-        let plan = Plan {
-            generation: selvedge_plan::Generation(1),
-            engine: EngineName("dfsssp".to_owned()),
-            tables: selvedge_plan::Tables::new(1, lids.top()),
-            lids,
-            service_levels: ServiceLevels::default(),
-            sl_to_vl: SlToVl::modulo(4),
-            lanes: 4,
-            lane_tables: None,
-            ports: BTreeMap::new(),
-            end_ports: BTreeMap::new(),
-            switches: selvedge_types::IdxVec::default(),
-        };
-        let held = told.in_force(&fabric, &plan, &Installed::default()).unwrap();
-        let (now, _) = &**held.levels.as_ref().unwrap();
-        for lid in 2..12 {
-            let want = if lid == 3 { level(0) } else { levels.to(Lid(lid)) };
-            assert_eq!(now.to(Lid(lid)), want, "{lid}");
-        }
-    }
-
-    #[test]
     fn hosts_of_a_switch_are_spread_evenly() {
         for (hosts, lanes) in [(4, 4), (9, 4), (15, 15), (30, 8), (3, 1)] {
             let mut uses: BTreeMap<u8, usize> = BTreeMap::new();
@@ -455,17 +331,26 @@ mod tests {
         let check = |before: PortState, now: PortState, want: bool| {
             let fabric = |state: PortState| {
                 let mut builder = FabricBuilder::new();
+                let port = PortNum::new(1).unwrap();
                 let mut switch = Node::new(NodeKind::Switch, Guid(1), 1, "s");
-                switch.port_mut(PortNum::new(1).unwrap()).unwrap().link.state = state;
-                builder.add(switch);
+                switch.port_mut(port).unwrap().link.state = state;
+                let mut host = Node::new(NodeKind::Ca, Guid(2), 1, "h");
+                // It has got its state back by a Set that was on its way.
+                host.port_mut(port).unwrap().link.state = PortState::Active;
+                let keys = [builder.add(switch), builder.add(host)];
+                builder.link((keys[0], port), (keys[1], port)).unwrap();
                 builder.finish().unwrap()
             };
             let (old, new) = (fabric(before), fabric(now));
-            assert_eq!(is_trained_anew(&old, new.node(new.find(Guid(1)).unwrap())), want);
+            let [switch, host] = [1, 2].map(|guid| new.find(Guid(guid)).unwrap());
+            assert_eq!(is_trained_anew(&old, &new, switch), want, "{before:?} {now:?}");
+            let port = PortNum::new(1).unwrap();
+            assert_eq!(has_gone_back(&old, &new, PortRef { node: host, port }), want);
         };
-        use PortState::{Active, Down, Init};
+        use PortState::{Active, Armed, Down, Init};
         check(Active, Active, false);
         check(Active, Init, true);
+        check(Armed, Init, true);
         check(Active, Down, false);
         check(Init, Init, false);
     }

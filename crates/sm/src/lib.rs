@@ -6,6 +6,7 @@
 
 mod adopt;
 mod apply;
+mod command;
 mod config;
 mod core;
 mod damage;
@@ -44,10 +45,14 @@ mod report;
 mod rest;
 mod second_look;
 mod sending;
+mod settle;
 mod show;
+mod silent;
 mod smp;
 mod stage;
 mod standby;
+mod stored;
+mod told;
 mod traps;
 mod view;
 mod warm;
@@ -60,7 +65,7 @@ pub use crate::core::Sm;
 pub use damage::Damage;
 pub use event::{Event, Severity, SweepReason};
 pub use inventory::{Agent, Inventory};
-pub use io::{Command, Input, Output, PersistentState};
+pub use io::{Command, Input, Output, PersistentState, ToldLevels};
 pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome, Task};
 pub use lid::{OutOfLids, assign as assign_lids};
 pub use multicast::{MulticastEvent, MulticastPlan, MulticastTask};
@@ -70,7 +75,8 @@ pub use rebalance::{
 pub use rebalancing::Asked;
 pub use repair::Repair;
 pub use selvedge_routing::Difference;
+pub use settle::{Settle, Settled};
 pub use view::{
     BalanceView, Balancing, MadCounters, PortReason, PortReport, Progress, ReadBackFigures, Role, StageName, View,
 };
-pub use warm::{Prepare, Spare, Warm};
+pub use warm::{Left, Prepare, Spare, Warm};

@@ -25,13 +25,11 @@ impl Sm {
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.
             (_, Mode::Watch) | (None, _) => {
-                self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Interval);
                 return;
             }
             // What failed, or found no plan, is tried again.
             (Some(_), _) if self.view.failed > 0 || (self.view.plan.is_none() && !self.is_cut_off()) => {
-                self.read_back.postpone(self.now);
                 self.sweep_due.get_or_insert(SweepReason::Again);
                 return;
             }
@@ -46,10 +44,8 @@ impl Sm {
             self.sweep_due.get_or_insert(SweepReason::Again);
             return;
         }
-        let m_key = self.config.policy.m_key;
-        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
-        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
-        self.exchange.submit(AgentId(node.0), (Token::Own, own));
+        self.silent.forget();
+        self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         if self.config.mode == Mode::Manage {
             self.ask_other_managers(&inventory);
@@ -64,6 +60,14 @@ impl Sm {
         }
         self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
+    pub(crate) fn ask_own_port(&mut self, inventory: &Inventory) {
+        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
+        let m_key = self.config.policy.m_key;
+        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
+        self.exchange.submit(AgentId(node.0), (Token::Own, own));
     }
 
     /// Asks every switch whether something changed.
@@ -155,6 +159,27 @@ fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
             (false, true) => Some(link.b),
             (true, true) | (false, false) => None,
         })
+}
+
+/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
+/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
+pub fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+    let sm_lid = |fabric: &Fabric, node| {
+        let port = PortNum::MANAGEMENT;
+        fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid)
+    };
+    let new = now
+        .switches()
+        .iter()
+        .filter(|&&node| sm_lid(seen, node) != sm_lid(now, node));
+    let ports = new.flat_map(|&node| {
+        let down = now
+            .node(node)
+            .external_ports()
+            .filter(|(_, p)| p.link.state == PortState::Down);
+        down.map(move |(port, _)| PortRef { node, port })
+    });
+    ports.collect()
 }
 
 /// True if an answer (or its absence) means that the fabric is not what it was.

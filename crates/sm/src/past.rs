@@ -1,5 +1,6 @@
 //! Tables that have changed a short while ago: packets may be under way by entries that are no longer in force.
 
+mod reset;
 mod taken;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
+use self::reset::Gone;
 pub use self::taken::Taken;
 
 /// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
@@ -51,6 +53,10 @@ pub struct Past {
     lost: BTreeSet<Lost>,
     /// Until when packets may be under way by entries that nobody knows.
     fog_until: Time,
+    /// What switches held that are out of sight.
+    gone: Gone,
+    /// Counts its changes: what was worked out of an earlier one is of no use.
+    revision: u64,
 }
 
 /// What is known of packets under way on a fabric, worked out while nobody waits for it.
@@ -113,6 +119,7 @@ impl Past {
         if taken.is_empty() && self.taken.is_empty() {
             return;
         }
+        self.revision += 1;
         // Also where no table changed, as when a link is back: looking for what was lost since must not be left to the
         // next repair.
         if let Some(last) = self.last.replace(Arc::clone(&after.fabric)) {
@@ -132,8 +139,27 @@ impl Past {
         }
     }
 
+    /// True if it is yet to be worked out how long packets under way matter.
+    pub fn is_unsettled(&self) -> bool {
+        self.after.is_some() || self.last.as_ref().is_some_and(|last| self.prepared_for(last).is_none())
+    }
+
+    /// True if packets may be under way, and that has been worked out.
+    pub fn is_settled_with_some(&self) -> bool {
+        !self.taken.is_empty() && !self.is_unsettled()
+    }
+
+    /// Takes what a copy of this has worked out meanwhile, unless something has changed since; false then.
+    pub fn take_settled(&mut self, settled: Self) -> bool {
+        let is_of_this = settled.revision == self.revision;
+        if is_of_this {
+            *self = settled;
+        }
+        is_of_this
+    }
+
     /// Works out how long packets under way matter, if that is yet to be done. It takes some milliseconds in a large
-    /// fabric, and nobody should wait for them who is about to mend one.
+    /// fabric, and nobody should wait for them who is about to mend one: it is a job.
     pub fn settle(&mut self, now: Time) {
         if let Some(after) = self.after.clone() {
             self.know_lifetimes();
@@ -202,6 +228,7 @@ impl Past {
 
     /// All packets are gone that were under way.
     fn forget(&mut self) {
+        self.revision += 1;
         self.taken.clear();
         (self.last, self.after, self.prepared, self.lost) = (None, None, None, BTreeSet::new());
         self.longest = 0;
@@ -219,6 +246,7 @@ impl Past {
 
     /// Packets that were under way then may have been forwarded by entries that nobody knows.
     fn fog_from(&mut self, at: Time, fabric: &Fabric) {
+        self.revision += 1;
         self.know_lifetimes();
         let longest = longest(fabric).max(self.longest);
         let bound = drain_bound_ns([longest], self.lifetimes.max(FOG_LIFETIMES));
@@ -240,6 +268,11 @@ impl Past {
         lost.sort_unstable();
         lost.dedup();
         lost
+    }
+
+    /// True if packets of a step that was taken then are gone, whatever has changed.
+    fn is_waited_out(&self, fabric: &Fabric, at: Time, now: Time) -> bool {
+        !self.is_surely_under_way(now.since(at), fabric)
     }
 
     /// True if packets are taken to be under way after so long, whatever has changed: every change of an entry matters

@@ -374,7 +374,7 @@ impl Probe {
                 self.ask_again();
             }
             // It came back, or went and came back before anybody looked.
-            (false, true) if self.held.contains(&at) => {
+            (false, true) if self.stays_out(at) => {
                 let far = port.peer.map(|peer| peer.node);
                 for node in [at.node].into_iter().chain(far) {
                     self.explained.insert(node);
@@ -386,6 +386,14 @@ impl Probe {
             (true, true) | (false, false) => {}
         }
         self.looked()
+    }
+
+    /// True if a link that is back is left out all the same. What it leads to must be reached without it, so that nobody
+    /// may be gone or unknown: a sweep finds whether there is another way.
+    fn stays_out(&self, at: PortRef) -> bool {
+        let far = self.inventory.fabric.peer(at);
+        let is_there = |far: PortRef| ![at.node, far.node].iter().any(|&node| self.inventory.is_gone(node));
+        self.held.contains(&at) && far.is_some_and(is_there)
     }
 
     /// A link is up that was not. Without a cable known there, before the hosts of a new switch, or if a switch was

@@ -6,7 +6,6 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
-use selvedge_routing::lanes_in_force;
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases::is_live;
@@ -19,17 +18,16 @@ use crate::core::Sm;
 use crate::event::{Event, SweepReason};
 use crate::held::blocks_to_read;
 use crate::inventory::Inventory;
-use crate::io::{Output, PersistentState};
-use crate::job::{Job, JobResult, Outcome, Task};
-use crate::lid_book::LidBook;
+use crate::io::Output;
+use crate::job::{Job, JobResult, Task};
+use crate::light::unwatched;
 use crate::past::After;
+use crate::register::Asks;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
 use crate::{lanes, lid, report, smp};
 
-/// Generations stored at once: one write in so many plans.
-pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
 /// How often a table is asked for that nobody answers, each time with all retries: beyond, its agent hangs.
@@ -46,11 +44,13 @@ impl Sm {
             }
         }
         self.forget_copies(&inventory.fabric, &installed);
-        self.read_back.doubt(&inventory.fabric, &mut installed);
+        let is_overdue = self.is_read_back_overdue();
+        self.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
         self.read_tables(inventory, installed, 1);
     }
 
     fn read_tables(&mut self, inventory: Arc<Inventory>, installed: Installed, round: u32) {
+        self.silent.forget();
         let todo = unread(&inventory.fabric, &installed);
         let lanes = lanes::unread(&inventory.fabric, &self.config.policy, &installed.lanes);
         // What is not answered is written, whatever it is.
@@ -73,7 +73,7 @@ impl Sm {
         now: Time,
         out: &mut Vec<Output>,
     ) {
-        self.read_back.end_doubt(&inventory.fabric, &mut installed);
+        self.read_back.end_doubt(now, &inventory.fabric, &mut installed);
         let is_complete = unread(&inventory.fabric, &installed).is_empty();
         if !is_complete && round < READ_ROUNDS {
             return self.read_tables(inventory, installed, round + 1);
@@ -98,14 +98,12 @@ impl Sm {
             let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-            let get = smp::get(
-                AttributeId::LINEAR_FORWARDING,
-                modifier,
-                &inventory.agents[node].route,
-                self.config.policy.m_key,
-            );
-            self.exchange
-                .submit(AgentId(node.0), (Token::Table { switch, block }, get));
+            let (route, m_key) = (&inventory.agents[node].route, self.config.policy.m_key);
+            if !self.silent.is_silent(route) {
+                let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
+                self.exchange
+                    .submit(AgentId(node.0), (Token::Table { switch, block }, get));
+            }
         }
         self.ask_for_lanes();
     }
@@ -164,22 +162,19 @@ impl Sm {
             return self.rest(now);
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
-        if self.take_astray(&inventory.fabric, &installed) {
-            self.past.note_astray(&inventory.fabric);
-        }
+        self.note_what_was_done_unseen(&inventory, &installed);
         let under_way = self.past.under_way(&inventory.fabric, now);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
-        job.told = self.told_levels();
+        job.told = self.told_levels(&inventory);
         job.declined = Arc::new(self.declined.clone());
         job.rebalances = self.sweep_reason == SweepReason::Command;
         job.resting = Arc::new(self.given_up.resting(now));
-        job.asks_hosts = self.plan_to_ask_hosts();
-        let stored = &self.stored.engines;
-        let wants_others = !stored.is_empty() && *stored != self.config.policy.engines;
+        job.asks = self.plan_to_ask_hosts(&inventory);
+        let wants_others = self.wants_other_routes();
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
@@ -200,7 +195,7 @@ impl Sm {
             judge: Arc::clone(&self.judge),
             clock: None,
             under_way: match task {
-                Task::Prepare(_) => None,
+                Task::Prepare(_) | Task::Settle(_) => None,
                 Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
                     self.past.under_way(&inventory.fabric, self.now)
                 }
@@ -208,35 +203,29 @@ impl Sm {
             fog: self.past.fog(self.now),
             resting: Arc::default(),
             rebalances: false,
-            asks_hosts: false,
+            asks: Asks::Nobody,
             adopt: match task {
                 Task::Repair(_) | Task::Prepare(_) if self.keeps_found => Adopt::Kept,
-                Task::Plan | Task::Repair(_) | Task::Prepare(_) | Task::Rebalance(_) | Task::Multicast(_) => Adopt::No,
+                Task::Plan
+                | Task::Repair(_)
+                | Task::Prepare(_)
+                | Task::Rebalance(_)
+                | Task::Multicast(_)
+                | Task::Settle(_) => Adopt::No,
             },
             copies: self.copies(),
             plan_in_force: match task {
                 Task::Multicast(_) => self.view.plan.clone(),
-                Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Prepare(_) => None,
+                Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Prepare(_) | Task::Settle(_) => None,
             },
             task,
         }
     }
 
-    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
-    fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
-        let is_known = |guid| self.lids.planned.contains_key(&guid);
-        if self.lids.planned.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
-            return;
-        }
-        out.push(Output::Event(Event::ForeignState {
-            stored: self.lids.planned.len(),
-            found: fabric.end_ports().count(),
-        }));
-        self.lids = LidBook::default();
-        self.stored = PersistentState::default();
-    }
-
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
+        if let Some(settled) = result.settled {
+            return self.settled(*settled, out);
+        }
         if self.is_preparing(generation) {
             return self.prepared(result.warm, out);
         }
@@ -322,80 +311,10 @@ impl Sm {
         if outcome.plan.generation > self.stored.generation {
             return self.persist(inventory, Arc::new(held), outcome, out);
         }
+        self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);
-    }
-
-    /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
-    /// not wait for a disk.
-    pub(crate) fn persist(
-        &mut self,
-        inventory: Arc<Inventory>,
-        installed: Arc<Installed>,
-        outcome: Arc<Outcome>,
-        out: &mut Vec<Output>,
-    ) {
-        self.lids.plan(&inventory.fabric, &outcome.plan.lids);
-        let plan = &outcome.plan;
-        let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
-        let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
-        let lanes = by_switch.unwrap_or_default();
-        let others = relied_on.map(|levels| lanes::others(&inventory.fabric, &plan.lids, levels, &lanes));
-        let mut state = PersistentState {
-            lids: self.lids.planned.clone(),
-            lids_before: self.lids.before.clone(),
-            generation: self.stored.generation,
-            lanes,
-            levels: others.unwrap_or_default(),
-            // Those of a plan that is yet to come into force: see `store_engines`.
-            engines: self.stored.engines.clone(),
-        };
-        if plan.generation > state.generation {
-            state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
-        }
-        if state != self.stored {
-            self.stored = state.clone();
-            self.persist_id += 1;
-            out.push(Output::Persist {
-                id: self.persist_id,
-                state,
-            });
-        }
-        self.stage = Stage::Persisting {
-            id: self.persist_id,
-            inventory,
-            installed,
-            outcome,
-        };
-        self.apply_if_stored(out);
-    }
-
-    /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
-    /// no LIDs and no service levels.
-    fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
-        if generation > self.stored.generation {
-            self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
-            self.persist_id += 1;
-            out.push(Output::Persist {
-                id: self.persist_id,
-                state: self.stored.clone(),
-            });
-        }
-    }
-
-    /// Stores which engines were to make the tables, now that they are in force: a manager that dies half way finishes
-    /// what it was about, and does not take some of both for right.
-    fn store_engines(&mut self, out: &mut Vec<Output>) {
-        let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
-        if is_theirs && self.stored.engines != self.config.policy.engines {
-            self.stored.engines.clone_from(&self.config.policy.engines);
-            self.persist_id += 1;
-            out.push(Output::Persist {
-                id: self.persist_id,
-                state: self.stored.clone(),
-            });
-        }
     }
 
     pub(crate) fn persisted(&mut self, stored: u64, out: &mut Vec<Output>) {
@@ -403,7 +322,7 @@ impl Sm {
         self.apply_if_stored(out);
     }
 
-    fn apply_if_stored(&mut self, out: &mut Vec<Output>) {
+    pub(crate) fn apply_if_stored(&mut self, out: &mut Vec<Output>) {
         let Stage::Persisting {
             id,
             inventory,
@@ -414,10 +333,10 @@ impl Sm {
             return;
         };
         if self.persisted_id >= *id {
+            self.silent.forget();
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
-            let mut apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
-            apply.asks_hosts = self.asks_hosts(outcome.plan.generation);
+            let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
             let inventory = Arc::clone(inventory);
             self.begin_applying(apply, inventory, out);
         }
@@ -458,7 +377,7 @@ impl Sm {
                 .into_iter()
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
-        self.hosts_asked(outcome.plan.generation, failed);
+        self.hosts_asked(&outcome, failed);
         self.view.plan = Some(Arc::clone(&outcome.plan));
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;
@@ -474,6 +393,7 @@ impl Sm {
             self.owe_second_look(&inventory.fabric, &fabric);
         }
         self.finish(inventory, fabric, installed, &failures);
+        self.applied_beside_another();
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
@@ -522,6 +442,7 @@ impl Sm {
             nothing_sent: None,
         };
         self.finish(inventory, apply.fabric, installed, &failures);
+        self.applied_beside_another();
     }
 
     /// A sweep is over: shows what is known now.
@@ -536,6 +457,8 @@ impl Sm {
             Role::Standby => Mode::Watch,
             _ => self.config.mode,
         };
+        let installed = installed.into();
+        self.note_who_is_gone(&fabric, &installed);
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
         let inventory = Inventory {
             fabric,
@@ -543,7 +466,7 @@ impl Sm {
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
         self.last_seen.clone_from(&self.view.fabric);
-        self.view.installed = installed.into();
+        self.view.installed = installed;
         // What is under way is told anew in each job.
         if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {
             let installed = Arc::make_mut(&mut self.view.installed);
@@ -583,27 +506,6 @@ fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
     };
     old.links()
         .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
-}
-
-/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
-/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
-fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
-    let sm_lid = |fabric: &Fabric, node| {
-        let port = PortNum::MANAGEMENT;
-        fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid)
-    };
-    let new = now
-        .switches()
-        .iter()
-        .filter(|&&node| sm_lid(seen, node) != sm_lid(now, node));
-    let ports = new.flat_map(|&node| {
-        let down = now
-            .node(node)
-            .external_ports()
-            .filter(|(_, p)| p.link.state == PortState::Down);
-        down.map(move |(port, _)| PortRef { node, port })
-    });
-    ports.collect()
 }
 
 #[cfg(test)]

@@ -59,6 +59,8 @@ pub struct ReadBack {
     unproved: BTreeSet<Block>,
     /// Those of them that a sweep asks for, as they are believed to be.
     doubted: Vec<(SwitchIdx, usize, [u8; BLOCK_LIDS])>,
+    /// A sweep asks for all that was written.
+    doubts_all: bool,
     /// Blocks read back so far.
     read: u64,
     /// Those of them that were not as they had been written.
@@ -92,32 +94,37 @@ impl ReadBack {
     }
 
     /// Takes what was written under traffic and not read since for unknown: a sweep reads it before it plans the next
-    /// change, as no proof holds where a switch has acknowledged a table and not taken it.
-    pub fn doubt(&mut self, fabric: &Fabric, installed: &mut Installed) {
+    /// change, as no proof holds where a switch has acknowledged a table and not taken it. If it `is_overdue`, as the
+    /// sweep takes the place of a light sweep, so is whatever was written.
+    pub fn doubt(&mut self, is_overdue: bool, fabric: &Fabric, installed: &mut Installed) {
         let take = |&(block, guid): &Block| {
             let switch = fabric.switch_index(fabric.find(guid)?)?;
             let held = installed.lfts.get_mut(switch)?.get_mut(usize::from(block))?;
             Some((switch, usize::from(block), held.take()?))
         };
-        self.doubted = self.unproved.iter().filter_map(take).collect();
+        self.settle();
+        self.doubts_all = is_overdue;
+        let written = self.blocks.iter().filter(|_| is_overdue);
+        self.doubted = written.chain(&self.unproved).filter_map(take).collect();
     }
 
     /// A sweep has read what it could; a table that nobody answered for is as it was believed to be.
-    pub fn end_doubt(&mut self, fabric: &Fabric, installed: &mut Installed) {
-        self.unproved.retain(|&(block, guid)| {
+    pub fn end_doubt(&mut self, now: Time, fabric: &Fabric, installed: &mut Installed) {
+        let is_unread = |&(block, guid): &Block| {
             let switch = fabric.find(guid).and_then(|node| fabric.switch_index(node));
             switch.is_none_or(|switch| installed.block(switch, usize::from(block)).is_none())
-        });
+        };
+        self.unproved.retain(is_unread);
+        if std::mem::take(&mut self.doubts_all) {
+            // What could not be read has its turn in the next light sweep.
+            self.blocks.retain(is_unread);
+            self.since = (!self.blocks.is_empty()).then_some(now);
+        }
         for (switch, block, believed) in std::mem::take(&mut self.doubted) {
             if installed.block(switch, block).is_none() {
                 installed.learn(switch, block, believed);
             }
         }
-    }
-
-    /// A sweep takes the place of a light sweep: nothing is read back now.
-    pub fn postpone(&mut self, now: Time) {
-        self.since = self.since.map(|_| now);
     }
 
     /// True while switches are asked for their tables.
@@ -231,6 +238,9 @@ impl Sm {
             self.read_back.next += 1;
             let Some(node) = fabric.find(guid) else { continue };
             let route = &inventory.agents[node].route;
+            if self.silent.is_silent(route) {
+                continue;
+            }
             let m_key = self.config.policy.m_key;
             let get = smp::get(AttributeId::LINEAR_FORWARDING, block.into(), route, m_key);
             self.exchange.submit(AgentId(node.0), (Token::ReadBack(number), get));
@@ -271,8 +281,10 @@ impl Sm {
         if is_first && times == LIES {
             out.push(Output::Event(Event::SwitchLies { what: name, times }));
         }
-        // What was prepared for repairs starts from what is not so.
+        // What was prepared for repairs starts from what is not so. Another switch may have taken what was meant for
+        // this one, if a cable was moved.
         self.forget_repairs();
+        self.past.note_astray(fabric);
         let installed = std::sync::Arc::make_mut(&mut self.view.installed);
         installed.learn(switch, usize::from(block), held.ports);
         // Whoever was off, or took what was meant for another, may hold other lanes as well.

@@ -12,6 +12,7 @@ use selvedge_verify::{JudgeOptions, Load, Subject, verify};
 
 use crate::event::Event;
 use crate::job::{Job, JobResult, Outcome, in_words, options};
+use crate::register::Asks;
 use crate::repair::{away, widened};
 use crate::view::View;
 use crate::way::{self, WayOptions};
@@ -264,6 +265,7 @@ impl Rebalance {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
+            asks: Asks::Nobody,
         })
     }
 }

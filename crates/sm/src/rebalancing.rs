@@ -244,6 +244,7 @@ impl Sm {
             return self.persist(inventory, installed, outcome, out);
         }
         let held = selvedge_plan::Installed::clone(&installed);
+        self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
         self.begin_applying(apply, inventory, out);

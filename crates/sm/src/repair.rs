@@ -18,6 +18,7 @@ use crate::damage::Damage;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
+use crate::register::Asks;
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, past, ports, rehang};
@@ -61,7 +62,7 @@ impl Repair {
         let result = is_lost.then(|| self.quickly(job, &mut warm)).flatten();
         if result.is_none() {
             // What was changed half-way is of no use.
-            (warm.spare, warm.mender, warm.weave) = (None, None, None);
+            (warm.spare, warm.mender, warm.weave, warm.left) = (None, None, None, None);
             self.warm = Some(warm);
         }
         result
@@ -137,10 +138,10 @@ impl Repair {
             is_up: false,
         };
         let lost: Vec<LinkChange> = links.iter().map(lost).collect();
-        let left = job
-            .under_way
-            .as_ref()
-            .map_or_else(Vec::new, |past| replaced(past, standing));
+        let left = job.under_way.as_ref().map_or_else(Vec::new, |past| {
+            let known = warm.left.take().and_then(|left| left.of(past));
+            known.unwrap_or_else(|| replaced(past, standing))
+        });
         let judge = || {
             job.judge
                 .judge_entries(standing, &inventory, &lost, changes, &left, &self.verdict)
@@ -155,6 +156,7 @@ impl Repair {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
+            asks: Asks::Nobody,
         };
         let inventory = Arc::new(inventory);
         job.inventory = Arc::clone(&inventory);
@@ -336,6 +338,7 @@ impl Repair {
             plan: Arc::new(plan),
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
+            asks: Asks::Nobody,
         };
         Ok((outcome, judged))
     }
@@ -393,7 +396,7 @@ fn with_lost(past: &UnderWay, before: &Inventory, now: &Inventory) -> Arc<UnderW
 }
 
 /// Entries that changed lately, as they were, and in which phase they came and went.
-fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
+pub fn replaced(past: &UnderWay, standing: &Standing) -> Vec<Replaced> {
     let all = (0_u16..).zip(std::iter::once(&past.before).chain(&past.phases));
     let mut held: Vec<_> = all
         .flat_map(|(phase, blocks)| {

@@ -23,8 +23,8 @@ use crate::stage::{Stage, Token};
 
 /// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
 const AFTER: Duration = Duration::from_secs(1);
-/// A cable is not pulled and plugged in elsewhere within less, nor are its links trained.
-const MOVED_AFTER: Duration = Duration::from_millis(100);
+/// A link whose cable was moved is not trained within less, even where no hand but a patch panel moves it.
+const MOVED_AFTER: Duration = Duration::from_millis(5);
 /// Looks in a row that were interrupted, or led to another sweep; then it is left to the light sweep at its interval,
 /// lest a switch that shows PortStateChange for ever keeps everybody busy.
 const IN_ROW_MAX: u32 = 6;
@@ -111,6 +111,7 @@ impl Sm {
         look.in_row += 1;
         (look.asked, look.is_open, look.is_alone) = (0, true, true);
         look.due = (look.in_row < IN_ROW_MAX).then_some(self.now);
+        self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         self.ask_unwatched(&inventory);
         self.stage = Stage::LightSweep { changed: false };

@@ -32,6 +32,8 @@ use crate::view::Role;
 pub struct Others {
     /// Who handed the subnet over: he is master no longer, whatever he said before.
     pub from: Option<Guid>,
+    /// When another master last may have set something: nobody knows by which entries packets are under way since.
+    pub met: Option<Time>,
     /// A better one that has just been told to wait for it, by not being offered it.
     put_off: Option<Guid>,
     /// The same, and when it is looked at again.
@@ -42,6 +44,12 @@ pub struct Others {
     strangers: BTreeSet<Guid>,
     /// A master that did not answer its polls, and the way by which it was asked.
     pub silent: Option<(Guid, DirectedRoute)>,
+    /// Somebody copies what hosts registered with the master while this manager stands by.
+    pub copies: bool,
+    /// This manager stands by, and there is no copy yet.
+    pub holds_back: bool,
+    /// The master of whom there is one, or none to be had; it may have been out of sight for a moment since.
+    pub copied_from: Option<Guid>,
     /// How often this manager was asked.
     pub asked: u32,
     /// The same when the last sweep began.
@@ -129,6 +137,8 @@ impl Sm {
         let guid = sender.guid;
         match (control, self.view.role) {
             (SmControl::Handover, Role::Standby) => {
+                // A master that does not look at states is not one to argue with.
+                self.others.holds_back = false;
                 self.acknowledge(guid, out);
                 self.others.from = Some(guid);
                 self.change_role(Role::Master, None, out);
@@ -138,10 +148,8 @@ impl Sm {
             (SmControl::Handover, Role::Master | Role::Discovering) => {
                 self.others.from = Some(guid);
                 self.forget_plan();
-                // A sweep under way takes it into account; a master looks at what the other one leaves.
-                if self.view.role == Role::Master || matches!(self.stage, Stage::Idle) {
-                    self.sweep_due = Some(SweepReason::HandedOver);
-                }
+                // What was seen so far may be older than what the other one leaves.
+                self.sweep_due = Some(SweepReason::HandedOver);
             }
             (SmControl::Acknowledge, Role::Master) => {
                 if let Stage::HandingOver { to, is_taken, .. } = &mut self.stage
@@ -192,8 +200,8 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.others.from = None;
-        // What the tables will hold when it is master again is that one's, whatever engines it has.
-        self.stored.engines.clear();
+        self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
+        self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
         self.next_poll = Some(now + self.config.poll_interval);
         self.sweep_due = None;
@@ -202,6 +210,19 @@ impl Sm {
             inventory,
             misses: 0,
         };
+        // Nobody offers the subnet to a manager that is still looking around.
+        self.tell_worse_master(master, out);
+    }
+
+    /// There is a copy of what hosts registered with the master, or none is to be had: a better manager may have the
+    /// subnet.
+    pub(crate) fn hold_back_no_longer(&mut self) {
+        self.others.copied_from = self.view.master;
+        let is_free = matches!(self.stage, Stage::Standby { .. }) && self.exchange.open() == 0;
+        // The answer to a poll that is under way does as well.
+        if std::mem::take(&mut self.others.holds_back) && is_free {
+            self.next_poll = Some(self.now);
+        }
     }
 
     /// True if a better manager must wait: packets are under way by entries that were changed a moment ago, or to LIDs
@@ -303,7 +324,7 @@ impl Sm {
         let Stage::Standby { at, inventory, .. } = &self.stage else {
             return;
         };
-        if info.state != SmState::Master || rank(info) > rank(&self.own_sm_info()) {
+        if self.others.holds_back || info.state != SmState::Master || rank(info) > rank(&self.own_sm_info()) {
             return;
         }
         let fabric = &inventory.fabric;

@@ -4,16 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use selvedge_fabric::Fabric;
-use selvedge_plan::{Installed, Plan};
+use selvedge_plan::{Installed, Plan, UnderWay};
 use selvedge_routing::{Engine, FatTree, TreeMender, WeaveMender};
 use selvedge_sim::Par;
 use selvedge_types::IdxVec;
 use selvedge_verify::Subject;
-use selvedge_verify::standing::Standing;
+use selvedge_verify::standing::{Replaced, Standing};
 
 use crate::adopt::Adopt;
 use crate::inventory::Inventory;
 use crate::job::{Job, WOVEN_MAX};
+use crate::repair::replaced;
 
 /// What makes a repair fast. It is owned by the manager between jobs and by the repair while it runs; without it a
 /// repair takes longer and comes to the same.
@@ -27,6 +28,23 @@ pub struct Warm {
     pub weave: Option<WeaveMender>,
     /// Copies to be changed in place. Memory: as much as the plan, the tables and the fabric take.
     pub spare: Option<Spare>,
+    /// Entries by which packets may be under way.
+    pub left: Option<Left>,
+}
+
+/// Entries that were replaced lately, worked out before they are needed.
+#[derive(Clone, Debug)]
+pub struct Left {
+    past: Arc<UnderWay>,
+    replaced: Vec<Replaced>,
+}
+
+impl Left {
+    /// Those by which packets may be under way, if this is about them.
+    pub fn of(self, past: &UnderWay) -> Option<Vec<Replaced>> {
+        let is_same = self.past.before == past.before && self.past.phases == past.phases;
+        is_same.then_some(self.replaced)
+    }
 }
 
 impl Warm {
@@ -89,9 +107,16 @@ impl Prepare {
         if warm.standing.is_none() {
             warm.standing = Standing::new(Subject::plan(&inventory.fabric, plan), par).ok();
         }
+        warm.left = None;
         if let Some(standing) = &mut warm.standing {
             standing.set_copies(&inventory.fabric, &job.copies.turns);
             standing.catch_up();
+            warm.left = job.under_way.as_ref().map(|past| {
+                let replaced = replaced(past, standing);
+                standing.prepare_for(&replaced);
+                let past = Arc::clone(past);
+                Left { past, replaced }
+            });
         }
         // Found tables have an order of their own, whatever engine is to plan: of those that are small enough for it the
         // weaver finds it, and leads around what is lost so that old and new entries can be mixed.

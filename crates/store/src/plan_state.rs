@@ -25,6 +25,10 @@ pub struct PlanState {
     pub lids_before: BTreeMap<Guid, LidRange>,
     /// The engines that were to plan, in order.
     pub engines: Vec<String>,
+    /// Lanes that the routes rely on; 1: on none, 0: that is not known.
+    pub lane_count: u8,
+    /// Lanes that routes might rely on when the engines were named; 0 if that is not known.
+    pub lanes_wanted: u8,
 }
 
 /// The file.
@@ -36,6 +40,10 @@ struct File {
     generation: u64,
     #[serde(default)]
     engines: Vec<String>,
+    #[serde(default)]
+    lane_count: u8,
+    #[serde(default)]
+    lanes_wanted: u8,
     #[serde(default)]
     lanes: BTreeMap<String, u8>,
     #[serde(default)]
@@ -75,6 +83,8 @@ pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
         levels: levels?,
         lids_before: lids_before?,
         engines: file.engines,
+        lane_count: file.lane_count,
+        lanes_wanted: file.lanes_wanted,
     })
 }
 
@@ -116,6 +126,8 @@ pub fn print_plan_state(state: &PlanState) -> String {
         levels,
         lids_before,
         engines,
+        lane_count,
+        lanes_wanted,
     } = state;
     let mut text = format!(
         "# Written by selvedge beside guid2lid: what a restart must not forget of the plan in force.\n\
@@ -128,6 +140,16 @@ pub fn print_plan_state(state: &PlanState) -> String {
         let names = toml::Value::from(engines.clone());
         text.push_str(&format!(
             "# The engines that were to plan: with others, the next start plans anew.\nengines = {names}\n"
+        ));
+    }
+    if *lanes_wanted > 0 {
+        text.push_str(&format!(
+            "# Lanes that routes might rely on then; the same holds for them.\nlanes_wanted = {lanes_wanted}\n"
+        ));
+    }
+    if *lane_count > 0 {
+        text.push_str(&format!(
+            "# Lanes that the routes rely on, with the service levels below; 1: on none.\nlane_count = {lane_count}\n"
         ));
     }
     if !lanes.is_empty() {
@@ -173,6 +195,8 @@ mod tests {
                     .map(|&(guid, base, lmc)| (Guid(guid), range(base, lmc)))
                     .collect(),
                 engines: lanes.iter().map(|(guid, _)| format!("en\"gine {guid}")).collect(),
+                lane_count: lanes.len() as u8,
+                lanes_wanted: lids.len() as u8,
             };
             assert_eq!(parse_plan_state(print_plan_state(&state).as_bytes()), Ok(state));
         };

@@ -242,6 +242,8 @@ mod tests {
     fn plan_state_comes_back() {
         let path = scratch("plan");
         let state = PlanState {
+            lane_count: 2,
+            lanes_wanted: 4,
             generation: 7,
             lids_before: BTreeMap::new(),
             lanes: [(Guid(1), 3)].into(),

@@ -94,6 +94,14 @@ impl Load {
             sum += u128::from(load);
             squares += u128::from(load) * u128::from(load);
         }
+        Self::from_sums(count, max, (sum, squares))
+    }
+
+    /// From how many loads there are, the largest, their sum and that of their squares.
+    pub(crate) fn from_sums(count: usize, max: u64, (sum, squares): (u128, u128)) -> Self {
+        if count == 0 {
+            return Self::default();
+        }
         let mean = sum as f64 / count as f64;
         let spread = squares * count as u128 - sum * sum;
         let sd = (spread as f64).sqrt() / count as f64;

@@ -398,9 +398,13 @@ fn packets_meet_only_entries_that_were_in_force_later() {
         egress: towards(switch, to),
     };
     let check = |left: &[Replaced], is_safe: bool| {
-        let mut standing = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).unwrap();
-        let judged = standing::judge_repair(&mut standing, &fabric, &[], changes.clone(), left, &verdict);
-        assert_eq!(judged.is_some(), is_safe, "{left:?}");
+        let standing = Standing::new(Subject::plan(&fabric, &plan), Par::Sequential).unwrap();
+        let mut prepared = standing.clone();
+        prepared.prepare_for(left);
+        for mut standing in [standing, prepared] {
+            let judged = standing::judge_repair(&mut standing, &fabric, &[], changes.clone(), left, &verdict);
+            assert_eq!(judged.is_some(), is_safe, "{left:?}");
+        }
     };
     let old = |entry, since, until| Replaced { entry, since, until };
     check(&[], true);
@@ -415,4 +419,79 @@ fn packets_meet_only_entries_that_were_in_force_later() {
         ..entry(a, b)
     };
     check(&[beyond.into()], false);
+}
+
+/// Random trees whose root is another than a moment ago for some LIDs, and a link that is lost.
+#[test]
+fn what_was_prepared_of_packets_under_way_changes_no_judgement() {
+    let (mut yes, mut no) = (0, 0);
+    for case in 0..400 {
+        let mut rng = Seed(11).child("prepared").nth(case).rng();
+        let mut below = |n: usize| usize::try_from(rng.below(n as u64)).unwrap();
+        let switches = 4 + below(8);
+        let mut fabric = support::random(switches, switches + below(switches), 1 + below(12), 0, &mut below);
+        let lids = support::lids(&fabric, 0);
+        let [root, other] = [below(switches), below(switches)].map(|s| SwitchIdx(s as u32));
+        let [tables, before] = [root, other].map(|root| support::updown(&fabric, &lids, root));
+        let plan = support::plan(&fabric, lids, tables);
+        let (verdict, shown) = (judged(&fabric, &plan), fabric.clone());
+        let Ok(standing) = Standing::new(Subject::plan(&shown, &plan), Par::Sequential) else {
+            continue;
+        };
+        let links: Vec<_> = fabric
+            .links()
+            .filter(|l| fabric.switch_index(l.b.node).is_some())
+            .collect();
+        let links: Vec<_> = links
+            .iter()
+            .filter(|l| fabric.switch_index(l.a.node).is_some())
+            .collect();
+        let at = links[below(links.len())].a;
+        set_link(&mut fabric, at, false);
+        let after = support::plan(&fabric, plan.lids.clone(), support::updown(&fabric, &plan.lids, root));
+        let lost = LinkChange {
+            switch: fabric.switch_index(at.node).unwrap(),
+            port: at.port,
+            is_up: false,
+        };
+        let mut ops = Vec::new();
+        let mut left = Vec::new();
+        for switch in plan.tables.switch_indices() {
+            let (now, next) = (plan.tables.block(switch, 0), after.tables.block(switch, 0));
+            ops.extend((now != next).then_some(Op::Lft {
+                node: fabric.switches()[switch],
+                block: 0,
+                data: *next,
+            }));
+            for (lid, (&egress, &now)) in (0..).map(Lid).zip(before.block(switch, 0).iter().zip(now)) {
+                if egress != now && below(3) == 0 {
+                    let (since, until) = (0, 1 + below(3) as u16);
+                    let entry = Entry { switch, lid, egress };
+                    left.push(Replaced { entry, since, until });
+                }
+            }
+        }
+        let phases = vec![Phase {
+            label: "change entries",
+            wait_before_ns: 0,
+            ops,
+        }];
+        let changes = ChangeSet {
+            generation: plan.generation,
+            phases,
+        };
+        let says = |known: Option<&[Replaced]>| {
+            let mut standing = standing.clone();
+            known.into_iter().for_each(|known| standing.prepare_for(known));
+            let judged = standing::judge_repair(&mut standing, &fabric, &[lost], changes.clone(), &left, &verdict);
+            judged.is_some()
+        };
+        let plainly = says(None);
+        // Also if something else was prepared for.
+        for known in [&left[..], &left[..left.len() / 2]] {
+            assert_eq!(says(Some(known)), plainly, "case {case}");
+        }
+        *(if plainly { &mut yes } else { &mut no }) += 1;
+    }
+    assert!(yes > 50 && no > 50, "{yes} {no}");
 }

@@ -21,9 +21,26 @@ impl Driver {
         self.feed(Input::Groups(groups))
     }
 
-    /// Tells the manager whether hosts need to be asked should it become master now.
-    pub(super) fn tell_copy(&mut self) -> Result<(), DaemonError> {
-        let is_all = self.seat.desk().copier.is_all();
+    /// Tells the manager what its copy of what the master knows is worth: what senders were told, whether hosts need to
+    /// be asked should it become master now, whether it may.
+    pub(super) fn tell_copy(&mut self, now: Time) -> Result<(), DaemonError> {
+        let (is_all, levels, is_settled) = {
+            let copier = &mut self.seat.desk().copier;
+            (copier.is_all(), copier.take_levels(), copier.is_settled(now))
+        };
+        if let Some(told) = levels {
+            let selvedge_sa::ToldLevels { by, lanes, by_port } = *told;
+            let told = selvedge_sm::ToldLevels { by, lanes, by_port };
+            self.feed(Input::Command(Command::Told(Box::new(told))))?;
+        }
+        self.tell_registered(is_all)?;
+        if is_settled && !std::mem::replace(&mut self.is_ready, true) {
+            self.feed(Input::Command(Command::Ready))?;
+        }
+        Ok(())
+    }
+
+    fn tell_registered(&mut self, is_all: bool) -> Result<(), DaemonError> {
         if std::mem::replace(&mut self.is_copied, is_all) == is_all {
             return Ok(());
         }
@@ -33,6 +50,18 @@ impl Driver {
             Command::Reregister
         };
         self.feed(Input::Command(command))
+    }
+
+    /// Writes down what hosts and the administrator have said.
+    pub(super) fn record_said(&mut self) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let heard = self.seat.desk().take_heard();
+        let notices = heard
+            .into_iter()
+            .filter_map(|(at, is_ours, what)| recorder.said(at, is_ours, &what));
+        for notice in notices.collect::<Vec<_>>() {
+            self.shared.notice(&notice);
+        }
     }
 
     /// Tells the administrator which groups are there from the start.
@@ -52,7 +81,10 @@ impl Driver {
         let mut desk = self.seat.desk();
         desk.copier.end();
         match role {
-            Role::Master => Ok(desk.administer(selvedge_sa::Input::Serve)?),
+            Role::Master => {
+                desk.copier.lead();
+                Ok(desk.administer(selvedge_sa::Input::Serve)?)
+            }
             // Our own link is down: when it comes back there may be nobody else still.
             Role::Discovering => Ok(desk.administer(selvedge_sa::Input::Withdraw)?),
             Role::Standby | Role::NotActive => {
@@ -64,7 +96,7 @@ impl Driver {
                     desk.copier.end();
                 }
                 drop(desk);
-                self.is_copied = false;
+                (self.is_copied, self.is_ready) = (false, false);
                 self.feed(Input::Command(Command::Reregister))
             }
         }

@@ -7,7 +7,7 @@ use selvedge_config::{Settings, parse, print_settings};
 use selvedge_plan::multicast::{Member, MulticastGroup};
 use selvedge_plan::{EngineName, Generation, Policy};
 use selvedge_sim::Time;
-use selvedge_sm::{Asked, Command, Input, Mode, PersistentState};
+use selvedge_sm::{Asked, Command, Input, Mode, PersistentState, ToldLevels};
 use selvedge_store::{PlanState, parse_guid2lid, parse_plan_state, print_guid2lid, print_plan_state};
 use selvedge_types::{Guid, Lid, Mtu, PortNum, Sl};
 use selvedge_wire::{Datagram, LocalPort};
@@ -57,8 +57,18 @@ pub enum RecordedInput {
     Reregister,
     /// [`Command::Registered`].
     Registered,
+    /// [`Command::HoldBack`].
+    HoldBack,
+    /// [`Command::Ready`].
+    Ready,
+    /// [`Command::Told`].
+    Told(ToldLevels),
     /// [`Command::Stop`].
     Stop,
+    /// No input of the manager: what a host said to the administrator beside it.
+    Asked(Datagram),
+    /// No input of the manager: what the administrator said to a host.
+    Said(Datagram),
 }
 
 /// One input, and what came of it.
@@ -88,6 +98,17 @@ impl std::fmt::Display for RecordedInput {
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
             Self::Reregister => f.write_str("command reregister"),
             Self::Registered => f.write_str("command registered"),
+            Self::HoldBack => f.write_str("command hold back"),
+            Self::Ready => f.write_str("command ready"),
+            Self::Told(told) => write!(
+                f,
+                "command told {} ports on {} lanes by {}",
+                told.by_port.len(),
+                told.lanes,
+                told.by
+            ),
+            Self::Asked(datagram) => write!(f, "administrator: from lid={} {}", datagram.address.lid, datagram.mad),
+            Self::Said(datagram) => write!(f, "administrator: to lid={} {}", datagram.address.lid, datagram.mad),
             Self::Stop => f.write_str("command stop"),
         }
     }
@@ -115,6 +136,8 @@ impl Header {
                 levels: state.levels.clone(),
                 lids_before: state.lids_before.clone(),
                 engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
+                lane_count: state.lane_count,
+                lanes_wanted: state.lanes_wanted,
             }),
         );
     }
@@ -151,6 +174,8 @@ impl Header {
                 lanes: plan.lanes,
                 levels: plan.levels,
                 engines: plan.engines.into_iter().map(EngineName).collect(),
+                lane_count: plan.lane_count,
+                lanes_wanted: plan.lanes_wanted,
             },
         })
     }
@@ -197,12 +222,31 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
         Input::Command(Command::Stop) => begin(8),
         Input::Command(Command::Reregister) => begin(11),
         Input::Command(Command::Registered) => begin(12),
+        Input::Command(Command::HoldBack) => begin(13),
+        Input::Command(Command::Ready) => begin(14),
+        Input::Command(Command::Told(told)) => {
+            begin(15);
+            out.extend(told.by.0.to_le_bytes());
+            let state = PlanState {
+                levels: told.by_port.clone(),
+                lane_count: told.lanes,
+                ..PlanState::default()
+            };
+            put_text(out, &print_plan_state(&state));
+        }
         Input::Command(Command::Rebalance(asked)) => begin(9 + u8::from(asked.at_once)),
     }
 }
 
 /// Bits of a group's MTU code, below its service level.
 const SL_SHIFT: u8 = 4;
+
+/// Appends what was said between a host and the administrator.
+pub(super) fn put_said(out: &mut Vec<u8>, time: Time, is_ours: bool, datagram: &Datagram) {
+    out.push(16 + u8::from(is_ours));
+    out.extend(time.0.to_le_bytes());
+    put_datagram(out, datagram);
+}
 
 fn put_groups(out: &mut Vec<u8>, groups: &[MulticastGroup]) {
     // Groups have LIDs of 16 bits, and so have members.
@@ -270,6 +314,21 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),
         11 => Some(RecordedInput::Reregister),
         12 => Some(RecordedInput::Registered),
+        13 => Some(RecordedInput::HoldBack),
+        14 => Some(RecordedInput::Ready),
+        15 => match reader.u16().zip(reader.text()) {
+            Some((by, text)) => {
+                let state = parse_plan_state(text.as_bytes()).map_err(|e| e.to_string())?;
+                Some(RecordedInput::Told(ToldLevels {
+                    by: Lid(by),
+                    lanes: state.lane_count,
+                    by_port: state.levels,
+                }))
+            }
+            None => None,
+        },
+        16 => reader.datagram().map(RecordedInput::Asked),
+        17 => reader.datagram().map(RecordedInput::Said),
         other => return Err(format!("an input of kind {other} is unknown")),
     };
     let input = input.ok_or_else(cut)?;

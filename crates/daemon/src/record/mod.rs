@@ -2,7 +2,8 @@
 //!
 //! A record begins with what the manager was made of ([`Header`]). Then comes each input with its time and, after the
 //! manager handled it, the number of outputs and their digest. Results of jobs are not stored: a job is a pure
-//! function, so the replay runs it again.
+//! function, so the replay runs it again. What hosts and the administrator say to each other stands between them, for
+//! people.
 
 mod bytes;
 mod digest;

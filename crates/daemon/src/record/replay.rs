@@ -109,10 +109,14 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Sweep => Input::Command(Command::Sweep),
         RecordedInput::Reregister => Input::Command(Command::Reregister),
         RecordedInput::Registered => Input::Command(Command::Registered),
+        RecordedInput::HoldBack => Input::Command(Command::HoldBack),
+        RecordedInput::Ready => Input::Command(Command::Ready),
+        RecordedInput::Told(told) => Input::Command(Command::Told(Box::new(told.clone()))),
         RecordedInput::Rebalance(asked) => Input::Command(Command::Rebalance(*asked)),
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
         RecordedInput::Groups(groups) => Input::Groups(groups.clone()),
         RecordedInput::Stop => Input::Command(Command::Stop),
+        RecordedInput::Asked(_) | RecordedInput::Said(_) => return None,
     })
 }
 

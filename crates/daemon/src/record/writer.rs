@@ -6,9 +6,10 @@ use std::path::Path;
 
 use selvedge_sim::Time;
 use selvedge_sm::{Input, Output};
+use selvedge_wire::Datagram;
 
 use super::digest;
-use super::format::{Header, put_input};
+use super::format::{Header, put_input, put_said};
 use crate::{DaemonError, notice::Notice};
 
 /// Writes a record until a limit is reached.
@@ -18,7 +19,12 @@ pub struct Recorder {
     bytes: u64,
     limit: u64,
     entry: Vec<u8>,
+    /// Of these, what hosts and the administrator said.
+    said: u64,
 }
+
+/// The part of a record that they may take: a host that floods must not end the record of the manager.
+const SAID_SHARE: u64 = 4;
 
 impl Recorder {
     /// Default limit: two bring-ups of 5,832 hosts and some hours of operation.
@@ -42,6 +48,7 @@ impl Recorder {
             bytes: bytes.len() as u64,
             limit,
             entry: Vec::new(),
+            said: 0,
         })
     }
 
@@ -50,6 +57,18 @@ impl Recorder {
         if self.file.is_some() {
             put_input(&mut self.entry, now, input);
         }
+    }
+
+    /// What a host said to the administrator beside the manager, or that to it: for people; nothing comes of it here.
+    pub(crate) fn said(&mut self, at: Time, is_ours: bool, datagram: &Datagram) -> Option<Notice> {
+        if self.file.is_none() || self.said >= self.limit / SAID_SHARE {
+            return None;
+        }
+        put_said(&mut self.entry, at, is_ours, datagram);
+        let before = self.bytes;
+        let notice = self.outputs(&[]);
+        self.said += self.bytes - before;
+        notice
     }
 
     /// What came of it. Says so if recording ends here.

@@ -15,6 +15,7 @@ use super::words::{number, span, syntax};
 use crate::{Observed, lanes};
 
 const EXPECTATIONS: &str = "up NAME, role NAME ROLE, sets NAME N, no sets, lids unchanged, tables unchanged, \
+    levels NAME unchanged, \
     event NAME CODE, no event NAME CODE, all active NAME, judged NAME, is-sm PORT yes|no, state PORT STATE, \
     lanes N, enforced PORT off|in|out|both, lid PORT N, within SPAN, reason NAME PORT CODE, unexplained NAME N";
 
@@ -57,6 +58,10 @@ impl Runner<'_> {
             ["tables", "unchanged"] => {
                 let same = self.world()?.emulator().chassis().tables() == self.mark.tables;
                 check("other tables".to_owned(), same)
+            }
+            ["levels", name, "unchanged"] => {
+                let changed = self.levels_changed(name)?;
+                check(format!("others of {changed} ports"), changed == 0)
             }
             ["event", name, code] => check("none".to_owned(), self.has_event(name, code)?),
             ["no", "event", name, code] => check("one".to_owned(), !self.has_event(name, code)?),

@@ -23,6 +23,7 @@
 //! `run`, `fault`, `plan-cost`, `judge`, `mark`, `tool`, `show`, `expect`.
 
 mod expect;
+mod levels;
 mod run;
 mod show;
 mod tool;
@@ -45,11 +46,12 @@ pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [line
     [engines=A+B] [sweep=SPAN|off] [poll=SPAN] [misses=N] [window=N] [timeout=SPAN] [retries=N] [known=GUID:LID] \
     [rebalance=never|later|at-once] [blocks=N] [quiet=SPAN] [pause=SPAN] [enforce=off|in|out|both] | \
     start NAME | kill NAME | stop NAME | sweep NAME | rebalance NAME [at-once] | policy NAME key=value… | \
+    copy NAME from NAME | \
     run SPAN | run until idle|up NAME|role NAME ROLE|stage NAME STAGE|event NAME CODE [max SPAN] | \
     fault FAULT | plan-cost SPAN|default | judge refuse-all|default | mark | \
     tool PORT sminfo NODE | tool PORT tell NODE COMMAND [as=PORT] [state=NAME] [key=N] | \
     tool PORT set PORT key=value… | \
-    show events|counts|ports|status|judge|unreachable NAME, show events|lids|sets|cost|drops|traps|loops, \
+    show events|counts|ports|status|judge|unreachable NAME, show events|lids|sets|cost|drops|traps|loops|asked, \
     show path NODE NODE | \
     expect [not] …";
 

@@ -35,6 +35,8 @@ pub struct Mark {
     pub lids: BTreeMap<PortRef, LidRange>,
     pub tables: Tables,
     pub counts: selvedge_emulator::Counts,
+    pub levels: BTreeMap<Guid, Vec<u8>>,
+    pub asks: u64,
 }
 
 /// How long `run until …` waits where it does not say.
@@ -54,6 +56,8 @@ impl<'a> Runner<'a> {
                 lids: BTreeMap::new(),
                 tables: Tables::new(0, Lid::NONE),
                 counts: selvedge_emulator::Counts::default(),
+                levels: BTreeMap::new(),
+                asks: 0,
             },
         }
     }
@@ -95,6 +99,7 @@ impl<'a> Runner<'a> {
                 self.judge = Arc::new(DefaultJudge::default());
                 Ok(())
             }
+            ["copy", name, "from", master] => self.copy_levels(name, master),
             ["mark"] => self.remember(),
             ["tool", from, "sminfo", to] => self.sm_info(from, to, out),
             ["tool", from, "tell", to, control, ref values @ ..] => self.tell(from, to, (control, values), out),
@@ -252,6 +257,8 @@ impl<'a> Runner<'a> {
             lids: held_lids(world),
             tables: world.emulator().chassis().tables(),
             counts: world.emulator().counts().clone(),
+            levels: self.told_by_masters()?,
+            asks: world.asks(),
         };
         Ok(())
     }

@@ -42,6 +42,11 @@ impl Runner<'_> {
             ["drops"] => self.drops(out),
             ["traps"] => self.traps(out),
             ["counts", name] => self.counts(name, out),
+            ["asked"] => {
+                let asks = self.world()?.asks() - self.mark.asks;
+                out.push(format!("{asks} hosts asked to register again"));
+                Ok(())
+            }
             ["loops"] => {
                 out.push(format!("{} forwarding loops met half-way", self.world()?.loops_met()));
                 Ok(())

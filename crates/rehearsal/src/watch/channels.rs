@@ -18,8 +18,19 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Circle {
     /// The channels, first to last.
     pub channels: Vec<u32>,
-    /// When the ghosts in it became such, if it has any: then entries make no circle, and packets may.
-    pub ghosts: Vec<Time>,
+    /// The ghosts in it, if it has any: then entries make no circle, and packets may.
+    pub ghosts: Vec<Ghost>,
+}
+
+/// A dependency in a circle that no entry makes any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ghost {
+    /// The channel in which its packets wait.
+    pub channel: u32,
+    /// When it became one.
+    pub since: Time,
+    /// The place whose entries had made it last.
+    pub place: usize,
 }
 
 /// Dependencies between channels.
@@ -32,6 +43,8 @@ pub(super) struct Channels {
     uses: Vec<u16>,
     /// Since when an edge is a ghost, and until when.
     ghosts: Vec<(Time, Time)>,
+    /// Which place had made it.
+    makers: Vec<usize>,
     /// When the last ghost ends.
     haunted: Time,
     /// Edges that came since the last look.
@@ -48,6 +61,7 @@ impl Channels {
             edges: Vec::new(),
             uses: vec![0; switches * stride * stride],
             ghosts: vec![(Time::ZERO, Time::ZERO); switches * stride * stride],
+            makers: vec![0; switches * stride * stride],
             haunted: Time::ZERO,
             new: Vec::new(),
             visited: vec![(0, NONE); switches * stride],
@@ -72,6 +86,7 @@ impl Channels {
             *uses -= 1;
             if let (0, Some(ghost)) = (*uses, ghost) {
                 self.ghosts[before as usize] = ghost;
+                self.makers[before as usize] = place;
                 self.haunted = self.haunted.max(ghost.1);
                 is_ghost = true;
             }
@@ -149,7 +164,11 @@ impl Channels {
             let from = self.visited[at as usize].1;
             let edge = from as usize * self.stride + at as usize % self.stride;
             if self.uses[edge] == 0 {
-                ghosts.push(self.ghosts[edge].0);
+                ghosts.push(Ghost {
+                    channel: from,
+                    since: self.ghosts[edge].0,
+                    place: self.makers[edge],
+                });
             }
             at = from;
             channels.push(at);
@@ -210,7 +229,8 @@ mod tests {
             moved.into_iter().for_each(|channel| channels.forget_all(channel));
             channels.set(2, edge(2), None);
             let circle = channels.close(Time(now), END);
-            assert_eq!(circle.map(|circle| circle.ghosts), want, "at {now}");
+            let since = |circle: Circle| circle.ghosts.iter().map(|ghost| ghost.since).collect();
+            assert_eq!(circle.map(since), want, "at {now}");
             assert_eq!(channels.any_cycle(END), None);
         };
         check(15, false, None, Some(vec![Time(10)]));

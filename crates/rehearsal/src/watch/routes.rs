@@ -13,7 +13,7 @@ use selvedge_plan::{BLOCK_LIDS, NO_PATH};
 use selvedge_sim::Time;
 use selvedge_types::{Lid, PhysState, PortState};
 
-use super::channels::{Channels, Circle, lifetime};
+use super::channels::{Channels, Circle, Ghost, lifetime};
 
 /// What lies behind a port of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,14 +38,25 @@ pub(super) const SWITCHES_MAX: usize = 64;
 pub(super) struct Delta {
     /// LIDs to which packets go in circles now and did not before, each with the switches of the circle.
     pub loops: Vec<(Lid, Vec<NodeIdx>)>,
-    /// Ports of a circle of channels that a new dependency closed, and when the ghosts in it became such.
-    pub cycle: Option<(Vec<PortIdx>, Vec<Time>)>,
+    /// Ports of a circle of channels that a new dependency closed, and the ghosts in it.
+    pub cycle: Option<(Vec<PortIdx>, Vec<Haunt>)>,
     /// LIDs that some switches reached before and do not now.
     pub lost: Vec<(Lid, Switches)>,
     /// LIDs that some switches reach now and did not before.
     pub gained: Vec<(Lid, Switches)>,
     /// Entries that are others than before, and packets arrived by them.
     pub changed: Vec<Changed>,
+}
+
+/// Packets that may wait for a channel although no entry leads on to it any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Haunt {
+    /// Where the channel begins in which they wait.
+    pub at: PortIdx,
+    /// When the last entry changed that led them on.
+    pub since: Time,
+    /// The LID they are for.
+    pub lid: Lid,
 }
 
 /// An entry that is another one than before, and packets arrived by it.
@@ -403,7 +414,18 @@ impl Routes {
         self.stale = stale;
         let far = &self.far;
         let cycle = self.channels.close(now, |channel| end(far, channel));
-        delta.cycle = cycle.map(|circle| (self.ports_of(chassis, &circle), circle.ghosts));
+        let count = self.switches.len();
+        let haunt = |ghost: &Ghost| {
+            Some(Haunt {
+                at: self.port_of(chassis, ghost.channel)?,
+                since: ghost.since,
+                lid: Lid(u16::try_from(ghost.place / count).ok()?),
+            })
+        };
+        delta.cycle = cycle.map(|circle| {
+            let haunts = circle.ghosts.iter().filter_map(haunt);
+            (self.ports_of(chassis, &circle), haunts.collect())
+        });
     }
 
     /// Follows packets to one LID from everywhere.

@@ -51,6 +51,8 @@ pub struct Wish {
     /// Hosts whose link is this slow, by number.
     pub slow: BTreeMap<usize, (Rate, Mtu)>,
     pub levels: ServiceLevels,
+    /// Lanes that routes rely on with these levels.
+    pub relied_on: u8,
     /// How packets are put on lanes; links have four.
     pub lanes: Option<LaneTables>,
     pub generation: u64,
@@ -66,6 +68,7 @@ impl Wish {
             keys: BTreeMap::new(),
             slow: BTreeMap::new(),
             levels: ServiceLevels::default(),
+            relied_on: 1,
             lanes: None,
             generation: 1,
             gone: Vec::new(),
@@ -190,7 +193,7 @@ impl Wish {
             tables: routed.tables,
             service_levels: self.levels.clone(),
             sl_to_vl: SlToVl::default(),
-            lanes: 1,
+            lanes: self.relied_on,
             lane_tables: self.lanes.clone(),
             ports,
             end_ports,

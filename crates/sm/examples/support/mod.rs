@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, LinkState, PortRef};
-use selvedge_plan::{Installed, Plan, Policy};
+use selvedge_plan::{Installed, Plan, Policy, UnderWay};
 use selvedge_sim::Par;
 use selvedge_sm::{Agent, Damage, Inventory, Job, Outcome, Prepare, Repair, Task, Warm};
 use selvedge_topology::Spec;
@@ -35,9 +35,15 @@ pub struct State {
 impl State {
     /// What repairs start from.
     pub fn prepare(&self, warm: Option<Box<Warm>>) -> Option<Box<Warm>> {
+        self.prepare_with(warm, None)
+    }
+
+    /// The same while packets may be under way.
+    pub fn prepare_with(&self, warm: Option<Box<Warm>>, under_way: Option<Arc<UnderWay>>) -> Option<Box<Warm>> {
         let plan = Arc::clone(&self.plan);
         let task = Task::Prepare(Box::new(Prepare { plan, warm }));
         let mut prepare = Job::new(&self.inventory, &self.installed, Arc::default(), task);
+        prepare.under_way = under_way;
         prepare.run(Par::Sequential).warm
     }
 

@@ -6,6 +6,7 @@ use selvedge_types::{NodeKind, PortNum, TransactionId};
 use selvedge_wire::{Address, Class, LocalPort, MAD_LEN, NodeInfo};
 
 use super::*;
+use crate::io::Command;
 use crate::{DefaultJudge, Job};
 
 /// Inputs of one run: enough for several sweeps, so that lies about lies come up.

@@ -8,7 +8,8 @@ use selvedge_wire::{
 };
 
 use super::*;
-use crate::program::GENERATIONS_AHEAD;
+use crate::io::Command;
+use crate::stored::GENERATIONS_AHEAD;
 use crate::{DefaultJudge, Job, StageName};
 
 /// The far host, as its agent holds it; the near one is number 0.
@@ -239,6 +240,8 @@ fn what_is_given_out_is_stored_first_and_once() {
         *in_force,
         PersistentState {
             engines,
+            lane_count: 1,
+            lanes_wanted: 1,
             ..state.clone()
         }
     );
@@ -544,7 +547,8 @@ fn a_better_manager_is_offered_the_subnet() {
         }
     }
     check((SmState::Standby, 1, 1), true, Role::Standby, &["SLV-SM-0060"]);
-    check((SmState::Discovering, 1, 1), true, Role::Standby, &["SLV-SM-0060"]);
+    // It will find this one, stand by and say so.
+    check((SmState::Discovering, 1, 1), true, Role::Master, &[]);
     check(
         (SmState::Standby, 1, 1),
         false,

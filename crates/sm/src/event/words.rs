@@ -163,6 +163,11 @@ impl Event {
                 "\"{what}\" does not hold LinearForwardingTable block {block} as it acknowledged it: {entries} entries \
                  differ, the first of LID {lid}: port {wrote} written, {read} read; it is written again"
             ),
+            Self::LevelsUnknown => f.write_str(
+                "nobody here knows which service levels senders use, so no change of routes that rely on several lanes \
+                 can be proved: until another plan is due routes are made that are safe with any (give managers of one \
+                 fabric the same SM_Key and sa_key, so that they can copy it)",
+            ),
             Self::ForeignState { stored, found } => write!(
                 f,
                 "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \

@@ -106,16 +106,13 @@ impl MulticastTask {
         // With what packets may still be under way by.
         let now = job.under_way.as_ref().and_then(|_| job.route_turns(&fabric, true));
         let ground = (&*fabric, &beside, now.as_ref().unwrap_or(&beside.routes));
-        let routes = routes(&beside.routes);
         if let Some(most) = self.moves {
-            return self.moved(job, ground, &routes, most);
+            return self.moved(job, ground, most);
         }
-        let mut wanted = None;
-        for routes in [beside.is_free.then_some(None), Some(Some(&routes))]
-            .into_iter()
-            .flatten()
-        {
-            let made = trees(&self.request(&fabric, routes));
+        let (mut wanted, mut last) = (None, None);
+        for looks in beside.attempts() {
+            let routes = looks.then(|| routes(&beside.routes));
+            let made = trees(&self.request(&fabric, routes.as_ref()));
             wanted = Some(made.tables.clone());
             match self.judged(job, ground, made, (0, 0)) {
                 Ok(plan) => return accepted(plan),
@@ -190,12 +187,10 @@ impl MulticastTask {
     }
 
     /// Moves trees for which there is a better one, as many as `most` Sets allow.
-    fn moved(&self, job: &Job, ground: Ground<'_>, routes: &Routes, most: usize) -> JobResult {
-        for routes in [ground.1.is_free.then_some(None), Some(Some(routes))]
-            .into_iter()
-            .flatten()
-        {
-            let request = self.request(ground.0, routes);
+    fn moved(&self, job: &Job, ground: Ground<'_>, most: usize) -> JobResult {
+        for looks in ground.1.attempts() {
+            let routes = looks.then(|| routes(&ground.1.routes));
+            let request = self.request(ground.0, routes.as_ref());
             let (made, moved) = better(&request, |tables| {
                 multicast_changes(job.generation, &self.held, tables).sets() <= most
             });

@@ -74,6 +74,23 @@ impl Taken {
         }
     }
 
+    /// The same of a step that was not part of a change, at this time. False if it writes nothing.
+    pub(super) fn end_open(&mut self, at: Time) -> bool {
+        let writes = !self.open.is_empty();
+        self.end_phase();
+        if let Some(ended) = self.ended.last_mut().filter(|_| writes) {
+            *ended = at;
+        }
+        writes
+    }
+
+    /// True if a block was last written so that it leads nowhere.
+    pub(super) fn ends_empty(&self, (guid, block): (Guid, u16)) -> bool {
+        let mut written = self.steps.iter().flatten().rev();
+        let last = written.find(|written| (written.0, written.1) == (guid, block));
+        last.is_some_and(|last| last.2 == [NO_PATH; BLOCK_LIDS])
+    }
+
     /// Takes two steps for one, the earliest that have no block in common: a step writes nothing twice. False if all
     /// have one in common with the next.
     fn join_two(&mut self) -> bool {

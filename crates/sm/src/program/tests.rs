@@ -103,7 +103,7 @@ fn a_table_that_is_not_as_it_was_written_is_noticed() {
 
 #[test]
 fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
-    let check = |is_live: bool, answers: &[(u32, u8)], want: (usize, [u8; 2])| {
+    let check = |is_live: bool, is_overdue: bool, answers: &[(u32, u8)], want: (usize, [u8; 2])| {
         let (mut sm, inventory) = planned();
         let node = inventory.fabric.switches()[SwitchIdx(1)];
         let data = [1; BLOCK_LIDS];
@@ -117,24 +117,31 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
             phases: vec![phase],
             ..Default::default()
         };
+        sm.read_back.begin_writing(Time::ZERO);
         sm.read_back.written(&inventory.fabric, &changes, is_live);
         let mut installed = of(&[0, 1]);
-        sm.read_back.doubt(&inventory.fabric, &mut installed);
+        sm.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
         let asked = unread(&inventory.fabric, &installed).len();
         for &(switch, entry) in answers {
             installed.learn(SwitchIdx(switch), 0, [entry; BLOCK_LIDS]);
         }
-        sm.read_back.end_doubt(&inventory.fabric, &mut installed);
+        sm.now = Time::from_secs(10);
+        sm.read_back.end_doubt(sm.now, &inventory.fabric, &mut installed);
         let held = [0, 1].map(|switch| installed.block(SwitchIdx(switch), 0).unwrap()[0]);
         assert_eq!((asked, held), want, "{is_live} {answers:?}");
+        assert_eq!(sm.is_read_back_overdue(), !is_overdue);
         // Once it has been read it is known; else the next sweep asks again.
-        sm.read_back.doubt(&inventory.fabric, &mut installed);
+        sm.read_back.doubt(is_overdue, &inventory.fabric, &mut installed);
         let again = unread(&inventory.fabric, &installed).len();
         assert_eq!(again, if answers.is_empty() { asked } else { 0 });
     };
-    check(false, &[], (0, [1, 1]));
-    check(true, &[(1, 7)], (1, [1, 7]));
-    check(true, &[], (1, [1, 1]));
+    check(false, false, &[], (0, [1, 1]));
+    check(true, false, &[(1, 7)], (1, [1, 7]));
+    check(true, false, &[], (1, [1, 1]));
+    // The sweep takes the place of a light sweep.
+    check(false, true, &[(1, 7)], (1, [1, 7]));
+    check(true, true, &[(1, 7)], (1, [1, 7]));
+    check(false, true, &[], (1, [1, 1]));
 }
 
 #[test]

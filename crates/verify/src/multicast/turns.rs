@@ -255,11 +255,15 @@ impl RouteTurns {
     fn masks(&self, tables: &[&MulticastTables]) -> BTreeMap<Lid, Vec<PortMask>> {
         let mut masks: BTreeMap<Lid, Vec<PortMask>> = BTreeMap::new();
         for switch in 0..self.switches {
-            let blocks = tables.iter().filter_map(|tables| tables.blocks(SwitchIdx::from_usize(switch)));
+            let blocks = tables
+                .iter()
+                .filter_map(|tables| tables.blocks(SwitchIdx::from_usize(switch)));
             for (&(block, position), data) in blocks.flatten() {
                 for (entry, &bits) in data.iter().enumerate().filter(|(_, bits)| **bits != 0) {
                     let index = usize::from(block) * MFT_LIDS + entry;
-                    let lid = Lid::MULTICAST_MIN.0.saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
+                    let lid = Lid::MULTICAST_MIN
+                        .0
+                        .saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
                     let none = || vec![PortMask::default(); self.switches];
                     let mask = &mut masks.entry(Lid(lid)).or_insert_with(none)[switch];
                     let set = (0..MFT_PORTS).filter(|bit| bits >> bit & 1 != 0);

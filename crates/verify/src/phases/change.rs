@@ -68,7 +68,7 @@ pub fn passage(
     let tables = wake.in_force(&held);
     let lanes_in_force = lanes_in_force.or_else(|| installed.lanes_in_force());
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
-    let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
+    let proposal = as_met(fabric, &held, plan, (&wake, changes));
     if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
         return Passage::Still;
     }
@@ -88,14 +88,22 @@ pub fn passage(
     if let Some(proof) = quick {
         return Passage::Quick(proof);
     }
-    past.put_before(&mut proposal);
     let phase_options = PhaseOptions {
-        lost: past.lost,
+        lost: past.lost.clone(),
         ..phase_options
     };
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
-    let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
-    without_newcomers(passage, fabric, changes)
+    let judge = |age_ns: u64| {
+        let mut proposal = proposal.clone();
+        past.put_before(&mut proposal, age_ns);
+        let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
+        without_newcomers(passage, fabric, changes)
+    };
+    match judge(past.age_ns) {
+        // Where the tables in force go round by themselves they still do after such a wait.
+        Passage::Refused(_) if past.age_ns > 0 => judge(0),
+        passage => passage,
+    }
 }
 
 /// The steps of a change set as packets meet them.
@@ -136,7 +144,7 @@ pub fn longest_wait(
     };
     let past = Past::new(installed, &tables);
     if let Some(past) = &past {
-        past.put_before(&mut proposal);
+        past.put_before(&mut proposal, past.age_ns);
         options.lost.clone_from(&past.lost);
     }
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
@@ -254,10 +262,10 @@ impl Past {
     }
 
     /// Puts these steps before those of a proposal that starts from the tables in force. Time that has passed counts as
-    /// waited.
-    pub fn put_before(&self, proposal: &mut Proposal<'_>) {
+    /// waited, or as much of it.
+    pub fn put_before(&self, proposal: &mut Proposal<'_>, age_ns: u64) {
         if let Some(first) = proposal.steps.first_mut() {
-            first.wait_before_ns = first.wait_before_ns.saturating_add(self.age_ns);
+            first.wait_before_ns = first.wait_before_ns.saturating_add(age_ns);
         }
         proposal.steps.splice(0..0, self.steps.iter().cloned());
     }

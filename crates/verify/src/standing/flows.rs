@@ -54,6 +54,8 @@ enum End {
 pub struct Sums {
     /// Host pairs by vertex: lane × cells + cell.
     pub loads: Vec<u32>,
+    /// Their sum, and that of their squares, by lane.
+    pub load_sums: Vec<(u64, u128)>,
     /// LIDs by vertex, then egress port of the switch it leads to.
     pub counts: Vec<Count>,
     /// Dependencies in traffic of hosts, by lane.
@@ -76,6 +78,7 @@ impl Sums {
         let vertices = shape.lane_count * shape.total();
         Self {
             loads: vec![0; vertices],
+            load_sums: vec![(0, 0); shape.lane_count],
             counts: vec![Count::default(); vertices * shape.ports()],
             dependencies: vec![0; shape.lane_count],
             degrees: vec![0; vertices],
@@ -84,7 +87,7 @@ impl Sums {
         }
     }
 
-    /// Adds what flows to other LIDs. The dependencies of lanes are not sums: see [`Self::count_dependencies`].
+    /// Adds what flows to other LIDs. What is told of lanes is not: see [`Self::complete`].
     pub fn add(&mut self, other: &Self) {
         self.loads
             .iter_mut()
@@ -100,14 +103,36 @@ impl Sums {
         self.dead_ends += other.dead_ends;
     }
 
-    /// Counts dependencies in traffic of hosts, once all LIDs are added up.
-    pub fn count_dependencies(&mut self, shape: &Shape) {
+    /// Counts dependencies in traffic of hosts and sums up loads, once all LIDs are added up.
+    pub fn complete(&mut self, shape: &Shape) {
+        let squared = |load: u32| u128::from(u64::from(load) * u64::from(load));
+        for (sums, loads) in self.load_sums.iter_mut().zip(self.loads.chunks(shape.total().max(1))) {
+            sums.0 = loads.iter().map(|&load| u64::from(load)).sum();
+            sums.1 = loads.iter().map(|&load| squared(load)).sum();
+        }
         for position in 0..self.counts.len() {
             if self.counts[position].from_hosts > 0 {
                 let (vertex, port) = (position / shape.ports(), position % shape.ports());
                 self.dependency(shape, vertex, port, Sign::Add);
             }
         }
+    }
+
+    /// Host pairs cross the link of a cell on the lane whose vertices begin at `first`, or no longer.
+    #[inline]
+    fn load(&mut self, shape: &Shape, (first, cell): (usize, usize), pairs: u16, sign: Sign) {
+        let lane = if first == 0 { 0 } else { first / shape.total() };
+        let load = &mut self.loads[first + cell];
+        let (sum, squares) = &mut self.load_sums[lane];
+        let before = u64::from(*load);
+        *squares -= u128::from(before * before);
+        sign.apply(sum, u64::from(pairs));
+        match sign {
+            Sign::Add => *load += u32::from(pairs),
+            Sign::Take => *load -= u32::from(pairs),
+        }
+        let after = u64::from(*load);
+        *squares += u128::from(after * after);
     }
 
     /// A dependency in traffic of hosts is there, or no longer.
@@ -193,6 +218,8 @@ pub struct Flows {
     pub rows: Vec<[u8; BLOCK_LIDS]>,
     /// Hosts whose packets leave a switch, one each, in the places of entries.
     pub pairs: Vec<[u16; BLOCK_LIDS]>,
+    /// The same as bits: whether there are any. A sixteenth of the memory, which is what most ask for.
+    pub carries: Vec<u64>,
     /// Sums of it.
     pub sums: Sums,
     /// Dependencies whose counts went to or from 0 since the caller looked: vertex and egress port.
@@ -229,6 +256,12 @@ impl Flows {
     pub fn entry(&self, switch: u16, lid: u16) -> u8 {
         let lid = usize::from(lid);
         self.rows[lid / BLOCK_LIDS * self.shape.switches + usize::from(switch)][lid % BLOCK_LIDS]
+    }
+
+    /// True if packets of hosts leave a row's switch towards the LID of a column.
+    #[inline]
+    pub fn carries_hosts(&self, row: usize, column: usize) -> bool {
+        self.carries[row] >> column & 1 != 0
     }
 
     fn is_used(&self, lid: u16) -> bool {
@@ -334,11 +367,7 @@ impl Flows {
             self.sums.dead_end(&self.shape, at, spot.goal, sign);
             self.sums.end(&self.shape, at, spot.goal, u64::from(pairs), sign);
         } else if self.shape.counts_pairs(spot.goal) {
-            let load = &mut self.sums.loads[spot.lane + cell];
-            match sign {
-                Sign::Add => *load += u32::from(pairs),
-                Sign::Take => *load -= u32::from(pairs),
-            }
+            self.sums.load(&self.shape, (spot.lane, cell), pairs, sign);
         }
     }
 
@@ -365,7 +394,7 @@ impl Flows {
             if !points_here {
                 continue;
             }
-            let by_hosts = self.pairs[spot.tile + before][spot.column] > 0;
+            let by_hosts = self.carries_hosts(spot.tile + before, spot.column);
             if let Some(entry) = leave {
                 self.turn(spot, (cell, entry), true, by_hosts, Sign::Take);
             }
@@ -404,11 +433,7 @@ impl Flows {
             let switch = usize::from(to);
             let (entry, onward, next) = self.read(spot, switch);
             if is_counted {
-                let load = &mut self.sums.loads[spot.lane + cell];
-                match sign {
-                    Sign::Add => *load += u32::from(pairs),
-                    Sign::Take => *load -= u32::from(pairs),
-                }
+                self.sums.load(&self.shape, (spot.lane, cell), pairs, sign);
             }
             if alone && next != NOWHERE {
                 self.turn(spot, (cell, entry), false, true, sign);
@@ -421,6 +446,9 @@ impl Flows {
             match sign {
                 Sign::Add => *sum += pairs,
                 Sign::Take => *sum -= pairs,
+            }
+            if alone {
+                self.carries[spot.tile + switch] ^= 1 << spot.column;
             }
             if next == NOWHERE {
                 let at = (switch, entry);

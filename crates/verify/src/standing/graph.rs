@@ -110,6 +110,12 @@ impl Edges {
         self.settle(shape, &touched, counts, which);
     }
 
+    /// The vertex of an egress port behind a vertex.
+    pub fn behind(&self, shape: &Shape, vertex: u32, port: u8) -> u32 {
+        let (words, bits) = (shape.ports().div_ceil(64), &self.bits);
+        View { shape, words, bits }.behind(vertex, usize::from(port))
+    }
+
     /// How many of some edges are new, if there is no cycle with them and without some vertices, which nobody can wait
     /// for. They are not kept.
     pub fn stays_acyclic_with<'a>(

@@ -26,6 +26,7 @@ mod graph;
 mod judge;
 mod left;
 mod order;
+mod prepared;
 mod raise;
 mod repair;
 mod shape;
@@ -52,6 +53,7 @@ use crate::finding::Traffic;
 use crate::ground::Ground;
 use crate::standing::flows::Flows;
 use crate::standing::graph::Edges;
+use crate::standing::prepared::Prepared;
 use crate::standing::raise::raise;
 use crate::standing::shape::{NOWHERE, Shape};
 use crate::subject::Subject;
@@ -134,9 +136,13 @@ pub struct Standing {
     graphs: [Edges; 2],
     /// Pairs of hosts on one switch, which load no link.
     near: u64,
+    /// Directed links that are up.
+    up: usize,
     blocks: u64,
     /// Dependencies that the second graph has not been told of: see [`Standing::catch_up`].
     untold: Vec<(u32, u8)>,
+    /// What packets under way may do, if it was worked out for what stands.
+    prepared: Option<Prepared>,
     /// Memory of the last way that was proved, used again for the next: by cell, the LID (as a count of LIDs) and who
     /// may be on the channel.
     scratch: Vec<(u32, (u8, u16))>,
@@ -180,11 +186,13 @@ impl Standing {
         let graphs = [0, 1].map(|which| Edges::new(&shape, &sums.counts, which));
         Ok(Self {
             near: near(&shape),
+            up: shape.arcs.len(),
             graphs,
             flows: Flows {
                 shape,
                 next,
                 rows,
+                carries: pairs.iter().map(carried).collect(),
                 pairs,
                 sums,
                 touched: Vec::new(),
@@ -193,6 +201,7 @@ impl Standing {
             },
             blocks: 0,
             untold: Vec::new(),
+            prepared: None,
             scratch: Vec::new(),
             round: 0,
             copies: None,
@@ -212,6 +221,7 @@ impl Standing {
     /// As [`Self::apply`], but whether traffic from switch to switch has a cycle is not looked at before
     /// [`Self::catch_up`].
     fn apply_quickly(&mut self, change: &Change) -> Result<Change, StandingError> {
+        self.prepared = None;
         let flips = self.flips(&change.links)?;
         let moves = self.moves(&change.entries, &flips)?;
         let (alone, together) = sorted(&self.flows.shape, &moves, &flips);
@@ -255,26 +265,24 @@ impl Standing {
         }
     }
 
-    /// What holds now. Costs one look at every channel, for the loads.
+    /// What holds now. Costs one look at every channel's load where there are several lanes, less where there is one.
     #[must_use]
     pub fn proof(&self) -> Proof {
-        let (shape, sums) = (&self.flows.shape, &self.flows.sums);
-        let cells = shape.arcs.iter().map(|arc| arc.cell as usize);
-        let up: Vec<usize> = cells.filter(|&cell| self.flows.next[cell] != NOWHERE).collect();
-        let on = |lane: usize, cell: usize| u64::from(sums.loads[lane * shape.total() + cell]);
-        let lanes = (0..shape.lane_count).zip(0_u8..).map(|(lane, vl)| LaneFigures {
-            vl,
-            load: Load::of(up.iter().map(|&cell| on(lane, cell))),
-            channels: sums.channels[lane],
-            dependencies: sums.dependencies[lane],
-        });
+        let sums = &self.flows.sums;
+        let lanes = (0..self.flows.shape.lane_count)
+            .zip(0_u8..)
+            .map(|(lane, vl)| LaneFigures {
+                vl,
+                load: self.load_on(lane),
+                channels: sums.channels[lane],
+                dependencies: sums.dependencies[lane],
+            });
         let lanes: Vec<LaneFigures> = lanes.collect();
-        let on_all = |cell: &usize| (0..shape.lane_count).map(|lane| on(lane, *cell)).sum::<u64>();
-        let on_links: u64 = up.iter().map(on_all).sum();
         let load = match &lanes[..] {
             [only] => only.load,
-            _ => Load::of(up.iter().map(on_all)),
+            _ => self.load_on_all(),
         };
+        let on_links: u64 = sums.load_sums.iter().map(|(sum, _)| sum).sum();
         let [agents, all] = &self.graphs;
         let far = sums.host_pairs.saturating_sub(self.near);
         Proof {
@@ -293,6 +301,26 @@ impl Standing {
                 .filter(|lane| lane.load.max > 0 || lane.dependencies > 0)
                 .collect(),
         }
+    }
+
+    /// Loads of links that are up on one lane. Those of all others are 0: nothing is sent by a link that is down.
+    fn load_on(&self, lane: usize) -> Load {
+        let (sums, total) = (&self.flows.sums, self.flows.shape.total());
+        let max = sums.loads[lane * total..][..total].iter().max();
+        let (sum, squares) = sums.load_sums[lane];
+        Load::from_sums(self.up, max.map_or(0, |&max| max.into()), (sum.into(), squares))
+    }
+
+    /// The same on all lanes together.
+    fn load_on_all(&self) -> Load {
+        let (shape, sums) = (&self.flows.shape, &self.flows.sums);
+        let cells = shape.arcs.iter().map(|arc| arc.cell as usize);
+        let up: Vec<usize> = cells.filter(|&cell| self.flows.next[cell] != NOWHERE).collect();
+        let on = |lane: usize, cell: usize| u64::from(sums.loads[lane * shape.total() + cell]);
+        Load::of(
+            up.iter()
+                .map(|&cell| (0..shape.lane_count).map(|lane| on(lane, cell)).sum()),
+        )
     }
 
     /// Where its largest parts lie in memory, as addresses: whoever wants them in larger pages can ask for that.
@@ -353,6 +381,7 @@ impl Standing {
             for arc in [arc, back] {
                 self.flows.next[arc.cell as usize] = if is_up { arc.dst } else { NOWHERE };
             }
+            self.up = if is_up { self.up + 2 } else { self.up - 2 };
         }
     }
 
@@ -431,6 +460,13 @@ impl Standing {
             is_up,
         }
     }
+}
+
+/// Columns with packets of hosts, as bits.
+fn carried(pairs: &[u16; BLOCK_LIDS]) -> u64 {
+    (0..)
+        .zip(pairs)
+        .fold(0, |bits, (column, &pairs)| bits | u64::from(pairs > 0) << column)
 }
 
 /// The addresses of a part.

@@ -39,7 +39,7 @@ pub fn raise(shape: &Shape, next: &[u16], rows: &[[u8; BLOCK_LIDS]], par: Par) -
         }
     }
     let mut sums = sums.unwrap_or_else(|| Sums::empty(shape));
-    sums.count_dependencies(shape);
+    sums.complete(shape);
     Ok((pairs, sums))
 }
 

@@ -5,8 +5,6 @@
 //! of a step's old and new entries, with the packets that earlier steps and the lost links have left behind. After a
 //! wait of [`wait_ns`] those packets are gone.
 
-use std::collections::BTreeMap;
-
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx, SwitchSettings};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Op};
 use selvedge_types::{Idx, Lid};
@@ -14,6 +12,7 @@ use selvedge_types::{Idx, Lid};
 use crate::judged::{Judged, proved};
 use crate::phases::{Passage, QuickProof, drain_bound_ns};
 use crate::standing::left::Replaced;
+use crate::standing::prepared::Prepared;
 use crate::standing::shape::{Goal, NOWHERE};
 use crate::standing::{Change, Entry, LinkChange, Standing};
 use crate::verdict::Verdict;
@@ -105,6 +104,16 @@ fn between_waits<'a>(fabric: &Fabric, changes: &ChangeSet, steps: &'a [Vec<Entry
     parts
 }
 
+/// A block that is written: its place among all, the step, and what it holds then.
+type Written<'a> = (usize, usize, &'a [u8; BLOCK_LIDS]);
+
+/// Places at which two blocks differ. Most are alike in nearly all, so eight are compared at once.
+fn differing<'a>(old: &'a [u8; BLOCK_LIDS], new: &'a [u8; BLOCK_LIDS]) -> impl Iterator<Item = usize> + 'a {
+    let words = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
+    let differ = words.enumerate().filter(|(_, (old, new))| old != new);
+    differ.flat_map(|(word, (old, new))| (0..8).filter(|&i| old[i] != new[i]).map(move |i| word * 8 + i))
+}
+
 /// Entries as they are after some steps.
 fn last(steps: &[Vec<Entry>]) -> Vec<Entry> {
     let mut entries = steps.concat();
@@ -161,8 +170,8 @@ impl Standing {
     #[must_use]
     pub fn carries_hosts(&self, switch: SwitchIdx, lid: Lid) -> bool {
         let (switches, lid) = (self.flows.shape.switches, lid.index());
-        let row = self.flows.pairs.get(lid / BLOCK_LIDS * switches + switch.to_usize());
-        row.is_some_and(|row| row[lid % BLOCK_LIDS] > 0)
+        let row = lid / BLOCK_LIDS * switches + switch.to_usize();
+        row < self.flows.carries.len() && self.flows.carries_hosts(row, lid % BLOCK_LIDS)
     }
 
     /// Ends of links that have changed whose switch has no link any more, by the fabric and by the proof.
@@ -196,25 +205,13 @@ impl Standing {
     /// The entries that each phase writes; `None` if it sets something else.
     fn steps(&self, fabric: &Fabric, changes: &ChangeSet) -> Option<Vec<Vec<Entry>>> {
         let shape = &self.flows.shape;
-        let mut rows: BTreeMap<usize, [u8; BLOCK_LIDS]> = BTreeMap::new();
-        let mut steps = Vec::with_capacity(changes.phases.len());
-        for phase in &changes.phases {
-            let mut entries = Vec::new();
+        let mut written: Vec<Written<'_>> = Vec::new();
+        for (number, phase) in changes.phases.iter().enumerate() {
             for op in &phase.ops {
                 match op {
                     Op::Lft { node, block, data } => {
                         let switch = fabric.switch_index(*node).filter(|s| s.to_usize() < shape.switches)?;
-                        let place = usize::from(*block) * shape.switches + switch.to_usize();
-                        let held = *self.flows.rows.get(place)?;
-                        let row = rows.entry(place).or_insert(held);
-                        let first = usize::from(*block) * BLOCK_LIDS;
-                        for (i, (old, &egress)) in row.iter_mut().zip(data).enumerate() {
-                            if *old != egress {
-                                let lid = u16::try_from(first + i).map(Lid).ok()?;
-                                entries.push(Entry { switch, lid, egress });
-                                *old = egress;
-                            }
-                        }
+                        written.push((usize::from(*block) * shape.switches + switch.to_usize(), number, data));
                     }
                     Op::Switch { node, settings } => {
                         fabric.switch_index(*node)?;
@@ -228,7 +225,24 @@ impl Standing {
                     Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } | Op::Port { .. } => return None,
                 }
             }
-            steps.push(entries);
+        }
+        // One block after another, each as time goes by.
+        written.sort_by_key(|&(place, step, _)| (place, step));
+        let mut steps = vec![Vec::new(); changes.phases.len()];
+        for of_block in written.chunk_by(|a, b| a.0 == b.0) {
+            let place = of_block[0].0;
+            let mut held = self.flows.rows.get(place)?;
+            let (switch, first) = (
+                SwitchIdx::from_usize(place % shape.switches),
+                place / shape.switches * BLOCK_LIDS,
+            );
+            for &(_, step, data) in of_block {
+                for i in differing(held, data) {
+                    let (lid, egress) = (u16::try_from(first + i).map(Lid).ok()?, data[i]);
+                    steps[step].push(Entry { switch, lid, egress });
+                }
+                held = data;
+            }
         }
         Some(steps)
     }
@@ -239,16 +253,13 @@ impl Standing {
     /// Only a lost link is not: a switch discards what it would send by a port whose link is down, so nobody waits for
     /// its channel, and no cycle leads over it. As in [`crate::phases`], where a link that is not ACTIVE is none.
     fn safe_way(&mut self, links: &[LinkChange], steps: &[Vec<Entry>], under_way: &[Replaced]) -> Option<QuickProof> {
-        // Packets to LIDs of an earlier plan, beyond all of this one: nothing here counts with them.
-        let beyond = |old: &Replaced| old.entry.lid.index() >= self.flows.shape.goals.len();
-        if under_way.iter().any(beyond) {
+        // Packets to LIDs of an earlier plan that nobody has any more: nothing here counts with them.
+        let goal = |old: &Replaced| self.flows.shape.goals.get(old.entry.lid.index());
+        let is_of_nobody = |old: &Replaced| matches!(goal(old), None | Some(Goal::Unused));
+        if under_way.iter().any(is_of_nobody) {
             return None;
         }
         let flips = self.flips(links).ok()?;
-        self.flip(&flips);
-        let (lids, turns) = self.turns_of(steps, under_way, HOSTS);
-        let back: Vec<_> = flips.iter().map(|&(arc, is_up)| (arc, !is_up)).collect();
-        self.flip(&back);
         let shape = &self.flows.shape;
         let mut lost = Vec::new();
         for &(arc, _) in flips.iter().filter(|(_, is_up)| !is_up) {
@@ -257,7 +268,51 @@ impl Standing {
                 lost.extend(first.map(|first| first + cell));
             }
         }
-        let added = self.graphs[0].stays_acyclic_with(shape, &turns, &lost)?;
+        let prepared = self.prepared.take().filter(|prepared| prepared.is_for(under_way));
+        // A link that has come up since may add to what was worked out before.
+        let prepared = prepared.filter(|_| flips.iter().all(|(_, is_up)| !is_up));
+        let way = prepared.and_then(|prepared| self.prepared_way(&flips, &lost, (steps, under_way), &prepared));
+        way.or_else(|| {
+            let (lids, turns) = self.turns_after(&flips, steps, under_way);
+            self.way_with(lids, &turns, &lost)
+        })
+    }
+
+    /// The same with what was worked out of packets under way before. It may say no where there is a way.
+    fn prepared_way(
+        &mut self,
+        flips: &[(usize, bool)],
+        lost: &[u32],
+        (steps, under_way): (&[Vec<Entry>], &[Replaced]),
+        prepared: &Prepared,
+    ) -> Option<QuickProof> {
+        let mut lids: Vec<Lid> = steps.iter().flatten().map(|entry| entry.lid).collect();
+        lids.sort_unstable();
+        lids.dedup();
+        let mut here = under_way.to_vec();
+        here.retain(|old| lids.binary_search(&old.entry.lid).is_ok());
+        let (_, mut turns) = self.turns_after(flips, steps, &here);
+        turns.extend(prepared.without(&self.graphs[0], &self.flows.shape, lost));
+        self.way_with(lids.len() as u64 + prepared.others(&lids), &turns, lost)
+    }
+
+    /// [`Self::turns_of`] once links have changed, which they have not yet.
+    fn turns_after(
+        &mut self,
+        flips: &[(usize, bool)],
+        steps: &[Vec<Entry>],
+        under_way: &[Replaced],
+    ) -> (u64, Vec<(u32, u8)>) {
+        self.flip(flips);
+        let found = self.turns_of(steps, under_way, HOSTS);
+        let back: Vec<_> = flips.iter().map(|&(arc, is_up)| (arc, !is_up)).collect();
+        self.flip(&back);
+        found
+    }
+
+    /// What is added by so many LIDs, if it closes no cycle without vertices that are lost.
+    fn way_with(&mut self, lids: u64, turns: &[(u32, u8)], lost: &[u32]) -> Option<QuickProof> {
+        let added = self.graphs[0].stays_acyclic_with(&self.flows.shape, turns, lost)?;
         Some(QuickProof {
             lids,
             standing: self.flows.sums.dependencies.iter().sum(),
@@ -267,7 +322,12 @@ impl Standing {
 
     /// Dependencies that may come about on the way, and how many LIDs it concerns. Links have changed already. Of LIDs
     /// of switches those count that packets of `least` make.
-    fn turns_of(&mut self, steps: &[Vec<Entry>], under_way: &[Replaced], least: u8) -> (u64, Vec<(u32, u8)>) {
+    pub(super) fn turns_of(
+        &mut self,
+        steps: &[Vec<Entry>],
+        under_way: &[Replaced],
+        least: u8,
+    ) -> (u64, Vec<(u32, u8)>) {
         let scratch = std::mem::take(&mut self.scratch);
         let total = self.flows.shape.total();
         let senders = if scratch.len() == total {

@@ -59,6 +59,8 @@ pub struct Shape {
     pub arcs: Vec<Arc>,
     /// Position in `arcs` of each cell's; `u32::MAX`: none.
     pub arc_of: Vec<u32>,
+    /// The switch behind each cell that has a cable to one, up or not; [`NOWHERE`]: none.
+    pub far: Vec<u16>,
     /// Links that enter each switch: first position in `entering`, and the end.
     pub entering_from: Vec<u32>,
     /// All of `arcs`, by switch entered.
@@ -103,7 +105,7 @@ impl Shape {
     /// The switch behind a cell that has a cable to one.
     #[inline]
     pub fn behind(&self, cell: usize) -> u16 {
-        self.arcs[self.arc_of[cell] as usize].dst
+        self.far[cell]
     }
 
     /// Ports of a vertex.
@@ -131,8 +133,10 @@ impl Shape {
         let (goals, lanes) = goals(ground)?;
         let arcs = arcs(ground, cells);
         let mut arc_of = vec![u32::MAX; switches * cells];
+        let mut far = vec![NOWHERE; switches * cells];
         for (arc, position) in arcs.iter().zip(0..) {
             arc_of[arc.cell as usize] = position;
+            far[arc.cell as usize] = arc.dst;
         }
         let mut entering = arcs.clone();
         entering.sort_by_key(|arc| arc.dst);
@@ -146,6 +150,7 @@ impl Shape {
             cells,
             takes: (0..switches * cells).map(takes).collect(),
             arc_of,
+            far,
             entering_from: (0..=switches as u32).map(before).collect(),
             entering,
             arcs,

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use crate::AttributeId;
 
 /// All of them, by attribute.
-pub static ALL: [&Layout; 20] = [
+pub static ALL: [&Layout; 21] = [
     &CLASS_PORT_INFO,
     &NOTICE,
     &INFORM_INFO,
@@ -29,6 +29,7 @@ pub static ALL: [&Layout; 20] = [
     &MULTI_PATH,
     &INFORM_INFO_RECORD,
     &REVISION,
+    &TOLD_LEVEL,
 ];
 
 /// Makes a record: its layout, and a module with a constant for each field.
@@ -454,8 +455,20 @@ record! {
     "How often what clients have registered has changed: a standby of ours asks for it, nobody else. A question that \
      names the life and the number is held back until either is another. Source: our own, in the range that the \
      standard leaves to vendors; other administrators refuse it or say nothing.",
-    revision, REVISION = 0xff53 "RegistrationsRevision" 16 {
+    revision, REVISION = 0xff53 "RegistrationsRevision" 24 {
         LIFE "Life" 0 [0; 64] Hex "Which life of the administrator counts"
         NUMBER "Number" 1 [64; 64] Number "How often it has changed in this life"
+        LEVELS "Levels" 2 [128; 64] Number "How often the service levels that senders are told have"
+    }
+}
+
+record! {
+    "Which service level senders are told for a LID, where routes rely on levels: for standbys of ours, as the record \
+     before.",
+    told_level, TOLD_LEVEL = 0xff54 "ToldLevelRecord" 16 {
+        LID "LID" 0 [0; 16] Number "The destination"
+        LANES "Lanes" 1 [16; 8] Number "Lanes that the routes rely on"
+        LEVEL "SL" 2 [28; 4] Number "What senders are told"
+        GUID "PortGUID" 3 [64; 64] Hex "Whose LID it is"
     }
 }

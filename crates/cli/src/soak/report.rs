@@ -8,7 +8,7 @@ use selvedge_rehearsal::soak::{Family, Kind, STAGES, Totals, stage_word};
 
 use crate::exit::CliError;
 use crate::out::{Grid, Out, thousands};
-use crate::soak_real::Run;
+use crate::soak::real::Run;
 
 /// Sums as a document.
 pub fn document(totals: &Totals) -> Soak {

@@ -1,0 +1,36 @@
+//! What a master tells senders, as a standby copies it.
+
+use std::collections::BTreeMap;
+
+use selvedge_types::{Guid, Lid};
+use selvedge_wire::sa::records;
+
+use crate::copy::{Rows, widened};
+
+/// What a master tells senders: which service level to use towards each LID.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToldLevels {
+    /// LID of the master's port.
+    pub by: Lid,
+    /// Lanes that its routes rely on; 1: on none, 0: that is not known any more.
+    pub lanes: u8,
+    /// Levels of the LIDs of each end port, in order, by port GUID; none if there is one lane.
+    pub by_port: BTreeMap<Guid, Vec<u8>>,
+}
+
+/// What rows say that senders are told.
+pub fn told(rows: &Rows, by: Lid) -> ToldLevels {
+    use records::told_level as f;
+    let mut told = ToldLevels {
+        by,
+        lanes: 1,
+        by_port: BTreeMap::new(),
+    };
+    for chunk in rows.bytes.chunks_exact(rows.stride.max(1)) {
+        let row = widened(chunk, records::TOLD_LEVEL.len);
+        let guid = Guid(f::GUID.get(&row));
+        told.lanes = told.lanes.max(f::LANES.get(&row) as u8);
+        told.by_port.entry(guid).or_default().push(f::LEVEL.get(&row) as u8);
+    }
+    told
+}

@@ -1,0 +1,40 @@
+//! What an operator, and whoever runs a manager, can ask of it.
+
+use crate::adopt::route_alike;
+use crate::config::Mode;
+use crate::core::Sm;
+use crate::event::SweepReason;
+use crate::io::{Command, Output};
+use crate::register::Reregister;
+use crate::stage::Stage;
+use crate::view::Role;
+
+impl Sm {
+    pub(crate) fn command(&mut self, command: Command, out: &mut Vec<Output>) {
+        match command {
+            Command::Sweep => {
+                self.flaps.clear();
+                self.sweep_due = Some(SweepReason::Command);
+            }
+            Command::Rebalance(asked) => self.ask_balance(asked),
+            Command::Reregister => self.reregister = Reregister::Wanted,
+            Command::Registered => self.reregister = Reregister::Not,
+            Command::HoldBack => self.others.copies = true,
+            Command::Ready => self.hold_back_no_longer(),
+            Command::Told(told) => self.take_told(*told),
+            Command::SetPolicy(policy) => {
+                self.keeps_found &= route_alike(&policy, &self.config.policy);
+                self.config.policy = policy;
+                self.sweep_due = Some(SweepReason::Command);
+            }
+            Command::Stop => {
+                if self.config.mode == Mode::Manage {
+                    out.push(Output::SetIsSm(false));
+                }
+                self.exchange.clear();
+                self.stage = Stage::Stopped;
+                self.view.role = Role::NotActive;
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What is stored, and when: what is given out before any Set of it, what is in force once it is.
+
+use std::sync::Arc;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Generation, Installed};
+use selvedge_routing::lanes_in_force;
+
+use crate::core::Sm;
+use crate::event::Event;
+use crate::inventory::Inventory;
+use crate::io::{Output, PersistentState};
+use crate::job::Outcome;
+use crate::lid_book::LidBook;
+use crate::stage::Stage;
+use crate::told;
+
+/// Generations stored at once: one write in so many plans.
+pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
+
+impl Sm {
+    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
+    pub(crate) fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
+        let is_known = |guid| self.lids.planned.contains_key(&guid);
+        if self.lids.planned.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
+            return;
+        }
+        out.push(Output::Event(Event::ForeignState {
+            stored: self.lids.planned.len(),
+            found: fabric.end_ports().count(),
+        }));
+        self.lids = LidBook::default();
+        self.stored = PersistentState::default();
+    }
+
+    /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does
+    /// not wait for a disk.
+    pub(crate) fn persist(
+        &mut self,
+        inventory: Arc<Inventory>,
+        installed: Arc<Installed>,
+        outcome: Arc<Outcome>,
+        out: &mut Vec<Output>,
+    ) {
+        self.lids.plan(&inventory.fabric, &outcome.plan.lids);
+        let plan = &outcome.plan;
+        let lane_count = self.lanes_known_with(&inventory, plan);
+        let relied_on = (plan.lanes > 1).then_some(&plan.service_levels);
+        let by_switch = relied_on.map(|levels| lanes_in_force(&inventory.fabric, &plan.lids, levels));
+        let lanes = by_switch.unwrap_or_default();
+        let others = relied_on.map(|levels| told::others(&inventory.fabric, &plan.lids, levels, &lanes));
+        let mut state = PersistentState {
+            lids: self.lids.planned.clone(),
+            lids_before: self.lids.before.clone(),
+            generation: self.stored.generation,
+            lanes,
+            levels: others.unwrap_or_default(),
+            // Those of a plan that is yet to come into force: see `store_engines`.
+            engines: self.stored.engines.clone(),
+            lane_count,
+            lanes_wanted: self.stored.lanes_wanted,
+        };
+        if plan.generation > state.generation {
+            state.generation = Generation(plan.generation.0 + GENERATIONS_AHEAD);
+        }
+        if state != self.stored {
+            self.stored = state.clone();
+            self.persist_id += 1;
+            out.push(Output::Persist {
+                id: self.persist_id,
+                state,
+            });
+        }
+        self.stage = Stage::Persisting {
+            id: self.persist_id,
+            inventory,
+            installed,
+            outcome,
+        };
+        self.apply_if_stored(out);
+    }
+
+    /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
+    /// no LIDs and no service levels.
+    pub(crate) fn store_generation(&mut self, generation: Generation, out: &mut Vec<Output>) {
+        if generation > self.stored.generation {
+            self.stored.generation = Generation(generation.0 + GENERATIONS_AHEAD);
+            self.persist_id += 1;
+            out.push(Output::Persist {
+                id: self.persist_id,
+                state: self.stored.clone(),
+            });
+        }
+    }
+
+    /// Stores which engines were to make the tables, now that they are in force: a manager that dies half way finishes
+    /// what it was about, and does not take some of both for right.
+    pub(crate) fn store_engines(&mut self, out: &mut Vec<Output>) {
+        let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
+        if is_theirs && self.note_in_force() {
+            self.persist_id += 1;
+            out.push(Output::Persist {
+                id: self.persist_id,
+                state: self.stored.clone(),
+            });
+        }
+    }
+}
