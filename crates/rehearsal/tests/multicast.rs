@@ -439,8 +439,8 @@ fn count(world: &World, code: &str) -> usize {
     world.rehearsal.log_text().matches(code).count()
 }
 
-/// Other routes come into force beside trees that were laid for the old ones: at no moment can anything wait in a circle
-/// (`rest` looks after every Set), as groups that do not fit are taken apart first, and join again.
+/// Other routes come into force beside trees that were laid for the old ones: at no moment can anything wait in a
+/// circle (`rest` looks after every Set), as groups that do not fit are taken apart first, and join again.
 #[test]
 fn routes_change_under_trees() {
     let mut taken_apart = 0;

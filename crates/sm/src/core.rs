@@ -19,7 +19,7 @@ use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Input, Output, PersistentState};
-use crate::job::Judge;
+use crate::judge::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;

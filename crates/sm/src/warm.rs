@@ -118,8 +118,8 @@ impl Prepare {
                 Left { past, replaced }
             });
         }
-        // Found tables have an order of their own, whatever engine is to plan: of those that are small enough for it the
-        // weaver finds it, and leads around what is lost so that old and new entries can be mixed.
+        // Found tables have an order of their own, whatever engine is to plan: of those that are small enough for it
+        // the weaver finds it, and leads around what is lost so that old and new entries can be mixed.
         let entries = inventory.fabric.switches().len() * plan.lids.len();
         let is_found = job.adopt == Adopt::Kept && entries <= WOVEN_MAX && plan.lanes == 1;
         if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() && !is_found {

@@ -15,9 +15,9 @@
 //! ones from there, so they end.
 //!
 //! # Beside routes
-//! Copies wait for each other and for packets of routes: `turns` says how. While tables are as they were, as they become,
-//! or anything between, no circle may come about that a copy is part of; packets that came by old copies count until the
-//! last phase is done.
+//! Copies wait for each other and for packets of routes: `turns` says how. While tables are as they were, as they
+//! become, or anything between, no circle may come about that a copy is part of; packets that came by old copies
+//! count until the last phase is done.
 //!
 //! # Cost
 //! O(switches) a group, and the same per phase for each group that it changes.
@@ -103,8 +103,8 @@ pub fn judge_multicast(
     passed(change, docket.verdict(Figures::default()))
 }
 
-/// Judges a change that takes groups apart: it may only take away. A part of a tree has no circle that the whole one has
-/// not, so this is always safe; members do not reach each other meanwhile.
+/// Judges a change that takes groups apart: it may only take away. A part of a tree has no circle that the whole one
+/// has not, so this is always safe; members do not reach each other meanwhile.
 ///
 /// # Errors
 /// A refusal if it adds anything.

@@ -455,6 +455,13 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f,
             "multicast block {block} position {position} of {switch} would not become what is planned"
         ),
+        _ => copies_text(fault, f),
+    }
+}
+
+/// What is said of copies beside routes.
+fn copies_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
         Fault::MulticastCircle {
             mlid,
             vl,
@@ -467,7 +474,8 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             };
             write!(
                 f,
-                "group {:#06x}: copies and packets of routes can deadlock on VL {vl}{when}: {} links wait for each other:",
+                "group {:#06x}: copies and packets of routes can deadlock on VL {vl}{when}: \
+                 {} links wait for each other:",
                 mlid.0,
                 channels.len()
             )?;
@@ -475,7 +483,8 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Fault::MulticastApart { mlid, member } => write!(
             f,
-            "group {:#06x}: {member} is left apart from other members, as trees that join them could deadlock with routes",
+            "group {:#06x}: {member} is left apart from other members, as trees that join them could \
+             deadlock with routes",
             mlid.0
         ),
         _ => Ok(()),

@@ -1,8 +1,8 @@
 //! Trees that fit beside routes: all groups of a lane along one trunk.
 //!
-//! Engines of ours have turns of one spanning tree among those they may use from the start (`weave`), or an order of the
-//! switches that any tree can follow (`updn`, `fat-tree`), so there is a trunk for what they make. For tables of others
-//! there may be none; then members that no tree reaches are left [apart](super::Trees::apart).
+//! Engines of ours have turns of one spanning tree among those they may use from the start (`weave`), or an order of
+//! the switches that any tree can follow (`updn`, `fat-tree`), so there is a trunk for what they make. For tables of
+//! others there may be none; then members that no tree reaches are left [apart](super::Trees::apart).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,8 +27,8 @@ type Class = (u8, Mtu, usize);
 /// Roots of the trees of [`probe`].
 const PROBES: usize = 8;
 
-/// Trees that join all hosts, laid without a look at routes, from several roots in the middle: where copies along all of
-/// them fit beside routes, as in a fat tree, groups need no common trunk.
+/// Trees that join all hosts, laid without a look at routes, from several roots in the middle: where copies along all
+/// of them fit beside routes, as in a fat tree, groups need no common trunk.
 #[must_use]
 pub fn probe(fabric: &Fabric) -> (MulticastGroups, MulticastTables) {
     let is_host = |at: &PortRef| fabric.switch_index(at.node).is_none();
@@ -62,8 +62,8 @@ pub fn probe(fabric: &Fabric) -> (MulticastGroups, MulticastTables) {
     (groups, made.tables)
 }
 
-/// Trees beside routes; `None` if that is not asked for, or routes have a circle of their own. Groups that are not stale
-/// keep theirs if the others fit beside them as well.
+/// Trees beside routes; `None` if that is not asked for, or routes have a circle of their own. Groups that are not
+/// stale keep theirs if the others fit beside them as well.
 pub fn trees(request: &TreeRequest<'_>) -> Option<Trees> {
     let routes = request.routes?;
     let net = Net::new(request.fabric);

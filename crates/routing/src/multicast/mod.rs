@@ -8,8 +8,8 @@
 //! switch that has no multicast table lies between) each part has a tree of its own.
 //!
 //! Such trees are laid without a look at routes. Where copies and packets of routes could then wait for each other in a
-//! circle, they are laid [`beside`] them: along one trunk, a tree over all switches each turn of which fits into the order
-//! in which routes wait ([`order`]). Every group gets the part of it that its members need.
+//! circle, they are laid `beside` them: along one trunk, a tree over all switches each turn of which fits into the
+//! `order` in which routes wait. Every group gets the part of it that its members need.
 //!
 //! Work: per group that is planned one walk over all links; per root one walk for each of at most eight members.
 

@@ -1,4 +1,4 @@
-//! What waits for what between switches on one lane, in an order that is kept as trees are laid (Pearce and Kelly 2007).
+//! What waits for what between switches on one lane, in an order that is kept as trees are laid (Pearce, Kelly 2007).
 //!
 //! A tree makes a dependency of every pair of its links at a switch, both ways: a packet that came by one is copied to
 //! the other, and holds where it came in until it is. Turns that routes make are there from the start.

@@ -240,3 +240,23 @@ fn parts_without_a_way_have_trees_of_their_own() {
     world.put(0xC000, &hosts);
     assert_eq!(world.switches(0xC000), 4);
 }
+
+#[test]
+fn a_trunk_spans_and_its_order_holds() {
+    for spec in FABRICS {
+        let fabric = fabric(spec);
+        let net = Net::new(&fabric);
+        for root in 0..net.switches() as u32 {
+            let mut order = order::Order::new(&net, &[]).unwrap();
+            let ground = order::Ground {
+                net: &net,
+                can: &|_| true,
+                is_first: &|cable| cable % 3 == 0,
+                shuffle: root,
+            };
+            let trunk = order::Trunk::grow(&mut order, &ground, root);
+            assert_eq!(trunk.switches.len(), net.switches(), "{spec} from {root}");
+            assert!(order.is_in_order(), "{spec} from {root}");
+        }
+    }
+}

@@ -41,8 +41,8 @@ impl Event {
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
             Self::FoundMended { engine, entries } => write!(
                 f,
-                "the tables that were found stay but for {entries} entries, as packets of their LIDs did not arrive; {engine} \
-                 plans when the fabric changes"
+                "the tables that were found stay but for {entries} entries, as packets of their LIDs did not arrive; \
+                 {engine} plans when the fabric changes or load is spread anew"
             ),
             Self::FoundKept { engine } => write!(
                 f,

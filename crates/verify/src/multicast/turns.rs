@@ -9,10 +9,10 @@
 //! means no deadlock, whether a packet waits for one output or for all of several.
 //!
 //! # Routes
-//! Packets of hosts to anywhere count, and those of switches to hosts, as in the rest of the judge. Where several entries
-//! may be in force, old and new, every one of them counts at every switch: more than any mix can make. Whether such
-//! mixes are free of circles by themselves is not asked here; a circle counts only where a copy is part of it that makes a
-//! turn which routes may not make at that moment.
+//! Packets of hosts to anywhere count, and those of switches to hosts, as in the rest of the judge. Where several
+//! entries may be in force, old and new, every one of them counts at every switch: more than any mix can make. Whether
+//! such mixes are free of circles by themselves is not asked here; a circle counts only where a copy is part of it
+//! that makes a turn which routes may not make at that moment.
 //!
 //! # Cost
 //! O(LIDs × switches) once for the routes of a plan; after that a tree costs its turns, and one sorting of the graph if
@@ -232,8 +232,8 @@ impl RouteTurns {
         row[cell as usize * self.words + usize::from(egress) / 64] >> (egress % 64) & 1 != 0
     }
 
-    /// The turns of copies of groups that have a service level here, each with the first group that makes it: of packets
-    /// that came by any of `before`, and go on by any of `now`. Ascending.
+    /// The turns of copies of groups that have a service level here, each with the first group that makes it: of
+    /// packets that came by any of `before`, and go on by any of `now`. Ascending.
     pub(crate) fn of_copies(
         &self,
         level: impl Fn(Lid) -> Option<Sl>,
