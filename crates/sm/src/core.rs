@@ -384,7 +384,8 @@ impl Sm {
         let Some(reason) = self.sweep_due.take() else { return };
         self.interrupt_copying();
         match std::mem::take(&mut self.stage) {
-            Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
+            Stage::Planning { .. } => self.superseded += 1,
+            Stage::Persisting { inventory, outcome, .. } => self.withdraw(&inventory, &outcome),
             Stage::Applying(apply, inventory) => {
                 self.interrupted(*apply, &inventory, now, out);
             }

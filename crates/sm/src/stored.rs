@@ -105,4 +105,10 @@ impl Sm {
             });
         }
     }
+
+    /// Nothing of a plan that was to be stored first is sent: a sweep takes its place.
+    pub(crate) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
+        self.superseded += 1;
+        self.lids.withdraw(&inventory.fabric, &outcome.plan.lids);
+    }
 }

@@ -521,7 +521,8 @@ impl Watcher {
             self.lids.went_astray(&moved);
         }
         let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looked_at);
-        let was_held = self.lids.was_held_by_another(&moved, looked_at);
+        let was_held = self.lids.was_held_by_another(&moved, looked_at)
+            || manager.is_some_and(|manager| self.lids.is_anothers_again(&moved, &manager.stored.lids));
         self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
         let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
