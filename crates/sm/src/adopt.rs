@@ -2,12 +2,16 @@
 //!
 //! Engines keep what fits into an order of their own, or nothing, and do not know the order behind what they find:
 //! OpenSM's `updn` and ours rank a random graph differently. What another manager left may be right all the same, and
-//! then it stays.
+//! then it stays. Where some entries are not right, those that are stay all the same: LIDs whose packets would not
+//! arrive get new ways, as after a lost link, in the order that the other entries leave. So it is with links that are lost
+//! later, as long as what was found is kept.
+
+use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{EngineName, Lids, NO_PATH, Policy, ServiceLevels, Tables};
-use selvedge_routing::{Engine, Routed};
-use selvedge_sim::Par;
+use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, NO_PATH, Policy, ServiceLevels, Tables};
+use selvedge_routing::{Engine, Note, Options, Routed, WeaveOptions};
+use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
 
 use crate::event::Event;
@@ -80,26 +84,67 @@ impl Job {
             return None;
         }
         let mut tables = found.clone();
-        drop_circles_of_nobody(&self.inventory.fabric, lids, &mut tables);
-        let routed = Routed {
-            tables,
-            service_levels,
-            lanes,
-            engine: EngineName(engine.name().to_owned()),
-            notes: Vec::new(),
+        drop_circles_of_nobody(fabric, lids, &mut tables);
+        let attempt = |tables: Tables| {
+            let routed = Routed {
+                tables,
+                service_levels: service_levels.clone(),
+                lanes,
+                engine: EngineName(engine.name().to_owned()),
+                notes: Vec::new(),
+            };
+            self.attempt(routed, lids, self.plan_ports(lids), par).ok()
         };
-        self.attempt(routed, lids, self.plan_ports(lids), par).ok()
+        let mend = || mended(fabric, lids, &tables, par).filter(|_| lanes == 1);
+        attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
 
     /// It is taken, and said once.
     pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
         let engine = outcome.plan.engine.0.clone();
-        events.extend((self.adopt == Adopt::Found).then_some(Event::FoundKept { engine }));
+        let entries = self.changed_entries(&outcome);
+        let event = match entries {
+            0 => Event::FoundKept { engine },
+            entries => Event::FoundMended { engine, entries },
+        };
+        events.extend((self.adopt == Adopt::Found).then_some(event));
         JobResult {
             keeps_found: true,
             ..self.accepted(outcome, events)
         }
     }
+}
+
+impl Job {
+    /// Entries of the plan's LIDs that are others than those that were found.
+    fn changed_entries(&self, outcome: &Outcome) -> usize {
+        let (plan, installed) = (&outcome.plan, &self.installed);
+        let switches = plan.tables.switch_indices();
+        let changed = switches.flat_map(|switch| {
+            (plan.lids.by_lid()).filter(move |&(lid, _)| {
+                let held = installed.block(switch, lid.index() / BLOCK_LIDS);
+                held.is_some_and(|held| held[lid.index() % BLOCK_LIDS] != plan.tables.get(switch, lid))
+            })
+        });
+        changed.count()
+    }
+}
+
+/// Tables that were found, with new ways where a LID's packets would not arrive and nothing else, as after a lost link;
+/// `None` if that would take more: they can deadlock as they are, or most of them would have to change.
+pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<Tables> {
+    let options = Options {
+        previous: Some(Arc::new(found.clone())),
+        weave: WeaveOptions {
+            previous_levels: Some(Arc::default()),
+            ..WeaveOptions::default()
+        },
+        lanes: Some(1),
+        ..Options::default()
+    };
+    let routed = Engine::Weave.route(fabric, lids, &options, Seed(0), par).ok()?;
+    let is_mended = |note: &Note| matches!(note, Note::Repaired { rewoven: 0, .. });
+    routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
 /// Takes away entries of LIDs that nobody has, where they lead packets round: the judge follows packets that arrive,

@@ -19,7 +19,7 @@ use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Input, Output, PersistentState};
-use crate::job::Judge;
+use crate::judge::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;
@@ -199,7 +199,7 @@ impl Sm {
                 self.timers(now);
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
-            Input::Persisted { id } => self.persisted(id),
+            Input::Persisted { id } => self.persisted(id, out),
             Input::Groups(groups) => self.groups_changed(groups),
             Input::Command(command) => self.command(command, out),
         }

@@ -180,7 +180,9 @@ impl Sm {
         if !is_check {
             self.disturb_balance(out);
         }
-        self.interrupt_copying();
+        if self.interrupt_copying() {
+            self.sweep_due = Some(reason);
+        }
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);

@@ -20,6 +20,7 @@ mod held;
 mod inventory;
 mod io;
 mod job;
+mod judge;
 mod lane_readback;
 mod lane_smp;
 mod lanes;
@@ -67,7 +68,8 @@ pub use damage::Damage;
 pub use event::{Event, Severity, SweepReason};
 pub use inventory::{Agent, Inventory};
 pub use io::{Command, Input, Output, PersistentState, ToldLevels};
-pub use job::{Accepted, DefaultJudge, Job, JobResult, Judge, Outcome, Task};
+pub use job::{Job, JobResult, Outcome, Task};
+pub use judge::{Accepted, DefaultJudge, Judge};
 pub use lid::{OutOfLids, assign as assign_lids};
 pub use multicast::{MulticastEvent, MulticastPlan, MulticastTask};
 pub use rebalance::{

@@ -77,7 +77,7 @@ impl Sm {
             installed,
             outcome,
         };
-        self.apply_if_stored();
+        self.apply_if_stored(out);
     }
 
     /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
