@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
 use std::time::Duration;
 
-use selvedge_api::{Reroute, Severity};
+use selvedge_api::Severity;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 use selvedge_plan::partition::Partitions;
@@ -24,7 +24,7 @@ use crate::keeper::{Found, Keeper};
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
-use crate::worker::{Note, ToStore, Worker, compute_in_place, planner, storer};
+use crate::worker::{Note, ToCompare, ToStore, Worker, comparer, compute_in_place, planner, storer};
 
 /// When the driver ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ pub(crate) struct Driver {
     /// Partitions that the administrator knows of.
     partitions: Option<Arc<Partitions>>,
     storer: Worker<ToStore>,
+    comparer: Worker<ToCompare>,
     dumper: Option<Worker<Dump>>,
     out: Vec<Output>,
     /// Events that nobody has been told of.
@@ -141,6 +142,7 @@ impl Driver {
             groups_told_at: Time::ZERO,
             partitions: None,
             dumper: parts.dumps.map(|sink| dumper(sender.clone(), sink)).transpose()?,
+            comparer: comparer(sender.clone())?,
             storer: storer(sender, parts.folder)?,
             out: Vec::new(),
             untold: Vec::new(),
@@ -363,6 +365,12 @@ impl Driver {
                     desk.told(kept);
                 }
                 Note::Dumped(result) => self.dumped(result),
+                Note::Compared(reroute) => {
+                    self.busy = self.busy.saturating_sub(1);
+                    if reroute.entries > 0 {
+                        self.notice(&Notice::Rerouted(reroute));
+                    }
+                }
                 Note::Command(Command::Stop) => self.stopping = true,
                 Note::Command(command) => self.feed(Input::Command(command))?,
             }
@@ -473,7 +481,7 @@ impl Driver {
 
     fn tell_event(&mut self, at: Time, event: &Event) -> Result<(), DaemonError> {
         if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
-            self.compare_plans(at);
+            self.compare_plans();
             self.tell_partitions()?;
             if matches!(event, Event::SubnetUp { .. }) {
                 self.seat.desk().keeper.hosts_were_asked(at);
@@ -531,21 +539,17 @@ impl Driver {
         }
     }
 
-    /// Says what a new plan changed.
-    fn compare_plans(&mut self, now: Time) {
+    /// Finds out what a new plan changed.
+    fn compare_plans(&mut self) {
         let view = self.sm.view();
         let (Some(fabric), Some(plan)) = (view.fabric, view.plan) else {
             return;
         };
-        if let Some((old_fabric, old_plan)) = &self.in_force {
-            let reroute = Reroute::between((old_fabric, old_plan), (&fabric, &plan));
-            if reroute.entries > 0 {
-                let notice = Notice::Rerouted(reroute);
-                self.shared
-                    .event(now, notice.severity(), notice.code(), &notice.to_string());
-            }
+        let now = (fabric, plan);
+        if let Some(before) = self.in_force.replace(now.clone()) {
+            self.busy += 1;
+            self.comparer.hand(ToCompare { before, now });
         }
-        self.in_force = Some((fabric, plan));
     }
 
     fn notice(&self, notice: &Notice) {

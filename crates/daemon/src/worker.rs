@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use selvedge_plan::Generation;
+use selvedge_api::Reroute;
+use selvedge_fabric::Fabric;
+use selvedge_plan::{Generation, Plan};
 use selvedge_sa::{Registrations, Snapshot, Sources};
 use selvedge_sim::Par;
 use selvedge_sm::{Command, Event, Job, JobResult, PersistentState};
@@ -37,6 +39,8 @@ pub(crate) enum Note {
     },
     /// Files are dumped, or one could not be.
     Dumped(Result<(), (PathBuf, std::io::Error)>),
+    /// What the last plan changed.
+    Compared(Reroute),
     /// The operator wants something.
     Command(Command),
 }
@@ -161,6 +165,20 @@ pub(crate) fn indexer(notes: Sender<Note>) -> Result<Worker<Sources>, DaemonErro
         // A defect costs the administrator a plan: it goes on with the one before.
         let index = AssertUnwindSafe(|| Arc::new(Snapshot::new(sources)));
         Note::Indexed(catch_unwind(index).ok())
+    })
+}
+
+/// Two plans that were in force one after the other.
+#[derive(Debug)]
+pub(crate) struct ToCompare {
+    pub(crate) before: (Arc<Fabric>, Arc<Plan>),
+    pub(crate) now: (Arc<Fabric>, Arc<Plan>),
+}
+
+/// Starts the thread that finds out what plans changed: that is a look at all entries of both.
+pub(crate) fn comparer(notes: Sender<Note>) -> Result<Worker<ToCompare>, DaemonError> {
+    Worker::start("compare", notes, |ToCompare { before, now }, _| {
+        Note::Compared(Reroute::between((&before.0, &before.1), (&now.0, &now.1)))
     })
 }
 

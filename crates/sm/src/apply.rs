@@ -340,10 +340,9 @@ impl Apply {
         match op {
             // Whoever has no such tables has one lane, which nothing depends on.
             Op::SlToVl { .. } | Op::Arbitration { .. } if is_answered => false,
-            Op::Port { port, .. }
-            | Op::PKeys { port, .. }
-            | Op::SlToVl { port, .. }
-            | Op::Arbitration { port, .. } => self.failed_ports.insert(*port),
+            Op::Port { port, .. } | Op::PKeys { port, .. } | Op::SlToVl { port, .. } | Op::Arbitration { port, .. } => {
+                self.failed_ports.insert(*port)
+            }
             Op::Lft { node, .. } | Op::Switch { node, .. } => self.failed_nodes.insert(*node),
         };
         // A switch that may not have taken its lifetime may keep packets longer than any wait counts on.

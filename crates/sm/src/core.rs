@@ -271,21 +271,18 @@ impl Sm {
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
-            (Token::ReadBack(number), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::ReadBack(number), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.was_read_back(number, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Lanes(table), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::Lanes(table), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
             (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
-            (Token::AtLink(at), Stage::LightSweep { changed }) => {
-                let so_far = *changed;
+            (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = so_far || self.is_other_behind(at, answer);
                 self.stage = Stage::LightSweep { changed };
             }

@@ -375,7 +375,10 @@ impl Sm {
                 }
                 out.push(Output::Compute(job));
             }
-            None => self.failover.warm = warm,
+            None => {
+                self.failover.warm = warm;
+                self.prepare_for_what_is_under_way(out);
+            }
         }
     }
 
@@ -423,9 +426,16 @@ impl Sm {
         self.begin_preparing(out);
     }
 
-    /// All is prepared but for what packets under way may do.
+    /// All is prepared but for what packets under way may do: prepares that, once it is known for how long they matter.
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
-        if self.failover.warm.is_some() && !self.is_preparing_repairs() && !self.is_repairing() {
+        let is_free = matches!(self.stage, Stage::Idle | Stage::Copying(_) | Stage::LightSweep { .. });
+        let lacks_it = self
+            .failover
+            .warm
+            .as_ref()
+            .is_some_and(|warm| warm.left.is_none() && warm.standing.is_some());
+        let is_ready = lacks_it && is_free && !self.is_preparing_repairs() && !self.is_repairing();
+        if is_ready && self.past.is_settled_with_some() && self.knows_the_fabric() {
             self.begin_preparing(out);
         }
     }
@@ -439,7 +449,7 @@ impl Sm {
         let installed = Arc::clone(&self.view.installed);
         let mut job = self.job(&inventory, &installed, Task::Prepare(Box::new(Prepare { plan, warm })));
         // Else it would be worked out first, and nobody should wait for that.
-        if !self.past.is_unsettled() {
+        if self.past.is_settled_with_some() {
             job.under_way = self.past.under_way(&inventory.fabric, self.now);
         }
         out.push(Output::Compute(Box::new(job)));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, Node, PortCapability, PortRef, PortSettings};
+use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::{
     EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, Plan, Policy, ServiceLevels, SlToVl, has_sl_mapping,
@@ -203,9 +203,9 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
             let at = PortRef { node, port };
             let is_end = !n.is_switch() || port == PortNum::MANAGEMENT;
             let was_reset = match n.is_switch() {
-                true => n.switch_settings.linear_top == 0 || is_trained_anew(old, n),
+                true => n.switch_settings.linear_top == 0 || is_trained_anew(old, fabric, node),
                 // Whoever is behind it may have been switched off and on.
-                false => seen.link.state != PortState::Active,
+                false => seen.link.state != PortState::Active || has_gone_back(old, fabric, at),
             };
             if is_end && (was_reset || !is_ours(at)) {
                 known.forget_port(n, port);
@@ -217,17 +217,22 @@ pub fn carried(before: &Installed, old: &Fabric, fabric: &Fabric, is_ours: impl 
 
 /// True if a link of a switch went down and came up: the switch may have been off, and have got its LID and its
 /// LinearFDBTop back by what was on its way.
-fn is_trained_anew(old: &Fabric, now: &Node) -> bool {
-    let Some(before) = old.find(now.guid).map(|node| old.node(node)) else {
-        return true;
+fn is_trained_anew(old: &Fabric, now: &Fabric, node: NodeIdx) -> bool {
+    let switch = now.node(node);
+    let mut ports = switch.external_ports();
+    old.find(switch.guid).is_none() || ports.any(|(port, _)| has_gone_back(old, now, PortRef { node, port }))
+}
+
+/// True if a link went down and came up: an end is in INIT that was set to more. The other one may have been set since.
+fn has_gone_back(old: &Fabric, now: &Fabric, at: PortRef) -> bool {
+    let state = |fabric: &Fabric, at: PortRef| fabric.port(at).map(|port| port.link.state);
+    let before = |at: PortRef| {
+        let node = old.find(now.node(at.node).guid)?;
+        state(old, PortRef { node, ..at })
     };
-    let mut ports = now.external_ports();
-    ports.any(|(port, seen)| {
-        let was_active = before
-            .port(port)
-            .is_some_and(|port| port.link.state == PortState::Active);
-        was_active && seen.link.state == PortState::Init
-    })
+    let was_set = |at: PortRef| matches!(before(at), Some(PortState::Armed | PortState::Active));
+    let mut ends = [Some(at), now.peer(at)].into_iter().flatten();
+    ends.any(|end| was_set(end) && state(now, end) == Some(PortState::Init))
 }
 
 /// What stays known when links have come back: hosts behind them may have been switched off and on.
@@ -280,7 +285,7 @@ impl Sm {
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::FabricBuilder;
+    use selvedge_fabric::{FabricBuilder, Node};
     use selvedge_types::{Guid, LidRange, Lmc, NodeKind};
 
     use super::*;
@@ -326,17 +331,26 @@ mod tests {
         let check = |before: PortState, now: PortState, want: bool| {
             let fabric = |state: PortState| {
                 let mut builder = FabricBuilder::new();
+                let port = PortNum::new(1).unwrap();
                 let mut switch = Node::new(NodeKind::Switch, Guid(1), 1, "s");
-                switch.port_mut(PortNum::new(1).unwrap()).unwrap().link.state = state;
-                builder.add(switch);
+                switch.port_mut(port).unwrap().link.state = state;
+                let mut host = Node::new(NodeKind::Ca, Guid(2), 1, "h");
+                // It has got its state back by a Set that was on its way.
+                host.port_mut(port).unwrap().link.state = PortState::Active;
+                let keys = [builder.add(switch), builder.add(host)];
+                builder.link((keys[0], port), (keys[1], port)).unwrap();
                 builder.finish().unwrap()
             };
             let (old, new) = (fabric(before), fabric(now));
-            assert_eq!(is_trained_anew(&old, new.node(new.find(Guid(1)).unwrap())), want);
+            let [switch, host] = [1, 2].map(|guid| new.find(Guid(guid)).unwrap());
+            assert_eq!(is_trained_anew(&old, &new, switch), want, "{before:?} {now:?}");
+            let port = PortNum::new(1).unwrap();
+            assert_eq!(has_gone_back(&old, &new, PortRef { node: host, port }), want);
         };
-        use PortState::{Active, Down, Init};
+        use PortState::{Active, Armed, Down, Init};
         check(Active, Active, false);
         check(Active, Init, true);
+        check(Armed, Init, true);
         check(Active, Down, false);
         check(Init, Init, false);
     }

@@ -31,13 +31,14 @@ impl LidBook {
     }
 
     /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though
-    /// nobody saw it; where that is of another LMC than is wanted now, those before count.
+    /// nobody saw it, but what it was seen to hold is what hosts know it by, unless that is of another LMC than is
+    /// wanted now and the plan's is not.
     pub fn known(&self, policy: &Policy) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
         let mut known = self.planned.clone();
         let mut spared = Vec::new();
         for (guid, &before) in &self.before {
             let Some(range) = known.get_mut(guid) else { continue };
-            match range.lmc == before.lmc || range.lmc == policy.lmc {
+            match range.lmc == policy.lmc && before.lmc != policy.lmc {
                 true => spared.push(before),
                 false => spared.push(std::mem::replace(range, before)),
             }
@@ -59,6 +60,13 @@ impl LidBook {
             }
             self.planned.insert(port.guid, range);
         }
+        // Whoever is away has no claim on what somebody holds: it was given out while nobody knew of that one.
+        let is_own = |guid: &Guid, lid| {
+            lids.owner(lid)
+                .is_none_or(|at| fabric.port(at).is_some_and(|p| p.guid == *guid))
+        };
+        self.planned
+            .retain(|guid, range| range.iter().all(|lid| is_own(guid, lid)));
     }
 
     /// What ports hold after a plan was applied, or a part of it.
@@ -133,6 +141,21 @@ mod tests {
     }
 
     #[test]
+    fn who_is_away_has_no_claim_on_lids_that_somebody_has() {
+        let check = |away: LidRange, planned: LidRange, want: bool| {
+            let mut book = LidBook::default();
+            book.planned.insert(Guid(9), away);
+            let (fabric, lids) = host(LidRange::default(), planned);
+            book.plan(&fabric, &lids);
+            assert_eq!(book.planned.contains_key(&Guid(9)), want, "{away:?} {planned:?}");
+        };
+        check(range(5, 0), range(5, 0), false);
+        check(range(5, 0), range(4, 1), false);
+        check(range(4, 1), range(5, 0), false);
+        check(range(6, 0), range(4, 1), true);
+    }
+
+    #[test]
     fn a_port_is_known_by_what_it_held_until_it_has_the_new() {
         let none = LidRange::default();
         let (old, new) = (range(5, 0), range(8, 1));
@@ -147,6 +170,6 @@ mod tests {
         check(&[(none, old, old), (none, new, none)], 0, old, &[new]);
         check(&[(none, new, none)], 0, new, &[]);
         // Another LID, not another LMC.
-        check(&[(old, range(9, 0), old)], 0, range(9, 0), &[old]);
+        check(&[(old, range(9, 0), old)], 0, old, &[range(9, 0)]);
     }
 }

@@ -161,6 +161,27 @@ fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
         })
 }
 
+/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
+/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
+pub fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+    let sm_lid = |fabric: &Fabric, node| {
+        let port = PortNum::MANAGEMENT;
+        fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid)
+    };
+    let new = now
+        .switches()
+        .iter()
+        .filter(|&&node| sm_lid(seen, node) != sm_lid(now, node));
+    let ports = new.flat_map(|&node| {
+        let down = now
+            .node(node)
+            .external_ports()
+            .filter(|(_, p)| p.link.state == PortState::Down);
+        down.map(move |(port, _)| PortRef { node, port })
+    });
+    ports.collect()
+}
+
 /// True if an answer (or its absence) means that the fabric is not what it was.
 pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>, duplicates: &BTreeSet<Guid>) -> bool {
     let node = || ok(answer).and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());

@@ -144,6 +144,11 @@ impl Past {
         self.after.is_some() || self.last.as_ref().is_some_and(|last| self.prepared_for(last).is_none())
     }
 
+    /// True if packets may be under way, and that has been worked out.
+    pub fn is_settled_with_some(&self) -> bool {
+        !self.taken.is_empty() && !self.is_unsettled()
+    }
+
     /// Takes what a copy of this has worked out meanwhile, unless something has changed since; false then.
     pub fn take_settled(&mut self, settled: Self) -> bool {
         let is_of_this = settled.revision == self.revision;

@@ -20,6 +20,7 @@ use crate::held::blocks_to_read;
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, JobResult, Task};
+use crate::light::unwatched;
 use crate::past::After;
 use crate::register::Asks;
 use crate::report::NothingSent;
@@ -97,14 +98,12 @@ impl Sm {
             let Some((switch, block)) = todo.pop() else { break };
             let node = inventory.fabric.switches()[switch];
             let modifier = u32::try_from(block).unwrap_or(u32::MAX);
-            let route = &inventory.agents[node].route;
-            if self.silent.is_silent(route) {
-                continue;
+            let (route, m_key) = (&inventory.agents[node].route, self.config.policy.m_key);
+            if !self.silent.is_silent(route) {
+                let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
+                self.exchange
+                    .submit(AgentId(node.0), (Token::Table { switch, block }, get));
             }
-            let m_key = self.config.policy.m_key;
-            let get = smp::get(AttributeId::LINEAR_FORWARDING, modifier, route, m_key);
-            self.exchange
-                .submit(AgentId(node.0), (Token::Table { switch, block }, get));
         }
         self.ask_for_lanes();
     }
@@ -493,27 +492,6 @@ fn is_recabled(old: &Fabric, new: &Fabric) -> bool {
     };
     old.links()
         .any(|link| leads_elsewhere(link.a, link.b) || leads_elsewhere(link.b, link.a))
-}
-
-/// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
-/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
-fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
-    let sm_lid = |fabric: &Fabric, node| {
-        let port = PortNum::MANAGEMENT;
-        fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid)
-    };
-    let new = now
-        .switches()
-        .iter()
-        .filter(|&&node| sm_lid(seen, node) != sm_lid(now, node));
-    let ports = new.flat_map(|&node| {
-        let down = now
-            .node(node)
-            .external_ports()
-            .filter(|(_, p)| p.link.state == PortState::Down);
-        down.map(move |(port, _)| PortRef { node, port })
-    });
-    ports.collect()
 }
 
 #[cfg(test)]

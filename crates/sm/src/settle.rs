@@ -6,7 +6,6 @@ use crate::core::Sm;
 use crate::io::Output;
 use crate::job::{JobResult, Task};
 use crate::past::Past;
-use crate::stage::Stage;
 
 /// Works out for how long packets under way matter.
 #[derive(Clone, Debug)]
@@ -44,8 +43,7 @@ impl Sm {
 
     /// It is known: the next repair has less to do if what packets under way may do is worked out before it.
     pub(crate) fn settled(&mut self, Settled(past): Settled, out: &mut Vec<Output>) {
-        let is_free = matches!(self.stage, Stage::Idle | Stage::Copying(_) | Stage::LightSweep { .. });
-        if self.past.take_settled(past) && is_free && self.knows_the_fabric() {
+        if self.past.take_settled(past) {
             self.prepare_for_what_is_under_way(out);
         }
     }

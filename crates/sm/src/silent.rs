@@ -54,7 +54,10 @@ impl Sm {
             return;
         }
         let is_one_of_many = |token: &Token| {
-            matches!(token, Token::Set(_) | Token::Table { .. } | Token::Lanes(_) | Token::ReadBack(_))
+            matches!(
+                token,
+                Token::Set(_) | Token::Table { .. } | Token::Lanes(_) | Token::ReadBack(_)
+            )
         };
         let is_by_it = |(token, smp): &(Token, crate::smp::Smp)| is_one_of_many(token) && smp.route == *route;
         for (token, _) in self.exchange.take_waiting(is_by_it) {

@@ -40,6 +40,11 @@ impl Watcher {
         self.judge(checker, excuse, || violation.clone()).is_ok()
     }
 
+    /// True if what is believed then may come from a flipped bit.
+    pub(super) fn echoes_flipped_bits(&self, then: Time) -> bool {
+        self.corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= then)
+    }
+
     /// Why a Set that was taken just now may do harm.
     pub(super) fn excuse_of(
         &self,
@@ -57,7 +62,7 @@ impl Watcher {
         };
         let since = looked_at.unwrap_or(Time::ZERO);
         let after = |at: Option<Time>| at.is_some_and(|at| at >= since);
-        if self.corrupting || self.corrupted.is_some_and(|at| at + CORRUPT_ECHO >= since.min(now)) {
+        if self.echoes_flipped_bits(since.min(now)) {
             return Some(Rule::CorruptMedium);
         }
         // It goes by the tables of its last sweep until the next one.

@@ -35,6 +35,12 @@ impl Moved {
         self.now
     }
 
+    /// True if one flipped bit makes the new LID of what the port held, or of none, which it comes back with.
+    pub fn is_off_by_a_bit(self) -> bool {
+        let bits = |held: u16| (held ^ self.now.base.0).count_ones();
+        !self.kept && (bits(0) == 1 || bits(self.before.base.0) == 1)
+    }
+
     pub fn violation(self, chassis: &Chassis) -> Violation {
         Violation::LidChanged {
             port: chassis.fabric().port_name(chassis.port_ref(self.port)),
@@ -299,6 +305,28 @@ mod tests {
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4)], Some(Rule::PutRight));
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4), Gets(1, 5)], None);
+    }
+
+    #[test]
+    fn a_flipped_bit_makes_a_lid_of_none_or_of_another() {
+        let check = |before: u16, now: u16, kept: bool, want: bool| {
+            let range = |base| LidRange {
+                base: Lid(base),
+                lmc: Lmc::ZERO,
+            };
+            let moved = Moved {
+                port: PortIdx(0),
+                guid: Guid(7),
+                before: range(before),
+                now: range(now),
+                kept,
+            };
+            assert_eq!(moved.is_off_by_a_bit(), want, "{before} {now}");
+        };
+        check(11, 8192, false, true);
+        check(5, 4, false, true);
+        check(11, 12, false, false);
+        check(5, 4, true, false);
     }
 
     #[test]

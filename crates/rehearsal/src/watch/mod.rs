@@ -9,6 +9,7 @@ mod heard;
 mod judged;
 mod late;
 mod lids;
+mod moved;
 mod outside;
 mod routes;
 mod rule;
@@ -24,7 +25,7 @@ use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_sm::{PersistentState, Role};
 use selvedge_types::{Guid, Lid, LidRange, TransactionId};
-use selvedge_wire::{AttributeId, Datagram, Mad, Method};
+use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Mad, Method};
 
 use crate::Violation;
 use crate::digest::Digest;
@@ -34,6 +35,7 @@ use crate::subnet::{Subnets, ports_of};
 use heard::Heard;
 pub(crate) use judged::{Clerk, Passed};
 use lids::LidBook;
+use moved::Moved;
 use outside::Counting;
 pub use outside::{Findings, Found};
 use routes::{Delta, Haunt, Routes};
@@ -49,6 +51,10 @@ struct Sent {
     serial: u64,
     /// When its manager had last begun to look: it is right for what was there then, however late it arrives.
     looked_at: Option<Time>,
+    /// When it left.
+    at: Time,
+    /// By which way.
+    route: Option<DirectedRoute>,
 }
 
 /// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
@@ -89,6 +95,7 @@ pub(crate) struct Watcher {
     /// What was heard in each life, of the managers that run.
     heard: BTreeMap<ClientId, Heard>,
     lost: Vec<(ClientId, Mad)>,
+    moved: Moved,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
     lies_ended: Vec<Time>,
@@ -96,6 +103,9 @@ pub(crate) struct Watcher {
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// What each manager ever stored of a port.
     stored: BTreeSet<(ManagerId, Guid, LidRange)>,
+    /// LIDs that a manager first stored of a port while bits were flipped: one may have been flipped in the answer
+    /// that they come from.
+    misread: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// Whose Set was last taken, and when that was first another one's than before.
@@ -143,10 +153,12 @@ impl Watcher {
             wires: BTreeMap::new(),
             heard: BTreeMap::new(),
             lost: Vec::new(),
+            moved: Moved::new(chassis),
             lies: BTreeMap::new(),
             lies_ended: Vec::new(),
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
+            misread: BTreeSet::new(),
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,
@@ -184,8 +196,11 @@ impl Watcher {
 
     /// A manager is told that its state is stored.
     pub fn stored(&mut self, id: ManagerId, state: &PersistentState) {
-        let lids = state.lids.iter().map(|(&guid, &range)| (id, guid, range));
-        self.stored.extend(lids);
+        for (&guid, &range) in &state.lids {
+            if self.stored.insert((id, guid, range)) && self.echoes_flipped_bits(self.now) {
+                self.misread.insert((id, guid, range));
+            }
+        }
     }
 
     /// A manager receives a datagram.
@@ -199,6 +214,9 @@ impl Watcher {
         let client = life.client;
         if datagram.mad.method() == Method::Trap && life.sm.role() == Role::Master {
             self.traps.insert((client, datagram.mad.transaction()), (id, now));
+        }
+        if let Some(at) = at {
+            self.moved.hear(now, (client, at), chassis, &datagram.mad);
         }
         if datagram.mad.method() == Method::GetResp {
             if let Some(wire) = self.wires.get_mut(&client) {
@@ -261,6 +279,7 @@ impl Watcher {
     }
 
     fn happened(&mut self, now: Time, chassis: &Chassis) {
+        self.moved.look(now, chassis);
         let shape = shape(chassis);
         if std::mem::replace(&mut self.shape, shape) != shape {
             self.disturbed = Some(now);
@@ -330,8 +349,11 @@ impl Watcher {
             false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
             false => {
                 let lie = ends_lie.then_some(Rule::LyingAgent);
+                let way = || Some((by?, sent?.at, sent?.route?));
+                let is_untold = |(client, at, route)| self.moved.is_untold(client, (at, &route), chassis);
                 self.excuse_of(now, sent.map(|s| (s.manager, s.looked_at)), life)
                     .or(lie)
+                    .or_else(|| way().is_some_and(is_untold).then_some(Rule::UntoldCable))
             }
         };
         self.excused = excuse;
@@ -503,6 +525,8 @@ impl Watcher {
         self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
         let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
+        let misread = |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
+        let excuse = excuse.or_else(|| id.is_some_and(misread).then_some(Rule::CorruptMedium));
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)
     }

@@ -40,6 +40,8 @@ pub struct TreeMender {
     order: Vec<usize>,
     /// The neighbour behind each port, live or not; [`NONE`]: none. `stride` of them a switch.
     behind: Vec<u32>,
+    /// The same, live ones only.
+    live: Vec<u32>,
     stride: usize,
     /// Links of each switch, by neighbour.
     near: Lists<Link>,
@@ -75,9 +77,13 @@ impl TreeMender {
         let most = (0..net.total()).flat_map(|s| net.links.get(s).iter().map(|k| usize::from(k.port)));
         let stride = most.max().unwrap_or(0) + 1;
         let mut behind = vec![NONE; net.total() * stride];
+        let mut live = behind.clone();
         for s in 0..net.total() {
             for link in net.links.get(s) {
                 behind[s * stride + usize::from(link.port)] = link.peer;
+                if link.alive {
+                    live[s * stride + usize::from(link.port)] = link.peer;
+                }
             }
         }
         let mut near = Lists::default();
@@ -92,6 +98,7 @@ impl TreeMender {
             turns: Turns::new(net, &tree.rule.shape.level, tree.shape.levels),
             gone: vec![false; net.total()],
             behind,
+            live,
             stride,
             tree,
         }
@@ -177,6 +184,10 @@ impl TreeMender {
         for &(switch, port) in ends.iter().filter(|(switch, _)| !self.gone[switch.to_usize()]) {
             for block in 0..tables.blocks() {
                 let row = tables.block(switch, block);
+                // All of them at once, as a link that leads down carries few.
+                if !row.iter().fold(false, |any, &egress| any | (egress == port.get())) {
+                    continue;
+                }
                 let hit = row.iter().zip(0_usize..).filter(|(egress, _)| **egress == port.get());
                 let lid = |i: usize| u16::try_from(block * BLOCK_LIDS + i).map(Lid).unwrap_or(Lid::NONE);
                 victims.extend(hit.map(|(_, i)| (lid(i), switch.to_usize())));
@@ -220,6 +231,7 @@ impl TreeMender {
         let found = links.binary_search_by_key(&port, |k| k.port).ok()?;
         let peer = links[found].peer;
         rule.net.links.items_mut()[start + found].alive = false;
+        self.live[s * self.stride + usize::from(port)] = NONE;
         let start = self.near.start(s);
         let found = self.near.get(s).iter().position(|k| k.port == port)?;
         self.near.items_mut()[start + found].alive = false;
@@ -233,6 +245,16 @@ impl TreeMender {
             return None;
         }
         let peer = self.behind[s * self.stride + usize::from(egress)];
+        (peer != NONE).then_some(peer as usize)
+    }
+
+    /// The same over a live link.
+    #[inline]
+    fn live_peer(&self, s: usize, egress: u8) -> Option<usize> {
+        if usize::from(egress) >= self.stride {
+            return None;
+        }
+        let peer = self.live[s * self.stride + usize::from(egress)];
         (peer != NONE).then_some(peer as usize)
     }
 }
@@ -271,18 +293,18 @@ impl Repair<'_> {
         starts.iter().for_each(|&s| self.met[s] = self.round);
         while let Some(s) = open.pop() {
             let egress = self.tables.get(SwitchIdx::from_usize(s), lid);
-            let link = self.mender.tree.link_at(s, egress);
+            let next = self.mender.live_peer(s, egress);
             let rule = self.rule();
-            if s == to || link.is_some_and(|k| rule.leads(s, k.peer as usize, to)) {
+            if s == to || next.is_some_and(|next| rule.leads(s, next, to)) {
                 continue;
             }
             let has_way = rule.below.has(s, to) || rule.reach.has(s, to);
-            if has_way && link.is_some() && !by_hosts(SwitchIdx::from_usize(s), lid) {
+            if has_way && next.is_some() && !by_hosts(SwitchIdx::from_usize(s), lid) {
                 // Its agent alone sends this way, which is longer from now on if it leads on.
                 kept.push(s);
             } else if has_way {
                 self.take_way(s, lid, target)?;
-            } else if link.is_none() {
+            } else if next.is_none() {
                 stuck.push(s);
             }
             self.look_behind(s, lid, &mut open);
@@ -318,14 +340,14 @@ impl Repair<'_> {
 
     /// Switches whose packets to a LID go to this one, and that were not met in this round, are to be looked at.
     fn look_behind(&mut self, s: usize, lid: Lid, open: &mut Vec<usize>) {
+        let (rows, column) = (self.tables.tile(lid.index() / BLOCK_LIDS), lid.index() % BLOCK_LIDS);
         for link in self.mender.tree.rule.net.links.get(s) {
             let peer = link.peer as usize;
-            let is_met = peer >= self.mender.tree.rule.net.real || self.met[peer] == self.round;
-            if is_met || self.mender.gone[peer] {
-                continue;
-            }
-            let theirs = self.tables.get(SwitchIdx::from_usize(peer), lid);
-            if self.mender.peer(peer, theirs) == Some(s) {
+            // Most lead elsewhere, and switches beyond the real ones have no row.
+            let leads_here = rows
+                .get(peer)
+                .is_some_and(|row| self.mender.peer(peer, row[column]) == Some(s));
+            if leads_here && self.met[peer] != self.round && !self.mender.gone[peer] {
                 self.met[peer] = self.round;
                 open.push(peer);
             }
@@ -397,8 +419,8 @@ impl Repair<'_> {
                 return false;
             }
             let egress = self.tables.get(SwitchIdx::from_usize(at), lid);
-            match self.mender.tree.link_at(at, egress) {
-                Some(link) => at = link.peer as usize,
+            match self.mender.live_peer(at, egress) {
+                Some(next) => at = next,
                 None => return false,
             }
         }

@@ -272,7 +272,8 @@ fn state_of_another_fabric_is_set_aside() {
     let check = |guids: &[u64], want: bool| {
         let lids = guids
             .iter()
-            .map(|&guid| (Guid(guid), LidRange::single(Lid(7))))
+            .zip(7..)
+            .map(|(&guid, lid)| (Guid(guid), LidRange::single(Lid(lid))))
             .collect();
         let state = PersistentState {
             lids,

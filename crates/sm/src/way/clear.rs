@@ -120,8 +120,16 @@ mod tests {
         check(&[(0, table(NO_PATH))], 5, &[0]);
         check(&[(0, table(NO_PATH)), (0, table(2))], 5, &[0, 5]);
         // What is waited on the way counts.
-        check(&[(0, table(NO_PATH)), (9, table(NO_PATH)), (0, table(1))], 5, &[0, 9, 0]);
-        check(&[(0, table(NO_PATH)), (3, table(NO_PATH)), (0, table(1))], 5, &[0, 3, 2]);
+        check(
+            &[(0, table(NO_PATH)), (9, table(NO_PATH)), (0, table(1))],
+            5,
+            &[0, 9, 0],
+        );
+        check(
+            &[(0, table(NO_PATH)), (3, table(NO_PATH)), (0, table(1))],
+            5,
+            &[0, 3, 2],
+        );
         check(&[(0, table(NO_PATH)), (9, table(1))], 5, &[0, 9]);
     }
 }

@@ -421,8 +421,15 @@ impl<'a> Way<'a> {
         if leads_out {
             // Until what is in the way is gone nothing is to be added.
             self.add_steps(steps, blocks, &mut phases);
+            // A link that comes up brings entries into force beside packets of what was taken away.
+            let joins = !links.ops.is_empty() && !steps.iter().any(|step| step.waits);
             // The Set that gives a port its LID gives its link the lanes that rows towards it use.
-            phases.extend([phase("give ports their LIDs", 0, lids), enforce, lanes, links]);
+            let mut rest = [phase("give ports their LIDs", 0, lids), enforce, lanes, links];
+            if let Some(first) = rest.iter_mut().find(|phase| joins && !phase.ops.is_empty()) {
+                // How long it must be is known when all is put together.
+                first.wait_before_ns = self.drain_ns(1).unwrap_or(0);
+            }
+            phases.extend(rest);
         } else {
             phases.extend([enforce, lanes, links]);
             self.add_steps(steps, blocks, &mut phases);

@@ -182,11 +182,9 @@ impl Repair<'_> {
             if at == to {
                 return Some(arrows);
             }
-            let link = self
+            let next = self
                 .mender
-                .tree
-                .link_at(at, self.tables.get(SwitchIdx::from_usize(at), lid))?;
-            let next = link.peer as usize;
+                .live_peer(at, self.tables.get(SwitchIdx::from_usize(at), lid))?;
             if next == from {
                 return None;
             }
