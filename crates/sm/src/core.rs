@@ -83,6 +83,8 @@ pub struct Sm {
     pub(crate) reregister: Reregister,
     /// Ports to be asked: see [`register`](crate::register).
     pub(crate) returned: BTreeSet<Guid>,
+    /// Ports of the plan that was in force when it was forgotten.
+    pub(crate) served: Option<BTreeSet<Guid>>,
     /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
     pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
@@ -156,6 +158,7 @@ impl Sm {
             persisted_id: 0,
             reregister: Reregister::default(),
             returned: BTreeSet::new(),
+            served: None,
             told_by: None,
             others: Others::default(),
             unwatched: Vec::new(),

@@ -123,6 +123,7 @@ impl Sm {
     /// Another master was here: who wrote which table last nobody knows, whatever the switches say of their manager, so
     /// all are read; nor by which entries packets are under way, so those are waited for.
     pub(crate) fn forget_plan(&mut self) {
+        self.remember_served();
         self.view.plan = None;
         self.others.met = Some(self.now);
     }
@@ -190,7 +191,12 @@ impl Sm {
             self.view.role = role;
             match role {
                 Role::Master => self.others.copied_from = None,
-                Role::Discovering | Role::Standby | Role::NotActive => self.leave_multicast(),
+                // Its own link is down: what hosts had registered is known still.
+                Role::Discovering => self.leave_multicast(),
+                Role::Standby | Role::NotActive => {
+                    self.served = None;
+                    self.leave_multicast();
+                }
             }
             out.push(Output::Event(Event::Role { role, other }));
         }

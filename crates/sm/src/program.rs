@@ -156,6 +156,7 @@ impl Sm {
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
+            self.remember_served();
             self.view.plan = None;
             self.view.failed = 0;
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
@@ -251,6 +252,7 @@ impl Sm {
         }
         out.extend(result.events.into_iter().map(Output::Event));
         let Some(outcome) = result.outcome else {
+            self.remember_served();
             self.view.plan = None;
             self.view.failed = 0;
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);

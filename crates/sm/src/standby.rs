@@ -48,6 +48,8 @@ pub struct Others {
     pub copies: bool,
     /// This manager stands by, and there is no copy yet.
     pub holds_back: bool,
+    /// It has done so in this life.
+    pub has_stood_by: bool,
     /// The master of whom there is one, or none to be had; it may have been out of sight for a moment since.
     pub copied_from: Option<Guid>,
     /// How often this manager was asked.
@@ -200,6 +202,7 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.others.from = None;
+        self.others.has_stood_by = true;
         self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
