@@ -19,7 +19,7 @@ use crate::event::{Event, SweepReason};
 use crate::held::blocks_to_read;
 use crate::inventory::Inventory;
 use crate::io::Output;
-use crate::job::{Job, JobResult, Outcome, Task};
+use crate::job::{Job, JobResult, Task};
 use crate::light::unwatched;
 use crate::past::After;
 use crate::register::Asks;
