@@ -23,7 +23,7 @@ use crate::error::BenchError;
 use crate::failover::faults::Fault;
 use crate::failover::observer::{Observer, Passing};
 use crate::failover::told::Told;
-use crate::failover::{Before, Carrier, Row, Who, micros, until_last_change};
+use crate::failover::{Before, Carrier, REST, Row, SILENCE, Who, micros, until_last_change};
 
 /// Longest bring-up and longest repair, in virtual time.
 const BOUND: Duration = Duration::from_secs(300);
@@ -106,6 +106,8 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
     let mut observer = Observer::new(case);
     world.start(id).map_err(failed)?;
     world.run_until_quiet(BOUND).map_err(failed)?;
+    // As on ibsim: until it has looked a second time, a fault is swept for.
+    world.run_for(REST).map_err(failed)?;
     let mut rows = Vec::new();
     for fault in drawn {
         drain(&passed, &mut observer);
@@ -130,10 +132,12 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
             told,
             ..before.row(case, who, &span, start, (floor, floor))
         });
+        world.run_for(SILENCE).map_err(failed)?;
         for damage in damages(case, fault, true) {
             world.fault(&damage).map_err(failed)?;
         }
         world.run_until_quiet(BOUND).map_err(failed)?;
+        world.run_for(SILENCE).map_err(failed)?;
         bar.inc(1);
     }
     Ok(rows)

@@ -496,6 +496,32 @@ mod tests {
     }
 
     #[test]
+    fn what_was_worked_out_of_an_earlier_change_is_not_taken() {
+        let fabric = row(&[1, 2, 3], None);
+        let after = || After {
+            fabric: Arc::clone(&fabric),
+            plan: Arc::new(empty_plan()),
+            installed: Arc::new(Installed::unknown(3)),
+        };
+        let taken = |data: u8| {
+            let mut taken = Taken::default();
+            taken.note((Guid(1), 0, [data; BLOCK_LIDS]), Some([NO_PATH; BLOCK_LIDS]));
+            taken
+        };
+        let mut past = Past::default();
+        assert!(!past.is_unsettled() && !past.is_settled_with_some());
+        past.add(taken(1), false, Time::ZERO, after());
+        let mut settled = past.clone();
+        settled.settle(Time::ZERO);
+        assert!(past.is_unsettled() && settled.is_settled_with_some());
+        let mut later = past.clone();
+        later.add(taken(2), false, Time::ZERO, after());
+        assert!(!later.take_settled(settled.clone()));
+        assert_eq!((later.is_unsettled(), later.taken.steps.len()), (true, 2));
+        assert!(past.take_settled(settled) && past.is_settled_with_some());
+    }
+
+    #[test]
     fn what_nobody_knows_is_waited_out() {
         let check = |taken: Taken, astray: bool, now: Duration, want: Duration| {
             let fabric = row(&[1, 2, 3], None);

@@ -12,8 +12,8 @@ use selvedge_wire::DirectedRoute;
 use crate::core::Sm;
 use crate::stage::{Stage, Token};
 
-/// So many requests in a row: on a medium that loses every twelfth MAD, and repeats each request once, it is one case in
-/// ten thousand that somebody is taken for silent who is not.
+/// So many requests in a row: where every twelfth MAD is lost and each request repeated once, it is one case in ten
+/// thousand that somebody is taken for silent who is not.
 const IN_ROW: u32 = 3;
 
 /// Ways by which nobody has answered of late.

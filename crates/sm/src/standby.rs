@@ -48,6 +48,8 @@ pub struct Others {
     pub copies: bool,
     /// This manager stands by, and there is no copy yet.
     pub holds_back: bool,
+    /// It has done so in this life.
+    pub has_stood_by: bool,
     /// The master of whom there is one, or none to be had; it may have been out of sight for a moment since.
     pub copied_from: Option<Guid>,
     /// How often this manager was asked.
@@ -200,6 +202,7 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.others.from = None;
+        self.others.has_stood_by = true;
         self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
@@ -243,8 +246,8 @@ impl Sm {
     }
 
     /// True if a trap says only what is known: that a better manager, which has to wait, is better. It says so at each
-    /// of its polls. A sweep for each of them would begin what it waits for anew, as long as the change takes that is on
-    /// its way.
+    /// of its polls. A sweep for each of them would begin anew what it waits for, as long as the change takes that is
+    /// on its way.
     pub(crate) fn is_known_to_wait(&self, notice: &Notice) -> bool {
         let says_only_so = match notice.trap() {
             Some(Trap::LocalChange(change)) => change.other_local_changes && change.changes == SM_PRIORITY,
@@ -494,6 +497,24 @@ mod tests {
         check(Some(far), Some((far, Time(5))), true, true);
         check(Some(far), None, false, false);
         check(Some(Guid(1)), None, true, false);
+    }
+
+    #[test]
+    fn what_was_seen_before_a_handover_is_looked_at_again() {
+        let check = |role: Role, has_met: bool| {
+            let mut sm = master();
+            sm.view.role = role;
+            let mut out = Vec::new();
+            sm.obey(SmControl::Handover, &better(SmState::Master), Time(1), &mut out);
+            assert!(
+                matches!(sm.sweep_due, Some(SweepReason::HandedOver)),
+                "{role:?} {:?}",
+                sm.sweep_due
+            );
+            assert_eq!(sm.others.met.is_some(), has_met, "{role:?}");
+        };
+        check(Role::Discovering, true);
+        check(Role::Master, true);
     }
 
     #[test]

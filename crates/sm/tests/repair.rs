@@ -60,9 +60,9 @@ impl Bench {
     fn prepare(&mut self) {
         let (plan, warm) = (Arc::clone(&self.plan), self.warm.take());
         let task = Task::Prepare(Box::new(Prepare { plan, warm }));
-        self.warm = Job::new(&self.inventory, &self.installed, Arc::default(), task)
-            .run(Par::Sequential)
-            .warm;
+        let mut job = Job::new(&self.inventory, &self.installed, Arc::default(), task);
+        job.under_way.clone_from(&self.past);
+        self.warm = job.run(Par::Sequential).warm;
     }
 
     fn lose(&self, lost: &BTreeSet<PortRef>) -> JobResult {
@@ -339,9 +339,20 @@ fn links_are_lost_while_packets_of_earlier_repairs_are_under_way() {
             let mut links = between_switches(&bench.inventory.fabric);
             Seed(seed).rng().shuffle(&mut links);
             for (step, &lost) in links[..6].iter().enumerate() {
+                let past = bench.past.take();
                 bench.prepare();
-                let result = bench.lose(&BTreeSet::from([lost]));
+                bench.past = past;
+                let lost = BTreeSet::from([lost]);
+                // As if it came before it was worked out what packets under way may do.
+                let early = bench.lose(&lost);
+                bench.prepare();
+                let is_ready = bench.warm.as_ref().is_some_and(|warm| warm.left.is_some());
+                assert_eq!(is_ready, bench.past.is_some());
+                let result = bench.lose(&lost);
                 let what = format!("{spec} seed {seed} step {step} {lost:?}");
+                let sets = |result: &JobResult| result.outcome.as_ref().map(|outcome| outcome.changes.value().clone());
+                assert_eq!(sets(&early), sets(&result), "{what}");
+                assert_eq!(early.installed.is_some(), result.installed.is_some(), "{what}");
                 if result.installed.is_none() {
                     break;
                 }
