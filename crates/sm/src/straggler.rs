@@ -1,6 +1,6 @@
-//! Answers that come when a look at ports is over: the repair of what was found is planned meanwhile, and nobody waits
-//! for them. But what they say is not thrown away. A port that is up again, and was not made ACTIVE since, had its cable
-//! moved as far as anybody knows: a Set that crosses it may be taken by another switch than is meant.
+//! Answers that come when a look at ports is over: the repair of what was found is planned meanwhile, and nobody
+//! waits for them. But what they say is not thrown away. A port that is up again, and was not made ACTIVE since, had
+//! its cable moved as far as anybody knows: a Set that crosses it may be taken by another switch than is meant.
 
 use std::collections::BTreeSet;
 

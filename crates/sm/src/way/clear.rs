@@ -15,8 +15,8 @@ type Written = BTreeMap<(NodeIdx, u16), [u8; BLOCK_LIDS]>;
 /// knows.
 ///
 /// What it only takes away it takes away at once: with fewer entries packets wait for less, whatever they came by. And
-/// it must not wait before that: where the tables in force go round, what leads out of them is proved by what it takes
-/// away up to the wait after it.
+/// it must not wait before that: where the tables in force go round, what leads out of them is proved from what it
+/// takes away up to the wait after it.
 pub fn let_clear(changes: &mut ChangeSet, (fabric, installed): (&Fabric, &Installed), fog: Duration) {
     let mut fog_ns = u64::try_from(fog.as_nanos()).unwrap_or(u64::MAX);
     let mut written = Written::new();
