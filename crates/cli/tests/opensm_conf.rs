@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::Lab;
+use support::{Lab, wait_for};
 
 const RING: &str = "ring:switches=3,hosts=1";
 
@@ -95,4 +95,17 @@ fn lids_of_its_cache_are_kept() {
         lids
     };
     assert_eq!(lids(&std::fs::read_to_string(&second).unwrap()), lids(&shifted));
+}
+
+#[test]
+fn it_goes_on_in_the_background() {
+    let lab = Lab::new("opensm-background");
+    let log = lab.path("log");
+    let said = lab.run(&["run", "-B", "--fabric", RING, "-f", &log]).exits(0).err;
+    let pid = said.split_whitespace().next_back().unwrap().to_owned();
+    wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
+    let end = std::process::Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(end.unwrap().success(), "{said}");
+    wait_for("end of the manager", || (lab.run(&["status"]).code == 3).then_some(()));
+    assert!(lab.read("log").contains("SUBNET UP"), "{}", lab.read("log"));
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_types::{Guid, IdxVec, Lid, Mtu, PortNum, PortState};
+use selvedge_types::{Guid, IdxVec, Lid, Mtu, PortNum, PortState, Sl};
 
 use crate::Generation;
 
@@ -33,6 +33,8 @@ pub struct MulticastGroup {
     pub mlid: Lid,
     /// Largest payload that is sent to it.
     pub mtu: Mtu,
+    /// Service level of its packets.
+    pub sl: Sl,
     /// Its members, by GUID. Nobody: the group has ended.
     pub members: Arc<[Member]>,
 }
@@ -405,6 +407,7 @@ mod tests {
         let group = |members: &[u64]| MulticastGroup {
             mlid: Lid(0xC000),
             mtu: Mtu::B2048,
+            sl: Sl::default(),
             members: members
                 .iter()
                 .map(|&guid| Member {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_mad::rmpp::{Progress, Receiver, ReceiverConfig, Sender, Taken};
 use selvedge_plan::multicast::MulticastGroup;
@@ -22,6 +23,9 @@ use crate::refusal::Refusal;
 use crate::report::{Event, Reports};
 use crate::snapshot::Snapshot;
 
+/// A subscriber that answers no report for so long is gone. Whoever cannot be reached for a moment, while routes are
+/// mended, does not know of it, and would not subscribe again.
+const SILENT_MAX: Duration = Duration::from_secs(60);
 /// Segments that a question may have: the longest is MultiPathRecord's, of one.
 const QUESTION_SEGMENTS: u32 = 4;
 /// Questions that may be on their way in; more are refused.
@@ -76,6 +80,8 @@ pub struct Sa {
     pub(crate) revision: u64,
     /// How often the service levels that clients are told have.
     pub(crate) levels: u64,
+    /// Since when subscribers have not answered reports, by LID.
+    pub(crate) silent: BTreeMap<Lid, Time>,
     pub(crate) now: Time,
 }
 
@@ -99,6 +105,7 @@ impl Sa {
             begun: 0,
             revision: 0,
             levels: 0,
+            silent: BTreeMap::new(),
             now: Time::ZERO,
         }
     }
@@ -247,6 +254,7 @@ impl Sa {
         self.counters.dropped += self.watchers.len() as u64;
         self.watchers.clear();
         self.reports.clear();
+        self.silent.clear();
     }
 
     fn committed(&mut self, snapshot: Arc<Snapshot>, out: &mut Vec<Output>) {
@@ -329,11 +337,13 @@ impl Sa {
     fn time_passes(&mut self, out: &mut Vec<Output>) {
         let now = self.now;
         let (subscriptions, snapshot) = (&mut self.registered.subscriptions, &self.snapshot);
-        let (counters, revision) = (&mut self.counters, &mut self.revision);
+        let (counters, revision, silent) = (&mut self.counters, &mut self.revision, &mut self.silent);
         self.reports.tick(&self.config, now, out, |lid| {
             counters.reports_lost += 1;
-            *revision += 1;
-            if let Some(snapshot) = snapshot {
+            let since = *silent.entry(lid).or_insert(now);
+            if let Some(snapshot) = snapshot.as_ref().filter(|_| now.since(since) >= SILENT_MAX) {
+                silent.remove(&lid);
+                *revision += 1;
                 subscriptions.forget(snapshot, lid);
             }
         });
@@ -376,11 +386,10 @@ impl Sa {
         let method = datagram.mad.method();
         match method {
             _ if !self.serving => self.counters.dropped += 1,
-            Method::ReportResp => {
-                if !self.reports.answered(datagram) {
-                    self.counters.dropped += 1;
-                }
-            }
+            Method::ReportResp => match self.reports.answered(datagram) {
+                true => drop(self.silent.remove(&datagram.address.lid)),
+                false => self.counters.dropped += 1,
+            },
             _ if method.is_response() => self.counters.dropped += 1,
             Method::Send | Method::Trap | Method::Report | Method::TrapRepress => self.counters.dropped += 1,
             _ => match datagram.mad.rmpp() {

@@ -38,6 +38,7 @@ impl Groups {
             MulticastGroup {
                 mlid: Lid(mlid),
                 mtu: group.and_then(|group| Mtu::from_code(group.mtu)).unwrap_or(Mtu::B256),
+                sl: group.and_then(Group::sl).unwrap_or_default(),
                 members: group
                     .map(|group| group.members.iter().map(member).collect())
                     .unwrap_or_default(),

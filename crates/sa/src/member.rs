@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::SwitchIdx;
-use selvedge_types::{Guid, Lid, PKey};
+use selvedge_types::{Guid, Lid, PKey, Sl};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{Filter, SA_DATA_LEN, SaData, records};
 
@@ -66,6 +66,11 @@ impl Group {
     /// It lives as long as somebody receives. Source: IBA vol 1 §15.2.5.17 (a group ends with its last full member).
     pub(crate) fn is_alive(&self) -> bool {
         self.is_preset || self.members.iter().any(|m| m.join_state & (FULL | SEND_ONLY_FULL) != 0)
+    }
+
+    /// Service level of its packets.
+    pub(crate) fn sl(&self) -> Option<Sl> {
+        Sl::new(u8::try_from(records::member::SL.get(&self.record)).ok()?)
     }
 
     /// Its record with a member.

@@ -240,16 +240,22 @@ impl Snapshot {
             + size_of_val(&*self.hops)
     }
 
-    /// GIDs that another snapshot does not have, by GUID; in one walk through both.
+    /// GIDs that can be reached, and not by another snapshot, by GUID; in one walk through both.
     pub(crate) fn gids_not_in(&self, other: &Self) -> Vec<Gid> {
         let is_same_subnet = self.prefix == other.prefix;
-        let mut others = other.by_guid.iter().map(|(guid, _)| *guid).peekable();
-        let missing = self.by_guid.iter().filter(|(guid, _)| {
-            while others.next_if(|other| other < guid).is_some() {}
-            !is_same_subnet || others.peek() != Some(guid)
+        let mut others = other.in_service().map(|end| end.guid).peekable();
+        let missing = self.in_service().filter(|end| {
+            while others.next_if(|other| *other < end.guid).is_some() {}
+            !is_same_subnet || others.peek() != Some(&end.guid)
         });
-        let ends = missing.filter_map(|(_, place)| self.end(*place));
-        ends.map(|end| self.gid(end)).collect()
+        missing.map(|end| self.gid(end)).collect()
+    }
+
+    /// End ports in order of their GUIDs, without those whose link is gone: a plan that goes around it keeps their LIDs.
+    fn in_service(&self) -> impl Iterator<Item = &EndPort> {
+        let ports = &self.sources.plan.ports;
+        let ends = self.by_guid.iter().filter_map(|(_, place)| self.end(*place));
+        ends.filter(|end| end.is_switch || ports.contains_key(&end.at))
     }
 
     /// Number of end ports with LIDs.

@@ -441,8 +441,24 @@ mod reports {
         }
         assert_eq!(repeated, 3);
         assert_eq!(bench.sa.counters().reports_lost, 1);
-        // Who does not answer is not told again.
+        // Who may have been out of reach for a moment is told again; who does not answer for a minute is not.
         bench.lid = bench.host(0);
+        let told = bench.ask(Method::GetTable, &records::INFORM_INFO_RECORD, &[]);
+        assert_eq!(told.rows.len(), 2);
+        bench.now += Duration::from_secs(60);
+        let without = Wish {
+            gone: vec![6, 7],
+            generation: 3,
+            ..Wish::new(TREE)
+        }
+        .snapshot();
+        let out = datagrams(bench.feed(Input::Committed(without)));
+        assert_eq!(out.len(), 2);
+        bench.feed(answer(&out[0]));
+        for _ in 0..6 {
+            bench.now += Duration::from_millis(500);
+            bench.feed(Input::Wake);
+        }
         let told = bench.ask(Method::GetTable, &records::INFORM_INFO_RECORD, &[]);
         assert_eq!(told.rows.len(), 1);
         let gid = Gid(records::inform_info_record::SUBSCRIBER_GID.wide(&told.rows[0]));

@@ -2,12 +2,16 @@
 //!
 //! Engines keep what fits into an order of their own, or nothing, and do not know the order behind what they find:
 //! OpenSM's `updn` and ours rank a random graph differently. What another manager left may be right all the same, and
-//! then it stays.
+//! then it stays. Where some entries are not right, those that are stay all the same: LIDs whose packets would not
+//! arrive get new ways, as after a lost link, in the order that the other entries leave. So it is with links that are lost
+//! later, as long as what was found is kept.
+
+use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
-use selvedge_plan::{EngineName, Lids, NO_PATH, Policy, ServiceLevels, Tables};
-use selvedge_routing::{Engine, Routed};
-use selvedge_sim::Par;
+use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, NO_PATH, Policy, ServiceLevels, Tables};
+use selvedge_routing::{Engine, Note, Options, Routed, WeaveOptions};
+use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
 
 use crate::event::Event;
@@ -80,26 +84,67 @@ impl Job {
             return None;
         }
         let mut tables = found.clone();
-        drop_circles_of_nobody(&self.inventory.fabric, lids, &mut tables);
-        let routed = Routed {
-            tables,
-            service_levels,
-            lanes,
-            engine: EngineName(engine.name().to_owned()),
-            notes: Vec::new(),
+        drop_circles_of_nobody(fabric, lids, &mut tables);
+        let attempt = |tables: Tables| {
+            let routed = Routed {
+                tables,
+                service_levels: service_levels.clone(),
+                lanes,
+                engine: EngineName(engine.name().to_owned()),
+                notes: Vec::new(),
+            };
+            self.attempt(routed, lids, self.plan_ports(lids), par).ok()
         };
-        self.attempt(routed, lids, self.plan_ports(lids), par).ok()
+        let mend = || mended(fabric, lids, &tables, par).filter(|_| lanes == 1);
+        attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
 
     /// It is taken, and said once.
     pub(crate) fn keeps(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
         let engine = outcome.plan.engine.0.clone();
-        events.extend((self.adopt == Adopt::Found).then_some(Event::FoundKept { engine }));
+        let entries = self.changed_entries(&outcome);
+        let event = match entries {
+            0 => Event::FoundKept { engine },
+            entries => Event::FoundMended { engine, entries },
+        };
+        events.extend((self.adopt == Adopt::Found).then_some(event));
         JobResult {
             keeps_found: true,
             ..self.accepted(outcome, events)
         }
     }
+}
+
+impl Job {
+    /// Entries of the plan's LIDs that are others than those that were found.
+    fn changed_entries(&self, outcome: &Outcome) -> usize {
+        let (plan, installed) = (&outcome.plan, &self.installed);
+        let switches = plan.tables.switch_indices();
+        let changed = switches.flat_map(|switch| {
+            (plan.lids.by_lid()).filter(move |&(lid, _)| {
+                let held = installed.block(switch, lid.index() / BLOCK_LIDS);
+                held.is_some_and(|held| held[lid.index() % BLOCK_LIDS] != plan.tables.get(switch, lid))
+            })
+        });
+        changed.count()
+    }
+}
+
+/// Tables that were found, with new ways where a LID's packets would not arrive and nothing else, as after a lost link;
+/// `None` if that would take more: they can deadlock as they are, or most of them would have to change.
+pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<Tables> {
+    let options = Options {
+        previous: Some(Arc::new(found.clone())),
+        weave: WeaveOptions {
+            previous_levels: Some(Arc::default()),
+            ..WeaveOptions::default()
+        },
+        lanes: Some(1),
+        ..Options::default()
+    };
+    let routed = Engine::Weave.route(fabric, lids, &options, Seed(0), par).ok()?;
+    let is_mended = |note: &Note| matches!(note, Note::Repaired { rewoven: 0, .. });
+    routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
 /// Takes away entries of LIDs that nobody has, where they lead packets round: the judge follows packets that arrive,
@@ -136,4 +181,46 @@ pub fn route_alike(a: &Policy, b: &Policy) -> bool {
         && a.compute == b.compute
         && a.io == b.io
         && a.guid_order == b.guid_order
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::{Guid, LidRange, Lmc};
+
+    use super::*;
+    use crate::made::{FIRST, SECOND, guid, inventory, row};
+
+    #[test]
+    fn circles_of_lids_that_nobody_has_are_dropped() {
+        let fabric = inventory(row()).fabric;
+        let [first, second] = [FIRST, SECOND].map(|at| fabric.switch_index(fabric.find(guid(at)).unwrap()).unwrap());
+        // Entries of LID 5 at the two switches, and whether somebody has it: what is left of them.
+        let check = |entries: [u8; 2], is_of_somebody: bool, want: [u8; 2]| {
+            let mut tables = Tables::new(2, Lid(9));
+            tables.set(first, Lid(5), entries[0]);
+            tables.set(second, Lid(5), entries[1]);
+            let mut lids = Lids::new();
+            if is_of_somebody {
+                let at = fabric.find_port(Guid(guid(FIRST).0)).unwrap();
+                let base = Lid(5);
+                lids.insert(
+                    at,
+                    LidRange {
+                        base,
+                        lmc: Lmc::default(),
+                    },
+                )
+                .unwrap();
+            }
+            drop_circles_of_nobody(&fabric, &lids, &mut tables);
+            let left = [first, second].map(|switch| tables.get(switch, Lid(5)));
+            assert_eq!(left, want, "{entries:?} {is_of_somebody}");
+        };
+        check([2, 1], false, [NO_PATH, NO_PATH]);
+        // The judge has its word about that.
+        check([2, 1], true, [2, 1]);
+        check([2, 2], false, [2, 2]);
+        check([1, 1], false, [1, 1]);
+        check([0, 1], false, [0, 1]);
+    }
 }

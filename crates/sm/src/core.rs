@@ -19,7 +19,7 @@ use crate::flap::Flaps;
 use crate::given_up::GivenUp;
 use crate::inventory::Inventory;
 use crate::io::{Input, Output, PersistentState};
-use crate::job::Judge;
+use crate::judge::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
 use crate::multicast::Multicast;
@@ -83,6 +83,8 @@ pub struct Sm {
     pub(crate) reregister: Reregister,
     /// Ports to be asked: see [`register`](crate::register).
     pub(crate) returned: BTreeSet<Guid>,
+    /// Ports of the plan that was in force when it was forgotten.
+    pub(crate) served: Option<BTreeSet<Guid>>,
     /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
     pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
@@ -156,6 +158,7 @@ impl Sm {
             persisted_id: 0,
             reregister: Reregister::default(),
             returned: BTreeSet::new(),
+            served: None,
             told_by: None,
             others: Others::default(),
             unwatched: Vec::new(),
@@ -199,7 +202,7 @@ impl Sm {
                 self.timers(now);
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
-            Input::Persisted { id } => self.persisted(id),
+            Input::Persisted { id } => self.persisted(id, out),
             Input::Groups(groups) => self.groups_changed(groups),
             Input::Command(command) => self.command(command, out),
         }
@@ -226,8 +229,9 @@ impl Sm {
                 while let Some(failed) = self.exchange.expired(now) {
                     self.ended(failed, None, out);
                 }
-                if let Some(asked) = self.exchange.received(&datagram.mad) {
-                    self.ended(asked, Some(&datagram.mad), out);
+                match self.exchange.received(&datagram.mad) {
+                    Some(asked) => self.ended(asked, Some(&datagram.mad), out),
+                    None => self.straggles(&datagram.mad),
                 }
             }
             Method::Trap => self.trap(datagram, out),
@@ -384,7 +388,8 @@ impl Sm {
         let Some(reason) = self.sweep_due.take() else { return };
         self.interrupt_copying();
         match std::mem::take(&mut self.stage) {
-            Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded += 1,
+            Stage::Planning { .. } => self.superseded += 1,
+            Stage::Persisting { inventory, outcome, .. } => self.withdraw(&inventory, &outcome),
             Stage::Applying(apply, inventory) => {
                 self.interrupted(*apply, &inventory, now, out);
             }

@@ -252,6 +252,13 @@ pub enum Event {
         /// The engine that will plan when the fabric changes.
         engine: String,
     },
+    /// Tables that were found are kept but for entries that were not right.
+    FoundMended {
+        /// The engine that plans from now on.
+        engine: String,
+        /// Entries that change.
+        entries: usize,
+    },
     /// Lost or returned links are planned for, and the judge is content.
     Repaired {
         /// Links that were lost.
@@ -404,6 +411,7 @@ impl Event {
             Self::Repaired { .. } => "SLV-SM-0023",
             Self::SwitchLost { .. } => "SLV-SM-0024",
             Self::FoundKept { .. } => "SLV-SM-0025",
+            Self::FoundMended { .. } => "SLV-SM-0026",
             Self::Draining { .. } => "SLV-SM-0030",
             Self::StepsLeftOut { .. } => "SLV-SM-0031",
             Self::WaitEnded { .. } => "SLV-SM-0032",
@@ -445,6 +453,7 @@ impl Event {
             | Self::FabricChanged { .. }
             | Self::EngineChosen { .. }
             | Self::FoundKept { .. }
+            | Self::FoundMended { .. }
             | Self::PlanAccepted { .. }
             | Self::SubnetUp { .. }
             | Self::Trap { .. }
@@ -533,6 +542,7 @@ impl Event {
             | Self::LinkLeftOut { .. }
             | Self::SwitchLost { .. }
             | Self::FoundKept { .. }
+            | Self::FoundMended { .. }
             | Self::Repaired { .. } => Ok(()),
             Self::LanesShort { .. }
             | Self::LevelsUnknown

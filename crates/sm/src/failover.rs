@@ -45,6 +45,8 @@ pub struct Failover {
     links: (usize, usize),
     /// Ends of those that were lost.
     ends: BTreeSet<NodeIdx>,
+    /// Both ends of all of them.
+    ports: BTreeSet<PortRef>,
 }
 
 impl Sm {
@@ -178,7 +180,9 @@ impl Sm {
         if !is_check {
             self.disturb_balance(out);
         }
-        self.interrupt_copying();
+        if self.interrupt_copying() {
+            self.sweep_due = Some(reason);
+        }
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
@@ -334,6 +338,8 @@ impl Sm {
         self.sweep_reason = reason;
         self.failover.repaired = Some(damage.flagged.clone());
         self.failover.ends = damage.ends(&inventory.fabric).iter().map(|at| at.node).collect();
+        let returned = damage.returned.iter().flat_map(|back| [back.near.0, back.far.0]);
+        self.failover.ports = damage.ends(&inventory.fabric).into_iter().chain(returned).collect();
         let twice = |at: &&PortRef| {
             inventory
                 .fabric
@@ -358,6 +364,11 @@ impl Sm {
             None => out.push(Output::Compute(Box::new(job))),
         }
         self.stage = Stage::Planning { inventory, installed };
+    }
+
+    /// Ports that the repair on its way is for.
+    pub(crate) const fn repaired_ports(&self) -> &BTreeSet<PortRef> {
+        &self.failover.ports
     }
 
     /// Nothing of what was prepared is good for what a sweep will find.

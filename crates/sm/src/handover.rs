@@ -123,6 +123,7 @@ impl Sm {
     /// Another master was here: who wrote which table last nobody knows, whatever the switches say of their manager, so
     /// all are read; nor by which entries packets are under way, so those are waited for.
     pub(crate) fn forget_plan(&mut self) {
+        self.remember_served();
         self.view.plan = None;
         self.others.met = Some(self.now);
     }
@@ -190,7 +191,12 @@ impl Sm {
             self.view.role = role;
             match role {
                 Role::Master => self.others.copied_from = None,
-                Role::Discovering | Role::Standby | Role::NotActive => self.leave_multicast(),
+                // Its own link is down: what hosts had registered is known still.
+                Role::Discovering => self.leave_multicast(),
+                Role::Standby | Role::NotActive => {
+                    self.served = None;
+                    self.leave_multicast();
+                }
             }
             out.push(Output::Event(Event::Role { role, other }));
         }
@@ -315,6 +321,28 @@ fn is_set_up_since(known: &Fabric, now: &Fabric) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::made::{FIRST, SECOND, info, inventory, row};
+
+    #[test]
+    fn only_another_manager_makes_a_link_active() {
+        use PortState::{Active, Init};
+        // The ends of the link between the switches, as they were and as they are.
+        let check = |known: [PortState; 2], now: [PortState; 2], want: bool| {
+            let [known, now] = [known, now].map(|states| {
+                let mut found = row();
+                for ((at, num), state) in [(FIRST, 2), (SECOND, 1)].into_iter().zip(states) {
+                    found[at].ports[num].info = Some(info(state));
+                }
+                inventory(found).fabric
+            });
+            assert_eq!(is_set_up_since(&known, &now), want, "{known:?} {now:?}");
+        };
+        check([Init, Init], [Active, Active], true);
+        check([Init, Init], [Active, Init], false);
+        check([Active, Active], [Active, Active], false);
+        // One end had been made so by this one, which died before the other.
+        check([Active, Init], [Active, Active], false);
+    }
 
     #[test]
     fn who_gives_way() {

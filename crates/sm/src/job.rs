@@ -1,11 +1,10 @@
 //! The long work: LIDs, tables, settings, then the judge. Runs off the core's thread; a pure function of its inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_plan::multicast::MulticastChange;
 use selvedge_plan::{
     ChangeSet, EngineName, Generation, Installed, Lids, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl, Tables,
     UnderWay,
@@ -17,14 +16,14 @@ use selvedge_sim::{Par, Seed};
 use selvedge_types::{Guid, Lid, LidRange};
 use selvedge_verify::phases::Passage;
 use selvedge_verify::phases::is_live;
-use selvedge_verify::standing::{LinkChange, Replaced, Standing};
-use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
+use selvedge_verify::{Judged, Refusal, Verdict};
 
 use crate::adopt::Adopt;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
-use crate::multicast::{MulticastPlan, MulticastTask};
+use crate::judge::{DefaultJudge, Judge};
+use crate::multicast::{Copies, MulticastPlan, MulticastTask, TakenApart};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
 use crate::register::Asks;
@@ -34,131 +33,6 @@ use crate::told::Told;
 use crate::warm::{Prepare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, lid, ports, register};
-
-/// Decides whether a change set may be sent.
-///
-/// Only `selvedge-verify` can make a [`Judged`] value, so another implementation can refuse more, never less.
-pub trait Judge: Send + Sync + fmt::Debug {
-    /// Judges the plan and the way to it, which may be made while the plan is judged.
-    fn judge(
-        &self,
-        inventory: &Inventory,
-        installed: &Installed,
-        plan: &Plan,
-        changes: &(dyn Fn() -> ChangeSet + Sync),
-        par: Par,
-    ) -> Result<Accepted, Box<Refusal>>;
-
-    /// The same for a plan that differs little from the one that `standing` proves, if there is such a proof: it
-    /// follows the plan if it is accepted and covered. Default: judges everything.
-    fn judge_repair(
-        &self,
-        standing: &mut Option<Standing>,
-        inventory: &Inventory,
-        installed: &Installed,
-        plan: &Plan,
-        changes: &(dyn Fn() -> ChangeSet + Sync),
-        par: Par,
-    ) -> Result<Accepted, Box<Refusal>> {
-        let accepted = self.judge(inventory, installed, plan, changes, par)?;
-        *standing = None;
-        Ok(accepted)
-    }
-
-    /// Judges entries that are written after links were lost, and nothing else: `under_way` were
-    /// replaced lately, `before` is what was said of the plan that `standing` proves. `None`: another
-    /// judgement is needed. Default: none.
-    fn judge_entries(
-        &self,
-        _standing: &mut Standing,
-        _inventory: &Inventory,
-        _links: &[LinkChange],
-        _changes: ChangeSet,
-        _under_way: &[Replaced],
-        _before: &Verdict,
-    ) -> Option<Accepted> {
-        None
-    }
-
-    /// Judges multicast tables and the way to them.
-    fn judge_multicast(
-        &self,
-        _inventory: &Inventory,
-        subject: &MulticastSubject<'_>,
-        change: MulticastChange,
-    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
-        selvedge_verify::judge_multicast(subject, change, &JudgeOptions::default())
-    }
-}
-
-/// A change set that may be sent, and what was found on the way.
-#[derive(Debug)]
-pub struct Accepted {
-    /// The change set.
-    pub changes: Judged<ChangeSet>,
-    /// Findings and figures.
-    pub verdict: Verdict,
-}
-
-/// The judge of `selvedge-verify`.
-#[derive(Clone, Debug, Default)]
-pub struct DefaultJudge {
-    /// What is refused.
-    pub options: JudgeOptions,
-}
-
-impl Judge for DefaultJudge {
-    fn judge(
-        &self,
-        inventory: &Inventory,
-        installed: &Installed,
-        plan: &Plan,
-        changes: &(dyn Fn() -> ChangeSet + Sync),
-        par: Par,
-    ) -> Result<Accepted, Box<Refusal>> {
-        let options = JudgeOptions {
-            par,
-            ..self.options.clone()
-        };
-        let changes = selvedge_verify::judge_made(&inventory.fabric, installed, plan, changes, &options)?;
-        let verdict = changes.verdict().clone();
-        Ok(Accepted { changes, verdict })
-    }
-
-    fn judge_repair(
-        &self,
-        standing: &mut Option<Standing>,
-        inventory: &Inventory,
-        installed: &Installed,
-        plan: &Plan,
-        changes: &(dyn Fn() -> ChangeSet + Sync),
-        par: Par,
-    ) -> Result<Accepted, Box<Refusal>> {
-        let options = JudgeOptions {
-            par,
-            ..self.options.clone()
-        };
-        let judge = selvedge_verify::standing::judge;
-        let changes = judge(standing, &inventory.fabric, installed, plan, changes(), &options)?;
-        let verdict = changes.verdict().clone();
-        Ok(Accepted { changes, verdict })
-    }
-
-    fn judge_entries(
-        &self,
-        standing: &mut Standing,
-        inventory: &Inventory,
-        links: &[LinkChange],
-        changes: ChangeSet,
-        under_way: &[Replaced],
-        before: &Verdict,
-    ) -> Option<Accepted> {
-        let judge = selvedge_verify::standing::judge_repair;
-        let changes = judge(standing, &inventory.fabric, links, changes, under_way, before)?;
-        let verdict = changes.verdict().clone();
-        Some(Accepted { changes, verdict })
-    }
-}
 
 /// What a job is for.
 #[derive(Clone, Debug)]
@@ -176,6 +50,9 @@ pub enum Task {
     /// Work out for how long packets under way matter.
     Settle(Box<Settle>),
 }
+
+/// Entries (switches × LIDs) up to which `weave` repairs in place. It searches: 5 ms with 256 switches of two hosts.
+pub(crate) const WOVEN_MAX: usize = 200_000;
 
 /// Plan this fabric.
 #[derive(Clone, Debug)]
@@ -214,6 +91,10 @@ pub struct Job {
     pub(crate) asks: Asks,
     /// Whose the tables in force are.
     pub(crate) adopt: Adopt,
+    /// What switches copy.
+    pub(crate) copies: Arc<Copies>,
+    /// The plan in force, for a job that plans trees beside it.
+    pub(crate) plan_in_force: Option<Arc<Plan>>,
     /// What is to be done.
     pub(crate) task: Task,
 }
@@ -239,6 +120,10 @@ pub struct JobResult {
     pub balance: Option<Balance>,
     /// Multicast trees, accepted.
     pub multicast: Option<Box<MulticastPlan>>,
+    /// Groups that must be taken apart before the outcome is applied: beside its routes their copies could deadlock.
+    pub copies_first: Option<Box<TakenApart>>,
+    /// Trees must wait until packets that are under way now are gone.
+    pub copies_later: bool,
     /// The outcome's tables are those that were found.
     pub keeps_found: bool,
     /// What is known of packets under way.
@@ -280,6 +165,8 @@ impl Job {
             rebalances: false,
             asks: Asks::Nobody,
             adopt: Adopt::No,
+            copies: Arc::default(),
+            plan_in_force: None,
             task,
         }
     }
@@ -330,8 +217,6 @@ impl Job {
     #[must_use]
     pub fn is_brief(&self) -> bool {
         const ENTRIES_MAX: usize = 8_000_000;
-        /// `weave` searches: 5 ms with 256 switches of two hosts.
-        const WOVEN_MAX: usize = 200_000;
         let Task::Repair(repair) = &self.task else { return false };
         let entries = self.inventory.fabric.switches().len() * repair.plan.lids.len();
         let most = if repair.is_woven() { WOVEN_MAX } else { ENTRIES_MAX };
@@ -360,6 +245,7 @@ impl Job {
     pub fn run(&mut self, par: Par) -> JobResult {
         let took = self.virtual_cost();
         let result = self.run_task(par);
+        let result = self.with_copies_first(result);
         JobResult { took, ..result }
     }
 

@@ -4,7 +4,7 @@
 //! away meanwhile, or whose Set was not sent because the next plan came, holds what it held before: if it then loses
 //! its power, that is what hosts know it by.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::Fabric;
 use selvedge_plan::{Lids, Policy};
@@ -19,6 +19,8 @@ pub struct LidBook {
     pub planned: BTreeMap<Guid, LidRange>,
     /// What ports were last known to hold that have not been seen to hold those.
     pub before: BTreeMap<Guid, LidRange>,
+    /// Ports that have not been seen to hold what was planned for them in this life.
+    unseen: BTreeSet<Guid>,
 }
 
 impl LidBook {
@@ -27,18 +29,18 @@ impl LidBook {
         Self {
             planned: state.lids.clone(),
             before: state.lids_before.clone(),
+            unseen: BTreeSet::new(),
         }
     }
 
     /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though
-    /// nobody saw it, but what it was seen to hold is what hosts know it by, unless that is of another LMC than is
-    /// wanted now and the plan's is not.
+    /// nobody saw it; where that is of another LMC than is wanted now, those before count.
     pub fn known(&self, policy: &Policy) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
         let mut known = self.planned.clone();
         let mut spared = Vec::new();
         for (guid, &before) in &self.before {
             let Some(range) = known.get_mut(guid) else { continue };
-            match range.lmc == policy.lmc && before.lmc != policy.lmc {
+            match range.lmc == before.lmc || range.lmc == policy.lmc {
                 true => spared.push(before),
                 false => spared.push(std::mem::replace(range, before)),
             }
@@ -51,8 +53,9 @@ impl LidBook {
         for (at, range) in lids.iter() {
             let Some(port) = fabric.port(at) else { continue };
             let held = port.settings.lids;
+            self.unseen.insert(port.guid);
             if held == range {
-                self.before.remove(&port.guid);
+                self.seen(port.guid);
             } else if held.base.is_unicast() {
                 self.before.insert(port.guid, held);
             } else if let Some(&known) = self.planned.get(&port.guid).filter(|known| **known != range) {
@@ -60,23 +63,42 @@ impl LidBook {
             }
             self.planned.insert(port.guid, range);
         }
-        // Whoever is away has no claim on what somebody holds: it was given out while nobody knew of that one.
-        let is_own = |guid: &Guid, lid| {
-            lids.owner(lid)
-                .is_none_or(|at| fabric.port(at).is_some_and(|p| p.guid == *guid))
+        // Whoever never was seen to hold its LIDs has no claim on what somebody holds: they were given out while nobody
+        // knew of that one.
+        let is_of_another = |guid: &Guid, lid| {
+            let holder = lids.owner(lid).and_then(|at| fabric.port(at));
+            holder.is_some_and(|port| port.guid != *guid && port.settings.lids.contains(lid))
         };
+        let unseen = &self.unseen;
         self.planned
-            .retain(|guid, range| range.iter().all(|lid| is_own(guid, lid)));
+            .retain(|guid, range| !unseen.contains(guid) || !range.iter().any(|lid| is_of_another(guid, lid)));
+    }
+
+    /// A plan was dropped before anything of it was sent: ports hold what they held.
+    pub fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
+        for (at, range) in lids.iter() {
+            let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
+            if self.planned.get(&guid) == Some(&range)
+                && let Some(before) = self.before.remove(&guid)
+            {
+                self.planned.insert(guid, before);
+            }
+        }
+    }
+
+    fn seen(&mut self, guid: Guid) {
+        self.before.remove(&guid);
+        self.unseen.remove(&guid);
     }
 
     /// What ports hold after a plan was applied, or a part of it.
     pub fn held(&mut self, fabric: &Fabric, lids: &Lids) {
-        if self.before.is_empty() {
+        if self.before.is_empty() && self.unseen.is_empty() {
             return;
         }
         for (at, range) in lids.iter() {
             if let Some(port) = fabric.port(at).filter(|port| port.settings.lids == range) {
-                self.before.remove(&port.guid);
+                self.seen(port.guid);
             }
         }
     }
@@ -87,7 +109,7 @@ impl LidBook {
             .end_ports()
             .filter(|(_, port)| port.settings.lids.base.is_unicast())
         {
-            self.before.remove(&port.guid);
+            self.seen(port.guid);
             self.planned.insert(port.guid, port.settings.lids);
         }
     }
@@ -141,18 +163,41 @@ mod tests {
     }
 
     #[test]
-    fn who_is_away_has_no_claim_on_lids_that_somebody_has() {
-        let check = |away: LidRange, planned: LidRange, want: bool| {
-            let mut book = LidBook::default();
-            book.planned.insert(Guid(9), away);
-            let (fabric, lids) = host(LidRange::default(), planned);
-            book.plan(&fabric, &lids);
-            assert_eq!(book.planned.contains_key(&Guid(9)), want, "{away:?} {planned:?}");
+    fn who_never_had_its_lids_has_no_claim_on_what_somebody_has() {
+        let check = |away: LidRange, (held, planned): (LidRange, LidRange), want: bool| {
+            for was_seen in [false, true] {
+                let mut book = LidBook::default();
+                book.planned.insert(Guid(9), away);
+                book.unseen.extend((!was_seen).then_some(Guid(9)));
+                let (fabric, lids) = host(held, planned);
+                book.plan(&fabric, &lids);
+                let is_left = book.planned.contains_key(&Guid(9));
+                assert_eq!(is_left, want || was_seen, "{away:?} {held:?}");
+            }
         };
-        check(range(5, 0), range(5, 0), false);
-        check(range(5, 0), range(4, 1), false);
-        check(range(4, 1), range(5, 0), false);
-        check(range(6, 0), range(4, 1), true);
+        let holds = |range: LidRange| (range, range);
+        check(range(5, 0), holds(range(5, 0)), false);
+        check(range(5, 0), holds(range(4, 1)), false);
+        check(range(4, 1), holds(range(5, 0)), false);
+        check(range(6, 0), holds(range(4, 1)), true);
+        // It may never get it, or must give it up.
+        check(range(5, 0), (LidRange::default(), range(5, 0)), true);
+        check(range(5, 0), (range(5, 0), range(7, 0)), true);
+    }
+
+    #[test]
+    fn a_plan_that_was_not_sent_changes_nothing() {
+        let check = |held: LidRange, planned: LidRange| {
+            let mut book = LidBook::default();
+            book.planned.insert(Guid(7), held);
+            let (fabric, lids) = host(held, planned);
+            book.plan(&fabric, &lids);
+            book.withdraw(&fabric, &lids);
+            assert_eq!(book.planned, BTreeMap::from([(Guid(7), held)]));
+            assert!(book.before.is_empty());
+        };
+        check(range(5, 0), range(8, 0));
+        check(range(5, 0), range(5, 0));
     }
 
     #[test]
@@ -170,6 +215,6 @@ mod tests {
         check(&[(none, old, old), (none, new, none)], 0, old, &[new]);
         check(&[(none, new, none)], 0, new, &[]);
         // Another LID, not another LMC.
-        check(&[(old, range(9, 0), old)], 0, old, &[range(9, 0)]);
+        check(&[(old, range(9, 0), old)], 0, range(9, 0), &[old]);
     }
 }

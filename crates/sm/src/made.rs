@@ -12,7 +12,7 @@ use crate::config::{Config, Mode};
 use crate::core::Sm;
 use crate::inventory::{Found, FoundPort, Inventory};
 use crate::io::PersistentState;
-use crate::job::DefaultJudge;
+use crate::judge::DefaultJudge;
 use crate::view::Role;
 
 /// Positions in the list, and GUIDs, of the hosts and switches.

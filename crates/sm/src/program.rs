@@ -156,6 +156,7 @@ impl Sm {
         if let Some(what) = report::foreign_m_keys(&inventory.fabric, self.config.policy.m_key, ours) {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
+            self.remember_served();
             self.view.plan = None;
             self.view.failed = 0;
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
@@ -204,7 +205,20 @@ impl Sm {
             resting: Arc::default(),
             rebalances: false,
             asks: Asks::Nobody,
-            adopt: Adopt::No,
+            adopt: match task {
+                Task::Repair(_) | Task::Prepare(_) if self.keeps_found => Adopt::Kept,
+                Task::Plan
+                | Task::Repair(_)
+                | Task::Prepare(_)
+                | Task::Rebalance(_)
+                | Task::Multicast(_)
+                | Task::Settle(_) => Adopt::No,
+            },
+            copies: self.copies(),
+            plan_in_force: match task {
+                Task::Multicast(_) => self.view.plan.clone(),
+                Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Prepare(_) | Task::Settle(_) => None,
+            },
             task,
         }
     }
@@ -231,11 +245,14 @@ impl Sm {
         self.keeps_found = result.keeps_found;
         let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
+        let mut result = result;
+        self.note_copies_first(result.copies_first.take());
         if self.is_repairing() {
             return self.repair_planned(result, (inventory, installed), out);
         }
         out.extend(result.events.into_iter().map(Output::Event));
         let Some(outcome) = result.outcome else {
+            self.remember_served();
             self.view.plan = None;
             self.view.failed = 0;
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
@@ -299,15 +316,15 @@ impl Sm {
         self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
-        self.stage = Stage::Applying(Box::new(apply), inventory);
+        self.begin_applying(apply, inventory, out);
     }
 
-    pub(crate) fn persisted(&mut self, stored: u64) {
+    pub(crate) fn persisted(&mut self, stored: u64, out: &mut Vec<Output>) {
         self.persisted_id = self.persisted_id.max(stored);
-        self.apply_if_stored();
+        self.apply_if_stored(out);
     }
 
-    pub(crate) fn apply_if_stored(&mut self) {
+    pub(crate) fn apply_if_stored(&mut self, out: &mut Vec<Output>) {
         let Stage::Persisting {
             id,
             inventory,
@@ -322,7 +339,8 @@ impl Sm {
             self.read_back.begin_writing(self.now);
             self.given_up.begin(&inventory.fabric, installed, &outcome.plan);
             let apply = Apply::new(Arc::clone(outcome), Arc::clone(inventory), Installed::clone(installed));
-            self.stage = Stage::Applying(Box::new(apply), Arc::clone(inventory));
+            let inventory = Arc::clone(inventory);
+            self.begin_applying(apply, inventory, out);
         }
     }
 

@@ -187,6 +187,7 @@ impl Sm {
                     lft_blocks: count.lft_blocks,
                 }));
                 self.balancing.state = State::Applying;
+                self.note_copies_first(result.copies_first);
                 self.apply_step(outcome, out);
             }
             (Some(Balance::Held { why }), _) => {
@@ -222,8 +223,10 @@ impl Sm {
         self.view.fabric.clone().unwrap_or_default()
     }
 
+    /// Routes are as even as they get; trees of multicast groups are next.
     fn end_balance(&mut self) {
         self.balancing = Balancing::default();
+        self.move_trees();
     }
 
     fn apply_step(&mut self, outcome: Arc<crate::job::Outcome>, out: &mut Vec<Output>) {
@@ -244,7 +247,7 @@ impl Sm {
         self.silent.forget();
         self.read_back.begin_writing(self.now);
         let apply = Apply::new(outcome, Arc::clone(&inventory), held);
-        self.stage = Stage::Applying(Box::new(apply), inventory);
+        self.begin_applying(apply, inventory, out);
     }
 
     /// A plan is in force; if it was a step, the next is due after a pause, and the last of them is told.

@@ -60,7 +60,7 @@ impl Asks {
 impl Sm {
     /// A plan of the whole fabric is made: whom it is to ask.
     pub(crate) fn plan_to_ask_hosts(&mut self, inventory: &Inventory) -> Asks {
-        self.note_returned(&inventory.fabric);
+        self.note_returned(inventory);
         let is_managing = self.config.mode == Mode::Manage;
         if is_managing && self.reregister != Reregister::Not {
             self.reregister = Reregister::Planned(self.generation);
@@ -75,18 +75,36 @@ impl Sm {
     /// Hosts that the plan in force does not have, and whose links carry packets all the same: they were cut off behind
     /// some switch, or another manager's, and what they had registered was forgotten when they were gone. Of a link
     /// that went down and came up a host knows by itself.
-    fn note_returned(&mut self, fabric: &Fabric) {
-        let (Some(plan), Some(old)) = (&self.view.plan, &self.view.fabric) else {
-            return;
+    ///
+    /// Before the first plan of a life the ports tell whose they were: what is stored is not all of those that name
+    /// another master, unless this manager has stood by, and knows.
+    fn note_returned(&mut self, inventory: &Inventory) {
+        let fabric = &inventory.fabric;
+        let known = self.in_plan().or_else(|| self.served.take());
+        let own = fabric.port(inventory.local).map(|port| port.settings.lids);
+        let has_stood_by = self.others.has_stood_by;
+        let is_ours = |port: &Port| match &known {
+            Some(known) => known.contains(&port.guid),
+            None => has_stood_by || own.is_none_or(|own| own.contains(port.settings.sm_lid)),
         };
-        let guid_of = |(at, _)| old.port(at).map(|port| port.guid);
-        let known: BTreeSet<Guid> = plan.lids.iter().filter_map(guid_of).collect();
-        let is_new = |(at, port): &(PortRef, &Port)| {
-            let is_active = port.link.state == PortState::Active;
-            is_active && !fabric.node(at.node).is_switch() && !known.contains(&port.guid)
-        };
+        let is_host = |at: PortRef| !fabric.node(at.node).is_switch() && at != inventory.local;
+        let ends = fabric
+            .end_ports()
+            .filter(|(at, port)| is_host(*at) && port.link.state == PortState::Active);
         self.returned
-            .extend(fabric.end_ports().filter(is_new).map(|(_, port)| port.guid));
+            .extend(ends.filter(|(_, port)| !is_ours(port)).map(|(_, port)| port.guid));
+    }
+
+    /// End ports that the plan in force has.
+    fn in_plan(&self) -> Option<BTreeSet<Guid>> {
+        let (plan, fabric) = self.view.plan.as_ref().zip(self.view.fabric.as_ref())?;
+        let guid_of = |(at, _)| fabric.port(at).map(|port| port.guid);
+        Some(plan.lids.iter().filter_map(guid_of).collect())
+    }
+
+    /// The plan in force is about to be forgotten, by a master that stays one: what its hosts had registered is not.
+    pub(crate) fn remember_served(&mut self) {
+        self.served = self.in_plan().or_else(|| self.served.take());
     }
 
     /// A plan is applied, with so many Sets that failed.

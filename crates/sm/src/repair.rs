@@ -13,6 +13,7 @@ use selvedge_types::{IdxVec, Lid, PortNum};
 use selvedge_verify::Verdict;
 use selvedge_verify::standing::{Entry, LinkChange, Replaced, Standing};
 
+use crate::adopt::{Adopt, mended};
 use crate::damage::Damage;
 use crate::event::Event;
 use crate::inventory::Inventory;
@@ -106,6 +107,7 @@ impl Repair {
             mut installed,
         } = warm.spare.take()?;
         let standing = warm.standing.as_mut()?;
+        standing.set_copies(&inventory.fabric, &job.copies.turns);
         let ends = self.damage.ends(&inventory.fabric);
         self.damage.apply(&mut inventory)?;
         let fabric = &inventory.fabric;
@@ -259,6 +261,12 @@ impl Repair {
         for &at in &away {
             lids.remove(at);
         }
+        if job.adopt == Adopt::Kept
+            && plan.lanes == 1
+            && let Some(tables) = mended(fabric, &lids, &plan.tables, par)
+        {
+            return Ok(with_columns_of(&plan.tables, tables, &plan.lids, &away));
+        }
         let engine = Engine::try_from(&plan.engine).map_err(|e| e.to_string())?;
         let options = Options {
             weave: WeaveOptions {
@@ -316,6 +324,9 @@ impl Repair {
             };
             way::propose(&inventory.fabric, &installed, &plan, &options)
         };
+        if let Some(standing) = &mut warm.standing {
+            standing.set_copies(fabric, &job.copies.turns);
+        }
         let judge = || {
             let standing = &mut warm.standing;
             job.judge

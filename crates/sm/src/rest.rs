@@ -47,6 +47,7 @@ impl Sm {
     /// Nobody can be reached: neither others' managers nor anything to manage. Somebody else may take over.
     pub(crate) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
         out.push(Output::Event(Event::LocalPortDown { what }));
+        self.remember_served();
         self.view.plan = None;
         // No wonder that the master was silent.
         self.others.silent = None;

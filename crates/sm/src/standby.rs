@@ -48,6 +48,8 @@ pub struct Others {
     pub copies: bool,
     /// This manager stands by, and there is no copy yet.
     pub holds_back: bool,
+    /// It has done so in this life.
+    pub has_stood_by: bool,
     /// The master of whom there is one, or none to be had; it may have been out of sight for a moment since.
     pub copied_from: Option<Guid>,
     /// How often this manager was asked.
@@ -200,6 +202,7 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.others.from = None;
+        self.others.has_stood_by = true;
         self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
@@ -243,20 +246,24 @@ impl Sm {
     }
 
     /// True if a trap says only what is known: that a better manager, which has to wait, is better. It says so at each
-    /// of its polls.
+    /// of its polls. A sweep for each of them would begin what it waits for anew, as long as the change takes that is on
+    /// its way.
     pub(crate) fn is_known_to_wait(&self, notice: &Notice) -> bool {
         let says_only_so = match notice.trap() {
             Some(Trap::LocalChange(change)) => change.other_local_changes && change.changes == SM_PRIORITY,
             _ => false,
         };
-        let Some((guid, until)) = self.others.waiting.filter(|_| says_only_so) else {
+        // Seen in the sweep whose plan is on its way, or before.
+        let waiting = self.others.waiting.filter(|(_, until)| self.now < *until);
+        let known = self.others.put_off.or(waiting.map(|(guid, _)| guid));
+        let Some(guid) = known.filter(|_| says_only_so) else {
             return false;
         };
         let lids = self.inventory.as_ref().and_then(|inventory| {
             let fabric = &inventory.fabric;
             Some(fabric.port(fabric.find_port(guid)?)?.settings.lids)
         });
-        self.now < until && lids.is_some_and(|lids| lids.contains(notice.issuer_lid))
+        lids.is_some_and(|lids| lids.contains(notice.issuer_lid))
     }
 
     /// Offers the subnet to a better manager; what becomes of it is decided when it has answered.
@@ -422,6 +429,7 @@ fn place_of(inventory: &Inventory, guid: Guid) -> Option<PortRef> {
 #[cfg(test)]
 mod tests {
     use selvedge_plan::{BLOCK_LIDS, Installed};
+    use selvedge_types::Lid;
     use selvedge_wire::Bits;
 
     use super::*;
@@ -461,6 +469,52 @@ mod tests {
         check(SmState::Standby, false, false);
         // Two masters are worse.
         check(SmState::Master, true, false);
+    }
+
+    #[test]
+    fn what_is_known_of_who_waits_is_no_reason_to_sweep() {
+        let far = better(SmState::Standby).guid;
+        let check = |put_off: Option<Guid>, waiting: Option<(Guid, Time)>, is_priority: bool, want: bool| {
+            let mut found = row();
+            found[FAR].ports[1].info.as_mut().unwrap().lid = Lid(7);
+            let mut sm = master();
+            (sm.inventory, sm.now) = (Some(Arc::new(inventory(found))), Time(5));
+            (sm.others.put_off, sm.others.waiting) = (put_off, waiting);
+            let change = LocalChange {
+                lid: Lid(7),
+                other_local_changes: true,
+                changes: if is_priority { SM_PRIORITY } else { 0 },
+                ..LocalChange::default()
+            };
+            let notice = Notice::new(PRODUCER_CA, Lid(7), &Trap::LocalChange(change));
+            assert_eq!(sm.is_known_to_wait(&notice), want, "{put_off:?} {waiting:?}");
+        };
+        check(None, None, true, false);
+        check(None, Some((far, Time(6))), true, true);
+        check(None, Some((far, Time(5))), true, false);
+        // The plan of the sweep that saw it is on its way.
+        check(Some(far), None, true, true);
+        check(Some(far), Some((far, Time(5))), true, true);
+        check(Some(far), None, false, false);
+        check(Some(Guid(1)), None, true, false);
+    }
+
+    #[test]
+    fn what_was_seen_before_a_handover_is_looked_at_again() {
+        let check = |role: Role, has_met: bool| {
+            let mut sm = master();
+            sm.view.role = role;
+            let mut out = Vec::new();
+            sm.obey(SmControl::Handover, &better(SmState::Master), Time(1), &mut out);
+            assert!(
+                matches!(sm.sweep_due, Some(SweepReason::HandedOver)),
+                "{role:?} {:?}",
+                sm.sweep_due
+            );
+            assert_eq!(sm.others.met.is_some(), has_met, "{role:?}");
+        };
+        check(Role::Discovering, true);
+        check(Role::Master, true);
     }
 
     #[test]

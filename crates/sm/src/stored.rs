@@ -77,7 +77,7 @@ impl Sm {
             installed,
             outcome,
         };
-        self.apply_if_stored();
+        self.apply_if_stored(out);
     }
 
     /// Stores that a plan of this generation is in force, before long: a repair does not wait for it, as it gives out
@@ -104,5 +104,11 @@ impl Sm {
                 state: self.stored.clone(),
             });
         }
+    }
+
+    /// Nothing of a plan that was to be stored first is sent: a sweep takes its place.
+    pub(crate) fn withdraw(&mut self, inventory: &Inventory, outcome: &Outcome) {
+        self.superseded += 1;
+        self.lids.withdraw(&inventory.fabric, &outcome.plan.lids);
     }
 }

@@ -11,8 +11,9 @@ use selvedge_types::IdxVec;
 use selvedge_verify::Subject;
 use selvedge_verify::standing::{Replaced, Standing};
 
+use crate::adopt::Adopt;
 use crate::inventory::Inventory;
-use crate::job::Job;
+use crate::job::{Job, WOVEN_MAX};
 use crate::repair::replaced;
 
 /// What makes a repair fast. It is owned by the manager between jobs and by the repair while it runs; without it a
@@ -108,6 +109,7 @@ impl Prepare {
         }
         warm.left = None;
         if let Some(standing) = &mut warm.standing {
+            standing.set_copies(&inventory.fabric, &job.copies.turns);
             standing.catch_up();
             warm.left = job.under_way.as_ref().map(|past| {
                 let replaced = replaced(past, standing);
@@ -116,7 +118,11 @@ impl Prepare {
                 Left { past, replaced }
             });
         }
-        if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() {
+        // Found tables have an order of their own, whatever engine is to plan: of those that are small enough for it
+        // the weaver finds it, and leads around what is lost so that old and new entries can be mixed.
+        let entries = inventory.fabric.switches().len() * plan.lids.len();
+        let is_found = job.adopt == Adopt::Kept && entries <= WOVEN_MAX && plan.lanes == 1;
+        if warm.mender.is_none() && plan.engine.0 == Engine::FatTree.name() && !is_found {
             let options = job.options(None).fat_tree;
             let tree = FatTree::detect(&inventory.fabric, &options, par).ok();
             // Without a proof nobody knows; then there is no repair in place either.
@@ -124,7 +130,7 @@ impl Prepare {
             let by_hosts = |switch, lid| standing.is_none_or(|standing| standing.carries_hosts(switch, lid));
             warm.mender = tree.map(|tree| TreeMender::new(tree).with_detours(&plan.lids, &plan.tables, by_hosts));
         }
-        if warm.weave.is_none() && warm.standing.is_some() && plan.engine.0 == Engine::Weave.name() {
+        if warm.weave.is_none() && warm.standing.is_some() && (is_found || plan.engine.0 == Engine::Weave.name()) {
             let levels = (&plan.service_levels, plan.lanes);
             warm.weave = WeaveMender::new(&inventory.fabric, &plan.lids, &plan.tables, levels);
         }

@@ -384,6 +384,18 @@ pub enum Fault {
         block: u16,
         position: u8,
     },
+    MulticastCircle {
+        mlid: Lid,
+        vl: u8,
+        /// Of the change; 0: at rest afterwards.
+        phase: u32,
+        /// Ports by which packets leave, each waiting for the next.
+        channels: Vec<Place>,
+    },
+    MulticastApart {
+        mlid: Lid,
+        member: Place,
+    },
 }
 
 impl Fault {
@@ -433,6 +445,8 @@ impl Fault {
             Self::MulticastUnreached { .. } => Kind::MulticastUnreached,
             Self::MulticastWay { .. } => Kind::MulticastWay,
             Self::MulticastChange { .. } => Kind::MulticastChange,
+            Self::MulticastCircle { .. } => Kind::MulticastCircle,
+            Self::MulticastApart { .. } => Kind::MulticastApart,
         }
     }
 }

@@ -122,6 +122,11 @@ kinds! {
     MulticastWay, "SLV-JUDGE-0054", "multicast-way";
     /// SLV-JUDGE-0055: the Sets of multicast tables do not write what is planned, or something else.
     MulticastChange, "SLV-JUDGE-0055", "multicast-change";
+    /// SLV-JUDGE-0056: copies of multicast packets can deadlock with each other or with packets of routes.
+    MulticastCircle, "SLV-JUDGE-0056", "multicast-circle";
+    /// SLV-JUDGE-0057: a member of a multicast group is left apart from others, as each tree that joins them could
+    /// deadlock.
+    MulticastApart, "SLV-JUDGE-0057", "multicast-apart";
 }
 
 impl Kind {

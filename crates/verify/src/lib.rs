@@ -66,7 +66,10 @@ pub use finding::{
 pub use judged::{JudgeOptions, Judged, Refusal, Senders, judge, judge_made};
 pub use kind::{Kind, UnknownKind};
 pub use least::{Least, Rule, least_change};
-pub use multicast::{MulticastSubject, Stray, judge_multicast, verify_multicast};
+pub use multicast::{
+    MulticastSubject, OtherBlock, RouteTurns, Stray, circular_groups, judge_multicast, judge_taking_away,
+    verify_multicast,
+};
 pub use subject::Subject;
 pub use verdict::{Total, Verdict, verify};
 

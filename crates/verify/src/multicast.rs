@@ -14,8 +14,15 @@
 //! that it found. Packets under way took old entries as far as they came, which made no circle either, and take new
 //! ones from there, so they end.
 //!
+//! # Beside routes
+//! Copies wait for each other and for packets of routes: `turns` says how. While tables are as they were, as they
+//! become, or anything between, no circle may come about that a copy is part of; packets that came by old copies
+//! count until the last phase is done.
+//!
 //! # Cost
 //! O(switches) a group, and the same per phase for each group that it changes.
+
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +30,15 @@ use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::multicast::{
     MFT_LIDS, MftSet, MulticastChange, MulticastGroup, MulticastGroups, MulticastTables, PortMask, entry_of,
 };
-use selvedge_types::{Idx, Lid, Mtu, PortNum, PortState};
+use selvedge_types::{Idx, Lid, Mtu, PortNum, PortState, Sl};
 use serde::Serialize;
 
 use crate::figures::Figures;
 use crate::finding::{Fault, Finding, Place, Severity};
 use crate::judged::{JudgeOptions, Judged, Refusal, passed};
 use crate::verdict::{Docket, Verdict};
+
+pub use turns::{OtherBlock, RouteTurns};
 
 /// Multicast tables, and who they are for.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +51,11 @@ pub struct MulticastSubject<'a> {
     pub held: &'a MulticastTables,
     /// What they are to copy.
     pub wanted: &'a MulticastTables,
+    /// What packets of routes wait for: of the plan in force, and of entries that packets may still be under way by.
+    pub routes: &'a RouteTurns,
+    /// Groups of which not all members can hang together, says whoever made the tables, as with every tree that joins
+    /// them copies and routes could deadlock. They are told of, one warning for each member.
+    pub apart: &'a BTreeSet<Lid>,
 }
 
 /// Why a switch must not copy to a port.
@@ -66,7 +80,9 @@ pub enum Stray {
 #[must_use]
 pub fn verify_multicast(subject: &MulticastSubject<'_>, options: &JudgeOptions) -> Verdict {
     let mut docket = Docket::new(options);
-    Judge::new(subject, &mut docket).tables();
+    let mut judge = Judge::new(subject, &mut docket);
+    judge.tables();
+    judge.beside_routes(0, &[subject.wanted], &[subject.wanted]);
     docket.verdict(Figures::default())
 }
 
@@ -82,8 +98,70 @@ pub fn judge_multicast(
     let mut docket = Docket::new(options);
     let mut judge = Judge::new(subject, &mut docket);
     judge.tables();
+    judge.beside_routes(0, &[subject.wanted], &[subject.wanted]);
     judge.way(&change);
     passed(change, docket.verdict(Figures::default()))
+}
+
+/// Judges a change that takes groups apart: it may only take away. A part of a tree has no circle that the whole one
+/// has not, so this is always safe; members do not reach each other meanwhile.
+///
+/// # Errors
+/// A refusal if it adds anything.
+pub fn judge_taking_away(
+    fabric: &Fabric,
+    held: &MulticastTables,
+    change: MulticastChange,
+    options: &JudgeOptions,
+) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+    let mut docket = Docket::new(options);
+    let mut now = held.clone();
+    for set in change.phases.iter().flatten() {
+        let place = (set.block, set.position);
+        let held = now.block(set.switch, set.block, set.position);
+        if set.data.iter().zip(&held).any(|(new, old)| new & !old != 0) {
+            docket.add(Finding::new(Severity::Error, not_as_planned(fabric, set.switch, place)));
+        }
+        now.set_block(set.switch, place, set.data);
+    }
+    passed(change, docket.verdict(Figures::default()))
+}
+
+fn not_as_planned(fabric: &Fabric, switch: SwitchIdx, (block, position): (u16, u8)) -> Fault {
+    let place = match fabric.switches().get(switch) {
+        Some(&node) => Place::node(fabric, node),
+        None => Place {
+            node_guid: selvedge_types::Guid::NONE,
+            port: None,
+            name: format!("switch {}", switch.0),
+        },
+    };
+    Fault::MulticastChange {
+        switch: place,
+        block,
+        position,
+    }
+}
+
+/// Groups of which copies, by these tables, are part of a circle with each other or with packets of routes.
+#[must_use]
+pub fn circular_groups(routes: &RouteTurns, groups: &MulticastGroups, tables: &MulticastTables) -> BTreeSet<Lid> {
+    let mut found = BTreeSet::new();
+    // What is left may be free of circles once a group is gone.
+    loop {
+        let level = |mlid| (!found.contains(&mlid)).then(|| level_of(groups, mlid));
+        let copies = routes.of_copies(level, (&[tables], &[tables]));
+        let circles = routes.circles(&copies, 1);
+        let Some(((_, mlid), _)) = circles.first() else {
+            return found;
+        };
+        found.insert(*mlid);
+    }
+}
+
+/// The service level of a group's packets; what is copied for no group counts on level 0.
+pub(crate) fn level_of(groups: &MulticastGroups, mlid: Lid) -> Sl {
+    groups.find(mlid).map_or(Sl::default(), |group| group.sl)
 }
 
 /// Switches that hang together.
@@ -234,7 +312,14 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         let mut first = BTreeMap::new();
         for (switch, port) in senders {
             let part = parts.of(switch.0);
-            if *first.entry(land[switch.to_usize()]).or_insert(part) != part {
+            if *first.entry(land[switch.to_usize()]).or_insert(part) == part {
+                continue;
+            }
+            if self.subject.apart.contains(&group.mlid) {
+                let (mlid, member) = (group.mlid, self.place((switch, port)));
+                let fault = Fault::MulticastApart { mlid, member };
+                self.docket.add(Finding::new(Severity::Warning, fault));
+            } else {
                 self.missed(group.mlid, (switch, port));
             }
         }
@@ -320,9 +405,25 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         land
     }
 
+    /// No circle of packets that wait for each other while switches copy by `now` what came by `before`.
+    fn beside_routes(&mut self, phase: u32, before: &[&MulticastTables], now: &[&MulticastTables]) {
+        let MulticastSubject { routes, groups, .. } = *self.subject;
+        let copies = routes.of_copies(|mlid| Some(level_of(groups, mlid)), (before, now));
+        for ((turn, mlid), circle) in routes.circles(&copies, 1) {
+            let channels = circle.iter().map(|&cell| self.place(routes.place(cell))).collect();
+            self.error(Fault::MulticastCircle {
+                mlid,
+                vl: turn.0,
+                phase,
+                channels,
+            });
+        }
+    }
+
     fn way(&mut self, change: &MulticastChange) {
         let MulticastSubject { held, wanted, .. } = *self.subject;
         let mut now = held.clone();
+        let mut past = vec![held.clone()];
         for (phase, number) in change.phases.iter().zip(1_u32..) {
             let before = now.clone();
             for set in phase {
@@ -342,6 +443,16 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
             }
             for mlid in touched(phase, &before) {
                 self.mix(mlid, number, (&before, &now));
+            }
+            past.push(now.clone());
+            // A phase that only takes away may begin from a circle that it found.
+            let grows = |set: &MftSet| {
+                let old = before.block(set.switch, set.block, set.position);
+                old.iter().zip(&set.data).any(|(old, new)| new & !old != 0)
+            };
+            if phase.iter().any(grows) {
+                let came_by: Vec<&MulticastTables> = past.iter().collect();
+                self.beside_routes(number, &came_by, &[&before, &now]);
             }
         }
         for switch in self.switches() {
@@ -369,21 +480,8 @@ impl<'a, 'd, 'o> Judge<'a, 'd, 'o> {
         fits && set.switch.to_usize() < fabric.switches().len()
     }
 
-    fn amiss(&mut self, switch: SwitchIdx, (block, position): (u16, u8)) {
-        let fabric = self.subject.fabric;
-        let place = match fabric.switches().get(switch) {
-            Some(&node) => Place::node(fabric, node),
-            None => Place {
-                node_guid: selvedge_types::Guid::NONE,
-                port: None,
-                name: format!("switch {}", switch.0),
-            },
-        };
-        self.error(Fault::MulticastChange {
-            switch: place,
-            block,
-            position,
-        });
+    fn amiss(&mut self, switch: SwitchIdx, place: (u16, u8)) {
+        self.error(not_as_planned(self.subject.fabric, switch, place));
     }
 
     /// Any mix of what a group's masks were and what they become: no circle, unless the phase only takes away.

@@ -142,7 +142,9 @@ impl fmt::Display for Fault {
             | Self::MulticastStray { .. }
             | Self::MulticastUnreached { .. }
             | Self::MulticastWay { .. }
-            | Self::MulticastChange { .. } => multicast_text(self, f),
+            | Self::MulticastChange { .. }
+            | Self::MulticastCircle { .. }
+            | Self::MulticastApart { .. } => multicast_text(self, f),
             Self::LinearTopLow { .. }
             | Self::LinearCap { .. }
             | Self::LidMissing { .. }
@@ -452,6 +454,38 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         } => write!(
             f,
             "multicast block {block} position {position} of {switch} would not become what is planned"
+        ),
+        _ => copies_text(fault, f),
+    }
+}
+
+/// What is said of copies beside routes.
+fn copies_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match fault {
+        Fault::MulticastCircle {
+            mlid,
+            vl,
+            phase,
+            channels,
+        } => {
+            let when = match phase {
+                0 => String::new(),
+                phase => format!(" in phase {phase}"),
+            };
+            write!(
+                f,
+                "group {:#06x}: copies and packets of routes can deadlock on VL {vl}{when}: \
+                 {} links wait for each other:",
+                mlid.0,
+                channels.len()
+            )?;
+            channels.iter().try_for_each(|port| write!(f, " {port}"))
+        }
+        Fault::MulticastApart { mlid, member } => write!(
+            f,
+            "group {:#06x}: {member} is left apart from other members, as trees that join them could \
+             deadlock with routes",
+            mlid.0
         ),
         _ => Ok(()),
     }

@@ -103,7 +103,8 @@ impl<'a> Docket<'a> {
     fn accepts(&self, kind: Kind) -> bool {
         let accept = &self.options.accept;
         let cycles = [Kind::HostCycle, Kind::AgentCycle, Kind::Loop];
-        let by_cycle = kind == Kind::UnsafeWay && cycles.iter().any(|cycle| accept.contains(cycle));
+        let by_cycle = matches!(kind, Kind::UnsafeWay | Kind::MulticastCircle)
+            && cycles.iter().any(|cycle| accept.contains(cycle));
         kind.is_acceptable() && (accept.contains(&kind) || by_cycle)
     }
 

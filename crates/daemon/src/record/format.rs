@@ -9,7 +9,7 @@ use selvedge_plan::{EngineName, Generation, Policy};
 use selvedge_sim::Time;
 use selvedge_sm::{Asked, Command, Input, Mode, PersistentState, ToldLevels};
 use selvedge_store::{PlanState, parse_guid2lid, parse_plan_state, print_guid2lid, print_plan_state};
-use selvedge_types::{Guid, Lid, Mtu, PortNum};
+use selvedge_types::{Guid, Lid, Mtu, PortNum, Sl};
 use selvedge_wire::{Datagram, LocalPort};
 
 use super::bytes::{Reader, put_datagram, put_text};
@@ -238,6 +238,9 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
     }
 }
 
+/// Bits of a group's MTU code, below its service level.
+const SL_SHIFT: u8 = 4;
+
 /// Appends what was said between a host and the administrator.
 pub(super) fn put_said(out: &mut Vec<u8>, time: Time, is_ours: bool, datagram: &Datagram) {
     out.push(16 + u8::from(is_ours));
@@ -251,7 +254,8 @@ fn put_groups(out: &mut Vec<u8>, groups: &[MulticastGroup]) {
     out.extend(length(groups.len()));
     for group in groups {
         out.extend(group.mlid.0.to_le_bytes());
-        out.push(group.mtu.code());
+        // An MTU's code has three bits.
+        out.push(group.mtu.code() | group.sl.get() << SL_SHIFT);
         out.extend(length(group.members.len()));
         for member in group.members.iter() {
             out.extend(member.guid.0.to_le_bytes());
@@ -263,7 +267,8 @@ fn put_groups(out: &mut Vec<u8>, groups: &[MulticastGroup]) {
 fn take_groups(reader: &mut Reader<'_>) -> Option<Vec<MulticastGroup>> {
     let mut groups = Vec::new();
     for _ in 0..reader.u32()? {
-        let (mlid, mtu) = (Lid(reader.u16()?), Mtu::from_code(reader.u8()?)?);
+        let (mlid, code) = (Lid(reader.u16()?), reader.u8()?);
+        let (mtu, sl) = (Mtu::from_code(code & 0xF)?, Sl::new(code >> SL_SHIFT)?);
         let mut members = Vec::new();
         for _ in 0..reader.u32()? {
             let (guid, receives) = (Guid(reader.u64()?), reader.u8()? != 0);
@@ -272,6 +277,7 @@ fn take_groups(reader: &mut Reader<'_>) -> Option<Vec<MulticastGroup>> {
         groups.push(MulticastGroup {
             mlid,
             mtu,
+            sl,
             members: members.into(),
         });
     }

@@ -2,7 +2,7 @@
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::Emulator;
-use selvedge_wire::{AttributeId, Class, DirectedRoute, Mad, PortInfo};
+use selvedge_wire::{AttributeId, Class, Mad, PortInfo};
 
 use super::Watcher;
 
@@ -30,8 +30,7 @@ impl Heard {
 
     /// An answer came: every link on its way lets MADs pass.
     pub fn answer(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
-        let Some(route) = route_of(mad) else { return };
-        let end = along(chassis, at, &route, |from, to| {
+        let end = along(chassis, at, mad, |from, to| {
             self.through[from.0 as usize] = Some(to);
             self.through[to.0 as usize] = Some(from);
         });
@@ -42,9 +41,8 @@ impl Heard {
 
     /// A question or its answer was lost.
     pub fn lost(&mut self, chassis: &Chassis, at: PortIdx, mad: &Mad) {
-        let Some(route) = route_of(mad) else { return };
         let mut last = None;
-        let end = along(chassis, at, &route, |from, to| last = Some((from, to)));
+        let end = along(chassis, at, mad, |from, to| last = Some((from, to)));
         for port in last.into_iter().flat_map(|(from, to)| [from, to]) {
             self.is_cut_off[port.0 as usize] = true;
         }
@@ -65,21 +63,13 @@ impl Heard {
     }
 }
 
-/// The directed route of a MAD, if it has one.
-pub(super) fn route_of(mad: &Mad) -> Option<DirectedRoute> {
-    let is_directed = mad.class() == Class::SubnDirected;
-    mad.route().ok().filter(|_| is_directed)
-}
-
 /// Calls for every link on a directed route; the port by which its last node is entered, if it leads there now.
-pub(super) fn along(
-    chassis: &Chassis,
-    at: PortIdx,
-    route: &DirectedRoute,
-    mut call: impl FnMut(PortIdx, PortIdx),
-) -> Option<PortIdx> {
+fn along(chassis: &Chassis, at: PortIdx, mad: &Mad, mut call: impl FnMut(PortIdx, PortIdx)) -> Option<PortIdx> {
+    if mad.class() != Class::SubnDirected {
+        return None;
+    }
     let mut at = at;
-    for &num in route.ports() {
+    for &num in mad.route().ok()?.ports() {
         let from = chassis.port_at(chassis.wire(at).node(), num)?;
         let to = chassis.wire(from).peer()?;
         call(from, to);
@@ -89,7 +79,7 @@ pub(super) fn along(
 }
 
 /// The port whose PortInfo is asked for at the node of a port, if it is.
-pub(super) fn asked_about(chassis: &Chassis, end: PortIdx, mad: &Mad) -> Option<PortIdx> {
+fn asked_about(chassis: &Chassis, end: PortIdx, mad: &Mad) -> Option<PortIdx> {
     if mad.attribute() != AttributeId::PORT_INFO {
         return None;
     }
@@ -117,7 +107,7 @@ impl Watcher {
 mod tests {
     use selvedge_fabric::{FabricBuilder, Node};
     use selvedge_types::{Guid, NodeKind, PortNum};
-    use selvedge_wire::Method;
+    use selvedge_wire::{DirectedRoute, Method};
 
     use super::*;
 

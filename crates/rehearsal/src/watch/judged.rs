@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use selvedge_plan::multicast::{MftSet, MulticastChange};
+use selvedge_fabric::Fabric;
+use selvedge_plan::multicast::{MftSet, MulticastChange, MulticastTables};
 use selvedge_plan::{ChangeSet, Installed, LaneRows, Op, Plan};
 use selvedge_sim::Par;
 use selvedge_sm::{Accepted, Inventory, Judge};
@@ -110,6 +111,18 @@ impl Judge for Clerk {
         change: MulticastChange,
     ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
         let change = self.judge.judge_multicast(inventory, subject, change)?;
+        self.passed.note_copies(inventory, change.value());
+        Ok(change)
+    }
+
+    fn judge_taking_away(
+        &self,
+        inventory: &Inventory,
+        fabric: &Fabric,
+        held: &MulticastTables,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        let change = self.judge.judge_taking_away(inventory, fabric, held, change)?;
         self.passed.note_copies(inventory, change.value());
         Ok(change)
     }

@@ -159,6 +159,14 @@ impl LidBook {
         !moved.kept && since.any(|(_, (range, _))| overlaps(range))
     }
 
+    /// True if the plan gives what a port came back without to another one that had held it as well: it is either's.
+    pub fn is_anothers_again(&self, moved: &Moved, planned: &BTreeMap<Guid, LidRange>) -> bool {
+        let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
+        let had_it = |guid: &Guid| self.left.get(guid).is_some_and(|(before, _)| overlaps(before));
+        let mut others = planned.iter().filter(|(guid, _)| **guid != moved.guid);
+        !moved.kept && others.any(|(guid, range)| overlaps(range) && had_it(guid))
+    }
+
     /// Why a port may get another LID.
     pub fn excuse(&mut self, chassis: &Chassis, moved: &Moved, knew: bool) -> Option<Rule> {
         if self.cloned.contains(&moved.guid) {
@@ -305,6 +313,32 @@ mod tests {
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4)], Some(Rule::PutRight));
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4), Gets(1, 5)], None);
+    }
+
+    #[test]
+    fn what_two_had_is_either_s() {
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::ZERO,
+        };
+        let moved = |guid, before, now, kept| Moved {
+            port: PortIdx(0),
+            guid: Guid(guid),
+            before: range(before),
+            now: range(now),
+            kept,
+        };
+        let check = |kept: bool, planned: (u64, u16), want: bool| {
+            let mut book = LidBook::default();
+            book.note_left(&moved(7, 3, 5, true), Time::from_secs(5));
+            let planned = BTreeMap::from([(Guid(planned.0), range(planned.1)), (Guid(8), range(11))]);
+            assert_eq!(book.is_anothers_again(&moved(8, 3, 11, kept), &planned), want, "{planned:?}");
+        };
+        check(false, (7, 3), true);
+        // It held it itself; the other gets another one; it is one that never had it.
+        check(true, (7, 3), false);
+        check(false, (7, 4), false);
+        check(false, (9, 3), false);
     }
 
     #[test]

@@ -9,7 +9,6 @@ mod heard;
 mod judged;
 mod late;
 mod lids;
-mod moved;
 mod outside;
 mod routes;
 mod rule;
@@ -25,7 +24,7 @@ use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_sm::{PersistentState, Role};
 use selvedge_types::{Guid, Lid, LidRange, TransactionId};
-use selvedge_wire::{AttributeId, Datagram, DirectedRoute, Mad, Method};
+use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
 use crate::Violation;
 use crate::digest::Digest;
@@ -35,7 +34,6 @@ use crate::subnet::{Subnets, ports_of};
 use heard::Heard;
 pub(crate) use judged::{Clerk, Passed};
 use lids::LidBook;
-use moved::Moved;
 use outside::Counting;
 pub use outside::{Findings, Found};
 use routes::{Delta, Haunt, Routes};
@@ -51,10 +49,6 @@ struct Sent {
     serial: u64,
     /// When its manager had last begun to look: it is right for what was there then, however late it arrives.
     looked_at: Option<Time>,
-    /// When it left.
-    at: Time,
-    /// By which way.
-    route: Option<DirectedRoute>,
 }
 
 /// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
@@ -95,7 +89,6 @@ pub(crate) struct Watcher {
     /// What was heard in each life, of the managers that run.
     heard: BTreeMap<ClientId, Heard>,
     lost: Vec<(ClientId, Mad)>,
-    moved: Moved,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
     lies_ended: Vec<Time>,
@@ -153,7 +146,6 @@ impl Watcher {
             wires: BTreeMap::new(),
             heard: BTreeMap::new(),
             lost: Vec::new(),
-            moved: Moved::new(chassis),
             lies: BTreeMap::new(),
             lies_ended: Vec::new(),
             interrupted: BTreeMap::new(),
@@ -214,9 +206,6 @@ impl Watcher {
         let client = life.client;
         if datagram.mad.method() == Method::Trap && life.sm.role() == Role::Master {
             self.traps.insert((client, datagram.mad.transaction()), (id, now));
-        }
-        if let Some(at) = at {
-            self.moved.hear(now, (client, at), chassis, &datagram.mad);
         }
         if datagram.mad.method() == Method::GetResp {
             if let Some(wire) = self.wires.get_mut(&client) {
@@ -279,7 +268,6 @@ impl Watcher {
     }
 
     fn happened(&mut self, now: Time, chassis: &Chassis) {
-        self.moved.look(now, chassis);
         let shape = shape(chassis);
         if std::mem::replace(&mut self.shape, shape) != shape {
             self.disturbed = Some(now);
@@ -349,11 +337,8 @@ impl Watcher {
             false if self.counting.is_some() => self.excuse_outside(now, sent.map(|s| s.manager)),
             false => {
                 let lie = ends_lie.then_some(Rule::LyingAgent);
-                let way = || Some((by?, sent?.at, sent?.route?));
-                let is_untold = |(client, at, route)| self.moved.is_untold(client, (at, &route), chassis);
                 self.excuse_of(now, sent.map(|s| (s.manager, s.looked_at)), life)
                     .or(lie)
-                    .or_else(|| way().is_some_and(is_untold).then_some(Rule::UntoldCable))
             }
         };
         self.excused = excuse;
@@ -521,7 +506,8 @@ impl Watcher {
             self.lids.went_astray(&moved);
         }
         let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looked_at);
-        let was_held = self.lids.was_held_by_another(&moved, looked_at);
+        let was_held = self.lids.was_held_by_another(&moved, looked_at)
+            || manager.is_some_and(|manager| self.lids.is_anothers_again(&moved, &manager.stored.lids));
         self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
         let excuse = excuse.or(was_held.then_some(Rule::LidConflict));

@@ -36,9 +36,6 @@ pub enum Rule {
     /// A link through which no answer has come since the manager started, as what it asked through it was lost, or
     /// whether it is up: it carries packets by old entries.
     UnseenLink,
-    /// A Set crossed a cable that had been moved, and since then nothing had reached its manager that could have shown
-    /// it: nobody but the agent that took it could tell that it was meant for another.
-    UntoldCable,
     /// Nobody who can be reached holds the LID: no packet is meant for it.
     LidOfNobody,
     /// Neither what the manager stored nor the fabric told it which LID the port once had.
@@ -68,7 +65,6 @@ impl Rule {
             Self::AnotherRoute => "another route",
             Self::Unseen => "unseen switch",
             Self::UnseenLink => "unseen link",
-            Self::UntoldCable => "untold cable",
             Self::LidOfNobody => "LID of nobody",
             Self::NeverKnown => "LID never known",
             Self::Predecessor => "predecessor's packets",

@@ -6,7 +6,6 @@ use selvedge_emulator::ClientId;
 use selvedge_sim::Time;
 use selvedge_wire::{AttributeId, Datagram, Method};
 
-use super::heard::route_of;
 use super::{Sent, Watcher};
 use crate::Violation;
 use crate::digest::Digest;
@@ -56,17 +55,12 @@ impl Watcher {
                 });
             }
             let looked_at = manager.life.as_ref().and_then(|life| life.looked_at);
-            self.note_set((id, looked_at, now), client, datagram);
+            self.note_set((id, looked_at), client, datagram);
         }
         Ok(())
     }
 
-    fn note_set(
-        &mut self,
-        (id, looked_at, at): (ManagerId, Option<Time>, Time),
-        client: ClientId,
-        datagram: &Datagram,
-    ) {
+    fn note_set(&mut self, (id, looked_at): (ManagerId, Option<Time>), client: ClientId, datagram: &Datagram) {
         let mad = &datagram.mad;
         let content = Digest::default().bytes(mad.smp_data()).0;
         self.serial += 1;
@@ -75,8 +69,6 @@ impl Watcher {
             content,
             serial: self.serial,
             looked_at,
-            at,
-            route: route_of(mad),
         };
         self.sent.insert((client, mad.transaction()), sent);
     }
@@ -87,7 +79,7 @@ impl Watcher {
         match mad.method() {
             Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
             Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => {
-                self.note_set((id, None, self.now), client, datagram);
+                self.note_set((id, None), client, datagram);
             }
             _ => {}
         }

@@ -7,17 +7,27 @@
 //! links that are equally good the one that carries fewest groups is taken. Where no ways join two members (a
 //! switch that has no multicast table lies between) each part has a tree of its own.
 //!
+//! Such trees are laid without a look at routes. Where copies and packets of routes could then wait for each other in a
+//! circle, they are laid `beside` them: along one trunk, a tree over all switches each turn of which fits into the
+//! `order` in which routes wait. Every group gets the part of it that its members need.
+//!
 //! Work: per group that is planned one walk over all links; per root one walk for each of at most eight members.
 
+mod beside;
+mod better;
 mod net;
+mod order;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::multicast::{MulticastGroup, MulticastGroups, MulticastTables, PortMask, entry_of};
-use selvedge_types::{Guid, Idx, Lid};
+use selvedge_types::{Guid, Idx, Lid, Sl};
 
+pub use beside::probe;
+pub use better::better;
 use net::{Arc, Net};
+pub use order::RouteTurn;
 
 /// Members of which the nearest root is looked for: more would cost a walk each and move the root little.
 const SAMPLES: usize = 8;
@@ -35,6 +45,17 @@ pub struct TreeRequest<'a> {
     pub roots: &'a BTreeMap<Lid, Guid>,
     /// Groups that are to be planned; others keep what they have.
     pub stale: &'a BTreeSet<Lid>,
+    /// What routes wait for, if trees are to be laid beside them.
+    pub routes: Option<&'a Routes>,
+}
+
+/// What packets of routes wait for, for trees that are laid beside them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Routes {
+    /// The dependencies of each lane.
+    pub turns: Vec<Vec<RouteTurn>>,
+    /// The lane of each service level.
+    pub lane_of: [u8; Sl::COUNT],
 }
 
 /// Trees of all groups.
@@ -46,11 +67,16 @@ pub struct Trees {
     pub roots: BTreeMap<Lid, Guid>,
     /// Members that no tree can reach: their switch has no room for the group, or their link is down.
     pub unreached: Vec<(Lid, Guid)>,
+    /// Members that are left apart from others, as no tree was found that joins them and fits beside routes.
+    pub apart: Vec<(Lid, Guid)>,
 }
 
 /// Plans the trees of the groups that are stale. A pure function: the same trees on any machine.
 #[must_use]
 pub fn trees(request: &TreeRequest<'_>) -> Trees {
+    if let Some(trees) = beside::trees(request) {
+        return trees;
+    }
     let mut planner = Planner::new(request);
     for mlid in request.held.mlids() {
         if request.groups.find(mlid).is_none() {
@@ -151,25 +177,7 @@ impl<'a> Planner<'a> {
 
     fn plan(&mut self, group: &MulticastGroup) {
         let (fabric, mlid) = (self.request.fabric, group.mlid);
-        let can = |switch: u32| self.net.can(switch, mlid);
-        let mut wanted: BTreeMap<u32, PortMask> = BTreeMap::new();
-        let mut unreached = Vec::new();
-        for member in group.members.iter() {
-            let at: Option<PortRef> = fabric.find_port(member.guid);
-            match at
-                .and_then(|at| entry_of(fabric, at))
-                .filter(|(switch, _)| can(switch.0))
-            {
-                Some((switch, port)) => {
-                    let mask = wanted.entry(switch.0).or_default();
-                    if member.receives {
-                        mask.insert(port);
-                    }
-                }
-                None => unreached.push((mlid, member.guid)),
-            }
-        }
-        self.trees.unreached.extend(unreached);
+        let mut wanted = self.entries(group);
         let mut left: Vec<u32> = wanted.keys().copied().collect();
         let mut held = vec![false; self.net.cables()];
         self.in_force(mlid)
@@ -192,6 +200,26 @@ impl<'a> Planner<'a> {
         for (switch, mask) in wanted {
             self.trees.tables.set_mask(SwitchIdx(switch), mlid, mask);
         }
+    }
+
+    /// Where members of a group enter, with the ports of those that receive.
+    fn entries(&mut self, group: &MulticastGroup) -> BTreeMap<u32, PortMask> {
+        let (fabric, mlid) = (self.request.fabric, group.mlid);
+        let mut wanted: BTreeMap<u32, PortMask> = BTreeMap::new();
+        for member in group.members.iter() {
+            let at: Option<PortRef> = fabric.find_port(member.guid);
+            let entry = at.and_then(|at| entry_of(fabric, at));
+            match entry.filter(|(switch, _)| self.net.can(switch.0, mlid)) {
+                Some((switch, port)) => {
+                    let mask = wanted.entry(switch.0).or_default();
+                    if member.receives {
+                        mask.insert(port);
+                    }
+                }
+                None => self.trees.unreached.push((mlid, member.guid)),
+            }
+        }
+        wanted
     }
 
     /// Where a tree of these switches begins: where it began, if that is still there, else in the middle.

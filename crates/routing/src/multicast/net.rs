@@ -17,6 +17,19 @@ pub struct Arc {
     pub mtu: Mtu,
 }
 
+impl Arc {
+    /// The other direction.
+    pub const fn back(self) -> Self {
+        Self {
+            from: self.to,
+            port: self.to_port,
+            to: self.from,
+            to_port: self.port,
+            ..self
+        }
+    }
+}
+
 /// Switches with multicast tables and the cables between them that are ACTIVE.
 #[derive(Clone, Debug)]
 pub struct Net {
@@ -56,15 +69,8 @@ impl Net {
                 cable: net.cables as u32,
                 mtu: mtu(link.a).min(mtu(link.b)),
             };
-            let back = Arc {
-                from: arc.to,
-                port: arc.to_port,
-                to: arc.from,
-                to_port: arc.port,
-                ..arc
-            };
             net.arcs[a.to_usize()].push(arc);
-            net.arcs[b.to_usize()].push(back);
+            net.arcs[b.to_usize()].push(arc.back());
             net.cables += 1;
         }
         net

@@ -6,7 +6,7 @@ use selvedge_fabric::Link;
 use selvedge_plan::multicast::Member;
 use selvedge_topology::Spec;
 use selvedge_types::{Mtu, NodeKind};
-use selvedge_verify::{JudgeOptions, MulticastSubject, judge_multicast};
+use selvedge_verify::{JudgeOptions, Kind, MulticastSubject, RouteTurns, Severity, judge_multicast};
 
 use super::*;
 
@@ -46,6 +46,7 @@ fn group(mlid: u16, members: &[Guid]) -> MulticastGroup {
     MulticastGroup {
         mlid: Lid(mlid),
         mtu: Mtu::B2048,
+        sl: Sl::default(),
         members: Shared::from(members),
     }
 }
@@ -69,29 +70,48 @@ impl World {
         }
     }
 
-    /// Sets of each phase.
+    /// Sets of each phase. Where trees could deadlock among themselves they are laid along one trunk, and where the way
+    /// there could, what is there goes first.
     fn turn(&mut self) -> Vec<usize> {
         let stale = self.groups.iter().map(|group| group.mlid).collect();
-        let trees = trees(&TreeRequest {
-            fabric: &self.fabric,
-            groups: &self.groups,
-            held: &self.held,
-            roots: &self.roots,
-            stale: &stale,
-        });
-        let change = selvedge_plan::multicast::multicast_changes(Default::default(), &self.held, &trees.tables);
-        let phases = change.phases.iter().map(Vec::len).collect();
-        let subject = MulticastSubject {
-            fabric: &self.fabric,
-            groups: &self.groups,
-            held: &self.held,
-            wanted: &trees.tables,
+        let none = Routes {
+            turns: vec![Vec::new()],
+            ..Routes::default()
         };
-        if let Err(refusal) = judge_multicast(&subject, change, &JudgeOptions::default()) {
-            panic!("{refusal}");
+        for (routes, is_last) in [(None, false), (Some(&none), false), (Some(&none), true)] {
+            if is_last {
+                self.held = MulticastTables::new(self.held.switches());
+            }
+            let trees = trees(&TreeRequest {
+                fabric: &self.fabric,
+                groups: &self.groups,
+                held: &self.held,
+                roots: &self.roots,
+                stale: &stale,
+                routes,
+            });
+            let change = selvedge_plan::multicast::multicast_changes(Default::default(), &self.held, &trees.tables);
+            let phases = change.phases.iter().map(Vec::len).collect();
+            let subject = MulticastSubject {
+                fabric: &self.fabric,
+                groups: &self.groups,
+                held: &self.held,
+                wanted: &trees.tables,
+                routes: &RouteTurns::none(&self.fabric),
+                apart: &BTreeSet::new(),
+            };
+            match judge_multicast(&subject, change, &JudgeOptions::default()) {
+                Ok(_) => {
+                    (self.held, self.roots) = (trees.tables, trees.roots);
+                    return phases;
+                }
+                Err(refusal) => {
+                    let of_circle = refusal.verdict.count_of(Kind::MulticastCircle);
+                    assert_eq!(refusal.verdict.count(Severity::Error), of_circle, "{refusal}");
+                }
+            }
         }
-        (self.held, self.roots) = (trees.tables, trees.roots);
-        phases
+        panic!("no trees");
     }
 
     fn put(&mut self, mlid: u16, members: &[Guid]) -> Vec<usize> {
@@ -219,4 +239,24 @@ fn parts_without_a_way_have_trees_of_their_own() {
     world.cut(&trunks[3]);
     world.put(0xC000, &hosts);
     assert_eq!(world.switches(0xC000), 4);
+}
+
+#[test]
+fn a_trunk_spans_and_its_order_holds() {
+    for spec in FABRICS {
+        let fabric = fabric(spec);
+        let net = Net::new(&fabric);
+        for root in 0..net.switches() as u32 {
+            let mut order = order::Order::new(&net, &[]).unwrap();
+            let ground = order::Ground {
+                net: &net,
+                can: &|_| true,
+                is_first: &|cable| cable % 3 == 0,
+                shuffle: root,
+            };
+            let trunk = order::Trunk::grow(&mut order, &ground, root);
+            assert_eq!(trunk.switches.len(), net.switches(), "{spec} from {root}");
+            assert!(order.is_in_order(), "{spec} from {root}");
+        }
+    }
 }

@@ -13,7 +13,7 @@ use selvedge_plan::multicast::{MulticastGroups, MulticastTables, multicast_chang
 use selvedge_routing::multicast::{TreeRequest, trees};
 use selvedge_sa::{Config, Input};
 use selvedge_types::{Guid, Lid, TransactionId};
-use selvedge_verify::{JudgeOptions, MulticastSubject, judge_multicast};
+use selvedge_verify::{JudgeOptions, MulticastSubject, RouteTurns, judge_multicast};
 use selvedge_wire::sa::records;
 use selvedge_wire::{Address, Datagram, Gid, Method, Status};
 
@@ -237,6 +237,7 @@ impl Trees {
             held: &self.held,
             roots: &self.roots,
             stale: &stale,
+            routes: None,
         });
         let change = multicast_changes(Generation(all.rounds), &self.held, &made.tables);
         let planned = thread_time();
@@ -246,6 +247,8 @@ impl Trees {
             groups: &self.groups,
             held: &self.held,
             wanted: &made.tables,
+            routes: &RouteTurns::none(fabric),
+            apart: &BTreeSet::new(),
         };
         if let Err(refusal) = judge_multicast(&subject, change, &JudgeOptions::default()) {
             panic!("{refusal}");

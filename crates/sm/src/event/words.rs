@@ -39,6 +39,11 @@ impl Event {
             }
             Self::LinkReturned { what } => write!(f, "link of {what} is back"),
             Self::LinkLost { what } => write!(f, "link of {what} lost"),
+            Self::FoundMended { engine, entries } => write!(
+                f,
+                "the tables that were found stay but for {entries} entries, as packets of their LIDs did not arrive; \
+                 {engine} plans when the fabric changes or load is spread anew"
+            ),
             Self::FoundKept { engine } => write!(
                 f,
                 "the tables that the switches hold are right and stay; {engine} plans when the fabric changes or \

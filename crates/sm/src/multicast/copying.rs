@@ -11,6 +11,7 @@ use selvedge_types::Guid;
 use selvedge_verify::Judged;
 use selvedge_wire::{Attribute, AttributeId, Mad, MulticastForwardingTable};
 
+use crate::apply::Apply;
 use crate::core::{Sm, ok};
 use crate::event::Event;
 use crate::inventory::Inventory;
@@ -35,6 +36,8 @@ pub struct Copying {
     /// Sets acknowledged.
     done: usize,
     has_failed: bool,
+    /// Routes that are applied when it is done.
+    then: Option<Box<(Apply, Arc<Inventory>)>>,
 }
 
 #[derive(Debug)]
@@ -70,6 +73,14 @@ impl Copying {
         Self::new(inventory, Work::Write { change, phase: 0 })
     }
 
+    /// Routes are applied afterwards.
+    pub fn then(self, apply: Apply, inventory: Arc<Inventory>) -> Self {
+        Self {
+            then: Some(Box::new((apply, inventory))),
+            ..self
+        }
+    }
+
     const fn new(inventory: Arc<Inventory>, work: Work) -> Self {
         Self {
             inventory,
@@ -78,6 +89,7 @@ impl Copying {
             open: BTreeSet::new(),
             done: 0,
             has_failed: false,
+            then: None,
         }
     }
 
@@ -205,6 +217,13 @@ impl Sm {
             self.stage = Stage::Copying(Box::new(copying));
             return;
         }
+        if let Some(then) = copying.then.take() {
+            // A switch that does not take its table hears of it again when trees are planned; routes do not wait.
+            let (apply, inventory) = *then;
+            self.view.copies = Arc::clone(self.multicast.held());
+            self.stage = Stage::Applying(Box::new(apply), inventory);
+            return;
+        }
         self.stage = Stage::Idle;
         match &copying.work {
             Work::Write { .. } if !copying.has_failed => {
@@ -214,6 +233,7 @@ impl Sm {
                     groups,
                     sets,
                 })));
+                self.multicast_written(now);
                 if !self.multicast.stale.is_empty() {
                     self.multicast.due = Some(now);
                 }
@@ -225,17 +245,19 @@ impl Sm {
         self.view.copies = Arc::clone(self.multicast.held());
     }
 
-    /// Something else comes first: what was under way may have been carried out or not.
-    pub(crate) fn interrupt_copying(&mut self) {
+    /// Something else comes first: what was under way may have been carried out or not. True if routes were to follow:
+    /// they are not known to be right any more.
+    pub(crate) fn interrupt_copying(&mut self) -> bool {
         if !matches!(self.stage, Stage::Copying(_)) {
-            return;
+            return false;
         }
         let Stage::Copying(copying) = std::mem::take(&mut self.stage) else {
-            return;
+            return false;
         };
         if let Work::ReadBack(blocks) = &copying.work {
             let left = blocks.iter().map(|&(switch, place)| (copying.guid(switch), place));
-            return self.multicast.fresh.extend(left);
+            self.multicast.fresh.extend(left);
+            return false;
         }
         for &id in &copying.open {
             if let Some((switch, place)) = copying.place(id) {
@@ -243,5 +265,6 @@ impl Sm {
             }
         }
         self.multicast.all_stale(self.now);
+        copying.then.is_some()
     }
 }

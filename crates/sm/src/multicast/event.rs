@@ -36,6 +36,29 @@ pub enum MulticastEvent {
         /// Its position.
         position: u8,
     },
+    /// Groups are taken apart for a moment: beside new routes, or while trees move, their copies could deadlock.
+    TakenApart {
+        /// How many.
+        groups: usize,
+        /// The first.
+        mlid: Lid,
+    },
+    /// Members are left apart from others, as every tree that joins them could deadlock with routes.
+    Apart {
+        /// How many.
+        members: usize,
+        /// A group of one of them.
+        mlid: Lid,
+        /// Port GUID of it.
+        member: Guid,
+    },
+    /// Trees are moved to better ones.
+    Moved {
+        /// How many.
+        trees: usize,
+        /// How many could be moved after them.
+        left: usize,
+    },
     /// No tree can reach members.
     Unreached {
         /// How many.
@@ -57,6 +80,9 @@ impl MulticastEvent {
             Self::Silent { .. } => "SLV-SM-0072",
             Self::Unreached { .. } => "SLV-SM-0073",
             Self::Differs { .. } => "SLV-SM-0074",
+            Self::TakenApart { .. } => "SLV-SM-0075",
+            Self::Apart { .. } => "SLV-SM-0076",
+            Self::Moved { .. } => "SLV-SM-0077",
         }
     }
 
@@ -64,8 +90,10 @@ impl MulticastEvent {
     #[must_use]
     pub const fn severity(&self) -> Severity {
         match self {
-            Self::InForce { .. } => Severity::Info,
-            Self::Silent { .. } | Self::Unreached { .. } | Self::Differs { .. } => Severity::Warning,
+            Self::InForce { .. } | Self::TakenApart { .. } | Self::Moved { .. } => Severity::Info,
+            Self::Silent { .. } | Self::Unreached { .. } | Self::Differs { .. } | Self::Apart { .. } => {
+                Severity::Warning
+            }
             Self::Refused { .. } => Severity::Error,
         }
     }
@@ -87,6 +115,25 @@ impl fmt::Display for MulticastEvent {
                 "\"{what}\" does not hold multicast block {block}, position {position} as it was written; trees are \
                  planned again"
             ),
+            Self::TakenApart { groups, mlid } => write!(
+                f,
+                "multicast: {groups} groups are taken apart for a moment, the first {:#06x}: until old packets are \
+                 gone or new routes are in force their copies could deadlock",
+                mlid.0
+            ),
+            Self::Apart { members, mlid, member } => write!(
+                f,
+                "{members} members of multicast groups are left apart from others, one of them {member} of group \
+                 {:#06x}: every tree that joins them could deadlock with the routes in force; routes that an engine of \
+                 this manager makes afresh on one lane leave room for a tree: selvedge rebalance --at-once",
+                mlid.0
+            ),
+            Self::Moved { trees, left } => {
+                write!(
+                    f,
+                    "multicast: {trees} trees move to better ones, {left} could after them"
+                )
+            }
             Self::Unreached { members, mlid, member } => write!(
                 f,
                 "no multicast tree reaches {members} members, one of them {member} of group {:#06x}: is its link \

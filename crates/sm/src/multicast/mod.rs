@@ -7,6 +7,7 @@
 //! A block is read before it is first written, so that what another manager left is known, and taken away before
 //! anything is added to it.
 
+mod beside;
 mod copying;
 mod event;
 mod job;
@@ -21,18 +22,22 @@ use selvedge_plan::multicast::{MftBlocks, MulticastGroup, MulticastGroups, Multi
 use selvedge_plan::{Generation, Installed, Plan};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, Idx, Lid, PortState};
+use selvedge_verify::standing::{CopyTurns, wait_ns};
 
+use crate::apply::Apply;
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{JobResult, Task};
+use crate::rebalance::budget;
 use crate::stage::Stage;
 
+pub use beside::{Copies, TakenApart};
 pub use copying::{CopyId, Copying};
 pub use event::MulticastEvent;
-pub use job::{MulticastPlan, MulticastTask};
+pub use job::{Beside, MulticastPlan, MulticastTask};
 
 /// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens.
 const MUTE: Duration = Duration::from_secs(60);
@@ -60,6 +65,18 @@ pub struct Multicast {
     fresh: BTreeSet<Place>,
     /// The block that was read back last in turn.
     last_read: Option<Place>,
+    /// What copies may wait for now, and when what is being written is done.
+    turns: (Arc<CopyTurns>, Arc<CopyTurns>),
+    /// What trees have to fit beside, with the fabric and the plan that it is for.
+    beside: Option<(Arc<Fabric>, Arc<Plan>, Arc<Beside>)>,
+    /// Groups that must be taken apart before the plan on its way is applied.
+    first: Option<Box<TakenApart>>,
+    /// Trees wait until packets that are under way are gone.
+    until: Option<Time>,
+    /// Trees for which there are better ones are to be moved.
+    moves: bool,
+    /// Members that are left apart, as told last.
+    apart: Vec<(Lid, Guid)>,
 }
 
 /// A block of a switch: its GUID; block and position.
@@ -188,6 +205,7 @@ impl Sm {
             .into_iter()
             .chain(multicast.mute.values().copied())
             .min()?;
+        let due = multicast.until.map_or(due, |until| due.max(until));
         (multicast.planning.is_none() && self.knows_the_fabric()).then_some(due)
     }
 
@@ -215,16 +233,34 @@ impl Sm {
             self.stage = Stage::Copying(Box::new(Copying::reading(inventory, unknown)));
             return;
         }
-        if multicast.stale.is_empty() {
+        multicast.until = None;
+        let moves = multicast.stale.is_empty() && multicast.moves;
+        if multicast.stale.is_empty() && !moves {
             return;
         }
-        let stale = std::mem::take(&mut multicast.stale);
+        let mut stale = std::mem::take(&mut multicast.stale);
+        if !moves {
+            // Whoever is left apart may find a tree now.
+            let apart = multicast.apart.iter().map(|(mlid, _)| *mlid);
+            stale.extend(apart.filter(|mlid| multicast.groups.find(*mlid).is_some()));
+        }
+        let is_known = |(fabric, of, _): &&(Arc<Fabric>, Arc<Plan>, _)| {
+            Arc::ptr_eq(fabric, &inventory.fabric) && Arc::ptr_eq(of, &plan)
+        };
+        let beside = multicast
+            .beside
+            .as_ref()
+            .filter(is_known)
+            .map(|known| Arc::clone(&known.2));
         let task = MulticastTask {
             groups: Arc::clone(&multicast.groups),
             held: multicast.tables(&inventory.fabric, &left_out),
             roots: multicast.roots.clone(),
             stale: stale.clone(),
             left_out,
+            beside,
+            apart: multicast.apart.clone(),
+            moves: moves.then(|| budget(&self.config.policy, &plan.tables)),
         };
         self.generation = self.generation.next();
         let installed = Arc::clone(&self.view.installed);
@@ -261,12 +297,34 @@ impl Sm {
             // Planned anew when that is dealt with; a plan that the judge refused, when something changes.
             let refused = !result.events.is_empty();
             multicast.stale.extend(planning.stale);
+            multicast.moves &= result.copies_later;
             multicast.due = (!refused).then_some(self.now);
             out.extend(result.events.into_iter().map(Output::Event));
+            if result.copies_later && is_same && is_free {
+                self.trees_later(result.copies_first, out);
+            }
             return;
         };
         out.extend(result.events.into_iter().map(Output::Event));
         multicast.roots = planned.roots;
+        multicast.turns = planned.turns;
+        multicast.beside = Some((Arc::clone(&inventory.fabric), planning.plan, planned.beside));
+        if planned.moved.0 > 0 {
+            let (trees, left) = planned.moved;
+            out.push(Output::Event(Event::Multicast(MulticastEvent::Moved { trees, left })));
+        }
+        multicast.moves = planned.moved.1 > 0 || multicast.moves && !planning.stale.is_empty();
+        if multicast.apart != planned.apart {
+            multicast.apart = planned.apart;
+            if let Some(&(mlid, member)) = multicast.apart.first() {
+                let members = multicast.apart.len();
+                out.push(Output::Event(Event::Multicast(MulticastEvent::Apart {
+                    members,
+                    mlid,
+                    member,
+                })));
+            }
+        }
         if multicast.unreached != planned.unreached {
             multicast.unreached = planned.unreached;
             if let Some((mlid, member)) = multicast.unreached.first() {
@@ -278,10 +336,89 @@ impl Sm {
             }
         }
         if planned.change.value().sets() == 0 {
-            return;
+            return self.multicast_written(self.now);
         }
         self.stage = Stage::Copying(Box::new(Copying::writing(inventory, planned.change)));
     }
+}
+
+impl Sm {
+    /// What jobs have to know of copies.
+    pub(crate) fn copies(&self) -> Arc<Copies> {
+        let multicast = &self.multicast;
+        Arc::new(Copies {
+            groups: Arc::clone(&multicast.groups),
+            held: Arc::clone(&multicast.held),
+            turns: Arc::clone(&multicast.turns.0),
+        })
+    }
+
+    /// What was planned is in force; trees that are to move follow, a step at a time.
+    fn multicast_written(&mut self, now: Time) {
+        let multicast = &mut self.multicast;
+        multicast.turns.0 = Arc::clone(&multicast.turns.1);
+        if multicast.moves {
+            let pause = Duration::from_secs(self.config.policy.rebalance_pause_s.into());
+            multicast.due = Some(multicast.due.map_or(now + pause, |due| due.min(now + pause)));
+        }
+    }
+
+    /// Trees are looked at: those for which there is a better one move.
+    pub(crate) fn move_trees(&mut self) {
+        let multicast = &mut self.multicast;
+        if !multicast.groups.is_empty() {
+            multicast.moves = true;
+            multicast.due.get_or_insert(self.now);
+        }
+    }
+
+    /// Trees can be laid when packets that are under way are gone.
+    fn trees_later(&mut self, first: Option<Box<TakenApart>>, out: &mut Vec<Output>) {
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
+        let drained = wait_ns(&inventory.fabric).map_or(MUTE, Duration::from_nanos);
+        let multicast = &mut self.multicast;
+        multicast.until = Some(self.now + drained);
+        multicast.due = multicast.until;
+        if let Some(first) = first {
+            out.push(taken_apart(&first));
+            let sets = first.change.value().sets();
+            if sets > 0 {
+                self.stage = Stage::Copying(Box::new(Copying::writing(inventory, first.change)));
+            }
+        }
+    }
+
+    /// Groups that must be taken apart before the plan on its way is applied.
+    pub(crate) fn note_copies_first(&mut self, first: Option<Box<TakenApart>>) {
+        self.multicast.first = first;
+    }
+
+    /// Applies a plan, after groups that could deadlock beside it are taken apart.
+    pub(crate) fn begin_applying(&mut self, apply: Apply, inventory: Arc<Inventory>, out: &mut Vec<Output>) {
+        match self
+            .multicast
+            .first
+            .take()
+            .filter(|first| first.change.value().sets() > 0)
+        {
+            Some(first) => {
+                out.push(taken_apart(&first));
+                self.multicast.stale.extend(first.groups.iter().copied());
+                let copying = Copying::writing(Arc::clone(&inventory), first.change);
+                self.stage = Stage::Copying(Box::new(copying.then(apply, inventory)));
+            }
+            None => self.stage = Stage::Applying(Box::new(apply), inventory),
+        }
+    }
+}
+
+fn taken_apart(first: &TakenApart) -> Output {
+    Output::Event(Event::Multicast(MulticastEvent::TakenApart {
+        groups: first.groups.len(),
+        mlid: first.groups.first().copied().unwrap_or(Lid::NONE),
+    }))
 }
 
 /// Switches to which no way of ACTIVE links leads from the manager: nobody waits for their agents.

@@ -142,3 +142,94 @@ impl Sm {
         self.past.note_renamed(fabric);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::made::{FAR, FIRST, SECOND, empty_plan, guid, inventory, row};
+    use crate::past::{After, Taken};
+
+    const HELD: [u8; BLOCK_LIDS] = [2; BLOCK_LIDS];
+
+    fn tables(fabric: &Fabric) -> Installed {
+        let mut installed = Installed::unknown(fabric.switches().len());
+        fabric
+            .switches()
+            .indices()
+            .for_each(|switch| installed.learn(switch, 0, HELD));
+        installed
+    }
+
+    /// The row, its second switch as it is after a reset if it was off.
+    fn fabric(was_off: bool) -> Fabric {
+        let mut found = row();
+        if was_off {
+            found[SECOND].switch.as_mut().unwrap().linear_top = selvedge_types::Lid::NONE;
+        }
+        Arc::unwrap_or_clone(inventory(found).fabric)
+    }
+
+    #[test]
+    fn a_switch_that_was_off_has_dropped_what_it_held() {
+        // Whether it was off, how long ago it went out of sight if it did, and whether its packets count.
+        let check = |was_off: bool, gone: Option<Duration>, want: bool| {
+            let (before, now) = (fabric(false), fabric(was_off));
+            let held = tables(&before);
+            let mut past = Past::default();
+            let mut known = Some((&before, &held));
+            if gone.is_some() {
+                let mut without = held.clone();
+                let switch = before.switch_index(before.find(guid(SECOND)).unwrap()).unwrap();
+                without.lfts[switch].clear();
+                past.note_gone((&before, &held), (&before, &without), Time::ZERO);
+                known = None;
+            }
+            let at = Time::ZERO + gone.unwrap_or_default();
+            past.note_reset(&now, known, at);
+            // It is seen again before anything has been sent.
+            past.note_reset(&now, known, at);
+            let under_way = past.under_way(&now, at);
+            let steps = under_way.map(|under_way| (under_way.before.len(), under_way.phases.len()));
+            assert_eq!(steps, want.then_some((1, 1)), "{was_off} {gone:?}");
+        };
+        check(true, None, true);
+        check(false, None, false);
+        // Two lifetimes of 4.096 us, the shortest.
+        check(true, Some(Duration::from_micros(5)), true);
+        check(true, Some(Duration::from_micros(9)), false);
+    }
+
+    #[test]
+    fn a_switch_that_goes_by_another_name_is_waited_out() {
+        let check = |is_renamed: bool, is_cut: bool, want: bool| {
+            let before = inventory(row()).fabric;
+            let mut found = row();
+            if is_renamed {
+                found[SECOND].info.node_guid = Guid(99);
+            }
+            if is_cut {
+                for (at, num) in [(FIRST, 2), (FAR, 1)] {
+                    found[at].ports[num].info = Some(crate::made::info(PortState::Init));
+                }
+            }
+            let now = inventory(found).fabric;
+            let mut taken = Taken::default();
+            taken.note((guid(SECOND), 0, HELD), None);
+            let after = After {
+                installed: Arc::new(tables(&before)),
+                plan: Arc::new(empty_plan()),
+                fabric: before,
+            };
+            let mut past = Past::default();
+            past.add(taken, false, Time::ZERO, after);
+            past.note_renamed(&now);
+            assert_eq!(!past.fog(Time::ZERO).is_zero(), want, "{is_renamed} {is_cut}");
+        };
+        check(false, false, false);
+        check(true, false, true);
+        // Whoever is there now came by another cable.
+        check(true, true, false);
+    }
+}

@@ -169,11 +169,12 @@ fn after_another_master_all_tables_are_read() {
         }
         let found = Arc::new(found);
         sm.inventory = Some(Arc::clone(&found));
-        sm.elected(found, (&others, 0), Time::ZERO, &mut Vec::new());
+        sm.elected(Arc::clone(&found), (&others, 0), Time::ZERO, &mut Vec::new());
         let Stage::Reading { todo, .. } = &sm.stage else {
             panic!("{:?}", sm.stage)
         };
         assert_eq!(todo.len(), want, "{state:?}");
+        sm.note_strangers(&found.fabric);
         // Packets may be under way by what it wrote last.
         assert_eq!(sm.others.met.is_none(), want == 0);
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, NodeIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op};
 use selvedge_types::PortState;
+use selvedge_verify::phases;
 
 /// Blocks as they are after some phases.
 type Written = BTreeMap<(NodeIdx, u16), [u8; BLOCK_LIDS]>;
@@ -48,16 +49,19 @@ fn adds(op: &Op, (fabric, installed): (&Fabric, &Installed), written: &Written) 
             entries.any(is_new)
         }
         Op::SlToVl { .. } => true,
-        Op::Port { state, .. } => *state == Some(PortState::Active),
-        Op::Switch { .. } | Op::PKeys { .. } | Op::Arbitration { .. } => false,
+        // Packets to a LID are sent as soon as somebody holds it.
+        Op::Port { state, .. } => *state == Some(PortState::Active) || phases::gives_lids(fabric, op),
+        // Entries above LinearFDBTop are in force once it is raised.
+        Op::Switch { node, settings } => settings.linear_top > fabric.node(*node).switch_settings.linear_top,
+        Op::PKeys { .. } | Op::Arbitration { .. } => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, Node, PortRef, PortSettings, SwitchIdx};
+    use selvedge_fabric::{FabricBuilder, Node, PortRef, PortSettings, SwitchIdx, SwitchSettings};
     use selvedge_plan::Phase;
-    use selvedge_types::{Guid, NodeKind, PortNum};
+    use selvedge_types::{Guid, Lid, LidRange, Lmc, NodeKind, PortNum};
 
     use super::*;
 
@@ -108,6 +112,30 @@ mod tests {
         }
     }
 
+    fn lid() -> Op {
+        let lids = LidRange {
+            base: Lid(9),
+            lmc: Lmc::default(),
+        };
+        let Op::Port { port, settings, .. } = port(PortState::Active) else {
+            unreachable!("it is one of a port");
+        };
+        let settings = PortSettings { lids, ..settings };
+        Op::Port {
+            port,
+            settings,
+            state: None,
+        }
+    }
+
+    fn top(linear_top: u16) -> Op {
+        let settings = SwitchSettings {
+            linear_top,
+            ..SwitchSettings::default()
+        };
+        Op::Switch { node: NODE, settings }
+    }
+
     #[test]
     fn only_what_adds_waits() {
         check(&[(0, table(1))], 5, &[5]);
@@ -115,6 +143,9 @@ mod tests {
         check(&[(0, table(1))], 0, &[0]);
         check(&[(0, port(PortState::Active))], 5, &[5]);
         check(&[(0, port(PortState::Armed))], 5, &[0]);
+        check(&[(0, lid())], 5, &[5]);
+        check(&[(0, top(9))], 5, &[5]);
+        check(&[(0, top(0))], 5, &[0]);
         // As it was, or dropped.
         check(&[(0, table(2))], 5, &[0]);
         check(&[(0, table(NO_PATH))], 5, &[0]);

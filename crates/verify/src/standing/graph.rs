@@ -9,6 +9,8 @@ use crate::standing::shape::Shape;
 pub struct Edges {
     /// Egress ports at the next switch, by vertex.
     bits: Vec<u64>,
+    /// Those of them that copies of multicast packets make, whoever else does; empty: none.
+    copies: Vec<u64>,
     /// The order.
     pub order: Order,
 }
@@ -76,7 +78,11 @@ impl Edges {
             words,
             bits: &bits,
         });
-        Self { bits, order }
+        Self {
+            bits,
+            copies: Vec::new(),
+            order,
+        }
     }
 
     /// Whether there is an edge from a vertex to an egress port behind it.
@@ -84,6 +90,24 @@ impl Edges {
     pub fn has(&self, shape: &Shape, vertex: u32, port: u8) -> bool {
         let words = shape.ports().div_ceil(64);
         self.bits[vertex as usize * words + usize::from(port) / 64] >> (port % 64) & 1 != 0
+    }
+
+    /// Holds these edges of copies instead of others.
+    pub fn set_copies(&mut self, shape: &Shape, counts: &[Count], copies: &[(u32, u8)], which: usize) {
+        let words = shape.ports().div_ceil(64);
+        let mut bits = vec![0_u64; if copies.is_empty() { 0 } else { self.bits.len() }];
+        for &(vertex, port) in copies {
+            bits[vertex as usize * words + usize::from(port) / 64] |= 1 << (port % 64);
+        }
+        let before = std::mem::replace(&mut self.copies, bits);
+        let mut touched = copies.to_vec();
+        for (word, &bits) in before.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+            let set = (0..64).filter(|bit| bits >> bit & 1 != 0);
+            touched.extend(set.map(|bit| ((word / words) as u32, (word % words * 64 + bit) as u8)));
+        }
+        touched.sort_unstable();
+        touched.dedup();
+        self.settle(shape, &touched, counts, which);
     }
 
     /// The vertex of an egress port behind a vertex.
@@ -176,8 +200,9 @@ impl Edges {
         let mut added = Vec::new();
         for &(vertex, port) in touched {
             let port = usize::from(port);
-            let is_edge = counts[vertex as usize * shape.ports() + port].edges()[which];
             let word = vertex as usize * words + port / 64;
+            let is_copied = self.copies.get(word).is_some_and(|bits| bits >> (port % 64) & 1 != 0);
+            let is_edge = is_copied || counts[vertex as usize * shape.ports() + port].edges()[which];
             if is_edge == (self.bits[word] >> (port % 64) & 1 != 0) {
                 continue;
             }

@@ -19,6 +19,7 @@
 //! connected fabric, tables without a circle: see [`StandingError`] for what is refused. Whoever is refused, or whose
 //! [`Proof`] does not hold, asks [`crate::verify`], which finds everything and shows witnesses.
 
+mod copies;
 mod error;
 mod flows;
 mod graph;
@@ -33,6 +34,7 @@ mod shape;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use selvedge_fabric::SwitchIdx;
 use selvedge_plan::BLOCK_LIDS;
@@ -40,6 +42,7 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid, PortNum};
 use serde::Serialize;
 
+pub use copies::CopyTurns;
 pub use error::StandingError;
 pub use judge::judge;
 pub use left::Replaced;
@@ -145,6 +148,8 @@ pub struct Standing {
     scratch: Vec<(u32, (u8, u16))>,
     /// LIDs that were followed on ways.
     round: u32,
+    /// Copies of multicast packets that the graphs hold besides.
+    copies: Option<Arc<CopyTurns>>,
 }
 
 /// An entry on its way from one value to another.
@@ -199,6 +204,7 @@ impl Standing {
             prepared: None,
             scratch: Vec::new(),
             round: 0,
+            copies: None,
         })
     }
 

@@ -1,0 +1,94 @@
+//! Answers that come when a look at ports is over: the repair of what was found is planned meanwhile, and nobody waits
+//! for them. But what they say is not thrown away. A port that is up again, and was not made ACTIVE since, had its cable
+//! moved as far as anybody knows: a Set that crosses it may be taken by another switch than is meant.
+
+use std::collections::BTreeSet;
+
+use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_types::{PhysState, PortNum, PortState};
+use selvedge_wire::{Attribute, AttributeId, Class, DirectedRoute, Mad, PortInfo};
+
+use crate::core::{Sm, ok};
+use crate::inventory::Inventory;
+use crate::stage::Stage;
+
+impl Sm {
+    /// An answer came that nobody waits for any more.
+    pub(crate) fn straggles(&mut self, mad: &Mad) {
+        let Stage::Planning { inventory, .. } = &self.stage else {
+            return;
+        };
+        if self.sweep_due.is_none() && self.is_repairing() && is_news(inventory, self.repaired_ports(), mad) {
+            self.sweep_due = Some(self.sweep_reason);
+        }
+    }
+}
+
+/// True if a port that was ACTIVE is up and no longer so, and the repair is not for it.
+fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: &Mad) -> bool {
+    let is_answer = mad.class() == Class::SubnDirected && mad.attribute() == AttributeId::PORT_INFO;
+    let Some(mad) = ok(Some(mad)).filter(|_| is_answer) else {
+        return false;
+    };
+    let number = u8::try_from(mad.modifier() & 0xff).ok().and_then(PortNum::new);
+    let node = mad.route().ok().and_then(|route| end_of(inventory, &route));
+    let (Some(node), Some(port), Ok(info)) = (node, number, PortInfo::parse(mad.smp_data())) else {
+        return false;
+    };
+    let at = PortRef { node, port };
+    let was_active = inventory
+        .fabric
+        .port(at)
+        .is_some_and(|port| port.link.state == PortState::Active);
+    let is_up = info.phys_state == Some(PhysState::LinkUp);
+    let is_idle = matches!(info.state, Some(PortState::Init | PortState::Armed));
+    let is_external = port != PortNum::MANAGEMENT && inventory.fabric.node(node).is_switch();
+    is_external && was_active && is_up && is_idle && !repaired.contains(&at)
+}
+
+/// Where a directed route ends, by the cables that are known.
+fn end_of(inventory: &Inventory, route: &DirectedRoute) -> Option<NodeIdx> {
+    let mut ports = route.ports().iter();
+    ports.try_fold(inventory.local.node, |node, &port| {
+        let port = PortNum::new(port)?;
+        Some(inventory.fabric.peer(PortRef { node, port })?.node)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_wire::{Method, SmpData};
+
+    use super::*;
+    use crate::made::{info, inventory, row};
+
+    #[test]
+    fn a_port_that_is_up_and_not_active_any_more_is_news() {
+        let inventory = inventory(row());
+        let near = PortNum::new(1).unwrap();
+        // Which port of the first switch an answer tells of, in what state, and whether the repair is for it.
+        let check = |port: u8, state: PortState, is_repaired: bool, want: bool| {
+            let route = DirectedRoute::LOCAL.then(near).unwrap();
+            let mut mad = Mad::directed(Method::GetResp, AttributeId::PORT_INFO, port.into(), &route);
+            let data: SmpData = info(state).emit();
+            mad.set_smp_data(&data);
+            let at = PortRef {
+                node: end_of(&inventory, &route).unwrap(),
+                port: PortNum::new(port).unwrap(),
+            };
+            let repaired: BTreeSet<PortRef> = Some(at).filter(|_| is_repaired).into_iter().collect();
+            assert_eq!(
+                is_news(&inventory, &repaired, &mad),
+                want,
+                "{port} {state:?} {is_repaired}"
+            );
+        };
+        use PortState::{Active, Down, Init};
+        check(2, Init, false, true);
+        check(2, Init, true, false);
+        check(2, Active, false, false);
+        // Its own trap tells of that.
+        check(2, Down, false, false);
+        check(0, Init, false, false);
+    }
+}

@@ -1,0 +1,427 @@
+//! What packets hold and wait for between switches: by unicast routes, and by copies beside them.
+//!
+//! # Copies
+//! A switch that copies a packet keeps it in the buffer that it came in by until every output has taken it, and an
+//! output takes it when there is room for all of it beyond (packets are not cut). So whoever holds the channel into a
+//! switch waits for each channel out of it that the group uses there: one dependency for each pair. While nobody waits
+//! in a circle, the channels can be put in an order in which everybody waits for later ones only; what holds the last
+//! of them that is full moves on. So no circle among all dependencies of a lane, those of routes and those of copies,
+//! means no deadlock, whether a packet waits for one output or for all of several.
+//!
+//! # Routes
+//! Packets of hosts to anywhere count, and those of switches to hosts, as in the rest of the judge. Where several
+//! entries may be in force, old and new, every one of them counts at every switch: more than any mix can make. Whether
+//! such mixes are free of circles by themselves is not asked here; a circle counts only where a copy is part of it
+//! that makes a turn which routes may not make at that moment.
+//!
+//! # Cost
+//! O(LIDs × switches) once for the routes of a plan; after that a tree costs its turns, and one sorting of the graph if
+//! some of them are not turns of routes already.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_plan::multicast::{MFT_LIDS, MFT_PORTS, MulticastTables, PortMask};
+use selvedge_plan::{BLOCK_LIDS, ServiceLevels};
+use selvedge_types::{Idx, Lid, PortNum, Sl, Vl};
+
+use crate::subject::Subject;
+
+/// No link to another switch.
+const NOWHERE: u32 = u32::MAX;
+
+/// Entries of a block of a switch that may be in force beside those of the tables.
+pub type OtherBlock<'a> = (SwitchIdx, u16, &'a [u8; BLOCK_LIDS]);
+
+/// The dependencies that routes make, lane by lane. See the module's page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteTurns {
+    switches: usize,
+    /// Ports of the largest switch, port 0 included.
+    stride: usize,
+    /// By cell (switch × stride + port): the cell of the port at the other end; [`NOWHERE`]: no switch there.
+    beyond: Vec<u32>,
+    /// 64-bit words of a cell.
+    words: usize,
+    /// By lane and cell that packets leave by: ports by which they go on.
+    bits: Vec<Vec<u64>>,
+    /// Those of them that routes make in any mix of old and new entries; none: all of them.
+    sure: Option<Vec<Vec<u64>>>,
+    /// The lane of each service level, where lanes are told apart.
+    lane_of: [u8; Sl::COUNT],
+}
+
+/// A turn: on a lane, who left by this cell goes on by this port.
+pub type Turn = (u8, u32, u8);
+
+/// Turns of copies, each with a group that makes it, ascending.
+pub type Copied = Vec<(Turn, Lid)>;
+
+impl RouteTurns {
+    /// Follows every LID of a subject; entries of `others` count as well.
+    #[must_use]
+    pub fn new(subject: Subject<'_>, others: &[OtherBlock<'_>]) -> Self {
+        let mut turns = Self::on_lanes(subject.fabric, lanes(&subject));
+        turns.follow(&subject, others);
+        turns
+    }
+
+    /// Of a fabric without routes: copies wait for copies alone.
+    #[must_use]
+    pub fn none(fabric: &Fabric) -> Self {
+        Self::on_lanes(fabric, [0; Sl::COUNT])
+    }
+
+    fn on_lanes(fabric: &Fabric, lane_of: [u8; Sl::COUNT]) -> Self {
+        let switches = fabric.switches().len();
+        let ports = |node| usize::from(fabric.node(node).port_count()) + 1;
+        let stride = fabric.switches().iter().map(|&node| ports(node)).max().unwrap_or(1);
+        let lanes = lane_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
+        let words = stride.div_ceil(64);
+        Self {
+            switches,
+            stride,
+            beyond: beyond(fabric, stride),
+            words,
+            bits: vec![vec![0; switches * stride * words]; lanes],
+            sure: None,
+            lane_of,
+        }
+    }
+
+    fn follow(&mut self, subject: &Subject<'_>, others: &[OtherBlock<'_>]) {
+        let (fabric, tables) = (subject.fabric, subject.tables);
+        let mut by_lid: BTreeMap<Lid, BTreeMap<usize, Vec<u8>>> = BTreeMap::new();
+        for &(switch, block, data) in others {
+            let first = usize::from(block) * BLOCK_LIDS;
+            for (i, &egress) in data.iter().enumerate() {
+                let Ok(lid) = u16::try_from(first + i).map(Lid) else {
+                    continue;
+                };
+                let is_known = switch.to_usize() < self.switches && usize::from(block) < tables.blocks();
+                if switch.to_usize() < self.switches && !(is_known && tables.get(switch, lid) == egress) {
+                    let values = by_lid.entry(lid).or_default().entry(switch.to_usize()).or_default();
+                    values.push(egress);
+                }
+            }
+        }
+        let has_host: Vec<bool> = (fabric.switches().iter())
+            .map(|&node| {
+                let mut ports = fabric.node(node).external_ports();
+                ports.any(|(_, port)| port.peer.is_some_and(|peer| fabric.switch_index(peer.node).is_none()))
+            })
+            .collect();
+        let none = BTreeMap::new();
+        let mut column = vec![0; self.switches];
+        if !by_lid.is_empty() {
+            self.sure = Some(self.bits.clone());
+        }
+        for index in 0..tables.blocks() * BLOCK_LIDS {
+            let Ok(lid) = u16::try_from(index).map(Lid) else { break };
+            let other = by_lid.remove(&lid);
+            let owner = subject.lids.owner(lid);
+            if owner.is_none() && other.is_none() {
+                continue;
+            }
+            let tile = tables.tile(index / BLOCK_LIDS);
+            column
+                .iter_mut()
+                .zip(tile)
+                .for_each(|(at, row)| *at = row[index % BLOCK_LIDS]);
+            let of_switch = owner.is_some_and(|at| fabric.switch_index(at.node).is_some());
+            let from = of_switch.then_some(&has_host[..]);
+            self.column(
+                lid,
+                subject.service_levels,
+                (&column, other.as_ref().unwrap_or(&none)),
+                from,
+            );
+        }
+        // Entries beyond the tables of now.
+        column.fill(u8::MAX);
+        for (lid, other) in &by_lid {
+            self.column(*lid, subject.service_levels, (&column, other), None);
+        }
+    }
+
+    /// One LID: the dependencies of packets that begin anywhere, or at the switches of `from`.
+    fn column(
+        &mut self,
+        lid: Lid,
+        levels: &ServiceLevels,
+        (column, other): (&[u8], &BTreeMap<usize, Vec<u8>>),
+        from: Option<&[bool]>,
+    ) {
+        let lane = usize::from(self.lane_of[usize::from(levels.to(lid).get())]);
+        let Self {
+            stride,
+            beyond,
+            words,
+            bits,
+            sure,
+            ..
+        } = self;
+        let mut sure = sure.as_mut().filter(|_| other.is_empty());
+        let values = |switch: usize| {
+            let more = other.get(&switch).into_iter().flatten();
+            std::iter::once(&column[switch])
+                .chain(more)
+                .map(|&egress| usize::from(egress))
+        };
+        let next = |switch: usize, egress: usize| {
+            let there = (egress < *stride).then(|| beyond[switch * *stride + egress]);
+            there
+                .filter(|there| *there != NOWHERE)
+                .map(|there| there as usize / *stride)
+        };
+        let mut reached: Vec<bool> = match from {
+            Some(from) => from.to_vec(),
+            None => vec![true; column.len()],
+        };
+        if from.is_some() {
+            let mut todo: Vec<usize> = (0..column.len()).filter(|&switch| reached[switch]).collect();
+            while let Some(switch) = todo.pop() {
+                for to in values(switch).filter_map(|egress| next(switch, egress)) {
+                    if !std::mem::replace(&mut reached[to], true) {
+                        todo.push(to);
+                    }
+                }
+            }
+        }
+        for switch in (0..column.len()).filter(|&switch| reached[switch]) {
+            for egress in values(switch) {
+                let Some(to) = next(switch, egress) else { continue };
+                let row = (switch * *stride + egress) * *words;
+                for on in values(to).filter(|&on| next(to, on).is_some()) {
+                    bits[lane][row + on / 64] |= 1 << (on % 64);
+                    if let Some(sure) = &mut sure {
+                        sure[lane][row + on / 64] |= 1 << (on % 64);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The lane of a service level, as lanes are told apart here: all on one where routes are proved as on one.
+    #[must_use]
+    pub const fn lane(&self, sl: Sl) -> u8 {
+        self.lane_of[sl.get() as usize]
+    }
+
+    /// Number of lanes that are told apart.
+    #[must_use]
+    pub fn lanes(&self) -> u8 {
+        self.bits.len() as u8
+    }
+
+    /// All dependencies of a lane: the switch and port by which packets leave, and the port of the next switch by which
+    /// they go on.
+    pub fn on(&self, lane: u8) -> impl Iterator<Item = ((SwitchIdx, PortNum), PortNum)> + '_ {
+        let bits = self.bits.get(usize::from(lane)).into_iter().flatten().enumerate();
+        bits.filter(|(_, bits)| **bits != 0).flat_map(move |(place, &bits)| {
+            let (cell, word) = (place / self.words, place % self.words);
+            let from = (SwitchIdx::from_usize(cell / self.stride), port(cell % self.stride));
+            let set = (0..64).filter(move |bit| bits >> bit & 1 != 0);
+            set.map(move |bit| (from, port(word * 64 + bit)))
+        })
+    }
+
+    /// True if routes make it, whatever mix of entries is in force.
+    fn has(&self, (lane, cell, egress): Turn) -> bool {
+        let row = &self.sure.as_ref().unwrap_or(&self.bits)[usize::from(lane)];
+        row[cell as usize * self.words + usize::from(egress) / 64] >> (egress % 64) & 1 != 0
+    }
+
+    /// The turns of copies of groups that have a service level here, each with the first group that makes it: of
+    /// packets that came by any of `before`, and go on by any of `now`. Ascending.
+    pub(crate) fn of_copies(
+        &self,
+        level: impl Fn(Lid) -> Option<Sl>,
+        (before, now): (&[&MulticastTables], &[&MulticastTables]),
+    ) -> Copied {
+        let (ins, outs) = (self.masks(before), self.masks(now));
+        let mut copied = Copied::new();
+        for (&mlid, outs) in &outs {
+            if let (Some(sl), Some(ins)) = (level(mlid), ins.get(&mlid)) {
+                self.of_group((self.lane(sl), mlid), (ins, outs), &mut copied);
+            }
+        }
+        copied.sort_unstable();
+        copied.dedup_by_key(|(turn, _)| *turn);
+        copied
+    }
+
+    /// The masks of each group by switch, as some tables have them together.
+    fn masks(&self, tables: &[&MulticastTables]) -> BTreeMap<Lid, Vec<PortMask>> {
+        let mut masks: BTreeMap<Lid, Vec<PortMask>> = BTreeMap::new();
+        for switch in 0..self.switches {
+            let blocks = tables
+                .iter()
+                .filter_map(|tables| tables.blocks(SwitchIdx::from_usize(switch)));
+            for (&(block, position), data) in blocks.flatten() {
+                for (entry, &bits) in data.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+                    let index = usize::from(block) * MFT_LIDS + entry;
+                    let lid = Lid::MULTICAST_MIN
+                        .0
+                        .saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
+                    let none = || vec![PortMask::default(); self.switches];
+                    let mask = &mut masks.entry(Lid(lid)).or_insert_with(none)[switch];
+                    let set = (0..MFT_PORTS).filter(|bit| bits >> bit & 1 != 0);
+                    set.for_each(|bit| mask.insert(port(usize::from(position) * MFT_PORTS + bit)));
+                }
+            }
+        }
+        masks
+    }
+
+    fn of_group(&self, (lane, mlid): (u8, Lid), (ins, outs): (&[PortMask], &[PortMask]), copied: &mut Copied) {
+        for (switch, out) in outs.iter().enumerate().filter(|(_, out)| !out.is_empty()) {
+            let is_way = |port: &usize| self.beyond[switch * self.stride + port] != NOWHERE;
+            let ways: Vec<usize> = (out.iter().map(|port| port.index()))
+                .filter(|port| *port < self.stride && is_way(port))
+                .collect();
+            if ways.is_empty() {
+                continue;
+            }
+            for into in (0..self.stride).filter(is_way) {
+                let cell = self.beyond[switch * self.stride + into];
+                let (from, by) = (cell as usize / self.stride, cell as usize % self.stride);
+                if !ins[from].contains(port(by)) {
+                    continue;
+                }
+                let onward = ways.iter().filter(|egress| **egress != into);
+                copied.extend(onward.map(|&egress| ((lane, cell, egress as u8), mlid)));
+            }
+        }
+    }
+
+    /// Turns of `copies` that are part of a circle on their lane, each with the circle: cells, each waiting for the
+    /// next and the last for the first, the turn's own first. At most `most`.
+    pub(super) fn circles(&self, copies: &Copied, most: usize) -> Vec<((Turn, Lid), Vec<u32>)> {
+        let mut circles = Vec::new();
+        for lane in 0..self.lanes() {
+            let is_own = |(turn, _): &&(Turn, Lid)| turn.0 == lane && !self.has(*turn);
+            let own: Vec<(Turn, Lid)> = copies.iter().filter(is_own).copied().collect();
+            if own.is_empty() {
+                continue;
+            }
+            let graph = Graph::new(self, lane, copies);
+            if !graph.left.contains(&true) {
+                continue;
+            }
+            for turn in own {
+                let way = self.target(turn.0).and_then(|to| graph.way(to, turn.0.1));
+                circles.extend(way.map(|way| (turn, way)));
+                if circles.len() >= most {
+                    return circles;
+                }
+            }
+        }
+        circles
+    }
+
+    /// The cell that a turn leads to.
+    fn target(&self, (_, cell, egress): Turn) -> Option<u32> {
+        let there = self.beyond[cell as usize];
+        (there != NOWHERE).then(|| there / self.stride as u32 * self.stride as u32 + u32::from(egress))
+    }
+
+    /// The switch and port of a cell.
+    pub(crate) fn place(&self, cell: u32) -> (SwitchIdx, PortNum) {
+        let cell = cell as usize;
+        (SwitchIdx::from_usize(cell / self.stride), port(cell % self.stride))
+    }
+}
+
+/// Dependencies of routes and copies on one lane.
+struct Graph {
+    next: Vec<Vec<u32>>,
+    /// Cells that are part of a circle or lie behind one.
+    left: Vec<bool>,
+}
+
+impl Graph {
+    fn new(turns: &RouteTurns, lane: u8, copies: &Copied) -> Self {
+        let mut next = vec![Vec::new(); turns.beyond.len()];
+        for (from, on) in turns.on(lane) {
+            let cell = (from.0.to_usize() * turns.stride + from.1.index()) as u32;
+            next[cell as usize].extend(turns.target((lane, cell, on.get())));
+        }
+        for &(turn, _) in copies.iter().filter(|(turn, _)| turn.0 == lane && !turns.has(*turn)) {
+            next[turn.1 as usize].extend(turns.target(turn));
+        }
+        let mut waiting = vec![0_u32; next.len()];
+        next.iter().flatten().for_each(|&to| waiting[to as usize] += 1);
+        let mut open: Vec<usize> = (0..next.len()).filter(|&cell| waiting[cell] == 0).collect();
+        while let Some(cell) = open.pop() {
+            for &to in &next[cell] {
+                waiting[to as usize] -= 1;
+                if waiting[to as usize] == 0 {
+                    open.push(to as usize);
+                }
+            }
+        }
+        let left = waiting.iter().map(|&n| n > 0).collect();
+        Self { next, left }
+    }
+
+    /// The shortest way between two cells that may lie in a circle: both, and those between.
+    fn way(&self, from: u32, to: u32) -> Option<Vec<u32>> {
+        let is_left = |cell: u32| self.left[cell as usize];
+        if !is_left(from) || !is_left(to) {
+            return None;
+        }
+        let mut by = vec![NOWHERE; self.next.len()];
+        by[from as usize] = from;
+        let mut open = VecDeque::from([from]);
+        while let Some(cell) = open.pop_front() {
+            if cell == to {
+                let mut way = vec![to];
+                while let Some(&at) = way.last().filter(|at| **at != from) {
+                    way.push(by[at as usize]);
+                }
+                // From the turn's own cell on: it waits for `from`.
+                way.rotate_left(1);
+                way.reverse();
+                return Some(way);
+            }
+            for &next in self.next[cell as usize].iter().filter(|next| is_left(**next)) {
+                if by[next as usize] == NOWHERE {
+                    by[next as usize] = cell;
+                    open.push_back(next);
+                }
+            }
+        }
+        None
+    }
+}
+
+fn port(index: usize) -> PortNum {
+    u8::try_from(index).ok().and_then(PortNum::new).unwrap_or_default()
+}
+
+/// The lane of each service level: all the same where one is used throughout, or where lanes change on the way.
+fn lanes(subject: &Subject<'_>) -> [u8; Sl::COUNT] {
+    match subject.service_levels {
+        ServiceLevels::PerDestination(_) if subject.sl_to_vl.exceptions.is_empty() => {
+            let lane = |vl: Vl| if vl == Vl::MANAGEMENT { 0 } else { vl.get() };
+            subject.sl_to_vl.default.map(lane)
+        }
+        ServiceLevels::PerDestination(_) | ServiceLevels::Uniform(_) => [0; Sl::COUNT],
+    }
+}
+
+fn beyond(fabric: &Fabric, stride: usize) -> Vec<u32> {
+    let mut beyond = vec![NOWHERE; fabric.switches().len() * stride];
+    for (switch, &node) in fabric.switches().iter_enumerated() {
+        for (port, _) in fabric.node(node).external_ports() {
+            let at = PortRef { node, port };
+            let peer = fabric.peer(at).filter(|_| fabric.link_is_up(at));
+            let far = peer.and_then(|peer| Some((fabric.switch_index(peer.node)?, peer.port)));
+            if let Some((far, far_port)) = far.filter(|(far, _)| *far != switch) {
+                beyond[switch.to_usize() * stride + port.index()] = (far.to_usize() * stride + far_port.index()) as u32;
+            }
+        }
+    }
+    beyond
+}

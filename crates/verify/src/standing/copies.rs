@@ -1,0 +1,89 @@
+//! Copies of multicast packets beside a standing proof: turns that stay, whatever routes do.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, SwitchIdx};
+use selvedge_plan::multicast::{MulticastGroups, MulticastTables};
+use selvedge_types::{Guid, Idx};
+
+use super::Standing;
+use super::shape::Shape;
+use crate::multicast::{RouteTurns, level_of};
+
+/// What copies wait for: what a proof that stands has to fit beside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyTurns {
+    /// Switches, by number.
+    switches: Vec<Guid>,
+    /// Lane, switch and port that a packet leaves by, and port of the next switch that it is copied to.
+    turns: Vec<(u8, u32, u8, u8)>,
+}
+
+impl CopyTurns {
+    /// Of all groups, of packets that came by any of the first tables and are copied by any of the second; `routes`
+    /// says which links there are.
+    #[must_use]
+    pub fn new(
+        fabric: &Fabric,
+        routes: &RouteTurns,
+        groups: &MulticastGroups,
+        ways: (&[&MulticastTables], &[&MulticastTables]),
+    ) -> Self {
+        let turns = routes.of_copies(|mlid| Some(level_of(groups, mlid)), ways);
+        let turns = turns.iter().map(|&((lane, cell, egress), _)| {
+            let (switch, port) = routes.place(cell);
+            (lane, switch.0, port.get(), egress)
+        });
+        Self {
+            switches: (fabric.switches().iter()).map(|&node| fabric.node(node).guid).collect(),
+            turns: turns.collect(),
+        }
+    }
+
+    /// Both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let all: BTreeSet<_> = self.turns.iter().chain(&other.turns).copied().collect();
+        Self {
+            switches: self.switches.clone(),
+            turns: all.into_iter().collect(),
+        }
+    }
+
+    /// The vertices of a proof, with the ports that they turn to.
+    fn vertices(&self, fabric: &Fabric, shape: &Shape) -> Vec<(u32, u8)> {
+        let now: Vec<Option<SwitchIdx>> = (self.switches.iter())
+            .map(|&guid| fabric.find(guid).and_then(|node| fabric.switch_index(node)))
+            .collect();
+        let vertices = self.turns.iter().filter_map(|&(lane, switch, port, egress)| {
+            let switch = now.get(switch as usize).copied().flatten()?.to_usize();
+            let exists = switch < shape.switches && usize::from(port) < shape.ports();
+            let lane = usize::from(lane);
+            if !exists || lane >= shape.lane_count || usize::from(egress) >= shape.ports() {
+                return None;
+            }
+            let cell = switch * shape.cells + usize::from(port);
+            let there = (shape.arc_of[cell] != u32::MAX).then(|| usize::from(shape.behind(cell)))?;
+            let is_link = shape.arc_of[there * shape.cells + usize::from(egress)] != u32::MAX;
+            is_link.then_some(((lane * shape.total() + cell) as u32, egress))
+        });
+        vertices.collect()
+    }
+}
+
+impl Standing {
+    /// From now on routes have to fit beside these copies as well. Costs one look at each of their turns, and a search
+    /// for each that goes against the order; nothing if they are what they were.
+    pub fn set_copies(&mut self, fabric: &Fabric, copies: &Arc<CopyTurns>) {
+        if self.copies.as_ref().is_some_and(|known| Arc::ptr_eq(known, copies)) {
+            return;
+        }
+        let (shape, counts) = (&self.flows.shape, &self.flows.sums.counts);
+        let vertices = copies.vertices(fabric, shape);
+        for (which, graph) in self.graphs.iter_mut().enumerate() {
+            graph.set_copies(shape, counts, &vertices, which);
+        }
+        self.copies = Some(Arc::clone(copies));
+    }
+}
