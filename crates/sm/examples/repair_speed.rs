@@ -4,9 +4,9 @@
 //! [in-turn|at-once|apart|cold|running [SEED [LINKS [LANES]]]]]`: ten links, each lost from the whole fabric, or one
 //! after another without coming back: in turn, when packets under way are gone, or at once, while all of them may still
 //! be there. `cold` is `apart` with caches that hold something else, as between two faults of a manager. `running` is
-//! like a manager whose faults are a second apart: cold, and packets of the two before may be there. With LANES the fabric is routed by `weave` on
-//! so many lanes, as a library would (the manager programs one), and the load after each repair is shown
-//! beside that of a whole new plan of the damaged fabric.
+//! like a manager whose faults are a second apart: cold, and packets of the two before may be there. With LANES the
+//! fabric is routed by `weave` on so many lanes, as a library would (the manager programs one), and the load after each
+//! repair is shown beside that of a whole new plan of the damaged fabric.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 

@@ -505,7 +505,7 @@ mod tests {
         };
         let taken = |data: u8| {
             let mut taken = Taken::default();
-            taken.note((Guid(1), 0, [data; BLOCK_LIDS]), Some([NO_PATH; BLOCK_LIDS]));
+            taken.note((Guid(1), 0, [data; BLOCK_LIDS]), Some([data - 1; BLOCK_LIDS]));
             taken
         };
         let mut past = Past::default();

@@ -421,6 +421,19 @@ fn packets_meet_only_entries_that_were_in_force_later() {
     check(&[beyond.into()], false);
 }
 
+/// A change set of one step.
+fn one_step(plan: &Plan, ops: Vec<Op>) -> ChangeSet {
+    let phase = Phase {
+        label: "change entries",
+        wait_before_ns: 0,
+        ops,
+    };
+    ChangeSet {
+        generation: plan.generation,
+        phases: vec![phase],
+    }
+}
+
 /// Random trees whose root is another than a moment ago for some LIDs, and a link that is lost.
 #[test]
 fn what_was_prepared_of_packets_under_way_changes_no_judgement() {
@@ -438,15 +451,9 @@ fn what_was_prepared_of_packets_under_way_changes_no_judgement() {
         let Ok(standing) = Standing::new(Subject::plan(&shown, &plan), Par::Sequential) else {
             continue;
         };
-        let links: Vec<_> = fabric
-            .links()
-            .filter(|l| fabric.switch_index(l.b.node).is_some())
-            .collect();
-        let links: Vec<_> = links
-            .iter()
-            .filter(|l| fabric.switch_index(l.a.node).is_some())
-            .collect();
-        let at = links[below(links.len())].a;
+        let is_switch = |at: PortRef| shown.switch_index(at.node).is_some();
+        let mut links = shown.links().filter(|l| is_switch(l.a) && is_switch(l.b));
+        let at = links.nth(below(switches - 1)).unwrap().a;
         set_link(&mut fabric, at, false);
         let after = support::plan(&fabric, plan.lids.clone(), support::updown(&fabric, &plan.lids, root));
         let lost = LinkChange {
@@ -471,15 +478,7 @@ fn what_was_prepared_of_packets_under_way_changes_no_judgement() {
                 }
             }
         }
-        let phases = vec![Phase {
-            label: "change entries",
-            wait_before_ns: 0,
-            ops,
-        }];
-        let changes = ChangeSet {
-            generation: plan.generation,
-            phases,
-        };
+        let changes = one_step(&plan, ops);
         let says = |known: Option<&[Replaced]>| {
             let mut standing = standing.clone();
             known.into_iter().for_each(|known| standing.prepare_for(known));
