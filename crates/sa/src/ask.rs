@@ -269,7 +269,7 @@ impl Sa {
     }
 }
 
-/// The port number of an arbitration table that is asked for by a host's LID: it has one port, whatever number is given.
+/// The port number of an arbitration table asked for by a host's LID: it has one port, whatever number is given.
 /// Source: OpenSM, and what osmtest wants.
 fn any_port(layout: &Layout, request: &Request, snapshot: &Snapshot) -> u64 {
     let lid = layout.fields[0];
