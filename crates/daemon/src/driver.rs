@@ -185,7 +185,7 @@ impl Driver {
                 Ok(desk.port.flush()?)
             })
             .and_then(|()| self.tell());
-        self.record_said();
+        self.record_said(false);
         if let Some(notice) = self.recorder.as_mut().and_then(Recorder::flush) {
             self.notice(&notice);
         }
@@ -233,9 +233,7 @@ impl Driver {
         let received = desk.administrator.received();
         drop(desk);
         let hurries = self.hurries(now);
-        if !hurries {
-            self.record_said();
-        }
+        self.record_said(hurries);
         if !hurries && now.since(self.shown_at) >= SHOW_INTERVAL {
             if self.changed {
                 self.show();

@@ -34,7 +34,7 @@ const SPECS: [&str; 4] = [
     "ring:switches=5,hosts=2",
 ];
 const SEEDS: u64 = 60;
-/// Seeds that fail today: a host is cut off, and forgotten; then its manager is killed, and the host is back before that
+/// Seeds that fail today: a host is cut off, and forgotten; its manager is killed, and the host is back before that
 /// starts again. Nothing tells it that this host is one of those whose registrations are gone: see docs/standby.md.
 const KNOWN: [u64; 1] = [51];
 const EVENTS: usize = 25;
@@ -565,7 +565,7 @@ impl Stage {
         let host = &mut self.hosts[number];
         if !is_up || lives != host.lives {
             // It knows that its link was down.
-            let was = std::mem::replace(&mut host.has, [false, false]);
+            let was = std::mem::take(&mut host.has);
             host.lives = lives;
             if was != [false, false] {
                 let what = format!("{} is down", host.guid);

@@ -161,11 +161,7 @@ impl Sa {
                 let known = TABLES.iter().find(|table| table.layout.id == id);
                 let known = known.ok_or(Refusal::BadAttribute)?;
                 // A LID out of a range means the port, whose record has the first of them.
-                compared &= !layout.fields[0].mask();
-                if id == records::VL_ARBITRATION.id && is_of_host(layout, request, snapshot) {
-                    // Of an end port there is one, whatever number is given. Source: OpenSM, and what osmtest wants.
-                    compared &= !records::vl_arbitration::OUT_PORT.mask();
-                }
+                compared &= !(layout.fields[0].mask() | any_port(layout, request, snapshot));
                 snapshot_source(known, request, snapshot)?
             }
         };
@@ -273,12 +269,17 @@ impl Sa {
     }
 }
 
-/// True if the LID that is asked for is a host's.
-fn is_of_host(layout: &Layout, request: &Request, snapshot: &Snapshot) -> bool {
+/// The port number of an arbitration table asked for by a host's LID: it has one port, whatever number is given.
+/// Source: OpenSM, and what osmtest wants.
+fn any_port(layout: &Layout, request: &Request, snapshot: &Snapshot) -> u64 {
     let lid = layout.fields[0];
     let place = snapshot.by_lid(Lid(lid.get(request.data()) as u16));
     let end = place.and_then(|place| snapshot.end(place));
-    request.mask() & lid.mask() != 0 && end.is_some_and(|end| !end.is_switch)
+    let is_host = request.mask() & lid.mask() != 0 && end.is_some_and(|end| !end.is_switch);
+    match is_host && layout.id == records::VL_ARBITRATION.id {
+        true => records::vl_arbitration::OUT_PORT.mask(),
+        false => 0,
+    }
 }
 
 /// Rows of a table of the snapshot: of all end ports, or of the one that has the LID asked for.

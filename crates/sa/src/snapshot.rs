@@ -251,7 +251,7 @@ impl Snapshot {
         missing.map(|end| self.gid(end)).collect()
     }
 
-    /// End ports in order of their GUIDs, without those whose link is gone: a plan that goes around it keeps their LIDs.
+    /// End ports in order of GUIDs, without those whose link is gone: a plan that goes around it keeps their LIDs.
     fn in_service(&self) -> impl Iterator<Item = &EndPort> {
         let ports = &self.sources.plan.ports;
         let ends = self.by_guid.iter().filter_map(|(_, place)| self.end(*place));

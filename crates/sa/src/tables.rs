@@ -312,7 +312,7 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     Step::Row
 }
 
-/// Arbitration tables as the plan has them, of ports with a link: a row for each of the four blocks, without turns where
+/// Arbitration tables as the plan has them, of ports with a link: a row for each of four blocks, without turns where
 /// the port has no room for any, as port 0 of a switch. None while the plan leaves the tables alone, and none of ports
 /// without a link, as nobody has read them then.
 fn vl_arbitration(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {

@@ -131,7 +131,7 @@ fn understands(fabric: &Fabric, at: PortRef) -> bool {
     port.is_some_and(|port| CapabilityMask(port.capability.mask).contains(CapabilityMask::CLIENT_REREGISTRATION))
 }
 
-/// Adds a Set of every port that is asked and has none, when all else is done: they are answered from the new plan then.
+/// Adds a Set of every port that is asked and has none, when all else is done: it is answered from the new plan then.
 pub fn ask(asks: &Asks, fabric: &Fabric, plan: &Plan, changes: &mut ChangeSet) {
     let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
     let set: BTreeSet<PortRef> = ops

@@ -250,7 +250,7 @@ impl Sm {
         true
     }
 
-    /// True if the tables in force were made for another wish than the operator's: by other engines, or for other lanes.
+    /// True if the tables in force were made for another wish than the operator's: other engines, or other lanes.
     pub(crate) fn wants_other_routes(&self) -> bool {
         let (stored, policy) = (&self.stored, &self.config.policy);
         let others = |known: u8| known != 0 && known != wanted(policy);

@@ -52,9 +52,11 @@ impl Driver {
         self.feed(Input::Command(command))
     }
 
-    /// Writes down what hosts and the administrator have said.
-    pub(super) fn record_said(&mut self) {
-        let Some(recorder) = &mut self.recorder else { return };
+    /// Writes down what hosts and the administrator have said, unless something is in a hurry.
+    pub(super) fn record_said(&mut self, hurries: bool) {
+        let Some(recorder) = self.recorder.as_mut().filter(|_| !hurries) else {
+            return;
+        };
         let heard = self.seat.desk().take_heard();
         let notices = heard
             .into_iter()

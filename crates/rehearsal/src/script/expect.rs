@@ -59,10 +59,7 @@ impl Runner<'_> {
                 let same = self.world()?.emulator().chassis().tables() == self.mark.tables;
                 check("other tables".to_owned(), same)
             }
-            ["levels", name, "unchanged"] => {
-                let changed = self.levels_changed(name)?;
-                check(format!("others of {changed} ports"), changed == 0)
-            }
+            ["levels", name, "unchanged"] => self.levels_unchanged(name, &check),
             ["event", name, code] => check("none".to_owned(), self.has_event(name, code)?),
             ["no", "event", name, code] => check("one".to_owned(), !self.has_event(name, code)?),
             ["all", "active", name] => {

@@ -38,14 +38,19 @@ impl Runner<'_> {
         Ok(masters.flat_map(|view| told(&view)).collect())
     }
 
-    /// Of how many ports senders are told something else than at the last mark.
-    pub(super) fn levels_changed(&self, name: &str) -> Result<usize, ScriptError> {
+    /// Senders are told what they were told at the last mark.
+    pub(super) fn levels_unchanged(
+        &self,
+        name: &str,
+        check: &dyn Fn(String, bool) -> Result<(), ScriptError>,
+    ) -> Result<(), ScriptError> {
         let now = told(&self.view(name)?);
         let before = &self.mark.levels;
-        Ok(before
+        let changed = before
             .iter()
             .filter(|(guid, levels)| now.get(guid) != Some(levels))
-            .count())
+            .count();
+        check(format!("others of {changed} ports"), changed == 0)
     }
 }
 
