@@ -95,7 +95,9 @@ impl Job {
             };
             self.attempt(routed, lids, self.plan_ports(lids), par).ok()
         };
-        let mend = || mended(fabric, lids, &tables, par).filter(|_| lanes == 1);
+        // Where several lanes may be relied on, tables that are not right as they are may have been right on more.
+        let is_on_one = lanes::to_rely_on(fabric, &self.policy) == 1;
+        let mend = || mended(fabric, lids, &tables, par).filter(|_| is_on_one);
         attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
 
@@ -131,7 +133,7 @@ impl Job {
 }
 
 /// Tables that were found, with new ways where a LID's packets would not arrive and nothing else, as after a lost link;
-/// `None` if that would take more: they can deadlock as they are, or most of them would have to change.
+/// `None` if that would take more: they can deadlock as they are, or more than a tenth of them would have to change.
 pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<Tables> {
     let options = Options {
         previous: Some(Arc::new(found.clone())),
@@ -143,7 +145,9 @@ pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<
         ..Options::default()
     };
     let routed = Engine::Weave.route(fabric, lids, &options, Seed(0), par).ok()?;
-    let is_mended = |note: &Note| matches!(note, Note::Repaired { rewoven: 0, .. });
+    // More is not mending: the engine that is to plan has a say then.
+    let most = fabric.switches().len() * lids.len() / 10;
+    let is_mended = |note: &Note| matches!(note, Note::Repaired { rewoven: 0, entries, .. } if *entries <= most);
     routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
