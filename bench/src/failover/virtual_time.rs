@@ -76,13 +76,18 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
         service_time: service,
         ..EmulatorConfig::default()
     };
-    let seed = Seed(1);
     let failed = |error: selvedge_rehearsal::RehearsalError| BenchError::NotUp {
         manager: "selvedge, in virtual time,".to_owned(),
         fabric: case.spec.clone(),
         cause: error.to_string(),
     };
-    let mut world = Rehearsal::new(&case.fabric, Options { emulator, seed });
+    let mut world = Rehearsal::new(
+        &case.fabric,
+        Options {
+            emulator,
+            seed: Seed(1),
+        },
+    );
     world.set_jobs_free();
     let local = LocalPort {
         node_guid: Guid::NONE,

@@ -3,8 +3,8 @@
 //! Engines keep what fits into an order of their own, or nothing, and do not know the order behind what they find:
 //! OpenSM's `updn` and ours rank a random graph differently. What another manager left may be right all the same, and
 //! then it stays. Where some entries are not right, those that are stay all the same: LIDs whose packets would not
-//! arrive get new ways, as after a lost link, in the order that the other entries leave. So it is with links that are lost
-//! later, as long as what was found is kept.
+//! arrive get new ways, as after a lost link, in the order that the other entries leave. So it is with links that are
+//! lost later, as long as what was found is kept.
 
 use std::sync::Arc;
 

@@ -388,8 +388,8 @@ impl Probe {
         self.looked()
     }
 
-    /// True if a link that is back is left out all the same. What it leads to must be reached without it, so that nobody
-    /// may be gone or unknown: a sweep finds whether there is another way.
+    /// True if a link that is back is left out all the same. What it leads to must be reached without it, so that
+    /// nobody may be gone or unknown: a sweep finds whether there is another way.
     fn stays_out(&self, at: PortRef) -> bool {
         let far = self.inventory.fabric.peer(at);
         let is_there = |far: PortRef| ![at.node, far.node].iter().any(|&node| self.inventory.is_gone(node));
