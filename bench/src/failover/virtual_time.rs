@@ -89,13 +89,7 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
         },
     );
     world.set_jobs_free();
-    let local = LocalPort {
-        node_guid: Guid::NONE,
-        port_guid: Guid::NONE,
-        port: PortNum::MANAGEMENT,
-    };
-    let mut config = Config::new(Mode::Manage, local, Arc::new(Policy::default()));
-    config.sweep_interval = None;
+    let config = config();
     let seat = case.fabric.port_name(PortRef {
         node: case.host,
         port: case.host_port(),
@@ -146,6 +140,20 @@ pub fn measure(case: &Case, service: Duration, drawn: &[Fault], bar: &ProgressBa
         bar.inc(1);
     }
     Ok(rows)
+}
+
+/// A manager that sweeps only where it finds a reason.
+fn config() -> Config {
+    let local = LocalPort {
+        node_guid: Guid::NONE,
+        port_guid: Guid::NONE,
+        port: PortNum::MANAGEMENT,
+    };
+    let config = Config::new(Mode::Manage, local, Arc::new(Policy::default()));
+    Config {
+        sweep_interval: None,
+        ..config
+    }
 }
 
 fn drain(passed: &Passed, observer: &mut Observer<'_>) {
