@@ -360,3 +360,32 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         outputs,
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_to_be_asked_come_back() {
+        let check = |guids: &[u64]| {
+            let ports: BTreeSet<Guid> = guids.iter().copied().map(Guid).collect();
+            let mut bytes = Vec::new();
+            put_input(
+                &mut bytes,
+                Time(7),
+                &Input::Command(Command::ReregisterThese(ports.clone())),
+            );
+            let entry = take_entry(&mut Reader::new(&bytes)).unwrap().unwrap();
+            let RecordedInput::ReregisterThese(read) = entry.input else {
+                panic!("{}", entry.input);
+            };
+            assert_eq!((entry.time, read), (Time(7), ports));
+            if !guids.is_empty() {
+                assert!(take_entry(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+            }
+        };
+        check(&[]);
+        check(&[1]);
+        check(&[u64::MAX, 3, 2]);
+    }
+}
