@@ -38,6 +38,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::args::Cli;
 use crate::exit::{CliError, Exit};
@@ -51,6 +52,11 @@ fn main() -> ExitCode {
                 let _ = writeln!(std::io::stderr(), "{}", CliError::usage(&error).text(true));
             } else {
                 let _ = error.print();
+                if error.kind() == ErrorKind::UnknownArgument && std::env::args_os().nth(1).is_some_and(|a| a == "run")
+                {
+                    let advice = "OpenSM's other flags are options of its file: write them there, name it with -F";
+                    let _ = writeln!(std::io::stderr(), "{advice}; --check-config explains each.");
+                }
             }
             return ExitCode::from(u8::from(error.use_stderr()) * Exit::Usage as u8);
         }

@@ -1,5 +1,6 @@
 //! OpenSM's place: its configuration file and its short flags on `selvedge run`.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -9,7 +10,9 @@ use selvedge_api as api;
 use selvedge_config::{
     ConfigError, Finding, OpenSmConf, Settings, Treatment, read_guids, read_opensm_conf, read_partitions,
 };
+use selvedge_daemon::LogFile;
 use selvedge_plan::{PartEnforce, Policy};
+use selvedge_routing::Engine;
 use selvedge_types::Guid;
 
 use crate::config::values;
@@ -111,6 +114,22 @@ impl OpenSmArgs {
         }
     }
 
+    /// Refuses what has come into the file since the start ([`Self::admit`] looks at the start).
+    pub fn keep_out(&self, conf: &OpenSmConf) -> Result<(), ConfigError> {
+        if self.skip_refused || self.check_config {
+            return Ok(());
+        }
+        conf.refused().next().map_or(Ok(()), |finding| {
+            Err(ConfigError::Value {
+                path: self.opensm_conf.clone().unwrap_or_default(),
+                line: finding.line,
+                key: finding.name.clone(),
+                want: "a value that can be honoured, as --check-config says (or start with --skip-refused)",
+                found: finding.value.clone(),
+            })
+        })
+    }
+
     /// `--check-config`: what each line of the file becomes, or what the settings are without such a file.
     pub fn check(&self, settings: &Settings, conf: Option<&OpenSmConf>, format: Format) -> Result<Exit, CliError> {
         let mut out = Out::new(format);
@@ -199,21 +218,37 @@ fn log_flags(text: &str) -> Result<u8, String> {
 /// Set for the process in the background, which must not go there once more.
 const IN_BACKGROUND: &str = "SELVEDGE_IN_BACKGROUND";
 
-/// Starts this program once more with the same words, in a process group of its own and without a terminal. False if
-/// this is that process.
-pub fn into_background() -> Result<bool, CliError> {
+/// Starts this program once more with the same words, in a process group of its own and without a terminal; what stops
+/// it later stands in its log. False if this is that process.
+pub fn into_background(settings: &Settings) -> Result<bool, CliError> {
     use std::os::unix::process::CommandExt as _;
     if std::env::var_os(IN_BACKGROUND).is_some() {
         return Ok(false);
     }
+    // Nobody sees what it complains of later.
+    settings
+        .policy
+        .engines
+        .iter()
+        .try_for_each(|name| Engine::try_from(name).map(drop))?;
     let failed = |cause| CliError::Background { cause };
+    let errors = match &settings.daemon.log_file {
+        Some(path) => {
+            LogFile::open(path)?;
+            Stdio::from(File::options().append(true).open(path).map_err(failed)?)
+        }
+        None => {
+            eprintln!("selvedge: warning: nobody will see its log; -f FILE keeps it");
+            Stdio::null()
+        }
+    };
     let program = std::env::current_exe().map_err(failed)?;
     let child = Command::new(program)
         .args(std::env::args_os().skip(1))
         .env(IN_BACKGROUND, "1")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(errors)
         .process_group(0)
         .spawn()
         .map_err(failed)?;

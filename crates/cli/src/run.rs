@@ -98,7 +98,11 @@ impl RunArgs {
 
     fn settings(&self, process: &ProcessArgs, known: &Known) -> Result<Settings, ConfigError> {
         let mut settings = match &self.opensm.opensm_conf {
-            Some(path) => process.over(read_opensm_conf(path)?.settings),
+            Some(path) => {
+                let conf = read_opensm_conf(path)?;
+                self.opensm.keep_out(&conf)?;
+                process.over(conf.settings)
+            }
             None => process.settings()?,
         };
         let policy = &mut settings.policy;
@@ -127,6 +131,10 @@ impl RunArgs {
         policy.m_key = self.m_key.unwrap_or(policy.m_key);
         settings.manager.priority = self.priority.unwrap_or(settings.manager.priority);
         settings.daemon.state_dir = self.state.clone().or(settings.daemon.state_dir.take());
+        if self.dry_run && process.log_file.is_none() {
+            // The manager that it looks on beside is writing there.
+            settings.daemon.log_file = None;
+        }
         Ok(settings)
     }
 }
@@ -165,7 +173,7 @@ pub fn run(args: &RunArgs) -> Result<Exit, CliError> {
     if let Some(conf) = &conf {
         args.opensm.admit(conf)?;
     }
-    if args.opensm.background && into_background()? {
+    if args.opensm.background && into_background(&args.settings(&args.process, &known)?)? {
         return Ok(Exit::Good);
     }
     let door = args.door(conf.as_ref());

@@ -57,6 +57,62 @@ fn what_cannot_be_done_stops_the_start_unless_told_otherwise() {
 }
 
 #[test]
+fn the_port_is_named_by_its_guid() {
+    const NONE_HAS_IT: &str = "0x0002c90300abcdef";
+    let lab = Lab::new("opensm-guid");
+    // The flag overrules the file; neither an emulated fabric nor another port is taken instead.
+    let file = lab.write("opensm.conf", "guid 0x0002c90300fedcba\n");
+    for words in [&["-g", NONE_HAS_IT, "-o"][..], &["-F", &file, "-g", NONE_HAS_IT, "-o"]] {
+        let found = lab.run(&[&["run"], words].concat()).exits(3);
+        found.complains("SLV-PORT-").complains(NONE_HAS_IT);
+    }
+    lab.run(&["run", "-F", &file, "-o"])
+        .exits(3)
+        .complains("0x0002c90300fedcba");
+    lab.run(&["run", "-g", NONE_HAS_IT, "--fabric", RING, "-o"]).exits(2);
+    lab.run(&["run", "-g", "mlx5_0", "-o"]).exits(2).complains("--guid");
+}
+
+#[test]
+fn a_dry_run_leaves_the_log_of_the_manager_alone() {
+    let lab = Lab::new("opensm-dry");
+    let log = lab.write("log", "OpenSM's\n");
+    let file = lab.write("opensm.conf", &format!("log_file {log}\n"));
+    let run = ["run", "-F", &file, "--fabric", RING];
+    lab.run(&[&run[..], &["--dry-run"]].concat()).exits(0);
+    assert_eq!(lab.read("log"), "OpenSM's\n");
+    lab.run(&[&run[..], &["-o"]].concat()).exits(0);
+    assert!(lab.read("log").contains("SUBNET UP"));
+}
+
+#[test]
+fn what_cannot_be_done_is_not_read_again_either() {
+    let lab = Lab::new("opensm-reload");
+    let file = lab.write("opensm.conf", &format!("log_file {}\n", lab.path("log")));
+    let _manager = lab.start(&["run", "-F", &file, "--fabric", RING]);
+    wait_for("subnet that is up", || (lab.run(&["status"]).code == 0).then_some(()));
+    lab.write("opensm.conf", "qos TRUE\n");
+    lab.run(&["reload"]);
+    wait_for("refusal", || lab.read("log").contains("SLV-DAEMON-0108").then_some(()));
+    let log = lab.read("log");
+    assert!(log.contains("line 1: qos = TRUE"), "{log}");
+    assert!(!log.contains("SLV-DAEMON-0105"), "{log}");
+}
+
+#[test]
+fn flags_that_only_opensm_has_are_refused_with_advice() {
+    let lab = Lab::new("opensm-flags");
+    lab.run(&["run", "-Q"])
+        .exits(2)
+        .complains("--check-config explains each");
+    lab.run(&["run", "-B", "-R", "none"])
+        .exits(2)
+        .complains("SLV-ROUTE-0001");
+    let log = lab.path("no/such/folder/log");
+    lab.run(&["run", "-B", "-f", &log]).exits(2).complains(&log);
+}
+
+#[test]
 fn lids_of_its_cache_are_kept() {
     let lab = Lab::new("opensm-guid2lid");
     let first = lab.path("first");
