@@ -23,8 +23,8 @@ use crate::stage::{Stage, Token};
 
 /// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
 const AFTER: Duration = Duration::from_secs(1);
-/// A link whose cable was moved is not trained within less, even where no hand but a patch panel moves it.
-const MOVED_AFTER: Duration = Duration::from_millis(5);
+/// A cable is not pulled and plugged in elsewhere within less, nor are its links trained.
+const MOVED_AFTER: Duration = Duration::from_millis(100);
 /// Looks in a row that were interrupted, or led to another sweep; then it is left to the light sweep at its interval,
 /// lest a switch that shows PortStateChange for ever keeps everybody busy.
 const IN_ROW_MAX: u32 = 6;
