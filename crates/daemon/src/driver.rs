@@ -164,9 +164,17 @@ impl Driver {
     /// Runs until told to stop, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
         // Who only sets a fabric up once is no administrator to whom hosts come.
-        let is_lost = self.seat.desk().keeper.is_lost();
+        let (is_lost, forgotten) = {
+            let desk = self.seat.desk();
+            (
+                desk.keeper.is_lost(),
+                desk.administrator.registrations().forgotten().clone(),
+            )
+        };
         if is_lost && self.until == Until::Stopped {
             self.feed(Input::Command(Command::Reregister))?;
+        } else if !forgotten.is_empty() && self.until == Until::Stopped {
+            self.feed(Input::Command(Command::ReregisterThese(forgotten)))?;
         }
         if self.until == Until::Stopped {
             self.feed(Input::Command(Command::HoldBack))?;

@@ -124,6 +124,7 @@ impl Sa {
         all.groups.restore(kept.take_groups(), kept.serial);
         all.subscriptions.restore(kept.subscriptions);
         all.services.restore(self.now, kept.services);
+        all.forgotten = kept.forgotten;
     }
 
     /// What clients have registered, to be stored: an answer must not be forgotten by a restart.
@@ -134,6 +135,7 @@ impl Sa {
             groups,
             subscriptions: self.registered.subscriptions.kept(),
             services: self.registered.services.kept(),
+            forgotten: self.registered.forgotten.clone(),
             serial,
         }
     }
@@ -262,11 +264,11 @@ impl Sa {
         let old = self.snapshot.replace(Arc::clone(&snapshot));
         self.levels_committed(old.as_deref(), &snapshot);
         let is_there = |guid| snapshot.by_guid(guid).is_some();
-        let before = self.registered.count();
+        let is_changed = self.registered.note_gone(is_there);
         self.registered.services.keep(is_there);
         self.registered.subscriptions.keep(is_there);
         let ended = self.registered.groups.keep(is_there);
-        self.revision += u64::from(self.registered.count() != before);
+        self.revision += u64::from(is_changed);
         let issuer = self.issuer();
         for mgid in ended {
             self.tell(&Event::of_gid(DELETED, issuer, mgid), out);

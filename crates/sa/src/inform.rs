@@ -170,6 +170,11 @@ impl Subscriptions {
         }
     }
 
+    /// Whose they are.
+    pub fn owners(&self) -> impl Iterator<Item = Guid> {
+        self.by_port.keys().copied()
+    }
+
     /// Ports that are gone want nothing.
     pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) {
         self.by_port.retain(|guid, own| {

@@ -12,7 +12,7 @@
 //! A service's number is what was left of its lease in seconds when this was written, `-` if it has none: the lease
 //! goes on from there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -55,6 +55,8 @@ pub struct Registrations {
     pub(crate) groups: Vec<KeptGroup>,
     pub(crate) subscriptions: Vec<KeptSubscription>,
     pub(crate) services: Vec<KeptService>,
+    /// Ports that are gone and had registered something, which is forgotten.
+    pub(crate) forgotten: BTreeSet<Guid>,
     /// Of group GIDs that were given out.
     pub(crate) serial: u64,
 }
@@ -80,6 +82,13 @@ impl Registrations {
         )
     }
 
+    /// Ports that were gone when this was kept and had registered something before: one that is back by the time a
+    /// manager starts again does not know that it is forgotten.
+    #[must_use]
+    pub const fn forgotten(&self) -> &BTreeSet<Guid> {
+        &self.forgotten
+    }
+
     /// As text.
     #[must_use]
     pub fn to_text(&self) -> String {
@@ -103,6 +112,9 @@ impl Registrations {
             let left = s.left.map_or_else(|| "-".to_owned(), |left| left.as_secs().to_string());
             let record = hex(&s.record[..records::SERVICE.len]);
             let _ = writeln!(text, "service {} {left} {record}", s.owner);
+        }
+        for guid in &self.forgotten {
+            let _ = writeln!(text, "forgotten {guid}");
         }
         text
     }
@@ -152,6 +164,9 @@ impl Registrations {
                 },
                 record: bytes(record, records::SERVICE.len)?,
             }),
+            ["forgotten", guid] => {
+                self.forgotten.insert(guid.parse().ok()?);
+            }
             _ => return None,
         }
         Some(())
@@ -222,6 +237,7 @@ mod tests {
                     record,
                 },
             ],
+            forgotten: [Guid(10), Guid(11)].into(),
             serial: 4,
         };
         assert_eq!(Registrations::from_text(&all.to_text()), Ok(all));

@@ -1,6 +1,6 @@
 //! The engine that answers for every record: rows from a table, compared with a component mask, in pieces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_plan::multicast::MftBlocks;
@@ -24,13 +24,26 @@ pub(crate) struct Registered {
     pub subscriptions: Subscriptions,
     /// What switches copy of multicast, by GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
+    /// Ports that had registered something and are gone since.
+    pub forgotten: BTreeSet<Guid>,
 }
 
 impl Registered {
-    /// Members, subscriptions and services.
-    pub fn count(&self) -> usize {
-        let members = self.groups.iter().map(|group| group.members.len()).sum::<usize>();
-        members + self.subscriptions.count() + self.services.count()
+    /// Ports that have registered anything and are gone are noted; those that are back are not any more: the manager has
+    /// asked them. Returns true if that changed anything.
+    pub fn note_gone(&mut self, is_there: impl Fn(Guid) -> bool) -> bool {
+        let before = self.forgotten.len();
+        self.forgotten.retain(|guid| !is_there(*guid));
+        let came_back = self.forgotten.len() != before;
+        let members = self
+            .groups
+            .iter()
+            .flat_map(|group| group.members.iter().map(|m| m.guid));
+        let all = members.chain(self.subscriptions.owners()).chain(self.services.owners());
+        let gone: Vec<Guid> = all.filter(|guid| !is_there(*guid)).collect();
+        let has_gone = !gone.is_empty();
+        self.forgotten.extend(gone);
+        came_back || has_gone
     }
 }
 

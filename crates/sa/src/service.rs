@@ -206,6 +206,11 @@ impl Services {
         self.expiries.first().map(|(at, _)| *at)
     }
 
+    /// Whose they are; one may come more than once.
+    pub fn owners(&self) -> impl Iterator<Item = Guid> {
+        self.by_number.values().map(|service| service.owner)
+    }
+
     /// Ports that are gone offer nothing.
     pub fn keep(&mut self, is_there: impl Fn(Guid) -> bool) {
         let gone = self.by_number.iter().filter(|(_, service)| !is_there(service.owner));

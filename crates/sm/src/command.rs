@@ -18,6 +18,7 @@ impl Sm {
             }
             Command::Rebalance(asked) => self.ask_balance(asked),
             Command::Reregister => self.reregister = Reregister::Wanted,
+            Command::ReregisterThese(ports) => self.returned.extend(ports),
             Command::Registered => self.reregister = Reregister::Not,
             Command::HoldBack => self.others.copies = true,
             Command::Ready => self.hold_back_no_longer(),

@@ -1,6 +1,6 @@
 //! What goes into a manager and what comes out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub enum Command {
     SetPolicy(Arc<Policy>),
     /// What hosts registered is lost: the next plan asks them to register again.
     Reregister,
+    /// What these ports had registered was forgotten when they were gone: one that is there at the next plan is asked.
+    ReregisterThese(BTreeSet<Guid>),
     /// What hosts registered is known after all: nobody is asked.
     Registered,
     /// Whoever runs this manager copies what hosts registered with the master: whenever it begins to stand by, it is

@@ -1,5 +1,6 @@
 //! The bytes of a record.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,6 +56,8 @@ pub enum RecordedInput {
     Groups(Vec<MulticastGroup>),
     /// [`Command::Reregister`].
     Reregister,
+    /// [`Command::ReregisterThese`].
+    ReregisterThese(BTreeSet<Guid>),
     /// [`Command::Registered`].
     Registered,
     /// [`Command::HoldBack`].
@@ -97,6 +100,7 @@ impl std::fmt::Display for RecordedInput {
             Self::SetPolicy(_) => f.write_str("command set policy"),
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
             Self::Reregister => f.write_str("command reregister"),
+            Self::ReregisterThese(ports) => write!(f, "command reregister {} ports", ports.len()),
             Self::Registered => f.write_str("command registered"),
             Self::HoldBack => f.write_str("command hold back"),
             Self::Ready => f.write_str("command ready"),
@@ -221,6 +225,11 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
         }
         Input::Command(Command::Stop) => begin(8),
         Input::Command(Command::Reregister) => begin(11),
+        Input::Command(Command::ReregisterThese(ports)) => {
+            begin(18);
+            out.extend(length(ports.len()));
+            ports.iter().for_each(|guid| out.extend(guid.0.to_le_bytes()));
+        }
         Input::Command(Command::Registered) => begin(12),
         Input::Command(Command::HoldBack) => begin(13),
         Input::Command(Command::Ready) => begin(14),
@@ -248,9 +257,16 @@ pub(super) fn put_said(out: &mut Vec<u8>, time: Time, is_ours: bool, datagram: &
     put_datagram(out, datagram);
 }
 
+/// Groups have LIDs of 16 bits, and so have ports.
+fn length(n: usize) -> [u8; 4] {
+    u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes()
+}
+
+fn take_guids(reader: &mut Reader<'_>) -> Option<BTreeSet<Guid>> {
+    (0..reader.u32()?).map(|_| reader.u64().map(Guid)).collect()
+}
+
 fn put_groups(out: &mut Vec<u8>, groups: &[MulticastGroup]) {
-    // Groups have LIDs of 16 bits, and so have members.
-    let length = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
     out.extend(length(groups.len()));
     for group in groups {
         out.extend(group.mlid.0.to_le_bytes());
@@ -327,6 +343,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
             }
             None => None,
         },
+        18 => take_guids(reader).map(RecordedInput::ReregisterThese),
         16 => reader.datagram().map(RecordedInput::Asked),
         17 => reader.datagram().map(RecordedInput::Said),
         other => return Err(format!("an input of kind {other} is unknown")),
@@ -342,4 +359,33 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         input,
         outputs,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_to_be_asked_come_back() {
+        let check = |guids: &[u64]| {
+            let ports: BTreeSet<Guid> = guids.iter().copied().map(Guid).collect();
+            let mut bytes = Vec::new();
+            put_input(
+                &mut bytes,
+                Time(7),
+                &Input::Command(Command::ReregisterThese(ports.clone())),
+            );
+            let entry = take_entry(&mut Reader::new(&bytes)).unwrap().unwrap();
+            let RecordedInput::ReregisterThese(read) = entry.input else {
+                panic!("{}", entry.input);
+            };
+            assert_eq!((entry.time, read), (Time(7), ports));
+            if !guids.is_empty() {
+                assert!(take_entry(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+            }
+        };
+        check(&[]);
+        check(&[1]);
+        check(&[u64::MAX, 3, 2]);
+    }
 }

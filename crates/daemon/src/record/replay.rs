@@ -108,6 +108,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Persisted(id) => Input::Persisted { id: *id },
         RecordedInput::Sweep => Input::Command(Command::Sweep),
         RecordedInput::Reregister => Input::Command(Command::Reregister),
+        RecordedInput::ReregisterThese(ports) => Input::Command(Command::ReregisterThese(ports.clone())),
         RecordedInput::Registered => Input::Command(Command::Registered),
         RecordedInput::HoldBack => Input::Command(Command::HoldBack),
         RecordedInput::Ready => Input::Command(Command::Ready),
