@@ -207,8 +207,8 @@ fn check(spec: &str, engine: &str, want: bool) {
     }
 }
 
-/// One entry is spoilt before ours starts: it gets a way again. No other moves where all routes are in an order, which is
-/// so with `want`: what is mended keeps to it. Where packets from switch to switch can deadlock there is none.
+/// One entry is spoilt before ours starts: it gets a way again. No other moves where all routes are in an order, which
+/// is so with `want`: what is mended keeps to it. Where packets from switch to switch can deadlock there is none.
 fn check_spoilt(spec: &str, engine: &str, want: bool) {
     for how in [Spoil::Drop, Spoil::Turn] {
         let taken = take_over(spec, engine, how);
