@@ -29,8 +29,8 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Ports that have registered anything and are gone are noted; those that are back are not any more: the manager has
-    /// asked them. Returns true if that changed anything.
+    /// Ports that have registered anything and are gone are noted; those that are back are not any more: the manager
+    /// has asked them. Returns true if that changed anything.
     pub fn note_gone(&mut self, is_there: impl Fn(Guid) -> bool) -> bool {
         let before = self.forgotten.len();
         self.forgotten.retain(|guid| !is_there(*guid));
