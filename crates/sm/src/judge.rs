@@ -154,4 +154,14 @@ impl Judge for DefaultJudge {
     ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
         selvedge_verify::judge_multicast(subject, change, &self.options)
     }
+
+    fn judge_taking_away(
+        &self,
+        _inventory: &Inventory,
+        fabric: &Fabric,
+        held: &MulticastTables,
+        change: MulticastChange,
+    ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
+        selvedge_verify::judge_taking_away(fabric, held, change, &self.options)
+    }
 }

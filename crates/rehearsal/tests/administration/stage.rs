@@ -1,75 +1,9 @@
-//! The administrator under random faults: hosts join, leave, subscribe and ask while cables are pulled, switches lose
-//! their power and managers are killed, with what was stored left on disk. When all is well again, whoever is master
-//! knows who was told that he is a member or a subscriber, answers from the plan in force, and reports what happens.
-//!
-//! Managers and agents are those of every rehearsal; beside each manager sits an administrator that is fed, and stores,
-//! as `daemon` does it. Datagrams of class 3 cross the fabric in no time wherever packets can: what they cost, and what
-//! they do to SMPs, is the business of `conformance`.
+//! The fabric, its managers with an administrator each, and its hosts, as they are disturbed and asked.
 
-#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
-
-mod common;
-
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use selvedge_chassis::{Chassis, PortIdx};
-use selvedge_fabric::{Fabric, NodeIdx, PortRef};
-use selvedge_plan::Policy;
-use selvedge_rehearsal::{ManagerId, Options, Rehearsal, Tamper};
-use selvedge_sa::{Agents, Config, Copier, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources};
-use selvedge_sim::{Rng, Seed, Time};
-use selvedge_sm::{Command, Event, Inventory, Role, ToldLevels};
-use selvedge_types::{Guid, Lid, PortState, Sl, TransactionId};
-use selvedge_wire::sa::records;
-use selvedge_wire::{
-    Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, Mad, Method, PortInfo, SmInfo, Status, SwitchInfo,
-};
-
-const SPECS: [&str; 4] = [
-    "pgft:m=3x4,w=1x2,p=1x1",
-    "karytree:k=3,n=2",
-    "torus:3x3,hosts=1",
-    "ring:switches=5,hosts=2",
-];
-const SEEDS: u64 = 60;
-const EVENTS: usize = 25;
-/// How long everything may take to become well.
-const PATIENCE: Duration = Duration::from_secs(120);
-/// How often hosts look at their ports.
-const TICK: Duration = Duration::from_millis(50);
-/// As `daemon` gathers what is to be stored.
-const GATHER: Duration = Duration::from_millis(250);
-/// IPoIB's broadcast group of the default partition.
-const IPOIB: u128 = 0xFF12_401B_FFFF_0000_0000_0000_FFFF_FFFF;
-
-/// A defect that must be noticed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Broken {
-    /// What hosts registered counts as stored and is not.
-    StoresNothing,
-    /// It answers from the first plan of its life.
-    AnswersFromThePast,
-    /// It reports nothing.
-    Mute,
-}
-
-/// What was noticed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Wrong {
-    /// A host was told that it is registered, and the master does not know.
-    Forgotten(String),
-    /// An answer is not that of the plan in force.
-    Stale(String),
-    /// A subscriber was not told.
-    Unreported(String),
-    /// It does not become well.
-    Unsettled(String),
-}
+use super::*;
 
 /// What agents said.
-struct Said(Arc<Inventory>);
+pub struct Said(pub Arc<Inventory>);
 
 impl Agents for Said {
     fn port_info(&self, at: PortRef) -> Option<&PortInfo> {
@@ -82,10 +16,10 @@ impl Agents for Said {
 }
 
 /// Whom managers ask to register again: by the way of the SMP.
-type Asked = Arc<Mutex<Vec<(usize, DirectedRoute)>>>;
+pub type Asked = Arc<Mutex<Vec<(usize, DirectedRoute)>>>;
 
 #[derive(Debug)]
-struct Listener(usize, Asked);
+pub struct Listener(pub usize, pub Asked);
 
 impl Tamper for Listener {
     fn output(
@@ -107,62 +41,46 @@ impl Tamper for Listener {
 }
 
 /// The administrator beside a manager.
-struct Desk {
-    id: ManagerId,
-    seat: PortIdx,
-    sa: Sa,
-    copier: Copier,
-    runs: bool,
+pub struct Desk {
+    pub id: ManagerId,
+    pub seat: PortIdx,
+    pub sa: Sa,
+    pub copier: Copier,
+    pub runs: bool,
     /// What is on disk, and whether more may have been registered.
-    stored: Option<Registrations>,
-    is_marked: bool,
-    is_lost: bool,
-    seen: u64,
-    due: Option<Time>,
-    is_copied: bool,
-    is_ready: bool,
-    commits: u32,
+    pub stored: Option<Registrations>,
+    pub is_marked: bool,
+    pub is_lost: bool,
+    pub seen: u64,
+    pub due: Option<Time>,
+    pub is_copied: bool,
+    pub is_ready: bool,
+    pub commits: u32,
 }
 
-/// A host with one port.
-struct Host {
-    at: PortIdx,
-    node: NodeIdx,
-    guid: Guid,
-    /// How often it was switched on, and its link lost: however short that was, it knows.
-    lives: (u32, u64),
-    wants: [bool; 2],
-    /// What it was told: member, subscriber.
-    has: [bool; 2],
-    /// What it has asked: number and meaning, `None` for a path.
-    asked: Option<(u64, Option<(usize, bool)>)>,
-    answer: Option<Mad>,
-    reports: BTreeSet<u64>,
-}
-
-struct Stage {
-    world: Rehearsal,
-    fabric: Fabric,
-    desks: Vec<Desk>,
-    hosts: Vec<Host>,
-    asked: Asked,
-    broken: Option<Broken>,
-    rng: Rng,
-    logged: usize,
-    ticked: Time,
-    serial: u64,
+pub struct Stage {
+    pub world: Rehearsal,
+    pub fabric: Fabric,
+    pub desks: Vec<Desk>,
+    pub hosts: Vec<Host>,
+    pub asked: Asked,
+    pub broken: Option<Broken>,
+    pub rng: Rng,
+    pub logged: usize,
+    pub ticked: Time,
+    pub serial: u64,
     /// What happened, for people.
-    notes: Vec<(Time, String)>,
+    pub notes: Vec<(Time, String)>,
 }
 
 /// True if packets pass a port's link.
-fn is_active(chassis: &Chassis, port: PortIdx) -> bool {
+pub fn is_active(chassis: &Chassis, port: PortIdx) -> bool {
     let at = chassis.port_ref(port);
     chassis.is_powered(at.node) && chassis.wire(port).state() == PortState::Active
 }
 
 /// The nodes that packets from a port can get to.
-fn reach(chassis: &Chassis, from: PortIdx) -> BTreeSet<NodeIdx> {
+pub fn reach(chassis: &Chassis, from: PortIdx) -> BTreeSet<NodeIdx> {
     let mut met = BTreeSet::from([chassis.port_ref(from).node]);
     let mut todo = vec![chassis.port_ref(from).node];
     while let Some(node) = todo.pop() {
@@ -186,7 +104,7 @@ fn reach(chassis: &Chassis, from: PortIdx) -> BTreeSet<NodeIdx> {
 }
 
 impl Stage {
-    fn new(seed: u64, broken: Option<Broken>) -> Self {
+    pub fn new(seed: u64, broken: Option<Broken>) -> Self {
         let fabric = common::fabric(SPECS[seed as usize % SPECS.len()]);
         let options = Options {
             seed: Seed(seed),
@@ -256,12 +174,12 @@ impl Stage {
         }
     }
 
-    fn note(&mut self, what: String) {
+    pub fn note(&mut self, what: String) {
         self.notes.push((self.world.now(), what));
     }
 
     /// What happened and what managers said, by time.
-    fn story(&self) -> String {
+    pub fn story(&self) -> String {
         let said = self
             .world
             .log()
@@ -272,22 +190,22 @@ impl Stage {
         all.iter().map(|(at, what)| format!("{at} {what}\n")).collect()
     }
 
-    fn chassis(&self) -> &Chassis {
+    pub fn chassis(&self) -> &Chassis {
         self.world.emulator().chassis()
     }
 
-    fn lid(&self, port: PortIdx) -> Lid {
+    pub fn lid(&self, port: PortIdx) -> Lid {
         self.chassis().port(port).settings().lids.base
     }
 
-    fn command(&mut self, number: usize, command: Command) {
+    pub fn command(&mut self, number: usize, command: Command) {
         let desk = &self.desks[number];
         if desk.runs {
             self.world.command(desk.id, command).unwrap();
         }
     }
 
-    fn start(&mut self, number: usize) {
+    pub fn start(&mut self, number: usize) {
         self.note(format!("manager {number} starts"));
         let now = self.world.now();
         self.serial += 1;
@@ -312,14 +230,14 @@ impl Stage {
         self.command(number, Command::HoldBack);
     }
 
-    fn kill(&mut self, number: usize) {
+    pub fn kill(&mut self, number: usize) {
         self.note(format!("manager {number} is killed"));
         self.desks[number].runs = false;
         self.world.kill(self.desks[number].id).unwrap();
     }
 
     /// Hands an administrator an input, and carries what comes of it, and of that.
-    fn administer(&mut self, number: usize, input: Input) {
+    pub fn administer(&mut self, number: usize, input: Input) {
         let now = self.world.now();
         let mut out = Vec::new();
         let desk = &mut self.desks[number];
@@ -335,7 +253,7 @@ impl Stage {
     }
 
     /// Datagrams on their way, each from a port.
-    fn carry(&mut self, todo: Vec<(PortIdx, Output)>) {
+    pub fn carry(&mut self, todo: Vec<(PortIdx, Output)>) {
         let mut todo = VecDeque::from(todo);
         while let Some((from, Output { datagram, .. })) = todo.pop_front() {
             let chassis = self.world.emulator().chassis();
@@ -378,14 +296,14 @@ impl Stage {
         }
     }
 
-    fn copied(&mut self, number: usize) {
+    pub fn copied(&mut self, number: usize) {
         if let Some(copy) = self.desks[number].copier.take() {
             self.administer(number, Input::Copied(copy));
         }
     }
 
     /// What managers have said, as `daemon` goes by it.
-    fn heed(&mut self) {
+    pub fn heed(&mut self) {
         while let Some(entry) = self.world.log().get(self.logged).cloned() {
             self.logged += 1;
             let number = entry.manager.0;
@@ -406,7 +324,7 @@ impl Stage {
         }
     }
 
-    fn commit(&mut self, number: usize) {
+    pub fn commit(&mut self, number: usize) {
         let desk = &mut self.desks[number];
         let view = self.world.view(desk.id).unwrap();
         let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
@@ -427,7 +345,7 @@ impl Stage {
         self.administer(number, Input::Committed(Arc::new(Snapshot::new(sources))));
     }
 
-    fn role(&mut self, number: usize, role: Role) {
+    pub fn role(&mut self, number: usize, role: Role) {
         let now = self.world.now();
         let desk = &mut self.desks[number];
         desk.copier.end();
@@ -448,7 +366,7 @@ impl Stage {
     }
 
     /// Timers of an administrator, its copier and its disk.
-    fn turn(&mut self, number: usize) {
+    pub fn turn(&mut self, number: usize) {
         let now = self.world.now();
         if !self.desks[number].runs {
             return;
@@ -495,7 +413,7 @@ impl Stage {
     }
 
     /// What the manager is told of the copy.
-    fn tell(&mut self, number: usize) {
+    pub fn tell(&mut self, number: usize) {
         let now = self.world.now();
         let desk = &mut self.desks[number];
         let (is_all, is_settled) = (desk.copier.is_all(), desk.copier.is_settled(now));
@@ -524,7 +442,7 @@ impl Stage {
         }
     }
 
-    fn run(&mut self, span: Duration) {
+    pub fn run(&mut self, span: Duration) {
         let end = self.world.now() + span;
         while self.world.now() < end {
             let limit = end.min(self.ticked + TICK);
@@ -540,7 +458,7 @@ impl Stage {
     }
 
     /// Hosts that are asked to register again do so.
-    fn hosts_are_asked(&mut self) {
+    pub fn hosts_are_asked(&mut self) {
         let asked = std::mem::take(&mut *self.asked.lock().unwrap());
         for (number, route) in asked {
             let chassis = self.world.emulator().chassis();
@@ -557,7 +475,7 @@ impl Stage {
     }
 
     /// What a host does at its leisure.
-    fn live(&mut self, number: usize) {
+    pub fn live(&mut self, number: usize) {
         let chassis = self.world.emulator().chassis();
         let host = &self.hosts[number];
         let lives = (chassis.boots(host.node), chassis.counters(host.at).link_downed);
@@ -586,7 +504,7 @@ impl Stage {
     }
 
     /// A host asks its administrator.
-    fn ask(&mut self, number: usize, mut mad: Mad, meaning: Option<(usize, bool)>) -> Option<Mad> {
+    pub fn ask(&mut self, number: usize, mut mad: Mad, meaning: Option<(usize, bool)>) -> Option<Mad> {
         self.serial += 1;
         mad.set_transaction(TransactionId(self.serial));
         let at = self.hosts[number].at;
@@ -609,275 +527,4 @@ impl Stage {
         }
         answer
     }
-
-    fn happen(&mut self) {
-        let below = |rng: &mut Rng, count: usize| rng.below(count as u64) as usize;
-        let links: Vec<_> = self.fabric.links().collect();
-        let link = links[below(&mut self.rng, links.len())];
-        let link = self.fabric.port_name(link.a);
-        let seats: Vec<NodeIdx> = self
-            .desks
-            .iter()
-            .map(|desk| self.chassis().port_ref(desk.seat).node)
-            .collect();
-        let nodes: Vec<_> = self
-            .fabric
-            .nodes()
-            .indices()
-            .filter(|node| !seats.contains(node))
-            .collect();
-        let node = nodes[below(&mut self.rng, nodes.len())];
-        let node = format!("\"{}\"", self.fabric.node(node).description);
-        let (host, which) = (below(&mut self.rng, self.hosts.len()), below(&mut self.rng, 2));
-        match self.rng.below(12) {
-            0..=2 => self.fault(&format!("cut {link}")),
-            3 | 4 => self.fault(&format!("restore {link}")),
-            5 => self.fault(&format!("reboot {node}")),
-            6 => self.fault(&format!("kill {node}")),
-            7 => self.fault(&format!("revive {node}")),
-            8 => self.hosts[host].wants[which] ^= true,
-            _ if self.desks[which].runs => {
-                self.kill(which);
-                if self.rng.below(2) == 0 {
-                    self.start(which);
-                }
-            }
-            _ => self.start(which),
-        }
-    }
-
-    fn fault(&mut self, text: &str) {
-        self.note(text.to_owned());
-        self.world.fault(&text.parse().unwrap()).unwrap();
-    }
-
-    /// All is well, for the fabric and for each host.
-    fn is_well(&self) -> bool {
-        let masters = self.desks.iter().filter(|desk| {
-            let view = self.world.view(desk.id);
-            view.is_some_and(|view| view.role == Role::Master && view.is_up())
-        });
-        let is_content = |host: &Host| host.has == host.wants && is_active(self.chassis(), host.at);
-        masters.count() == 1 && self.world.is_quiet() && self.hosts.iter().all(is_content)
-    }
-
-    fn settle(&mut self) -> Result<(), Wrong> {
-        let end = self.world.now() + PATIENCE;
-        while self.world.now() < end {
-            // Not in step with polls.
-            self.run(Duration::from_millis(970));
-            if self.is_well() {
-                return Ok(());
-            }
-        }
-        let hosts = self.hosts.iter().filter(|host| host.has != host.wants).count();
-        let log: Vec<String> = self
-            .world
-            .log_text()
-            .lines()
-            .rev()
-            .take(12)
-            .map(str::to_owned)
-            .collect();
-        Err(Wrong::Unsettled(format!(
-            "{hosts} hosts are not served; {}",
-            log.join("\n")
-        )))
-    }
-
-    /// The master knows what hosts were told, and answers as planned.
-    fn check(&mut self) -> Result<(), Wrong> {
-        let role = |desk: &Desk| self.world.view(desk.id).map(|view| view.role);
-        let master = self
-            .desks
-            .iter()
-            .position(|desk| role(desk) == Some(Role::Master))
-            .unwrap();
-        let text = self.desks[master].sa.registrations().to_text();
-        for host in &self.hosts {
-            for (what, word) in ["member", "subscription"].into_iter().enumerate() {
-                let guid = host.guid.to_string();
-                let is_known = text.lines().any(|line| line.starts_with(word) && line.contains(&guid));
-                // Who was told so once and has lost its link since may still be known: that does no harm.
-                if host.has[what] && !is_known {
-                    return Err(Wrong::Forgotten(format!("{word} {guid}, by manager {master}")));
-                }
-            }
-        }
-        let plan = self.world.view(self.desks[master].id).unwrap().plan.unwrap();
-        for number in 0..self.hosts.len() {
-            let other = self.rng.below(self.hosts.len() as u64) as usize;
-            let (from, to) = (self.lid(self.hosts[number].at), self.lid(self.hosts[other].at));
-            let answer = self.ask(number, path(from, to), None);
-            let level = answer.filter(|mad| mad.status() == Status::OK);
-            let level = level.map(|mad| records::path::SL.get(mad.sa_data()));
-            if level != Some(u64::from(plan.told_levels().to(to).get())) {
-                return Err(Wrong::Stale(format!("from {from} to {to}: {level:?}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Subscribers are told that a host went and came back.
-    fn check_reports(&mut self) -> Result<(), Wrong> {
-        self.hosts.iter_mut().for_each(|host| host.reports.clear());
-        let gone = self.rng.below(self.hosts.len() as u64) as usize;
-        let name = format!("\"{}\"", self.fabric.node(self.hosts[gone].node).description);
-        self.fault(&format!("kill {name}"));
-        self.run(Duration::from_secs(25));
-        self.fault(&format!("revive {name}"));
-        self.settle()?;
-        let told = |host: &Host| host.reports.contains(&64) && host.reports.contains(&65);
-        let deaf = self.hosts.iter().enumerate();
-        let deaf = deaf
-            .filter(|(number, host)| *number != gone && host.wants[1] && !told(host))
-            .count();
-        match deaf {
-            0 => Ok(()),
-            _ => Err(Wrong::Unreported(format!("{deaf} subscribers were not told of {name}"))),
-        }
-    }
-}
-
-impl Host {
-    fn receives(&mut self, datagram: &Datagram) -> Option<Output> {
-        let mad = &datagram.mad;
-        if mad.method() == Method::Report {
-            self.reports.insert(records::notice::TRAP_NUMBER.get(mad.sa_data()));
-            let mut answer = *datagram;
-            answer.mad.set_method(Method::ReportResp);
-            return Some(Output {
-                datagram: answer,
-                timeout: Duration::ZERO,
-            });
-        }
-        let (number, meaning) = self.asked?;
-        if mad.transaction().0 & 0xFFFF_FFFF == number {
-            self.answer = Some(*mad);
-            if let Some((what, has)) = meaning.filter(|_| mad.status() == Status::OK) {
-                self.has[what] = has;
-            }
-        }
-        None
-    }
-}
-
-/// MCMemberRecord: the port with a GUID joins the group as a full member, or leaves it.
-fn member(guid: Guid, joins: bool) -> Mad {
-    use records::member as f;
-    let method = if joins { Method::Set } else { Method::Delete };
-    let mut mad = Mad::request(Class::SubnAdm, method, records::MEMBER.id, 0);
-    let gid = 0xFE80_u128 << 112 | u128::from(guid.0);
-    let mut mask = f::MGID.mask() | f::PORT_GID.mask();
-    f::MGID.put(mad.sa_data_mut(), &IPOIB.to_be_bytes());
-    f::PORT_GID.put(mad.sa_data_mut(), &gid.to_be_bytes());
-    let makes = [
-        (f::JOIN_STATE, 1),
-        (f::QKEY, 0xB1B),
-        (f::PKEY, 0xFFFF),
-        (f::TRAFFIC_CLASS, 0),
-        (f::SL, 0),
-    ];
-    let makes = makes.into_iter().chain([(f::FLOW_LABEL, 0)]);
-    for (field, value) in makes.take(if joins { 6 } else { 1 }) {
-        mask |= field.mask();
-        field.set(mad.sa_data_mut(), value);
-    }
-    mad.set_component_mask(mask);
-    mad
-}
-
-/// InformInfo: all traps of all nodes, from now on or no longer.
-fn subscription(begins: bool) -> Mad {
-    use records::inform_info as f;
-    let mut mad = Mad::request(Class::SubnAdm, Method::Set, records::INFORM_INFO.id, 0);
-    for (field, value) in [
-        (f::LID_BEGIN, 0xFFFF),
-        (f::IS_GENERIC, 1),
-        (f::SUBSCRIBE, u64::from(begins)),
-        (f::TYPE, 0xFFFF),
-        (f::TRAP_NUMBER, 0xFFFF),
-        (f::PRODUCER, 0xFF_FFFF),
-    ] {
-        field.set(mad.sa_data_mut(), value);
-    }
-    mad
-}
-
-fn path(from: Lid, to: Lid) -> Mad {
-    use records::path as f;
-    let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::PATH.id, 0);
-    mad.set_component_mask(f::SLID.mask() | f::DLID.mask());
-    f::SLID.set(mad.sa_data_mut(), u64::from(from.0));
-    f::DLID.set(mad.sa_data_mut(), u64::from(to.0));
-    mad
-}
-
-/// One run; `SELVEDGE_SEED` prints what happened in that one.
-fn run(seed: u64, broken: Option<Broken>) -> Result<(), Wrong> {
-    let mut stage = Stage::new(seed, broken);
-    let result = disturb(&mut stage);
-    if std::env::var("SELVEDGE_SEED").is_ok_and(|text| text == seed.to_string()) {
-        println!("{}", stage.story());
-    }
-    result
-}
-
-/// Faults, then calm, then the end of each master.
-fn disturb(stage: &mut Stage) -> Result<(), Wrong> {
-    stage.start(0);
-    stage.run(Duration::from_secs(2));
-    stage.start(1);
-    for _ in 0..EVENTS {
-        let pause = 200 + stage.rng.below(3_000);
-        stage.run(Duration::from_millis(pause));
-        stage.happen();
-    }
-    for node in stage.fabric.nodes().indices() {
-        let name = stage.fabric.node(node).description.clone();
-        stage.fault(&format!("revive \"{name}\""));
-    }
-    let links: Vec<_> = stage.fabric.links().collect();
-    for link in links {
-        let name = stage.fabric.port_name(link.a);
-        stage.fault(&format!("restore {name}"));
-    }
-    for number in 0..2 {
-        if !stage.desks[number].runs {
-            stage.start(number);
-        }
-    }
-    stage.settle()?;
-    stage.check()?;
-    stage.check_reports()?;
-    for number in [0, 1] {
-        stage.kill(number);
-        stage.run(Duration::from_secs(8));
-        stage.start(number);
-        stage.settle()?;
-        stage.check()?;
-    }
-    Ok(())
-}
-
-#[test]
-fn what_hosts_were_told_holds_whatever_happens() {
-    let seeds = std::env::var("SELVEDGE_SEEDS").map_or(SEEDS, |text| text.parse().unwrap());
-    let wrong: Vec<_> = (1..=seeds)
-        .filter_map(|seed| Some((seed, run(seed, None).err()?)))
-        .collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[test]
-fn every_defect_of_an_administrator_is_found() {
-    let check = |broken: Broken, is_it: fn(&Wrong) -> bool| {
-        let found = (1..=20).find(|&seed| run(seed, Some(broken)).is_err_and(|wrong| is_it(&wrong)));
-        assert!(found.is_some(), "nobody noticed {broken:?}");
-    };
-    check(Broken::StoresNothing, |wrong| matches!(wrong, Wrong::Forgotten(_)));
-    check(Broken::AnswersFromThePast, |wrong| {
-        matches!(wrong, Wrong::Stale(_) | Wrong::Forgotten(_) | Wrong::Unsettled(_))
-    });
-    check(Broken::Mute, |wrong| matches!(wrong, Wrong::Unreported(_)));
 }
