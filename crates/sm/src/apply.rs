@@ -63,6 +63,8 @@ pub struct Apply {
     pub failed: usize,
     /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
     pub declined: BTreeMap<PortRef, Declined>,
+    /// A port that was ACTIVE answered that it is not: its link was lost since the sweep.
+    pub met_lost_link: bool,
 }
 
 /// A pause before a phase, until packets that old entries have sent on are gone.
@@ -127,6 +129,7 @@ impl Apply {
             failed_nodes: BTreeSet::new(),
             failed: 0,
             declined: BTreeMap::new(),
+            met_lost_link: false,
         }
     }
 
@@ -487,7 +490,8 @@ impl Apply {
             rate: held.rate_active().unwrap_or_default(),
         };
         let was = self.fabric.port(port).map(|port| port.link.state);
-        if was == Some(PortState::Active) && link.state == PortState::Init {
+        if was == Some(PortState::Active) && link.state != PortState::Active {
+            self.met_lost_link = true;
             self.forget_lanes(port);
         }
         Arc::make_mut(&mut self.fabric).set_port(port, link, now);
