@@ -215,6 +215,7 @@ fn where_no_proof_relies_on_levels_any_will_do_both_ways() {
     let wish = Wish {
         lanes: Some(LaneTables {
             lanes: 4,
+            copies: None,
             levels: ServiceLevels::PerDestination(levels),
         }),
         ..Wish::new(TREE)

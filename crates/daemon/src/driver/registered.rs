@@ -71,11 +71,12 @@ impl Driver {
         let Some(policy) = self.sm.view().policy else {
             return Ok(());
         };
-        if self.partitions.as_ref() == Some(&policy.partitions) {
+        let told = policy.partitions_told();
+        if self.partitions.as_ref() == Some(&told) {
             return Ok(());
         }
-        self.partitions = Some(Arc::clone(&policy.partitions));
-        self.administer(selvedge_sa::Input::Presets(Arc::clone(&policy.partitions)))
+        self.partitions = Some(Arc::clone(&told));
+        self.administer(selvedge_sa::Input::Presets(told))
     }
 
     /// Questions are answered by the master only, and what hosts register is known to the master only.
