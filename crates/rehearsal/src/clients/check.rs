@@ -45,11 +45,22 @@ impl Clients {
         Some(format!("{name} does not get {what}, or is not rid of it; it is answered {said}"))
     }
 
-    /// True if all are served as they want, and what they registered has got to the managers.
+    /// True if all are served as they want, what they registered has got to the managers, and switches copy as they are
+    /// to: trees may have to wait for seconds, until packets of old routes are gone.
     #[must_use]
     pub fn is_content(&self, world: &Rehearsal) -> bool {
         let is_told = self.desks.iter().all(|desk| !desk.runs || !desk.sa.groups().has_changed());
-        is_told && self.unserved(world).is_none()
+        is_told && self.unserved(world).is_none() && self.check_copies(world).is_ok()
+    }
+
+    /// What is not as it is to be, although it was waited for so many seconds.
+    #[must_use]
+    pub fn complaint(&self, world: &Rehearsal, when: &'static str, seconds: u64) -> Violation {
+        let not_served = |what: String| Violation::NotServed { what, when, seconds };
+        let wrong = || self.check_registrations(world).and_then(|()| self.check_copies(world)).err();
+        let unserved = self.unserved(world).map(not_served);
+        let rest = || not_served("it does not come to rest".to_owned());
+        unserved.or_else(wrong).unwrap_or_else(rest)
     }
 
     /// All that must hold at rest.

@@ -240,7 +240,8 @@ impl Desk {
             let selvedge_sa::ToldLevels { by, lanes, by_port } = *told;
             world.tell(self.id, Command::Told(Box::new(ToldLevels { by, lanes, by_port })))?;
         }
-        if let Some(forgotten) = self.copier.take_forgotten() {
+        let forgotten = self.copier.take_forgotten();
+        if let Some(forgotten) = forgotten.filter(|_| self.defect != Some(DeskDefect::CopiesNoForgotten)) {
             world.tell(self.id, Command::ReregisterThese(forgotten))?;
         }
         if std::mem::replace(&mut self.is_copied, is_all) != is_all {

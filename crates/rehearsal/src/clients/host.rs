@@ -150,7 +150,11 @@ fn member(guid: Guid, group: u128, joins: bool) -> Mad {
         (f::SL, 0),
         (f::FLOW_LABEL, 0),
     ];
-    for (field, value) in makes.into_iter().take(if joins { 6 } else { 1 }) {
+    // What policies change is left out of its parameters: who makes it must not keep others out (exactly 2,048 bytes,
+    // exactly 2.5 Gb/s). The other group is there already, with what its partition says.
+    let slow = [(f::MTU_SELECTOR, 2), (f::MTU, 4), (f::RATE_SELECTOR, 2), (f::RATE, 2)];
+    let slow = slow.into_iter().filter(|_| joins && Some(group) == What::Group.group());
+    for (field, value) in makes.into_iter().take(if joins { 6 } else { 1 }).chain(slow) {
         mask |= field.mask();
         field.set(mad.sa_data_mut(), value);
     }

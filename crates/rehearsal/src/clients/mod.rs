@@ -58,6 +58,8 @@ pub enum DeskDefect {
     KeepsGroups,
     /// It does not see that a service is to be registered.
     LosesServices,
+    /// While it stands by it does not notice of whom the master has forgotten something.
+    CopiesNoForgotten,
 }
 
 /// A question that is not answered yet.

@@ -7,7 +7,7 @@ use selvedge_sm::Role;
 
 use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
 use crate::clients::Clients;
-use crate::{RehearsalError, Violation};
+use crate::RehearsalError;
 
 /// How long a port is gone that subscribers are to be told of, beside what a light sweep takes to find it.
 const GONE: Duration = Duration::from_secs(5);
@@ -63,15 +63,14 @@ impl World<'_> {
         let bound = SWEEPS_TO_CONVERGE * self.schedule.setup.sweep() + CONVERGE_REST;
         let is_content = |world: &Self| {
             let clients = world.clients.as_ref();
+            // Cheapest first: this is asked after every step.
             world.rehearsal.is_quiet() && clients.is_none_or(|clients| clients.is_content(&world.rehearsal))
         };
         let served = self.run_until(bound, is_content)?;
         let Some(clients) = &mut self.clients else { return Ok(()) };
         if !served {
-            let what = clients.unserved(&self.rehearsal);
-            let what = what.unwrap_or_else(|| "it does not come to rest".to_owned());
-            let seconds = bound.as_secs();
-            return Err(self.rehearsal.violated(Violation::NotServed { what, when, seconds }));
+            let violation = clients.complaint(&self.rehearsal, when, bound.as_secs());
+            return Err(self.rehearsal.violated(violation));
         }
         clients.check(&self.rehearsal)
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_plan::Policy;
 use selvedge_rehearsal::clients::{Clients, DeskDefect};
-use selvedge_rehearsal::{ManagerId, Options, Rehearsal, RehearsalError, Violation};
+use selvedge_rehearsal::{ManagerId, Options, Rehearsal, RehearsalError};
 use selvedge_sim::{Rng, Seed, Time};
 use selvedge_sm::Role;
 use selvedge_types::PortState;
@@ -102,4 +102,28 @@ fn every_defect_of_an_administrator_is_found() {
     check(DeskDefect::KeepsGroups, "SLV-REHEARSAL-0123");
     check(DeskDefect::Mute, "SLV-REHEARSAL-0124");
     check(DeskDefect::LosesServices, "SLV-REHEARSAL-0125");
+}
+
+/// A leaf of the tree is cut off until the master has forgotten its hosts, and is back when the standby takes over: their
+/// links were never down, so they do not know. What the standby has copied says whom to ask.
+fn cut_off_over_a_take_over(defect: Option<DeskDefect>) -> Result<(), Wrong> {
+    let mut stage = Stage::new(SPECS.len() as u64, defect);
+    stage.clients.set_lively(false);
+    stage.start(0);
+    stage.run(Duration::from_secs(2))?;
+    stage.start(1);
+    stage.settle()?;
+    let uplinks = stage.uplinks_of_a_leaf();
+    uplinks.iter().for_each(|link| stage.fault(&format!("cut {link}")));
+    stage.run(Duration::from_secs(15))?;
+    stage.kill(0);
+    uplinks.iter().for_each(|link| stage.fault(&format!("restore {link}")));
+    stage.settle()
+}
+
+#[test]
+fn hosts_that_the_master_had_forgotten_are_asked_by_the_standby() {
+    assert_eq!(cut_off_over_a_take_over(None).map_err(|wrong| wrong.to_string()), Ok(()));
+    let wrong = cut_off_over_a_take_over(Some(DeskDefect::CopiesNoForgotten)).unwrap_err();
+    assert!(wrong.to_string().contains("SLV-REHEARSAL-0122"), "{wrong}");
 }

@@ -141,6 +141,21 @@ impl Stage {
         }
     }
 
+    /// The links to other switches of the switch of some host, where no manager sits.
+    pub fn uplinks_of_a_leaf(&self) -> Vec<String> {
+        let leaf_of = |host: NodeIdx| {
+            let (port, _) = self.fabric.node(host).external_ports().next().unwrap();
+            self.fabric.peer(PortRef { node: host, port }).unwrap().node
+        };
+        let taken: Vec<NodeIdx> = self.seats.iter().map(|seat| leaf_of(*seat)).collect();
+        let hosts = self.fabric.nodes().iter_enumerated().filter(|(_, node)| !node.is_switch());
+        let leaf = hosts.map(|(host, _)| leaf_of(host)).find(|leaf| !taken.contains(leaf)).unwrap();
+        let is_switch = |at: PortRef| self.fabric.node(at.node).is_switch();
+        let links = self.fabric.links().filter(|link| is_switch(link.a) && is_switch(link.b));
+        let uplinks = links.filter(|link| [link.a.node, link.b.node].contains(&leaf));
+        uplinks.map(|link| self.fabric.port_name(link.a)).collect()
+    }
+
     /// All is well, for the fabric and for each host.
     fn is_well(&self) -> bool {
         let masters = self.managers.iter().filter(|&&id| {
@@ -162,12 +177,8 @@ impl Stage {
         let end = self.world.now() + PATIENCE;
         while !self.is_well() {
             if self.world.now() >= end {
-                let what = self.clients.unserved(&self.world);
-                let violation = Violation::NotServed {
-                    what: what.unwrap_or_else(|| "it does not come to rest".to_owned()),
-                    when: "when all was well again",
-                    seconds: PATIENCE.as_secs(),
-                };
+                let when = "when all was well again";
+                let violation = self.clients.complaint(&self.world, when, PATIENCE.as_secs());
                 let now = self.world.now();
                 return Err(Box::new(RehearsalError::Violated { now, violation }));
             }
