@@ -142,6 +142,9 @@ impl Desk {
         else {
             return;
         };
+        if let Some(policy) = view.policy {
+            self.administer(now, Input::Presets(Arc::clone(&policy.partitions)), out);
+        }
         self.in_force = Some((Arc::clone(&fabric), Arc::clone(&plan)));
         self.commits += 1;
         if self.commits > 1 && self.defect == Some(DeskDefect::AnswersFromThePast) {

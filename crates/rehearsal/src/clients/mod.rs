@@ -200,6 +200,7 @@ impl Clients {
             };
             let mut out = Vec::new();
             let desk = &mut self.desks[number];
+            let before = (desk.sa.registered(), desk.sa.registrations().forgotten().clone());
             match event {
                 Event::SubnetUp { .. } => desk.committed(world, true, &mut out),
                 Event::SubnetUpWithErrors { .. } => desk.committed(world, false, &mut out),
@@ -209,6 +210,16 @@ impl Clients {
                     self.open.retain(|open| open.desk != number);
                 }
                 _ => {}
+            }
+            let after = (desk.sa.registered(), desk.sa.registrations().forgotten().clone());
+            if before != after {
+                let ([services, subscriptions, groups, members], forgotten) = after;
+                let text = format!(
+                    "{} knows {members} members of {groups} groups, {subscriptions} subscriptions, {services} services; \
+                     forgotten {forgotten:?}",
+                    world.name(id)
+                );
+                self.note(world.now(), text);
             }
             self.sent_by_desk(world, number, out);
         }

@@ -12,6 +12,9 @@ use crate::RehearsalError;
 /// How long a port is gone that subscribers are to be told of, beside what a light sweep takes to find it.
 const GONE: Duration = Duration::from_secs(5);
 
+/// How long it may take until the last subscriber is told of something: reports are repeated.
+const TOLD: Duration = Duration::from_secs(20);
+
 impl World<'_> {
     /// They come, if they are to.
     pub(super) fn invite_clients(&mut self) {
@@ -84,6 +87,12 @@ impl World<'_> {
             self.fault(&format!("revive \"{gone}\""))?;
             self.converge("when a host had come back")?;
             self.serve("when a host had come back")?;
+            // A report that was lost where tables led nowhere yet is repeated.
+            let are_told = |world: &Self| {
+                let clients = world.clients.as_ref();
+                clients.is_none_or(|clients| clients.check_reports(&world.rehearsal, &gone).is_ok())
+            };
+            self.run_until(TOLD, are_told)?;
             if let Some(clients) = &self.clients {
                 clients.check_reports(&self.rehearsal, &gone)?;
             }
