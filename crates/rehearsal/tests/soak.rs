@@ -211,14 +211,3 @@ fn a_seed_is_a_run() {
         );
     }
 }
-
-#[test]
-fn tmp_digest() {
-    let (mut sets, mut looks, mut ns) = (0, 0, 0);
-    for seed in 1..101 {
-        let s = Schedule::draw(seed);
-        let o = s.run(&fabric(&s), &mut Nobody);
-        sets += o.sets; looks += o.looks; ns += o.ended.0;
-    }
-    println!("DIGEST {sets} {looks} {}", ns as f64 / 1e9);
-}

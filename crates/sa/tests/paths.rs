@@ -62,7 +62,13 @@ fn an_end_port_without_a_link_has_no_path() {
         let told = bench.ask(Method::Get, &records::PATH, &question);
         assert_eq!(told.status, SaStatus::NO_RECORDS, "{from} {to}");
     }
-    assert_eq!(bench.ask(Method::GetTable, &records::PATH, &between(&bench, 3, 1)).rows.len(), 0);
+    assert_eq!(
+        bench
+            .ask(Method::GetTable, &records::PATH, &between(&bench, 3, 1))
+            .rows
+            .len(),
+        0
+    );
 }
 
 #[test]

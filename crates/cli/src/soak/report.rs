@@ -162,7 +162,11 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
                 thousands(all.schedules),
                 all.from,
                 all.to,
-                if all.sa { ", with clients of subnet administration" } else { "" }
+                if all.sa {
+                    ", with clients of subnet administration"
+                } else {
+                    ""
+                }
             ),
         ),
         (

@@ -41,15 +41,22 @@ impl Clients {
             .into_iter()
             .find(|what| of.has[*what as usize] != of.wants[*what as usize]);
         let (name, what) = (world.port_name(of.at), differs.map_or("nothing", What::name));
-        let said = of.answer.map_or_else(|| "nothing".to_owned(), |mad| mad.status().to_string());
-        Some(format!("{name} does not get {what}, or is not rid of it; it is answered {said}"))
+        let said = of
+            .answer
+            .map_or_else(|| "nothing".to_owned(), |mad| mad.status().to_string());
+        Some(format!(
+            "{name} does not get {what}, or is not rid of it; it is answered {said}"
+        ))
     }
 
     /// True if all are served as they want, what they registered has got to the managers, and switches copy as they are
     /// to: trees may have to wait for seconds, until packets of old routes are gone.
     #[must_use]
     pub fn is_content(&self, world: &Rehearsal) -> bool {
-        let is_told = self.desks.iter().all(|desk| !desk.runs || !desk.sa.groups().has_changed());
+        let is_told = self
+            .desks
+            .iter()
+            .all(|desk| !desk.runs || !desk.sa.groups().has_changed());
         is_told && self.unserved(world).is_none() && self.check_copies(world).is_ok()
     }
 
@@ -57,7 +64,11 @@ impl Clients {
     #[must_use]
     pub fn complaint(&self, world: &Rehearsal, when: &'static str, seconds: u64) -> Violation {
         let not_served = |what: String| Violation::NotServed { what, when, seconds };
-        let wrong = || self.check_registrations(world).and_then(|()| self.check_copies(world)).err();
+        let wrong = || {
+            self.check_registrations(world)
+                .and_then(|()| self.check_copies(world))
+                .err()
+        };
         let unserved = self.unserved(world).map(not_served);
         let rest = || not_served("it does not come to rest".to_owned());
         unserved.or_else(wrong).unwrap_or_else(rest)
@@ -81,7 +92,11 @@ impl Clients {
 
     /// Masters know what hosts were told.
     fn check_registrations(&self, world: &Rehearsal) -> Result<(), Violation> {
-        let texts: Vec<String> = self.desks.iter().map(|desk| desk.sa.registrations().to_text()).collect();
+        let texts: Vec<String> = self
+            .desks
+            .iter()
+            .map(|desk| desk.sa.registrations().to_text())
+            .collect();
         for (number, host) in self.hosts.iter().enumerate() {
             let Some(server) = self.server(world, number) else {
                 continue;
@@ -183,15 +198,25 @@ impl Clients {
     /// Forgets what was reported, and names a node whose end and return are to be: no manager sits there.
     pub fn expect_reports(&mut self, world: &Rehearsal) -> Option<String> {
         self.hosts.iter_mut().for_each(|host| host.reports.clear());
+        self.led_before = self.led;
         let chassis = chassis_of(world);
         let seats: Vec<_> = self.desks.iter().map(|desk| chassis.port_ref(desk.seat).node).collect();
-        let free: Vec<_> = self.hosts.iter().map(|host| host.node).filter(|node| !seats.contains(node)).collect();
+        let free: Vec<_> = self
+            .hosts
+            .iter()
+            .map(|host| host.node)
+            .filter(|node| !seats.contains(node))
+            .collect();
         let node = *free.get(self.below(free.len()))?;
         Some(chassis.fabric().node(node).description.clone())
     }
 
-    /// Subscribers were told that the node went and came back.
+    /// Subscribers were told that the node went and came back, unless somebody became master meanwhile: nobody is told of
+    /// a whole fabric, and what happens between two masters is told by neither.
     pub fn check_reports(&self, world: &Rehearsal, gone: &str) -> Result<(), RehearsalError> {
+        if self.led != self.led_before {
+            return Ok(());
+        }
         let chassis = chassis_of(world);
         let is_gone = |node| chassis.fabric().node(node).description == gone;
         // Another master than that of the node tells them nothing of it.
@@ -200,7 +225,9 @@ impl Clients {
             .filter_map(|host| self.server(world, host))
             .collect();
         for (number, host) in self.hosts.iter().enumerate() {
-            let is_told = self.server(world, number).is_some_and(|server| servers.contains(&server));
+            let is_told = self
+                .server(world, number)
+                .is_some_and(|server| servers.contains(&server));
             if is_gone(host.node) || !is_told || !host.wants[What::Reports as usize] {
                 continue;
             }

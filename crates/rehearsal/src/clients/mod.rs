@@ -84,6 +84,9 @@ pub struct Clients {
     open: Vec<Open>,
     /// Hosts change their minds.
     is_lively: bool,
+    /// How often somebody became master, and how often had when reports began to be expected.
+    led: u64,
+    led_before: u64,
     /// What happened, for people.
     notes: Vec<(Time, String)>,
 }
@@ -91,12 +94,7 @@ pub struct Clients {
 impl Clients {
     /// At all ports of channel adapters but those where managers sit.
     #[must_use]
-    pub fn new(
-        world: &mut Rehearsal,
-        seats: &[(ManagerId, PortIdx)],
-        seed: Seed,
-        defect: Option<DeskDefect>,
-    ) -> Self {
+    pub fn new(world: &mut Rehearsal, seats: &[(ManagerId, PortIdx)], seed: Seed, defect: Option<DeskDefect>) -> Self {
         world.watch_reregistration();
         let mut rng = seed.child("clients").rng();
         let chassis = world.emulator().chassis();
@@ -118,6 +116,8 @@ impl Clients {
             serial: 0,
             open: Vec::new(),
             is_lively: true,
+            led: 0,
+            led_before: 0,
             notes: Vec::new(),
         }
     }
@@ -206,6 +206,7 @@ impl Clients {
                 Event::SubnetUpWithErrors { .. } => desk.committed(world, false, &mut out),
                 Event::Multicast(_) => desk.copies_changed(world, &mut out),
                 Event::Role { role, .. } => {
+                    self.led += u64::from(role == Role::Master);
                     desk.role_changed(world, role, &mut out)?;
                     self.open.retain(|open| open.desk != number);
                 }
@@ -333,7 +334,10 @@ impl Clients {
         let chassis = world.emulator().chassis();
         if self.is_lively && self.rng.below(CHANGES_EVERY) == 0 {
             let what = self.below(What::ALL.len());
-            self.hosts[number].wants[what] ^= true;
+            let host = &mut self.hosts[number];
+            host.wants[what] ^= true;
+            // What it was about to give up it may have given up: the answer may be what was lost.
+            host.has[what] &= !host.wants[what];
         }
         let host = &mut self.hosts[number];
         let lives = (chassis.boots(host.node), chassis.counters(host.at).link_downed);
@@ -393,17 +397,13 @@ impl Clients {
                 }
             }
         };
-        wrong.map_or(Ok(()), |what| Err(world.violated(Violation::WrongPath { from, to, what })))
+        wrong.map_or(Ok(()), |what| {
+            Err(world.violated(Violation::WrongPath { from, to, what }))
+        })
     }
 
     /// A host asks its administrator.
-    fn ask(
-        &mut self,
-        world: &Rehearsal,
-        number: usize,
-        mut mad: Mad,
-        meaning: Option<(What, bool)>,
-    ) -> Option<Mad> {
+    fn ask(&mut self, world: &Rehearsal, number: usize, mut mad: Mad, meaning: Option<(What, bool)>) -> Option<Mad> {
         self.serial += 1;
         mad.set_transaction(TransactionId(self.serial));
         let host = &mut self.hosts[number];

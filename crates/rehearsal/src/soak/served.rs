@@ -6,8 +6,8 @@ use selvedge_sim::{Seed, Time};
 use selvedge_sm::Role;
 
 use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
-use crate::clients::Clients;
 use crate::RehearsalError;
+use crate::clients::Clients;
 
 /// How long a port is gone that subscribers are to be told of, beside what a light sweep takes to find it.
 const GONE: Duration = Duration::from_secs(5);
@@ -51,7 +51,9 @@ impl World<'_> {
 
     /// The world has gone one step further.
     pub(super) fn clients_go_on(&mut self) -> Result<(), RehearsalError> {
-        let Some(clients) = &mut self.clients else { return Ok(()) };
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
         let went = clients.after_step(&mut self.rehearsal);
         for (_, what) in clients.take_notes() {
             self.observer.happened(&self.rehearsal, &what);
@@ -61,7 +63,9 @@ impl World<'_> {
 
     /// Hosts change their minds no more; all are served within a bounded time, and what they were told is right.
     pub(super) fn serve(&mut self, when: &'static str) -> Result<(), RehearsalError> {
-        let Some(clients) = &mut self.clients else { return Ok(()) };
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
         clients.set_lively(false);
         let bound = SWEEPS_TO_CONVERGE * self.schedule.setup.sweep() + CONVERGE_REST;
         let is_content = |world: &Self| {
@@ -70,7 +74,9 @@ impl World<'_> {
             world.rehearsal.is_quiet() && clients.is_none_or(|clients| clients.is_content(&world.rehearsal))
         };
         let served = self.run_until(bound, is_content)?;
-        let Some(clients) = &mut self.clients else { return Ok(()) };
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
         if !served {
             let violation = clients.complaint(&self.rehearsal, when, bound.as_secs());
             return Err(self.rehearsal.violated(violation));
@@ -80,7 +86,9 @@ impl World<'_> {
 
     /// A host goes and comes back, of which subscribers are told; then the master ends, and the other one knows all.
     pub(super) fn last_questions(&mut self) -> Result<(), RehearsalError> {
-        let Some(clients) = &mut self.clients else { return Ok(()) };
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
         if let Some(gone) = clients.expect_reports(&self.rehearsal) {
             self.fault(&format!("kill \"{gone}\""))?;
             self.run_for(self.schedule.setup.sweep() + GONE)?;
@@ -97,7 +105,10 @@ impl World<'_> {
                 clients.check_reports(&self.rehearsal, &gone)?;
             }
         }
-        let (master, bound) = (self.master(), SWEEPS_TO_CONVERGE * self.schedule.setup.sweep() + CONVERGE_REST);
+        let (master, bound) = (
+            self.master(),
+            SWEEPS_TO_CONVERGE * self.schedule.setup.sweep() + CONVERGE_REST,
+        );
         self.kill(master)?;
         let leads = |world: &Self| {
             let mut others = world.managers.iter().enumerate().filter(|(which, _)| *which != master);

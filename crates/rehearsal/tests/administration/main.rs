@@ -123,7 +123,10 @@ fn cut_off_over_a_take_over(defect: Option<DeskDefect>) -> Result<(), Wrong> {
 
 #[test]
 fn hosts_that_the_master_had_forgotten_are_asked_by_the_standby() {
-    assert_eq!(cut_off_over_a_take_over(None).map_err(|wrong| wrong.to_string()), Ok(()));
+    assert_eq!(
+        cut_off_over_a_take_over(None).map_err(|wrong| wrong.to_string()),
+        Ok(())
+    );
     let wrong = cut_off_over_a_take_over(Some(DeskDefect::CopiesNoForgotten)).unwrap_err();
     assert!(wrong.to_string().contains("SLV-REHEARSAL-0122"), "{wrong}");
 }

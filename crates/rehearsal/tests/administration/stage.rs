@@ -148,10 +148,20 @@ impl Stage {
             self.fabric.peer(PortRef { node: host, port }).unwrap().node
         };
         let taken: Vec<NodeIdx> = self.seats.iter().map(|seat| leaf_of(*seat)).collect();
-        let hosts = self.fabric.nodes().iter_enumerated().filter(|(_, node)| !node.is_switch());
-        let leaf = hosts.map(|(host, _)| leaf_of(host)).find(|leaf| !taken.contains(leaf)).unwrap();
+        let hosts = self
+            .fabric
+            .nodes()
+            .iter_enumerated()
+            .filter(|(_, node)| !node.is_switch());
+        let leaf = hosts
+            .map(|(host, _)| leaf_of(host))
+            .find(|leaf| !taken.contains(leaf))
+            .unwrap();
         let is_switch = |at: PortRef| self.fabric.node(at.node).is_switch();
-        let links = self.fabric.links().filter(|link| is_switch(link.a) && is_switch(link.b));
+        let links = self
+            .fabric
+            .links()
+            .filter(|link| is_switch(link.a) && is_switch(link.b));
         let uplinks = links.filter(|link| [link.a.node, link.b.node].contains(&leaf));
         uplinks.map(|link| self.fabric.port_name(link.a)).collect()
     }
