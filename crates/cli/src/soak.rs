@@ -53,8 +53,8 @@ pub struct SoakArgs {
     /// Write the first failing schedules of each code, made small, and their logs into this folder
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
-    /// Hosts talk to subnet administration meanwhile: they join groups, subscribe, offer services and ask for paths, and
-    /// what they are told is checked
+    /// Hosts talk to subnet administration meanwhile: they join groups, subscribe, offer services, ask for paths; what
+    /// they are told is checked
     #[arg(long, conflicts_with = "manager")]
     sa: bool,
     /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find

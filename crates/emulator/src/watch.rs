@@ -100,8 +100,8 @@ impl Emulator {
         self.watch.on = true;
     }
 
-    /// From now on ports whose agents were asked to have clients register again (PortInfo.ClientReregister) are kept for
-    /// [`Self::take_reregistered`].
+    /// From now on ports whose agents were asked to have clients register again (PortInfo.ClientReregister) are kept
+    /// for [`Self::take_reregistered`].
     pub fn watch_reregistration(&mut self) {
         self.watch.reregistered.get_or_insert_default();
     }

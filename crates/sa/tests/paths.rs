@@ -42,7 +42,7 @@ fn fields(row: &SaData) -> [u64; 4] {
     [f::MTU, f::RATE, f::LIFE, f::SL].map(|field: Field| field.get(row))
 }
 
-/// A plan that goes around a lost link keeps the LID behind it: whoever asks for its paths is refused, and nobody falls.
+/// A plan that goes around a lost link keeps the LID behind it: whoever asks for its paths is refused.
 #[test]
 fn an_end_port_without_a_link_has_no_path() {
     let mut bench = Bench::new(&Wish::new(TREE));

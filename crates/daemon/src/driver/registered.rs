@@ -21,8 +21,8 @@ impl Driver {
         self.feed(Input::Groups(groups))
     }
 
-    /// Tells the manager what its copy of what the master knows is worth: what senders were told, which hosts need to be
-    /// asked should it become master now, whether it may.
+    /// Tells the manager what its copy of what the master knows is worth: what senders were told, which hosts need to
+    /// be asked should it become master now, whether it may.
     pub(super) fn tell_copy(&mut self, now: Time) -> Result<(), DaemonError> {
         let (is_all, levels, forgotten, is_settled) = {
             let copier = &mut self.seat.desk().copier;

@@ -211,8 +211,8 @@ impl Clients {
         Some(chassis.fabric().node(node).description.clone())
     }
 
-    /// Subscribers were told that the node went and came back, unless somebody became master meanwhile: nobody is told of
-    /// a whole fabric, and what happens between two masters is told by neither.
+    /// Subscribers were told that the node went and came back, unless somebody became master meanwhile: nobody is told
+    /// of a whole fabric, and what happens between two masters is told by neither.
     pub fn check_reports(&self, world: &Rehearsal, gone: &str) -> Result<(), RehearsalError> {
         if self.led != self.led_before {
             return Ok(());

@@ -7,8 +7,8 @@
 //!
 //! What must hold, as seen from outside:
 //! - a question that gets to the administrator of a master is answered within [`ANSWER_MAX`];
-//! - a path that it names is one of the plan in force, with the service level that senders are told, and at rest packets
-//!   get there;
+//! - a path that it names is one of the plan in force, with the service level that senders are told, and at rest
+//!   packets get there;
 //! - at rest each host has what it wants, and the master knows of all that hosts were told they have. A host takes
 //!   nothing for registered when its link was down or it was asked to register again;
 //! - at rest a packet to a group comes to each member once, and to nobody whom the master does not take for one;
@@ -216,8 +216,8 @@ impl Clients {
             if before != after {
                 let ([services, subscriptions, groups, members], forgotten) = after;
                 let text = format!(
-                    "{} knows {members} members of {groups} groups, {subscriptions} subscriptions, {services} services; \
-                     forgotten {forgotten:?}",
+                    "{} knows {members} members of {groups} groups, {subscriptions} subscriptions, \
+                     {services} services; forgotten {forgotten:?}",
                     world.name(id)
                 );
                 self.note(world.now(), text);

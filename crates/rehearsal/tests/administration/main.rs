@@ -104,8 +104,8 @@ fn every_defect_of_an_administrator_is_found() {
     check(DeskDefect::LosesServices, "SLV-REHEARSAL-0125");
 }
 
-/// A leaf of the tree is cut off until the master has forgotten its hosts, and is back when the standby takes over: their
-/// links were never down, so they do not know. What the standby has copied says whom to ask.
+/// A leaf of the tree is cut off until the master has forgotten its hosts, and is back when the standby takes over:
+/// their links were never down, so they do not know. What the standby has copied says whom to ask.
 fn cut_off_over_a_take_over(defect: Option<DeskDefect>) -> Result<(), Wrong> {
     let mut stage = Stage::new(SPECS.len() as u64, defect);
     stage.clients.set_lively(false);

@@ -475,7 +475,8 @@ record! {
 }
 
 record! {
-    "A port that was gone and had registered something, which is forgotten: for standbys of ours, as the records before.",
+    "A port that was gone and had registered something, which is forgotten: for standbys of ours, as the records \
+     before.",
     forgotten, FORGOTTEN = 0xff55 "ForgottenPortRecord" 8 {
         GUID "PortGUID" 0 [0; 64] Hex "Which port"
     }
