@@ -11,7 +11,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use selvedge_fabric::Fabric;
-use selvedge_rehearsal::soak::{Broken, Failure, Kind, Nobody, Outcome, Schedule, Totals};
+use selvedge_rehearsal::Rehearsal;
+use selvedge_rehearsal::soak::{Broken, Failure, Kind, Nobody, Observer, Outcome, Schedule, Totals};
 use selvedge_topology::Spec;
 
 const SEEDS: u64 = 1_000;
@@ -82,6 +83,51 @@ fn disasters_are_survived() {
     }
     let kinds: BTreeSet<Kind> = totals.coverage.keys().map(|(kind, ..)| *kind).collect();
     assert!(seeds < SEEDS || kinds.len() == Kind::ALL.len(), "only {kinds:?}");
+}
+
+/// Seeds with clients of subnet administration that run in `make test`.
+const SA_SEEDS: u64 = 200;
+
+/// What happened, and what hosts said, for `SELVEDGE_SEED`.
+#[derive(Default)]
+struct Story(Vec<String>);
+
+impl Observer for Story {
+    fn happened(&mut self, world: &Rehearsal, what: &str) {
+        self.0.push(format!("{} {what}", world.now()));
+    }
+
+    fn stepped(&mut self, _world: &Rehearsal) {}
+}
+
+/// The same disasters, while hosts talk to subnet administration. `SELVEDGE_SA_SEEDS=201..1001` runs those,
+/// `SELVEDGE_SEED` prints what happens in one of them.
+#[test]
+fn clients_of_subnet_administration_are_served() {
+    let (from, to) = match std::env::var("SELVEDGE_SA_SEEDS") {
+        Err(_) => (1, SA_SEEDS + 1),
+        Ok(text) => {
+            let (from, to) = text.split_once("..").unwrap();
+            (from.parse().unwrap(), to.parse().unwrap())
+        }
+    };
+    let failed: Mutex<BTreeMap<u64, String>> = Mutex::default();
+    on_all_processors(to - from, |number| {
+        let mut schedule = Schedule::draw(from + number);
+        schedule.setup.sa = true;
+        assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
+        let mut story = Story::default();
+        let outcome = schedule.run(&fabric(&schedule), &mut story);
+        if std::env::var("SELVEDGE_SEED").is_ok_and(|seed| seed == schedule.seed.to_string()) {
+            println!("{schedule}{}\n{}", story.0.join("\n"), outcome.log);
+        }
+        if let Some(failure) = outcome.failure {
+            println!("seed {}: {}", schedule.seed, failure.what);
+            failed.lock().unwrap().insert(schedule.seed, failure.what);
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{failed:#?}");
 }
 
 /// Seeds beyond the first thousand that failed once: what each found must not come back.
