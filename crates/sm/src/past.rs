@@ -1,5 +1,6 @@
 //! Tables that have changed a short while ago: packets may be under way by entries that are no longer in force.
 
+mod aged;
 mod reset;
 mod taken;
 
@@ -132,6 +133,10 @@ impl Past {
         self.at = now;
         self.taken.follow(taken, now);
         self.longest = longest(&after.fabric).max(self.longest);
+        if self.taken.is_long() {
+            // Nobody had time to do so.
+            self.forget_aged(now, &after);
+        }
         let fabric = Arc::clone(&after.fabric);
         self.after = Some(after);
         if std::mem::take(&mut self.taken.is_blind) {
@@ -172,23 +177,6 @@ impl Past {
                 fabric,
             });
         }
-    }
-
-    /// Forgets steps whose packets are gone, though others were taken since. A packet that an entry sent before it was
-    /// replaced is forwarded, a lifetime later at the latest, by one that was in force after that, and so on: two
-    /// lifetimes after the step it is where entries lead that are in force now, or that a later step replaced.
-    fn forget_aged(&mut self, now: Time, after: &After) {
-        let Some(bound) = self.bound_ns(&after.fabric).map(Duration::from_nanos) else {
-            return;
-        };
-        let is_aged = |at: &&Time| now.since(**at) >= bound;
-        let aged = self.taken.ended.iter().take_while(is_aged).count();
-        if aged == 0 || aged == self.taken.steps.len() {
-            return;
-        }
-        let owner = |lid| after.plan.lids.owner(lid);
-        self.taken
-            .forget_first(aged, |lid| owner(lid).is_none_or(|at| at.port == PortNum::MANAGEMENT));
     }
 
     fn know_lifetimes(&mut self) {

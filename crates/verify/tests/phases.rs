@@ -3,6 +3,8 @@
 
 mod support;
 mod timeline;
+#[path = "phases/aging.rs"]
+mod aging;
 #[path = "phases/waits.rs"]
 mod waits;
 
