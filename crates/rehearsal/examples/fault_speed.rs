@@ -68,7 +68,10 @@ fn main() {
         bench.in_place = false;
         bench.fault(&format!("cut {name}"));
         bench.run_for(apart / 2);
-        let sweeps = bench.events.iter().any(|event| matches!(event, Event::SweepStarted { .. }));
+        let sweeps = bench
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::SweepStarted { .. }));
         swept += usize::from(sweeps);
         match bench.in_place && !sweeps {
             true => all.push(bench.parts),
@@ -77,7 +80,10 @@ fn main() {
         bench.fault(&format!("restore {name}"));
         bench.run_for(apart / 2);
     }
-    println!("{spec}: {faults} faults, {} repaired in place, {swept} swept for", all.len());
+    println!(
+        "{spec}: {faults} faults, {} repaired in place, {swept} swept for",
+        all.len()
+    );
     slow.iter().for_each(|what| println!("  not in place: {what}"));
     for (part, what) in PARTS.iter().enumerate() {
         let mut took: Vec<Duration> = all.iter().map(|parts| parts[part]).collect();
@@ -188,7 +194,8 @@ impl Bench {
         job.clock = Some(|| FIRST.get_or_init(Instant::now).elapsed());
         let generation = job.generation;
         let began = Instant::now();
-        let result: JobResult = job.run(Par::Sequential);
+        let in_place = if job.is_brief() { job.run_in_place() } else { None };
+        let result: JobResult = in_place.unwrap_or_else(|| job.run(Par::Sequential));
         let took = began.elapsed();
         if self.part == Some(1) {
             self.part = Some(2);

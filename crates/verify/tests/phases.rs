@@ -1,10 +1,10 @@
 //! Transitions against a judge that tries every order.
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
-mod support;
-mod timeline;
 #[path = "phases/aging.rs"]
 mod aging;
+mod support;
+mod timeline;
 #[path = "phases/waits.rs"]
 mod waits;
 

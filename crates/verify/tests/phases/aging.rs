@@ -58,7 +58,11 @@ impl Case {
         let out = |switch: usize| -> Vec<u8> {
             let node = fabric.switches()[SwitchIdx::from_usize(switch)];
             let ports = fabric.node(node).external_ports();
-            let is_link = |at: PortRef| fabric.peer(at).is_some_and(|peer| fabric.switch_index(peer.node).is_some());
+            let is_link = |at: PortRef| {
+                fabric
+                    .peer(at)
+                    .is_some_and(|peer| fabric.switch_index(peer.node).is_some())
+            };
             let links = ports.filter(|(port, _)| is_link(PortRef { node, port: *port }));
             links.map(|(port, _)| port.get()).collect()
         };
@@ -86,7 +90,10 @@ impl Case {
     }
 
     fn entry(&self, switch: usize, tick: usize) -> u8 {
-        let here = self.changes.iter().filter(|change| change.0 <= tick && change.1 == switch);
+        let here = self
+            .changes
+            .iter()
+            .filter(|change| change.0 <= tick && change.1 == switch);
         here.last().map_or(self.first[switch], |change| change.2)
     }
 
@@ -108,7 +115,9 @@ impl Case {
                 let Some(port) = PortNum::new(egress).filter(|_| egress != 0 && egress != NO_PATH) else {
                     continue;
                 };
-                let Some(next) = self.fabric.peer(PortRef { node, port }) else { continue };
+                let Some(next) = self.fabric.peer(PortRef { node, port }) else {
+                    continue;
+                };
                 let next = self.fabric.switch_index(next.node).unwrap().to_usize();
                 let last = (tick + most).min(TICKS - 1);
                 for at in tick..if lasting { TICKS } else { last + 1 } {
@@ -129,7 +138,10 @@ impl Case {
         for (step, &(tick, switch, _)) in (1..).zip(&self.changes[number + 1..]) {
             let egress = self.entry(switch, tick - 1);
             let earlier = self.changes[number + 1..].iter().zip(1_u16..);
-            let since = earlier.take_while(|(_, s)| *s < step).filter(|(c, _)| c.1 == switch).last();
+            let since = earlier
+                .take_while(|(_, s)| *s < step)
+                .filter(|(c, _)| c.1 == switch)
+                .last();
             replaced.push(Replaced {
                 entry: Entry {
                     switch: SwitchIdx::from_usize(switch),
@@ -162,12 +174,18 @@ fn what_is_forgotten_makes_no_dependency_of_its_own() {
             let is_other = |tick: &usize| !all[*tick].is_subset(&since[*tick]);
             let last = (changed_at..TICKS).filter(is_other).last();
             let needed = last.map_or(0, |last| (last + 1 - changed_at).div_ceil(LIFETIME));
-            assert!(asked as usize >= needed, "case {number}, change {forgotten}: {asked}, {needed}");
+            assert!(
+                asked as usize >= needed,
+                "case {number}, change {forgotten}: {asked}, {needed}"
+            );
             bounded += 1;
             tight += u32::from(asked as usize == needed);
             longest = longest.max(needed);
         }
     }
     println!("{bounded} changes, {tight} tight, longest {longest}");
-    assert!(bounded > 3_000 && longest >= 4 && tight > 200, "{bounded} {tight} {longest}");
+    assert!(
+        bounded > 3_000 && longest >= 4 && tight > 200,
+        "{bounded} {tight} {longest}"
+    );
 }
