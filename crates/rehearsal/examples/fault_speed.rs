@@ -1,9 +1,9 @@
 //! Where a fault's time goes in the manager itself: processor time from the trap to the answer to the last Set of a
 //! table, on the built-in emulator, without sockets, threads and logs.
 //!
-//! `cargo run -p selvedge-rehearsal --example fault_speed -- SPEC [leaf|mid|any [FAULTS [APART_MS [SEED]]]]`: links lost
-//! one after another, each back before the next. Of each part the least, the median and the most are shown, and how
-//! many faults were not repaired in place.
+//! `cargo run -p selvedge-rehearsal --example fault_speed -- SPEC [leaf|mid|any [FAULTS [APART_MS [SEED]]]]`: links
+//! lost one after another, each back before the next. Of each part the least, the median and the most are shown, and
+//! how many faults were not repaired in place.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measuring program")]
 
