@@ -232,7 +232,10 @@ mod tests {
         let check = |blocks: u16, steps: usize, is_kept: bool| {
             let mut taken = Taken::default();
             for step in 0..steps {
-                let block = (Guid(1), step as u16 % blocks, [step as u8; BLOCK_LIDS]);
+                // Every step changes the first entry of its block; the next tells more than 251 of them apart.
+                let mut data = [NO_PATH; BLOCK_LIDS];
+                (data[0], data[1]) = ((step % 251) as u8, (step / 251) as u8);
+                let block = (Guid(1), step as u16 % blocks, data);
                 taken.note(block, Some([NO_PATH; BLOCK_LIDS]));
                 taken.end_phase();
             }
@@ -240,8 +243,9 @@ mod tests {
                 let met: BTreeSet<_> = step.iter().map(|b| (b.0, b.1)).collect();
                 assert_eq!(met.len(), step.len(), "{blocks} {steps}");
             }
-            let written: Vec<_> = taken.steps.iter().flatten().map(|b| b.2[0]).collect();
-            assert!(written.iter().map(|&by| usize::from(by)).eq(0..steps), "in turn");
+            let written = taken.steps.iter().flatten();
+            let written = written.map(|(_, _, data)| usize::from(data[0]) + 251 * usize::from(data[1]));
+            assert!(written.eq(0..steps), "in turn");
             assert_eq!(
                 (!taken.is_blind, taken.steps.len() <= STEPS_MAX),
                 (is_kept, is_kept),
