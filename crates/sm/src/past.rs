@@ -1,5 +1,6 @@
 //! Tables that have changed a short while ago: packets may be under way by entries that are no longer in force.
 
+mod aged;
 mod reset;
 mod taken;
 
@@ -82,6 +83,13 @@ struct Lost {
 impl Lost {
     /// The link as a fabric numbers it; none if packets cross it again, or what it entered is gone.
     fn in_fabric(&self, fabric: &Fabric) -> Option<LostLink> {
+        self.found_in(fabric)
+            .filter(|(_, is_back)| !is_back)
+            .map(|(link, _)| link)
+    }
+
+    /// The link, and whether packets cross it again; none if what it entered is gone.
+    fn found_in(&self, fabric: &Fabric) -> Option<(LostLink, bool)> {
         let switch = |guid| fabric.switch_index(fabric.find(guid)?);
         let link = LostLink {
             from: self.from.and_then(switch),
@@ -102,7 +110,7 @@ impl Lost {
             // Whatever host is there now sends as the other one did.
             None => far.is_some_and(|far| fabric.switch_index(far.node).is_none()),
         };
-        (!is_back).then_some(link)
+        Some((link, is_back))
     }
 }
 
@@ -124,6 +132,9 @@ impl Past {
         // next repair.
         if let Some(last) = self.last.replace(Arc::clone(&after.fabric)) {
             self.lost.extend(lost_since(&last, &after.fabric));
+            // Should they go down again, that will be seen: where links come and go for hours this must not grow.
+            let is_back = |link: &Lost| link.found_in(&after.fabric).is_some_and(|(_, is_back)| is_back);
+            self.lost.retain(|link| !is_back(link));
         }
         if taken.is_empty() {
             return;
@@ -132,6 +143,10 @@ impl Past {
         self.at = now;
         self.taken.follow(taken, now);
         self.longest = longest(&after.fabric).max(self.longest);
+        if self.taken.is_long() {
+            // Nobody had time to do so.
+            self.forget_aged(now, &after);
+        }
         let fabric = Arc::clone(&after.fabric);
         self.after = Some(after);
         if std::mem::take(&mut self.taken.is_blind) {
@@ -172,23 +187,6 @@ impl Past {
                 fabric,
             });
         }
-    }
-
-    /// Forgets steps whose packets are gone, though others were taken since. A packet that an entry sent before it was
-    /// replaced is forwarded, a lifetime later at the latest, by one that was in force after that, and so on: two
-    /// lifetimes after the step it is where entries lead that are in force now, or that a later step replaced.
-    fn forget_aged(&mut self, now: Time, after: &After) {
-        let Some(bound) = self.bound_ns(&after.fabric).map(Duration::from_nanos) else {
-            return;
-        };
-        let is_aged = |at: &&Time| now.since(**at) >= bound;
-        let aged = self.taken.ended.iter().take_while(is_aged).count();
-        if aged == 0 || aged == self.taken.steps.len() {
-            return;
-        }
-        let owner = |lid| after.plan.lids.owner(lid);
-        self.taken
-            .forget_first(aged, |lid| owner(lid).is_none_or(|at| at.port == PortNum::MANAGEMENT));
     }
 
     fn know_lifetimes(&mut self) {
@@ -441,6 +439,27 @@ mod tests {
         let found = past.lost_until(&row(&[1, 2, 3], Some(1)));
         let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.to.0)).collect();
         assert_eq!(found, [(Some(0), 1), (Some(1), 0)]);
+    }
+
+    #[test]
+    fn links_that_come_and_go_are_forgotten_when_they_are_back() {
+        let (up, down) = (row(&[1, 2, 3], None), row(&[1, 2, 3], Some(2)));
+        let after = |fabric: &Arc<Fabric>| After {
+            fabric: Arc::clone(fabric),
+            plan: Arc::new(empty_plan()),
+            installed: Arc::new(Installed::unknown(3)),
+        };
+        let mut past = Past::default();
+        let mut taken = Taken::default();
+        taken.note((Guid(2), 0, [1; BLOCK_LIDS]), Some([0; BLOCK_LIDS]));
+        past.add(taken, false, Time::ZERO, after(&up));
+        for _ in 0..2 {
+            past.add(Taken::default(), false, Time::ZERO, after(&down));
+            assert_eq!((past.lost.len(), past.lost_until(&down).len()), (2, 2));
+            past.add(Taken::default(), false, Time::ZERO, after(&up));
+            // It went down unseen meanwhile.
+            assert_eq!((past.lost.len(), past.lost_until(&down).len()), (0, 2));
+        }
     }
 
     #[test]

@@ -137,13 +137,8 @@ impl Probe {
             if std::mem::take(&mut self.is_stale) {
                 self.todo = self.questions();
             }
-            let has_room = |at: &PortRef| {
-                let all = PortRef {
-                    node: at.node,
-                    port: PortNum::MANAGEMENT,
-                }..;
-                self.open.range(all).take_while(|open| open.node == at.node).count() < agent_window
-            };
+            let full = self.full_agents(agent_window);
+            let has_room = |at: &PortRef| !full.contains(&at.node);
             if let Some(place) = self.todo.iter().position(has_room) {
                 let at = self.todo.remove(place);
                 self.open.insert(at);
@@ -154,6 +149,17 @@ impl Probe {
                 return None;
             }
         }
+    }
+
+    /// Agents that are being asked as much as they may be at once: a few. Found once and not for each port that waits
+    /// to be asked, as this is gone through after each answer.
+    fn full_agents(&self, agent_window: usize) -> Vec<NodeIdx> {
+        let open: Vec<NodeIdx> = self.open.iter().map(|at| at.node).collect();
+        let asked = open.chunk_by(|a, b| a == b);
+        asked
+            .filter(|asked| asked.len() >= agent_window)
+            .map(|asked| asked[0])
+            .collect()
     }
 
     /// Ports to ask, those first that most likely explain something.
@@ -534,8 +540,12 @@ impl Probe {
         if self.is_stale || self.returns.values().any(|back| back.open > 0) {
             return false;
         }
-        let left: BTreeSet<NodeIdx> = self.todo.iter().chain(&self.open).map(|at| at.node).collect();
-        left.into_iter().all(|node| self.is_cut_off(node))
+        // Nearly always the first is not even doubted.
+        let left = || self.todo.iter().chain(&self.open).map(|at| at.node);
+        left().all(|node| self.doubted.contains(&node)) && {
+            let left: BTreeSet<NodeIdx> = left().collect();
+            left.into_iter().all(|node| self.is_cut_off(node))
+        }
     }
 
     /// Number of answers, and of those still expected.

@@ -1,6 +1,8 @@
 //! Transitions against a judge that tries every order.
 #![allow(clippy::unwrap_used, reason = "a test may stop")]
 
+#[path = "phases/aging.rs"]
+mod aging;
 mod support;
 mod timeline;
 #[path = "phases/waits.rs"]

@@ -7,8 +7,9 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 
 /// Steps that are kept; of more, two are taken for one, which allows for more than can be. Where that cannot be done,
-/// as when the same blocks change back and forth, nobody knows any more by what packets are under way.
-const STEPS_MAX: usize = 64;
+/// as when the same entries change back and forth, nobody knows any more by what packets are under way. Three lifetimes
+/// of 1.07 s have room for 256 steps if a fault takes two and the next comes 25 ms later.
+const STEPS_MAX: usize = 256;
 
 /// Blocks that were written, by GUID, as switches are numbered anew in every sweep.
 #[derive(Clone, Debug, Default)]
@@ -91,48 +92,86 @@ impl Taken {
         last.is_some_and(|last| last.2 == [NO_PATH; BLOCK_LIDS])
     }
 
-    /// Takes two steps for one, the earliest that have no block in common: a step writes nothing twice. False if all
+    /// Takes two steps for one, the earliest that have no entry in common: a step writes nothing twice. False if all
     /// have one in common with the next.
     fn join_two(&mut self) -> bool {
-        let blocks = |step: &[BlockOf<Guid>]| step.iter().map(|b| (b.0, b.1)).collect::<BTreeSet<_>>();
-        let are_apart = |two: &[Vec<BlockOf<Guid>>]| blocks(&two[0]).is_disjoint(&blocks(&two[1]));
-        let Some(at) = self.steps.windows(2).position(are_apart) else {
+        let mut held = self.before.clone();
+        let changed: Vec<BTreeSet<(Lid, Guid)>> = self
+            .steps
+            .iter()
+            .map(|step| {
+                let changes = changes_in(step, &mut held);
+                changes.into_iter().map(|change| (change.lid, change.switch)).collect()
+            })
+            .collect();
+        let Some(at) = changed.windows(2).position(|two| two[0].is_disjoint(&two[1])) else {
             return false;
         };
         let later = self.steps.remove(at + 1);
+        let blocks: BTreeSet<(Guid, u16)> = later.iter().map(|b| (b.0, b.1)).collect();
+        self.steps[at].retain(|b| !blocks.contains(&(b.0, b.1)));
         self.steps[at].extend(later);
         // That of the later one counts.
         self.ended.remove(at);
         true
     }
 
-    /// Forgets the first of its steps, up to so many: packets that were under way by what they replaced are gone.
-    /// Packets to a switch may go on for longer where its LID has changed again since; as many are forgotten as share
-    /// none of these with those that stay.
-    pub(super) fn forget_first(&mut self, most: usize, is_of_switch: impl Fn(Lid) -> bool) {
+    /// What changed, by LID, then as time went by.
+    pub(super) fn changes(&self) -> Vec<Change> {
         let mut held = self.before.clone();
-        let mut changed: Vec<BTreeSet<Lid>> = Vec::with_capacity(self.steps.len());
-        for step in &self.steps {
-            let mut lids = changed_in(step, &mut held);
-            lids.retain(|lid| is_of_switch(*lid));
-            changed.push(lids);
+        let mut all = Vec::new();
+        for (number, step) in self.steps.iter().enumerate() {
+            let changes = changes_in(step, &mut held);
+            all.extend(changes.into_iter().map(|change| Change { step: number, ..change }));
         }
-        let union = |steps: &[BTreeSet<Lid>]| steps.iter().flatten().copied().collect::<BTreeSet<Lid>>();
-        let is_apart = |count: &usize| union(&changed[..*count]).is_disjoint(&union(&changed[*count..]));
-        let Some(count) = (1..=most.min(changed.len())).rev().find(is_apart) else {
-            return;
+        all.sort_by_key(|change| (change.lid, change.step));
+        all
+    }
+
+    /// Forgets changes of LIDs, of each up to a step: packets that were under way by what they replaced are gone.
+    pub(super) fn forget(&mut self, upto: &BTreeMap<Lid, usize>) {
+        let is_forgotten = |block: u16, i: usize, step: usize| {
+            let lid = u16::try_from(usize::from(block) * BLOCK_LIDS + i).map(Lid);
+            lid.is_ok_and(|lid| upto.get(&lid).is_some_and(|last| step <= *last))
         };
-        self.ended.drain(..count);
-        for (guid, block, data) in self.steps.drain(..count).flatten() {
-            self.before.insert((guid, block), data);
+        // What is known to have been there before what is left.
+        let mut first = std::mem::take(&mut self.before);
+        for (number, step) in self.steps.iter().enumerate() {
+            for (guid, block, data) in step {
+                let known = first.entry((*guid, *block)).or_insert(*data);
+                let forgotten = (0..BLOCK_LIDS).filter(|&i| is_forgotten(*block, i, number));
+                forgotten.for_each(|i| known[i] = data[i]);
+            }
         }
+        let mut held = first.clone();
+        for (number, step) in self.steps.iter_mut().enumerate() {
+            step.retain_mut(|(guid, block, data)| {
+                let at = (*guid, *block);
+                let known = first.get(&at).unwrap_or(data);
+                let kept: [u8; BLOCK_LIDS] = std::array::from_fn(|i| match is_forgotten(*block, i, number) {
+                    true => known[i],
+                    false => data[i],
+                });
+                *data = kept;
+                held.insert(at, kept) != Some(kept)
+            });
+        }
+        let mut is_left = self.steps.iter().map(|step| !step.is_empty());
+        self.ended.retain(|_| is_left.next().unwrap_or(true));
+        self.steps.retain(|step| !step.is_empty());
         let left: BTreeSet<(Guid, u16)> = self.steps.iter().flatten().map(|b| (b.0, b.1)).collect();
-        self.before.retain(|at, _| left.contains(at));
+        first.retain(|at, _| left.contains(at));
+        self.before = first;
     }
 
     /// All packets are gone that were under way.
     pub fn clear(&mut self) {
         *self = Self::default();
+    }
+
+    /// True if there are so many steps that those whose packets are gone should be forgotten before more come.
+    pub(super) const fn is_long(&self) -> bool {
+        self.steps.len() > STEPS_MAX / 2
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -143,7 +182,8 @@ impl Taken {
     pub(super) fn lids(&self) -> BTreeSet<Lid> {
         let mut held = self.before.clone();
         let steps = self.steps.iter().chain([&self.open]);
-        steps.flat_map(|step| changed_in(step, &mut held)).collect()
+        let changes = steps.flat_map(|step| changes_in(step, &mut held));
+        changes.map(|change| change.lid).collect()
     }
 }
 
@@ -157,9 +197,20 @@ pub fn goes_unnoticed(met: Option<&[u8; BLOCK_LIDS]>, is_looked_up: bool, data: 
     }
 }
 
-/// LIDs of which a step changes an entry; what is held follows.
-fn changed_in(step: &[BlockOf<Guid>], held: &mut BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>) -> BTreeSet<Lid> {
-    let mut lids = BTreeSet::new();
+/// An entry that changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Change {
+    pub(super) lid: Lid,
+    pub(super) switch: Guid,
+    /// The step, from 0.
+    pub(super) step: usize,
+    /// What it was.
+    pub(super) before: u8,
+}
+
+/// Entries that a step changes; what is held follows.
+fn changes_in(step: &[BlockOf<Guid>], held: &mut BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>) -> Vec<Change> {
+    let mut changes = Vec::new();
     for (guid, block, data) in step {
         let first = usize::from(*block) * BLOCK_LIDS;
         let Some(before) = held.insert((*guid, *block), *data) else {
@@ -168,9 +219,17 @@ fn changed_in(step: &[BlockOf<Guid>], held: &mut BTreeMap<(Guid, u16), [u8; BLOC
         let changed = (first..)
             .zip(before.iter().zip(data))
             .filter(|(_, (old, new))| old != new);
-        lids.extend(changed.filter_map(|(lid, _)| u16::try_from(lid).ok().map(Lid)));
+        changes.extend(changed.filter_map(|(lid, (&before, _))| {
+            let (lid, switch) = (Lid(u16::try_from(lid).ok()?), *guid);
+            Some(Change {
+                lid,
+                switch,
+                step: 0,
+                before,
+            })
+        }));
     }
-    lids
+    changes
 }
 
 #[cfg(test)]
@@ -199,7 +258,10 @@ mod tests {
         let check = |blocks: u16, steps: usize, is_kept: bool| {
             let mut taken = Taken::default();
             for step in 0..steps {
-                let block = (Guid(1), step as u16 % blocks, [step as u8; BLOCK_LIDS]);
+                // Every step changes the first entry of its block; the next tells more than 251 of them apart.
+                let mut data = [NO_PATH; BLOCK_LIDS];
+                (data[0], data[1]) = ((step % 251) as u8, (step / 251) as u8);
+                let block = (Guid(1), step as u16 % blocks, data);
                 taken.note(block, Some([NO_PATH; BLOCK_LIDS]));
                 taken.end_phase();
             }
@@ -207,8 +269,9 @@ mod tests {
                 let met: BTreeSet<_> = step.iter().map(|b| (b.0, b.1)).collect();
                 assert_eq!(met.len(), step.len(), "{blocks} {steps}");
             }
-            let written: Vec<_> = taken.steps.iter().flatten().map(|b| b.2[0]).collect();
-            assert!(written.iter().map(|&by| usize::from(by)).eq(0..steps), "in turn");
+            let written = taken.steps.iter().flatten();
+            let written = written.map(|(_, _, data)| usize::from(data[0]) + 251 * usize::from(data[1]));
+            assert!(written.eq(0..steps), "in turn");
             assert_eq!(
                 (!taken.is_blind, taken.steps.len() <= STEPS_MAX),
                 (is_kept, is_kept),
@@ -222,32 +285,61 @@ mod tests {
         check(2, 2 * STEPS_MAX + 1, false);
     }
 
+    /// Changes of entries of one switch, each a step of its own: LID and port.
+    fn steps(changes: &[(usize, u8)]) -> Taken {
+        let (mut taken, mut data) = (Taken::default(), [NO_PATH; BLOCK_LIDS]);
+        for &(lid, egress) in changes {
+            let before = data;
+            data[lid] = egress;
+            taken.note((Guid(1), 0, data), Some(before));
+            taken.end_phase();
+        }
+        taken
+    }
+
     #[test]
-    fn aged_steps_are_forgotten_unless_their_switches_changed_again() {
-        // LIDs below 8 are switches'. Each step changes one LID of block 0 of one switch; how many are aged, and how
-        // many are left.
-        let check = |lids: &[usize], aged: usize, want: usize| {
-            let mut taken = Taken::default();
-            let mut data = [NO_PATH; BLOCK_LIDS];
-            for (number, &lid) in lids.iter().enumerate() {
-                let before = data;
-                data[lid] = number as u8;
-                taken.note((Guid(1), 0, data), Some(before));
-                taken.end_phase();
+    fn steps_that_change_different_entries_of_a_block_become_one() {
+        let check = |lids: usize, steps_made: usize, is_kept: bool| {
+            let changes: Vec<_> = (0..steps_made).map(|step| (step % lids, step as u8)).collect();
+            let taken = steps(&changes);
+            assert_eq!((!taken.is_blind, taken.steps.len() <= STEPS_MAX), (is_kept, is_kept));
+            // What each entry was, in turn, is known all the same.
+            for lid in (0..lids).filter(|_| is_kept) {
+                let want = changes.iter().filter(|change| change.0 == lid).map(|change| change.1);
+                let want: Vec<u8> = std::iter::once(NO_PATH).chain(want).collect();
+                let found = taken.changes().into_iter().filter(|change| change.lid.index() == lid);
+                let found: Vec<u8> = found.map(|change| change.before).collect();
+                assert_eq!(found, want[..want.len() - 1], "LID {lid} of {lids}");
             }
-            let all = taken.lids();
-            taken.forget_first(aged, |lid| lid.0 < 8);
-            assert_eq!((taken.steps.len(), taken.ended.len()), (want, want), "{lids:?}");
-            let left: BTreeSet<Lid> = lids[lids.len() - want..].iter().map(|&lid| Lid(lid as u16)).collect();
-            assert_eq!(taken.lids(), left, "{lids:?}");
-            assert!(left.is_subset(&all));
         };
-        check(&[10, 11, 12], 2, 1);
-        check(&[10, 10, 10], 2, 1);
-        check(&[1, 2, 3], 2, 1);
-        check(&[1, 2, 1], 2, 3);
-        check(&[1, 2, 2, 3], 3, 1);
-        check(&[3, 1, 2, 1], 2, 3);
-        check(&[3, 1], 0, 2);
+        check(1, STEPS_MAX, true);
+        check(2, 2 * STEPS_MAX, true);
+        check(7, 7 * STEPS_MAX, true);
+        check(1, STEPS_MAX + 1, false);
+        check(2, 2 * STEPS_MAX + 1, false);
+    }
+
+    #[test]
+    fn changes_are_forgotten_by_lid() {
+        // Changes, up to which step each LID's are forgotten, and what is left: LID, step, port before.
+        let check = |changes: &[(usize, u8)], upto: &[(u16, usize)], want: &[(u16, usize, u8)]| {
+            let mut taken = steps(changes);
+            let held = *taken.steps.iter().flatten().last().map(|block| &block.2).unwrap();
+            taken.forget(&upto.iter().map(|&(lid, step)| (Lid(lid), step)).collect());
+            let left: Vec<_> = taken.changes().iter().map(|c| (c.lid.0, c.step, c.before)).collect();
+            assert_eq!(left, want, "{changes:?} {upto:?}");
+            assert_eq!(taken.steps.len(), taken.ended.len());
+            assert_eq!(taken.before.is_empty(), want.is_empty());
+            // What is in force in the end is as it was, of the blocks that are left.
+            let last = taken.steps.iter().flatten().last().map(|block| block.2);
+            assert_eq!(last.unwrap_or(held), held);
+        };
+        let three = [(1, 4), (2, 5), (1, 6)];
+        check(&three, &[], &[(1, 0, NO_PATH), (1, 2, 4), (2, 1, NO_PATH)]);
+        check(&three, &[(2, 1)], &[(1, 0, NO_PATH), (1, 1, 4)]);
+        check(&three, &[(1, 0)], &[(1, 1, 4), (2, 0, NO_PATH)]);
+        check(&three, &[(1, 1), (2, 1)], &[(1, 0, 4)]);
+        check(&three, &[(1, 2)], &[(2, 0, NO_PATH)]);
+        check(&three, &[(1, 2), (2, 2)], &[]);
     }
 }

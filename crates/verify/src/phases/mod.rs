@@ -31,6 +31,7 @@
 //! The LIDs that change are followed once per wait, and once per step where they are written; the graph of all turns
 //! is sorted once per wait. With a [`StandingTurns`] graph no other LID is looked at.
 
+mod aging;
 mod change;
 mod drift;
 mod drops;
@@ -52,6 +53,7 @@ use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
+pub use aging::Aging;
 pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, longest_wait, passage};
 pub use net::Links;
 pub use report::{

@@ -176,6 +176,14 @@ impl Net {
         }
     }
 
+    /// The switch that a port is cabled to, whether the link carries packets or not.
+    pub fn cable(&self, switch: usize, port: u8) -> Option<usize> {
+        let first = self.first_out[switch] as usize;
+        let of_switch = &self.channels[first..self.first_out[switch + 1] as usize];
+        let place = of_switch.binary_search_by_key(&port, |channel| channel.out).ok()?;
+        Some(of_switch[place].dst as usize)
+    }
+
     /// True if the cable carries packets.
     pub fn is_alive(&self, channel: usize) -> bool {
         let Channel { src, out, .. } = self.channels[channel];
