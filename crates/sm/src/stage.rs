@@ -39,7 +39,7 @@ pub enum Token {
     Set(SetId),
     /// SwitchInfo in a light sweep.
     Light(NodeIdx),
-    /// PortInfo of our own port in a light sweep.
+    /// PortInfo of our own port in a light sweep, or a look at ports.
     Own,
     /// PortInfo of a port whose switch had nobody to tell about it, in a light sweep.
     Unwatched,
