@@ -105,8 +105,8 @@ impl Routes {
         }
     }
 
-    /// Switches that packets to one LID may pass. Switches themselves send to hosts only, and nobody sends to a host that
-    /// lies apart: in two halves of a fabric one LID may be that of two hosts.
+    /// Switches that packets to one LID may pass. Switches themselves send to hosts only, and nobody sends to a host
+    /// that lies apart: in two halves of a fabric one LID may be that of two hosts.
     fn passed_by(&self, lid: u16) -> Switches {
         if !self.of_switch[usize::from(lid)] {
             return self.reaches(Lid(lid));
