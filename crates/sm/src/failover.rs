@@ -202,7 +202,12 @@ impl Sm {
     /// Takes what our own port says in a look at ports.
     pub(crate) fn own_port_looked_at(&mut self, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &mut self.stage else { return };
-        let is_other = differs(Token::Own, answer, Some(&probe.inventory), &self.duplicates);
+        let is_other = differs(
+            Token::Held(probe.inventory.local),
+            answer,
+            Some(&probe.inventory),
+            &self.duplicates,
+        );
         let looked = probe.own_port(!is_other);
         self.go_on(looked, out);
     }

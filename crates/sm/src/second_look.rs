@@ -4,9 +4,10 @@
 //! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed,
 //! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new
 //! to us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing
-//! else. That is a tenth as many questions as a bring-up takes, and comes a second after it. Repairs do not need it,
-//! as they begin where traps arrive. If something happens before it is through, a sweep takes the place of the repair,
-//! as what is known may be half of the old cables.
+//! else. Such a switch is asked for its LID as well: if it has been off in between, what the plan wrote has put its
+//! LinearFDBTop up again, and it does not know whom to send traps to. That is a tenth as many questions as a bring-up
+//! takes, and comes a second after it. Repairs do not need it, as they begin where traps arrive. If something happens
+//! before it is through, a sweep takes the place of the repair, as what is known may be half of the old cables.
 //!
 //! Where the plan took so short a time that hardly a cable can have been moved, a repair should not have to wait for a
 //! second: then it is asked at once who is behind the links, which takes a tenth of that short time, and the rest a
@@ -18,10 +19,10 @@ use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::PortNum;
-use selvedge_wire::{Attribute, Mad, NodeInfo};
+use selvedge_wire::{Attribute, Mad, NodeInfo, PortInfo};
 
 use crate::core::{Sm, ok};
-use crate::inventory::is_behind;
+use crate::inventory::{Inventory, is_behind};
 use crate::smp;
 use crate::stage::{Stage, Token};
 
@@ -50,6 +51,8 @@ pub struct SecondLook {
     is_open: bool,
     /// It is, and not as part of a light sweep.
     is_alone: bool,
+    /// Switches to ask for their LID.
+    switches: Vec<NodeIdx>,
     /// Ports of links to look behind.
     links: Vec<PortRef>,
     /// How many of them have been asked.
@@ -64,6 +67,7 @@ impl SecondLook {
         (self.due, self.is_open, self.is_alone, self.since) = (None, false, false, now);
         (self.is_first_due, self.is_first) = (false, false);
         self.links.clear();
+        self.switches.clear();
     }
 
     /// When it is due.
@@ -94,6 +98,7 @@ impl SecondLook {
         *self = match self.is_first {
             true => Self {
                 due: self.due,
+                switches: std::mem::take(&mut self.switches),
                 since: self.since,
                 in_row: self.in_row.saturating_sub(1),
                 ..Self::default()
@@ -120,6 +125,7 @@ impl Sm {
         let is_step = self.is_balancing();
         let look = &mut self.second_look;
         look.links = ends.collect();
+        look.switches = now.switches().iter().copied().filter(|&node| is_new(node)).collect();
         look.due = (look.in_row < IN_ROW_MAX).then(|| self.now + AFTER);
         let took_long = self.now.since(look.since) >= MOVED_AFTER;
         look.may_be_moved = !is_step && (took_long || !look.links.is_empty());
@@ -146,6 +152,7 @@ impl Sm {
         self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         self.ask_unwatched(&inventory);
+        self.ask_who_may_have_been_off(&inventory);
         self.stage = Stage::LightSweep { changed: false };
     }
 
@@ -161,6 +168,16 @@ impl Sm {
         let look = &self.second_look;
         let is_open = matches!(self.stage, Stage::LightSweep { .. }) && self.exchange.open() > 0;
         !(look.is_outstanding() || is_open && look.due.is_some() && look.may_be_moved)
+    }
+
+    /// Asks switches that may have been off while the plan was on its way for their LID.
+    pub(crate) fn ask_who_may_have_been_off(&mut self, inventory: &Inventory) {
+        for &node in &self.second_look.switches {
+            let port = PortNum::MANAGEMENT;
+            let get = smp::get(PortInfo::ID, 0, &inventory.agents[node].route, self.config.policy.m_key);
+            self.exchange
+                .submit(AgentId(node.0), (Token::Held(PortRef { node, port }), get));
+        }
     }
 
     /// Keeps questions open about who is behind which link.
@@ -195,7 +212,10 @@ impl Sm {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_types::Lid;
+
     use super::*;
+    use crate::made::{SECOND, inventory, master, place, row};
 
     #[test]
     fn a_look_is_owed_until_everybody_has_been_asked() {
@@ -239,5 +259,26 @@ mod tests {
         };
         check(true, Some(Time(9)));
         check(false, None);
+    }
+
+    #[test]
+    fn who_may_have_been_off_unseen_is_asked() {
+        // Whether the second switch showed PortStateChange to the sweep, or knew of no manager then.
+        let check = |says_changed: bool, is_new: bool, want: bool| {
+            let now = inventory(row());
+            let mut found = row();
+            found[SECOND].switch.as_mut().unwrap().port_state_change = says_changed;
+            if is_new {
+                found[SECOND].ports[0].info.as_mut().unwrap().sm_lid = Lid(9);
+            }
+            let mut sm = master();
+            sm.owe_second_look(&inventory(found).fabric, &now.fabric);
+            let second = place(&now, SECOND, 0).node;
+            let asked: Vec<NodeIdx> = Some(second).filter(|_| want).into_iter().collect();
+            assert_eq!(sm.second_look.switches, asked, "{says_changed} {is_new}");
+        };
+        check(false, false, false);
+        check(true, false, true);
+        check(false, true, true);
     }
 }
