@@ -48,7 +48,8 @@ pub struct Apply {
     pub has_drained: bool,
     /// Packets are under way between switches.
     is_live: bool,
-    /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same.
+    /// The same, or a port is ACTIVE behind which nobody answers: what is there may forward all the same. Or links that
+    /// are out of sight did so a moment ago: their packets went by what is replaced now.
     pub may_be_live: bool,
     has_begun: bool,
     /// Nodes that have more to do in this phase than others: nothing of theirs waits for those.

@@ -277,6 +277,7 @@ impl Sm {
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
+            (Token::Held(_), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
             (Token::ReadBack(number), &mut Stage::LightSweep { changed: so_far }) => {
                 let changed = self.was_read_back(number, answer, out) || so_far;
@@ -454,13 +455,18 @@ impl Sm {
                     }
                     self.end_reading_back();
                 }
-                self.unwatched.clear();
+                let is_first = self.second_look.is_first();
                 if changed {
                     self.sweep_due = Some(SweepReason::LightSweep);
                 } else {
                     self.second_look.end();
                     self.rest(now);
-                    self.read_copies_back();
+                }
+                if !is_first {
+                    self.unwatched.clear();
+                    if !changed {
+                        self.read_copies_back();
+                    }
                 }
             }
             waiting @ (Stage::Idle

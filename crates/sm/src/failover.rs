@@ -7,7 +7,7 @@ use std::sync::Arc;
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
-use selvedge_types::Lid;
+use selvedge_types::{Lid, PortNum};
 use selvedge_wire::{Attribute, Mad, PortInfo};
 
 use crate::config::Mode;
@@ -17,6 +17,7 @@ use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, Task};
+use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
 use crate::repair::Repair;
 use crate::smp;
@@ -190,7 +191,25 @@ impl Sm {
         probe.suspect(&suspects, &flagged);
         self.exchange.clear();
         self.next_sweep = None;
+        let inventory = Arc::clone(&probe.inventory);
+        if !is_check && inventory.local.port != PortNum::MANAGEMENT {
+            probe.await_own_port();
+            self.ask_own_port(&inventory);
+        }
         self.stage = Stage::Probing(Box::new(probe));
+    }
+
+    /// Takes what our own port says in a look at ports.
+    pub(crate) fn own_port_looked_at(&mut self, answer: Option<&Mad>, out: &mut Vec<Output>) {
+        let Stage::Probing(probe) = &mut self.stage else { return };
+        let is_other = differs(
+            Token::Held(probe.inventory.local),
+            answer,
+            Some(&probe.inventory),
+            &self.duplicates,
+        );
+        let looked = probe.own_port(!is_other);
+        self.go_on(looked, out);
     }
 
     /// Links that were left out for long enough are looked at again.

@@ -21,6 +21,9 @@ pub struct LidBook {
     pub before: BTreeMap<Guid, LidRange>,
     /// Ports that have not been seen to hold what was planned for them in this life.
     unseen: BTreeSet<Guid>,
+    /// Ports that were stored and have not been seen with their LIDs in this life: a Set of an earlier life may have
+    /// gone to somebody else.
+    unproven: BTreeSet<Guid>,
 }
 
 impl LidBook {
@@ -30,6 +33,7 @@ impl LidBook {
             planned: state.lids.clone(),
             before: state.lids_before.clone(),
             unseen: BTreeSet::new(),
+            unproven: state.lids.keys().copied().collect(),
         }
     }
 
@@ -69,9 +73,10 @@ impl LidBook {
             let holder = lids.owner(lid).and_then(|at| fabric.port(at));
             holder.is_some_and(|port| port.guid != *guid && port.settings.lids.contains(lid))
         };
-        let unseen = &self.unseen;
+        let (unseen, unproven) = (&self.unseen, &self.unproven);
+        let is_unseen = |guid: &Guid| unseen.contains(guid) || unproven.contains(guid);
         self.planned
-            .retain(|guid, range| !unseen.contains(guid) || !range.iter().any(|lid| is_of_another(guid, lid)));
+            .retain(|guid, range| !is_unseen(guid) || !range.iter().any(|lid| is_of_another(guid, lid)));
     }
 
     /// A plan was dropped before anything of it was sent: ports hold what they held.
@@ -89,6 +94,7 @@ impl LidBook {
     fn seen(&mut self, guid: Guid) {
         self.before.remove(&guid);
         self.unseen.remove(&guid);
+        self.unproven.remove(&guid);
     }
 
     /// What ports hold after a plan was applied, or a part of it.
@@ -183,6 +189,25 @@ mod tests {
         // It may never get it, or must give it up.
         check(range(5, 0), (LidRange::default(), range(5, 0)), true);
         check(range(5, 0), (range(5, 0), range(7, 0)), true);
+    }
+
+    #[test]
+    fn what_was_only_stored_is_no_claim_on_what_somebody_has() {
+        // Two claims on one LID are stored; whether the other port was seen with it since the start.
+        for was_seen in [false, true] {
+            let lids = BTreeMap::from([(Guid(7), range(5, 0)), (Guid(9), range(5, 0))]);
+            let mut book = LidBook::stored(&PersistentState {
+                lids,
+                ..PersistentState::default()
+            });
+            if was_seen {
+                book.seen(Guid(9));
+            }
+            let (fabric, lids) = host(range(5, 0), range(5, 0));
+            book.plan(&fabric, &lids);
+            assert_eq!(book.planned.contains_key(&Guid(9)), was_seen);
+            assert!(book.planned.contains_key(&Guid(7)));
+        }
     }
 
     #[test]

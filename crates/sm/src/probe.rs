@@ -80,6 +80,8 @@ pub struct Probe {
     returns: BTreeMap<PortRef, Return>,
     /// Those whose far end is yet to be asked.
     unasked: Vec<PortRef>,
+    /// Our own port was asked and has not answered. If its cable was moved, every way leads to somebody else.
+    is_own_open: bool,
     /// What was found.
     pub damage: Damage,
     /// Something that no lost link explains: only a sweep can tell.
@@ -118,6 +120,7 @@ impl Probe {
             silent: 0,
             returns: BTreeMap::new(),
             unasked: Vec::new(),
+            is_own_open: false,
             damage: Damage::default(),
             is_strange: false,
         }
@@ -128,6 +131,18 @@ impl Probe {
         self.suspects.extend(nodes);
         self.flagged.extend(flagged);
         self.is_stale = true;
+    }
+
+    /// Our own port is asked as well.
+    pub const fn await_own_port(&mut self) {
+        self.is_own_open = true;
+    }
+
+    /// Takes what our own port says: whether it is still what it was.
+    pub fn own_port(&mut self, is_as_known: bool) -> Looked {
+        self.is_own_open = false;
+        self.is_strange |= !is_as_known;
+        self.looked()
     }
 
     /// The next port to ask, the way to its agent, and whether that is another than usual; no agent is asked more than
@@ -526,7 +541,7 @@ impl Probe {
         };
         if self.is_strange {
             Looked::Strange
-        } else if self.returns.values().any(|back| back.open > 0) {
+        } else if self.is_own_open || self.returns.values().any(|back| back.open > 0) {
             Looked::Further
         } else if !self.is_check && is_explained() {
             Looked::Explained
@@ -537,7 +552,7 @@ impl Probe {
 
     /// True if nobody is left to answer but switches that are gone: there is nothing to wait for.
     pub fn is_over(&self) -> bool {
-        if self.is_stale || self.returns.values().any(|back| back.open > 0) {
+        if self.is_stale || self.is_own_open || self.returns.values().any(|back| back.open > 0) {
             return false;
         }
         // Nearly always the first is not even doubted.

@@ -7,7 +7,11 @@
 //! else. Such a switch is asked for its LID as well: if it has been off in between, what the plan wrote has put its
 //! LinearFDBTop up again, and it does not know whom to send traps to. That is a tenth as many questions as a bring-up
 //! takes, and comes a second after it. Repairs do not need it, as they begin where traps arrive. If something happens
-//! before it is through, and the plan took long enough for cables to be moved, a sweep takes the place of the repair.
+//! before it is through, a sweep takes the place of the repair, as what is known may be half of the old cables.
+//!
+//! Where the plan took so short a time that hardly a cable can have been moved, a repair should not have to wait for a
+//! second: then it is asked at once who is behind the links, which takes a tenth of that short time, and the rest a
+//! second after the plan.
 
 use std::time::Duration;
 
@@ -24,7 +28,7 @@ use crate::stage::{Stage, Token};
 
 /// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
 const AFTER: Duration = Duration::from_secs(1);
-/// A cable is not pulled and plugged in elsewhere within less, nor are its links trained.
+/// Within less links are looked behind at once.
 const MOVED_AFTER: Duration = Duration::from_millis(100);
 /// Looks in a row that were interrupted, or led to another sweep; then it is left to the light sweep at its interval,
 /// lest a switch that shows PortStateChange for ever keeps everybody busy.
@@ -37,8 +41,12 @@ pub struct SecondLook {
     due: Option<Time>,
     /// When the sweep before began.
     since: Time,
-    /// So long ago that cables may have been moved until its plan was in force.
+    /// Cables may have been moved until its plan was in force, and nobody has looked behind the links since.
     may_be_moved: bool,
+    /// Links are to be looked behind at once.
+    is_first_due: bool,
+    /// That is going on.
+    is_first: bool,
     /// It is going on.
     is_open: bool,
     /// It is, and not as part of a light sweep.
@@ -57,13 +65,22 @@ impl SecondLook {
     /// A sweep begins: it sees whatever there is to see.
     pub fn forget(&mut self, now: Time) {
         (self.due, self.is_open, self.is_alone, self.since) = (None, false, false, now);
+        (self.is_first_due, self.is_first) = (false, false);
         self.links.clear();
         self.switches.clear();
     }
 
     /// When it is due.
     pub const fn due(&self) -> Option<Time> {
-        self.due
+        match self.is_first_due {
+            true => Some(Time::ZERO),
+            false => self.due,
+        }
+    }
+
+    /// True while links are looked behind at once, and nothing else.
+    pub const fn is_first(&self) -> bool {
+        self.is_first
     }
 
     /// True if it is owed, and not everything has been asked: what is known may be half of the old cables.
@@ -78,7 +95,16 @@ impl SecondLook {
 
     /// A light sweep is through, and nothing had changed.
     pub fn end(&mut self) {
-        *self = Self::default();
+        *self = match self.is_first {
+            true => Self {
+                due: self.due,
+                switches: std::mem::take(&mut self.switches),
+                since: self.since,
+                in_row: self.in_row.saturating_sub(1),
+                ..Self::default()
+            },
+            false => Self::default(),
+        };
     }
 }
 
@@ -100,13 +126,15 @@ impl Sm {
         let look = &mut self.second_look;
         look.links = ends.collect();
         look.switches = now.switches().iter().copied().filter(|&node| is_new(node)).collect();
-        look.may_be_moved = !is_step && self.now.since(look.since) >= MOVED_AFTER;
         look.due = (look.in_row < IN_ROW_MAX).then(|| self.now + AFTER);
+        let took_long = self.now.since(look.since) >= MOVED_AFTER;
+        look.may_be_moved = !is_step && (took_long || !look.links.is_empty());
+        look.is_first_due = look.may_be_moved && !took_long && look.due.is_some();
     }
 
     /// Begins the look, if it is time and it can be made now.
     pub(crate) fn look_again_if_due(&mut self) {
-        let is_due = self.second_look.due.is_some_and(|due| due <= self.now);
+        let is_due = self.second_look.due().is_some_and(|due| due <= self.now);
         let is_owed = is_due && matches!(self.stage, Stage::Idle) && self.knows_the_fabric();
         let Some(inventory) = self.inventory.clone().filter(|_| is_owed) else {
             return;
@@ -115,6 +143,11 @@ impl Sm {
         let look = &mut self.second_look;
         look.in_row += 1;
         (look.asked, look.is_open, look.is_alone) = (0, true, true);
+        look.is_first = std::mem::take(&mut look.is_first_due);
+        if look.is_first {
+            self.stage = Stage::LightSweep { changed: false };
+            return;
+        }
         look.due = (look.in_row < IN_ROW_MAX).then_some(self.now);
         self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
@@ -127,6 +160,7 @@ impl Sm {
     pub(crate) fn join_second_look(&mut self) {
         let look = &mut self.second_look;
         (look.asked, look.is_open, look.is_alone, look.in_row) = (0, true, false, 0);
+        (look.is_first_due, look.is_first) = (false, false);
     }
 
     /// True if nobody owes a look at what happened while the plan was on its way.
@@ -203,9 +237,28 @@ mod tests {
         check(true, true, false, 0, true);
         check(true, true, true, 1, true);
         check(true, true, true, 2, false);
-        // It was left to the light sweep, or the plan was quick.
+        // It was left to the light sweep, or links have been looked behind.
         check(false, true, false, 0, false);
         check(true, false, false, 0, false);
+    }
+
+    #[test]
+    fn after_the_first_look_the_rest_is_owed() {
+        // Whether links were looked behind first, and when the next look is due once that is through.
+        let check = |is_first: bool, want: Option<Time>| {
+            let mut look = SecondLook {
+                due: Some(Time(9)),
+                may_be_moved: true,
+                is_open: true,
+                is_first,
+                in_row: 1,
+                ..SecondLook::default()
+            };
+            look.end();
+            assert_eq!((look.due(), look.is_outstanding(), look.in_row), (want, false, 0));
+        };
+        check(true, Some(Time(9)));
+        check(false, None);
     }
 
     #[test]

@@ -101,7 +101,12 @@ impl Recorder {
 
 /// Creates or empties a file, and takes from others what they may do with it.
 fn create_private(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE).open(path)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(PRIVATE)
+        .open(path)?;
     // The mode above is that of a new file; this one may have been there.
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(PRIVATE))?;

@@ -73,6 +73,10 @@ impl Watcher {
         if others.map(|(_, at)| *at).max().is_some_and(is_unaware) {
             return Some(Rule::SeveralMasters);
         }
+        // What an earlier life had sent came after the tables were read: it is as if another master had written them.
+        if after(self.bequeathed) {
+            return Some(Rule::LateSet);
+        }
         if after(self.disturbed) {
             return Some(Rule::Overtaken);
         }

@@ -16,6 +16,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Lid, PhysState, PortState};
 
 use super::channels::{Channels, Circle, Ghost, lifetime};
+use crate::subnet::Subnets;
 
 /// What lies behind a port of a switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,8 +99,10 @@ pub(super) struct Routes {
     with_hosts: Switches,
     /// LIDs of end ports as last seen, by port.
     held: Vec<(u16, u16)>,
-    /// Whether a port that can be reached holds the LID.
-    of_somebody: Vec<bool>,
+    /// By port: the switches from which it can be reached, over links that are up.
+    reach: Vec<Switches>,
+    /// Switches from which a port that holds the LID can be reached.
+    of_somebody: Vec<Switches>,
     /// Whether port 0 of a switch holds the LID.
     of_switch: Vec<bool>,
     /// Switches from which packets arrive, by LID.
@@ -141,6 +144,7 @@ impl Routes {
             led: vec![Far::Dead; switches.len() * stride],
             with_hosts: 0,
             held: vec![(0, 0); chassis.port_count()],
+            reach: Vec::new(),
             of_somebody: Vec::new(),
             of_switch: Vec::new(),
             delivered: Vec::new(),
@@ -181,6 +185,9 @@ impl Routes {
         }
         if links {
             self.read_links(chassis);
+        }
+        if links || self.reach.is_empty() {
+            self.read_reach(chassis);
         }
         if links || lids {
             self.read_holders(chassis);
@@ -381,21 +388,36 @@ impl Routes {
         }
     }
 
-    /// Which LIDs belong to somebody who can be reached: no packet is meant for the others.
+    /// Which switches each port is connected with: what lies apart from them sends them nothing, and gets nothing.
+    fn read_reach(&mut self, chassis: &Chassis) {
+        let subnets = Subnets::of(chassis);
+        let own = |&node: &NodeIdx| chassis.port_at(node, 0).map(|own| subnets.group(own));
+        let groups: Vec<Option<PortIdx>> = self.switches.iter().map(own).collect();
+        let reach = |port: PortIdx| {
+            let group = Some(subnets.group(port));
+            let switches = groups.iter().enumerate().filter(|(_, of)| **of == group);
+            switches.fold(0, |bits, (at, _)| bits | 1 << at)
+        };
+        self.reach.clear();
+        self.reach.extend((0..).map(PortIdx).take(self.held.len()).map(reach));
+    }
+
+    /// Which LIDs belong to somebody who can be reached, and from where: no packet is meant for the others.
     fn read_holders(&mut self, chassis: &Chassis) {
-        let mut now = vec![false; self.of_somebody.len()];
+        let mut now = vec![0; self.of_somebody.len()];
         for (port, &(from, to)) in (0..).map(PortIdx).zip(&self.held).filter(|(_, held)| held.0 > 0) {
             let node = chassis.wire(port).node();
             let is_there = chassis.is_powered(node) && (chassis.is_switch(node) || crate::subnet::is_up(chassis, port));
             if is_there {
                 let to = usize::from(to);
                 if now.len() <= to {
-                    now.resize(to + 1, false);
+                    now.resize(to + 1, 0);
                 }
-                now[usize::from(from)..=to].fill(true);
+                let reach = self.reach.get(port.0 as usize).copied().unwrap_or(0);
+                now[usize::from(from)..=to].iter_mut().for_each(|held| *held |= reach);
             }
         }
-        self.of_somebody.resize(now.len(), false);
+        self.of_somebody.resize(now.len(), 0);
         let changed = (0_u16..)
             .zip(self.of_somebody.iter().zip(&now))
             .filter(|(_, (before, now))| before != now);
@@ -405,7 +427,12 @@ impl Routes {
 
     /// True if somebody who can be reached holds a LID.
     pub fn is_of_somebody(&self, lid: Lid) -> bool {
-        self.of_somebody.get(lid.index()).copied().unwrap_or(false)
+        self.reaches(lid) != 0
+    }
+
+    /// Switches from which somebody who holds a LID can be reached.
+    pub(super) fn reaches(&self, lid: Lid) -> Switches {
+        self.of_somebody.get(lid.index()).copied().unwrap_or(0)
     }
 
     fn follow_stale(&mut self, now: Time, chassis: &Chassis, delta: &mut Delta) {

@@ -9,7 +9,8 @@ use std::fmt;
 pub enum Rule {
     /// A bit of a MAD was flipped on its way and no check sum saw it: real links discard such a packet.
     CorruptMedium,
-    /// A Set arrived after a later one to the same place: the medium kept or doubled it.
+    /// A Set arrived after a later one to the same place: the medium kept or doubled it. Or one that a manager had sent
+    /// before it was killed arrived after its next life had read the tables, which sets by what it read.
     LateSet,
     /// Two managers set one subnet while neither knew of the other, or one did before the other's next sweep.
     SeveralMasters,

@@ -11,6 +11,7 @@ use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH};
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortState};
+use selvedge_verify::phases::is_live;
 
 use super::{FOG_LIFETIMES, Past};
 use crate::core::Sm;
@@ -27,6 +28,8 @@ type Row = Vec<Option<[u8; BLOCK_LIDS]>>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Gone {
     rows: BTreeMap<Guid, (Time, Row)>,
+    /// When what was known last had a link between switches that carried packets.
+    live_at: Option<Time>,
 }
 
 /// A fabric and the tables of its switches.
@@ -49,6 +52,12 @@ impl Past {
                 (None, None) => {}
             }
         }
+    }
+
+    /// True if packets of links between switches may be under way: some carried packets a moment ago, and may be out of
+    /// sight now.
+    fn has_carried(&self, fabric: &Fabric, now: Time) -> bool {
+        self.gone.live_at.is_some_and(|at| !self.is_waited_out(fabric, at, now))
     }
 
     /// Switches that look up no LID have been off. `before`: what was known last.
@@ -118,11 +127,21 @@ impl Past {
 impl Sm {
     /// What is known is about to be replaced.
     pub(crate) fn note_who_is_gone(&mut self, fabric: &Fabric, installed: &Installed) {
+        if self.view.fabric.as_ref().is_some_and(|before| is_live(before)) {
+            self.past.gone.live_at = Some(self.now);
+        }
         let is_ours = self.view.role == Role::Master && !installed.lfts.is_empty();
         if let Some(before) = self.view.fabric.clone().filter(|_| is_ours) {
             let held = Arc::clone(&self.view.installed);
             self.past.note_gone((&before, &held), (fabric, installed), self.now);
         }
+    }
+
+    /// True if links between switches carried packets a moment ago, as far as was known: where none is in sight any
+    /// more, what they have sent is under way all the same, by entries that the switches in sight had then.
+    pub(crate) fn carried_lately(&self, fabric: &Fabric) -> bool {
+        let is_known_live = self.view.fabric.as_ref().is_some_and(|before| is_live(before));
+        is_known_live || self.past.has_carried(fabric, self.now)
     }
 
     /// Everything has been read: what is not as it was left, and by what packets may be under way therefore.
@@ -199,6 +218,22 @@ mod tests {
         // Two lifetimes of 4.096 us, the shortest.
         check(true, Some(Duration::from_micros(5)), true);
         check(true, Some(Duration::from_micros(9)), false);
+    }
+
+    #[test]
+    fn packets_of_links_that_were_lost_a_moment_ago_are_under_way() {
+        let check = |live_at: Option<Duration>, want: bool| {
+            let fabric = fabric(false);
+            let mut past = Past::default();
+            past.gone.live_at = live_at.map(|at| Time::ZERO + at);
+            // Two lifetimes of 4.096 us, the shortest.
+            let now = Time::ZERO + Duration::from_micros(20);
+            assert_eq!(past.has_carried(&fabric, now), want, "{live_at:?}");
+        };
+        check(None, false);
+        check(Some(Duration::from_micros(20)), true);
+        check(Some(Duration::from_micros(12)), true);
+        check(Some(Duration::from_micros(11)), false);
     }
 
     #[test]

@@ -105,10 +105,11 @@ impl Routes {
         }
     }
 
-    /// Switches that packets to one LID may pass. Switches themselves send to hosts only.
+    /// Switches that packets to one LID may pass. Switches themselves send to hosts only, and nobody sends to a host
+    /// that lies apart: in two halves of a fabric one LID may be that of two hosts.
     fn passed_by(&self, lid: u16) -> Switches {
         if !self.of_switch[usize::from(lid)] {
-            return if self.is_of_somebody(Lid(lid)) { u64::MAX } else { 0 };
+            return self.reaches(Lid(lid));
         }
         let mut passed = self.with_hosts;
         let mut todo: Vec<usize> = (0..self.switches.len()).filter(|at| passed & 1 << at != 0).collect();
