@@ -14,13 +14,12 @@ use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
-use selvedge_verify::phases;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
 use crate::digest::Digest;
 use crate::invariant::Invariants;
-use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending, asks_host};
+use crate::manager::{Life, Manager, ManagerId, Pending, asks_host};
 use crate::outside::Outsiders;
 use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
@@ -475,30 +474,7 @@ impl Rehearsal {
                 self.hand(id, Input::Persisted { id: number })
             }
             Pending::Input(input) => self.hand(id, *input),
-            Pending::Computed {
-                generation,
-                inventory,
-                result,
-            } => {
-                let boots = self.life(id).map(|life| Arc::clone(&life.boots)).unwrap_or_default();
-                let accepted = result.outcome.as_ref().map(|outcome| AcceptedPlan {
-                    at: self.now,
-                    boots,
-                    fabric: Arc::clone(&inventory.fabric),
-                    is_first: !phases::is_live(&inventory.fabric),
-                    plan: Arc::clone(&outcome.plan),
-                });
-                let logged = self.log.len();
-                self.hand(id, Input::Computed { generation, result })?;
-                // A result of an older generation is dropped without a word.
-                let taken = self.log[logged..]
-                    .iter()
-                    .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
-                if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
-                    life.accepted = accepted;
-                }
-                Ok(())
-            }
+            Pending::Job { job, result } => self.end(id, job, result),
         }
     }
 
@@ -555,7 +531,7 @@ impl Rehearsal {
                     return sent.map_err(|violation| self.violated(violation));
                 }
             }
-            Output::Compute(job) => life.pending.push(self.costs.run(now, *job)),
+            Output::Compute(job) => self.begin(id, job),
             Output::Persist { id, state } => {
                 life.pending
                     .push((now + PERSIST_COST, Pending::Persisted { id, state }));
