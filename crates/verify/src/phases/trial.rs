@@ -6,7 +6,7 @@ use selvedge_fabric::SwitchIdx;
 use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 
-use super::drift::{Drift, LaneRules};
+use super::drift::{Drift, LaneRules, Made};
 use super::net::{Net, Owner};
 use super::report::{PhaseFault, PhaseFinding};
 use super::standing::{ByTraffic, StandingTurns, TRAFFIC, chunks, follow_all};
@@ -131,9 +131,13 @@ impl<'a> Trial<'a> {
             let mut drift = Drift::new(&self.net, self.subject.tables, &self.rules);
             for plan in self.plans.iter().skip(chunk * length).take(length) {
                 drift.follow(plan.lid, plan.owner, &plan.writes, waits);
-                for made in &drift.made {
-                    let segment = segments.entry((made.since, made.until)).or_default();
-                    segment[made.traffic as usize].insert(&self.layout, made.turn);
+                // Step by step, so those of one step come together.
+                let of_one_span = |a: &Made, b: &Made| (a.since, a.until) == (b.since, b.until);
+                for made in drift.made.chunk_by(of_one_span) {
+                    let segment = segments.entry((made[0].since, made[0].until)).or_default();
+                    for made in made {
+                        segment[made.traffic as usize].insert(&self.layout, made.turn);
+                    }
                 }
             }
             segments
@@ -257,14 +261,16 @@ pub fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<
         return Err(found);
     }
     let mut by_lid: BTreeMap<Lid, Vec<Entry>> = BTreeMap::new();
+    // By switch: the last LID that was written there, and its entry since.
+    let mut now: Vec<(Option<Lid>, u8)> = vec![(None, 0); subject.tables.switches()];
     for same in all.chunk_by(|a, b| a.0 == b.0) {
         let lid = same[0].0;
-        let mut now: BTreeMap<u32, u8> = BTreeMap::new();
         let mut writes = Vec::new();
         for &(_, step, switch, egress) in same {
-            let entry = now
-                .entry(switch)
-                .or_insert_with(|| subject.tables.get(SwitchIdx(switch), lid));
+            let (of, entry) = &mut now[switch as usize];
+            if of.replace(lid) != Some(lid) {
+                *entry = subject.tables.get(SwitchIdx(switch), lid);
+            }
             if *entry != egress {
                 *entry = egress;
                 writes.push((step, switch, egress));
