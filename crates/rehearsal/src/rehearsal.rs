@@ -71,6 +71,8 @@ pub struct Rehearsal {
     /// Managers that are programs, if they are.
     pub(crate) outside: Option<Outsiders>,
     pub(crate) deliveries: Vec<Delivery>,
+    /// What a manager hands out; empty between inputs.
+    outputs: Vec<Output>,
     /// Steps since time last went on.
     steps_at_now: u32,
     tool_requests: u64,
@@ -108,6 +110,7 @@ impl Rehearsal {
             digest: Digest::default().0,
             asks: 0,
             deliveries: Vec::new(),
+            outputs: Vec::new(),
             steps_at_now: 0,
             tool_requests: 0,
             foreign_hands: false,
@@ -490,7 +493,7 @@ impl Rehearsal {
         let (Some(life), Some(input)) = (&mut manager.life, input) else {
             return Ok(());
         };
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut self.outputs);
         let before = life.sm.stage_name();
         life.sm.handle(now + life.hurry, input, &mut out);
         if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
@@ -512,7 +515,9 @@ impl Rehearsal {
             life.pending.extend(back);
             life.hurry += tamper.hurry(&life.sm, now + life.hurry);
         }
-        out.into_iter().try_for_each(|output| self.carry_out(id, output))
+        let done = out.drain(..).try_for_each(|output| self.carry_out(id, output));
+        self.outputs = out;
+        done
     }
 
     fn carry_out(&mut self, id: ManagerId, output: Output) -> Result<(), RehearsalError> {

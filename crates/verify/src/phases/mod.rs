@@ -298,7 +298,7 @@ pub fn prove_quickly<'a>(
             set.insert(&layout, *turn);
         }
     }
-    let is_cyclic = turns::TurnGraph::new(&layout, &set).cycle().is_some();
+    let is_cyclic = turns::TurnGraph::new(&layout, &set).is_cyclic();
     (!is_cyclic).then(|| QuickProof {
         lids: by_lid.len() as u64,
         standing: before,
@@ -320,10 +320,12 @@ pub fn needs_wait<'a>(
     let trial = Trial::new(in_force, standing, proposal, options).map_err(refusal)?;
     let mut waits = vec![false; trial.steps as usize];
     loop {
-        let bad = trial.audit(&waits, strict(options));
-        let Some(first) = bad.first() else { break };
-        let step = first.step as usize;
+        let Some(&first) = trial.bad_steps(&waits, strict(options)).first() else {
+            break;
+        };
+        let step = first as usize;
         if step < 2 || waits[step] {
+            let bad = trial.audit(&waits, strict(options));
             return Err(refusal(findings(&trial, &waits, &bad, options)));
         }
         waits[step] = true;
@@ -380,10 +382,10 @@ pub fn word<'a>(
         return Word::Unsafe;
     };
     let (waits, _) = declared(proposal, options);
-    let bad = trial.audit(&waits, strict(options));
+    let bad = trial.bad_steps(&waits, strict(options));
     if bad.is_empty() {
         Word::Safe
-    } else if bad.iter().all(|bad| bad.step as usize <= taken) && only_takes(&trial.net, (proposal, taken), &waits) {
+    } else if bad.iter().all(|step| *step as usize <= taken) && only_takes(&trial.net, (proposal, taken), &waits) {
         Word::LeadsOut
     } else {
         Word::Unsafe
@@ -531,7 +533,7 @@ fn spare(trial: &Trial<'_>, waits: &[bool], options: &PhaseOptions) -> Vec<u32> 
     for step in numbers(waits) {
         needed[step as usize] = false;
         // Before the first step nothing is under way that could be let drain.
-        needed[step as usize] = step > 1 && !trial.audit(&needed, strict(options)).is_empty();
+        needed[step as usize] = step > 1 && !trial.bad_steps(&needed, strict(options)).is_empty();
     }
     let spare: Vec<bool> = waits
         .iter()

@@ -163,46 +163,69 @@ impl<'a> Trial<'a> {
         set
     }
 
-    fn cycle(&self, segments: &Segments, step: u32, traffic: Traffic) -> Option<Vec<Vertex>> {
-        let set = self.mixed(segments, step, traffic);
-        TurnGraph::new(&self.layout, &set).cycle()
-    }
-
     /// Steps with a cycle in traffic up to `upto`: from one wait to the next only the first, and later ones of
     /// smaller traffic.
     ///
     /// Turns only come until a wait, so where the last step before it has no cycle none has.
+    pub fn audit_segments(&self, segments: &Segments, waits: &[bool], upto: Traffic) -> Vec<Bad> {
+        let found = self.look((segments, waits), upto, |graph| graph.cycle());
+        let bad = found
+            .into_iter()
+            .map(|(step, traffic, cycle)| Bad { step, traffic, cycle });
+        bad.collect()
+    }
+
+    /// The same with the segments of these waits.
     pub fn audit(&self, waits: &[bool], upto: Traffic) -> Vec<Bad> {
         self.audit_segments(&self.segments(waits), waits, upto)
     }
 
-    /// The same with the segments of these waits.
-    pub fn audit_segments(&self, segments: &Segments, waits: &[bool], upto: Traffic) -> Vec<Bad> {
+    /// The same steps, without the cycles: short ones take long to find.
+    pub fn bad_steps(&self, waits: &[bool], upto: Traffic) -> Vec<u32> {
+        let found = self.look((&self.segments(waits), waits), upto, |graph| {
+            graph.is_cyclic().then_some(())
+        });
+        found.into_iter().map(|(step, ..)| step).collect()
+    }
+
+    fn look<C>(
+        &self,
+        (segments, waits): (&Segments, &[bool]),
+        upto: Traffic,
+        cycle: impl Fn(TurnGraph<'_>) -> Option<C>,
+    ) -> Vec<(u32, Traffic, C)> {
         let mut found = Vec::new();
         let mut first = 0;
         while first < self.steps {
             let next = (first + 1..self.steps).find(|&step| waits[step as usize]);
             let end = next.unwrap_or(self.steps);
-            self.audit_window(segments, (first, end), upto, &mut found);
+            self.look_at_window(segments, (first, end), (upto, &cycle), &mut found);
             first = end;
         }
         found
     }
 
-    fn audit_window(&self, segments: &Segments, (first, end): (u32, u32), upto: Traffic, found: &mut Vec<Bad>) {
-        let suspects: Vec<Traffic> = TRAFFIC[..=upto as usize]
-            .iter()
-            .rev()
-            .copied()
-            .take_while(|&traffic| self.cycle(segments, end - 1, traffic).is_some())
-            .collect();
+    fn look_at_window<C>(
+        &self,
+        segments: &Segments,
+        (first, end): (u32, u32),
+        (upto, cycle): (Traffic, &impl Fn(TurnGraph<'_>) -> Option<C>),
+        found: &mut Vec<(u32, Traffic, C)>,
+    ) {
+        let is_cyclic = |traffic: &Traffic| {
+            let set = self.mixed(segments, end - 1, *traffic);
+            TurnGraph::new(&self.layout, &set).is_cyclic()
+        };
         // The smallest traffic comes last; once it has its cycle, larger ones are not looked at.
-        let mut open = suspects;
+        let all = TRAFFIC[..=upto as usize].iter().rev().copied();
+        let mut open: Vec<Traffic> = all.take_while(is_cyclic).collect();
         for step in first..end {
-            let with_cycle = |i: usize| Some((i, self.cycle(segments, step, open[i])?));
+            let with_cycle = |i: usize| {
+                let set = self.mixed(segments, step, open[i]);
+                Some((i, cycle(TurnGraph::new(&self.layout, &set))?))
+            };
             if let Some((place, cycle)) = (0..open.len()).rev().find_map(with_cycle) {
-                let traffic = open[place];
-                found.push(Bad { step, traffic, cycle });
+                found.push((step, open[place], cycle));
                 open.drain(..=place);
             }
         }
