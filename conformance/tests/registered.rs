@@ -257,6 +257,36 @@ fn levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u64>>
     to.iter().map(level).collect()
 }
 
+/// The level of IPoIB's group, as a host is told that joins it, or has joined.
+fn joined_level(probe: &mut Probe, sa: u16, guid: Guid) -> Option<u64> {
+    let mut mad = join(guid);
+    mad.set_component_mask(member::MGID.mask() | member::PORT_GID.mask() | member::JOIN_STATE.mask());
+    let told = probe.administration(sa, mad).unwrap();
+    told.filter(|mad| mad.status() == Status::OK)
+        .map(|mad| member::SL.get(mad.sa_data()))
+}
+
+/// A host joins IPoIB's group without a word of its level, and is told the one whose copies have a lane of their own,
+/// as rows of agents say: every other level goes where packets of routes go.
+fn joins_on_its_own_lane(lab: &PeerLab, probe: &mut Probe, (ours, sa): (&Ours, u16), host: Guid) {
+    let _ = sets(&ours.seen);
+    assert_eq!(joined_level(probe, sa, host), Some(14));
+    let lid = lid_of(lab, "S-1-1").to_string();
+    let rows = lab.output(OBSERVER, "smpquery", &["sl2vl", &lid, "1"]).unwrap();
+    let row = |line: &str| line.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
+    let rows: Vec<Vec<u8>> = rows
+        .lines()
+        .filter(|line| line.contains("ports: in"))
+        .map(row)
+        .collect();
+    let want: Vec<u8> = (0..16).map(|sl| if sl == 14 { 4 } else { sl % 4 }).collect();
+    assert!(rows.iter().filter(|row| **row == want).count() >= 4, "{rows:?}");
+    until("the switch that copies to it", LIMIT, String::new, || {
+        Ok((sets(&ours.seen).0 > 0).then_some(()))
+    })
+    .unwrap();
+}
+
 /// Routes that rely on service levels: who takes over, or starts again, tells senders the same levels, and changes no
 /// entry, though an engine that plans afresh would.
 #[test]
@@ -291,6 +321,9 @@ fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
         told.iter().all(Option::is_some) && told.iter().any(|level| *level > Some(0)),
         "{told:?}"
     );
+    let host = guid_of(&lab, own);
+    joins_on_its_own_lane(&lab, &mut probe, (&first, first_lid), host);
+    until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
     let mut is_same = |sa: u16, what: &str| {
         until("the administrator's answers", LIMIT, String::new, || {
             let now = levels(&mut probe, sa, own, &ends);
@@ -298,6 +331,7 @@ fn what_senders_were_told_outlives_a_kill_and_a_take_over() {
         })
         .map(|now| assert_eq!(now, told, "{what}"))
         .unwrap();
+        assert_eq!(joined_level(&mut probe, sa, host), Some(14), "{what}");
         let after = Survey::take(&lab, OBSERVER).unwrap();
         let exits = |survey: &Survey| -> Vec<_> { survey.tables.values().map(|table| table.exits.clone()).collect() };
         assert_eq!(exits(&after), exits(&before), "{what}");

@@ -21,6 +21,9 @@ pub struct Soak {
     pub machine: String,
     /// Threads.
     pub jobs: u64,
+    /// Hosts talked to subnet administration.
+    #[serde(default)]
+    pub sa: bool,
     /// Schedules carried out.
     pub schedules: u64,
     /// Happenings that had an effect.

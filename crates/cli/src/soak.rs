@@ -53,6 +53,10 @@ pub struct SoakArgs {
     /// Write the first failing schedules of each code, made small, and their logs into this folder
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
+    /// Hosts talk to subnet administration meanwhile: they join groups, subscribe, offer services, ask for paths; what
+    /// they are told is checked
+    #[arg(long, conflicts_with = "manager")]
+    sa: bool,
     /// In real time, with this program as manager, on the emulator as an ibsim: counts what the checkers find
     #[arg(long, value_name = "PROGRAM", conflicts_with_all = ["out", "keep"])]
     manager: Option<Program>,
@@ -116,12 +120,13 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
         binary: binary.clone(),
         machine: machine(),
         jobs: jobs as u64,
+        sa: args.sa,
         ..Soak::default()
     };
     let done = args
         .out
         .as_deref()
-        .map_or(Ok(Vec::new()), |path| earlier(path, &binary))?;
+        .map_or(Ok(Vec::new()), |path| earlier(path, &binary, args.sa))?;
     let parts = parts(&args.seeds.0);
     let is_done = |part: &Range<u64>| done.iter().any(|d| (d.from, d.to) == (part.start, part.end));
     for part in done.iter().filter(|d| parts.contains(&(d.from..d.to))) {
@@ -140,7 +145,8 @@ pub fn run(args: &SoakArgs) -> Result<Exit, CliError> {
                 while let Some(part) =
                     todo.get(usize::try_from(next.fetch_add(1, Ordering::Relaxed)).unwrap_or(usize::MAX))
                 {
-                    let mut result = carry_out(part, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
+                    let mut result = carry_out(part, args.sa, args.keep.as_deref().zip(Some(&kept)), || bar.inc(1));
+                    result.sa = args.sa;
                     result.program.clone_from(&program);
                     result.binary.clone_from(&binary);
                     let Ok(mut results) = results.lock() else { return };
@@ -220,11 +226,12 @@ pub fn generated(spec: &str) -> Result<Fabric, String> {
 /// How many were kept of each code.
 type Kept = Mutex<BTreeMap<String, usize>>;
 
-fn carry_out(seeds: &Range<u64>, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
+fn carry_out(seeds: &Range<u64>, sa: bool, keep: Option<(&Path, &Kept)>, mut done: impl FnMut()) -> Soak {
     let (began, cpu) = (Instant::now(), thread_cpu_ns());
     let mut totals = Totals::default();
     for seed in seeds.clone() {
-        let schedule = Schedule::draw(seed);
+        let mut schedule = Schedule::draw(seed);
+        schedule.setup.sa = sa;
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let fabric = generated(&schedule.fabric)?;
             Ok::<_, String>(schedule.run(&fabric, &mut Nobody))
@@ -287,7 +294,7 @@ fn keep_failure(folder: &Path, schedule: &Schedule, failure: &Failure) -> Result
 
 /// What a result file says that the same program did before. A line that was cut off when the program was stopped
 /// counts as not done.
-fn earlier(path: &Path, binary: &str) -> Result<Vec<Soak>, CliError> {
+fn earlier(path: &Path, binary: &str, sa: bool) -> Result<Vec<Soak>, CliError> {
     if !path.exists() {
         return Ok(Vec::new());
     }
@@ -306,7 +313,7 @@ fn earlier(path: &Path, binary: &str) -> Result<Vec<Soak>, CliError> {
         .filter_map(|line| serde_json::from_str::<Document<Soak>>(line).ok());
     Ok(lines
         .map(|line| line.body)
-        .filter(|part| part.binary == binary)
+        .filter(|part| part.binary == binary && part.sa == sa)
         .collect())
 }
 
@@ -319,7 +326,8 @@ fn store(path: &Path, part: &Soak, all: &Soak) -> Result<(), CliError> {
         path: path.to_owned(),
         cause,
     })?;
-    let command = format!("selvedge soak --seeds {}..{}", all.from, all.to);
+    let sa = if all.sa { " --sa" } else { "" };
+    let command = format!("selvedge soak{sa} --seeds {}..{}", all.from, all.to);
     load::write(&path.with_file_name("summary.md"), &report::page(all, &command))
 }
 

@@ -64,6 +64,7 @@ impl Key {
         routing_keys::LANES,
         routing_keys::USED_LANES,
         routing_keys::ASSUME_SL_AWARE,
+        routing_keys::MULTICAST_LANE,
         small!(
             "routing",
             "flap_downs",

@@ -62,6 +62,22 @@ pub const ASSUME_SL_AWARE: Key = Key {
     show: |s| Some(Value::Bool(s.policy.assume_sl_aware)),
 };
 
+/// The lane of copies.
+pub const MULTICAST_LANE: Key = Key {
+    section: "routing",
+    name: "multicast_lane",
+    want: "\"auto\", \"own\" or \"shared\"",
+    doc: "With assume_sl_aware, a lane for copies of multicast packets alone: there is a tree for every group then, \
+        whatever routes fill their lanes with. Groups get service level 14 for it. auto: one beside used_lanes \
+        where all links can have so many, else the last of these if routes can do with the others and have three; \
+        own: at their cost always; shared: members whom no tree beside routes reaches get no broadcasts.",
+    set: |s, v| {
+        s.policy.multicast_lane = v.text()?.parse().ok()?;
+        Some(())
+    },
+    show: |s| Some(Value::Text(s.policy.multicast_lane.name().to_owned())),
+};
+
 /// LIDs of a port.
 pub const LMC: Key = Key {
     section: "routing",

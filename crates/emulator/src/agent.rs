@@ -8,6 +8,7 @@ use selvedge_sim::Time;
 use selvedge_types::Lid;
 use selvedge_wire::{AttributeId, BadKey, Class, Method, PortInfo, SmpData, Status, Trap};
 
+use crate::attribute::port_info::CLIENT_REREGISTER;
 use crate::attribute::{self, Effects, Request};
 use crate::count::DropReason;
 use crate::emulator::{Emulator, Event, agent_index};
@@ -144,6 +145,9 @@ impl Emulator {
                 modifier: request.modifier,
                 transaction: self.flights.at(slot).mad.transaction(),
             });
+            if id == AttributeId::PORT_INFO && data[CLIENT_REREGISTER.0] & CLIENT_REREGISTER.1 != 0 {
+                self.watch.note_reregistered(own);
+            }
         }
         self.finish_smp(slot, answer);
         self.apply_effects(effects);

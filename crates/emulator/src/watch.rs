@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 use selvedge_types::TransactionId;
 use selvedge_wire::{AttributeId, Mad};
@@ -45,6 +46,8 @@ pub(crate) struct Watch {
     seen: Vec<Change>,
     lost: Vec<(ClientId, Mad)>,
     lied: BTreeSet<NodeIdx>,
+    /// Ports that were asked to register again, if anybody wants to know.
+    reregistered: Option<Vec<PortIdx>>,
 }
 
 impl Watch {
@@ -60,6 +63,13 @@ impl Watch {
     pub fn note_lost(&mut self, by: Option<ClientId>, mad: &Mad) {
         if let (true, Some(by)) = (self.on, by) {
             self.lost.push((by, *mad));
+        }
+    }
+
+    /// A port took a Set that asks its clients to register again.
+    pub fn note_reregistered(&mut self, port: PortIdx) {
+        if let Some(ports) = &mut self.reregistered {
+            ports.push(port);
         }
     }
 
@@ -88,6 +98,17 @@ impl Emulator {
     /// and [`Self::advance_to_delivery`] stops there.
     pub fn watch_changes(&mut self) {
         self.watch.on = true;
+    }
+
+    /// From now on ports whose agents were asked to have clients register again (PortInfo.ClientReregister) are kept
+    /// for [`Self::take_reregistered`].
+    pub fn watch_reregistration(&mut self) {
+        self.watch.reregistered.get_or_insert_default();
+    }
+
+    /// Those since the last call.
+    pub fn take_reregistered(&mut self) -> Vec<PortIdx> {
+        self.watch.reregistered.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Moves the changes since the last call into `into`, first to last.

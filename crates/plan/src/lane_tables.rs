@@ -1,7 +1,8 @@
 //! SLtoVLMappingTable and VLArbitrationTable: what ports shall hold, and what is known of what they hold.
 //!
 //! Packets are put on a lane by their service level alone: level modulo the lanes of the link they leave by, the same
-//! at every switch and channel adapter. Each of these lanes gets the same share of the link.
+//! at every switch and channel adapter; copies of multicast packets on one of their own, if there is one. Each of these
+//! lanes gets the same share of the link.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,6 +100,9 @@ impl LaneTable {
 pub struct LaneTables {
     /// Data lanes in use, 1–15; a link that has fewer uses those.
     pub lanes: u8,
+    /// A lane above these for copies of multicast packets alone, by their service level ([`crate::COPIES_LEVEL`]); a
+    /// link that has not so many puts them where other packets of the level would go.
+    pub copies: Option<Vl>,
     /// The service level that hosts are told for a destination.
     pub levels: ServiceLevels,
 }
@@ -110,22 +114,29 @@ impl LaneTables {
     /// The rows of the SLtoVLMappingTable towards a link with so many lanes.
     #[must_use]
     pub fn row(&self, link_lanes: u8) -> [Vl; Sl::COUNT] {
-        SlToVl::modulo(self.lanes.min(link_lanes)).default
+        SlToVl::with_copies(self.lanes.min(link_lanes), self.copies_on(link_lanes)).default
     }
 
-    /// A block of the VLArbitrationTable of a port whose link has so many lanes. All lanes in use have a turn of low
-    /// priority; only those for which there is no room have one of high priority.
+    /// The lane of copies, if a link with so many lanes has it.
+    fn copies_on(&self, link_lanes: u8) -> Option<Vl> {
+        self.copies.filter(|own| own.get() < link_lanes)
+    }
+
+    /// A block of the VLArbitrationTable of a port whose link has so many lanes. All lanes in use, that of copies among
+    /// them, have a turn of low priority, so none starves another and what one does not use the others have; only those
+    /// for which there is no room have one of high priority.
     #[must_use]
     pub fn arbitration(&self, block: u8, link_lanes: u8, capability: &PortCapability) -> ArbBlock {
-        let lanes = usize::from(self.lanes.min(link_lanes).max(1));
-        let low = usize::from(capability.vl_arb_low.min(64)).min(lanes);
-        let served = if block > 2 { low..lanes } else { 0..low };
-        let lane = |lane: usize| u8::try_from(lane).ok().and_then(Vl::new).unwrap_or_default();
+        let own = self.copies_on(link_lanes);
+        let shared = (0..self.lanes.min(link_lanes).max(1)).filter_map(Vl::new);
+        let lanes: Vec<Vl> = shared.filter(|lane| Some(*lane) != own).chain(own).collect();
+        let low = usize::from(capability.vl_arb_low.min(64)).min(lanes.len());
+        let served = if block > 2 { &lanes[low..] } else { &lanes[..low] };
         let mut found = ArbBlock::default();
         // At most 15 lanes: the second block of either priority stays empty.
         if block % 2 == 1 {
-            for (turn, vl) in found.turns.iter_mut().zip(served.map(lane)) {
-                *turn = (vl, Self::WEIGHT);
+            for (turn, vl) in found.turns.iter_mut().zip(served) {
+                *turn = (*vl, Self::WEIGHT);
             }
         }
         found.cut(ArbBlock::turns_of(block, capability))
@@ -341,5 +352,51 @@ fn rows_in_few_sets(missing: &[(PortRef, PortNum, [Vl; Sl::COUNT])], wildcards: 
                 .collect()
         }
         all => all.iter().map(|row| op(row, None)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_have_their_lane_where_the_link_has_it() {
+        let check = |lanes: u8, own: Option<u8>, link: u8, low: u8, row: [u8; 16], served: [&[u8]; 2]| {
+            let tables = LaneTables {
+                lanes,
+                copies: own.and_then(Vl::new),
+                levels: ServiceLevels::default(),
+            };
+            assert_eq!(tables.row(link).map(Vl::get), row, "{lanes} {own:?} {link}");
+            let capability = PortCapability {
+                vl_arb_low: low,
+                vl_arb_high: 8,
+                ..PortCapability::default()
+            };
+            for (block, served) in [1, 3].into_iter().zip(served) {
+                let turns = tables.arbitration(block, link, &capability).turns;
+                let found: Vec<u8> = (turns.iter().filter(|turn| turn.1 > 0))
+                    .map(|turn| turn.0.get())
+                    .collect();
+                assert_eq!(found, served, "{lanes} {own:?} {link}, block {block}");
+                assert!(turns.iter().all(|turn| turn.1 == 0 || turn.1 == LaneTables::WEIGHT));
+            }
+        };
+        let three = [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1];
+        let with = |last: [u8; 2]| std::array::from_fn(|sl| three.get(sl).copied().unwrap_or_else(|| last[sl - 14]));
+        check(3, None, 4, 8, with([2, 0]), [&[0, 1, 2], &[]]);
+        check(3, Some(3), 4, 8, with([3, 0]), [&[0, 1, 2, 3], &[]]);
+        check(3, Some(7), 8, 8, with([7, 0]), [&[0, 1, 2, 7], &[]]);
+        // No room among the turns of low priority; then no such lane.
+        check(3, Some(3), 4, 3, with([3, 0]), [&[0, 1, 2], &[3]]);
+        check(3, Some(4), 4, 8, with([2, 0]), [&[0, 1, 2], &[]]);
+        check(
+            1,
+            Some(1),
+            2,
+            8,
+            std::array::from_fn(|sl| u8::from(sl == 14)),
+            [&[0, 1], &[]],
+        );
     }
 }

@@ -31,6 +31,14 @@ impl Default for ServiceLevels {
     }
 }
 
+/// The service level of groups whose copies are to go on a lane of their own, whatever the number of lanes, so that it
+/// need not change when they do. Routes never have it then: they have at most 14 lanes, levels 0 to 13. OpenSM's
+/// rows put level 15 where others go, as it looks like the lane of management; so the one below it.
+pub const COPIES_LEVEL: Sl = match Sl::new(14) {
+    Some(level) => level,
+    None => panic!("there are 16 levels"),
+};
+
 /// The lane a packet takes: SLtoVLMappingTable of every (switch, ingress, egress), as one map with exceptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlToVl {
@@ -49,6 +57,17 @@ impl SlToVl {
             default: core::array::from_fn(lane),
             exceptions: BTreeMap::new(),
         }
+    }
+
+    /// The same with a lane of their own for copies, if there is one: nobody's packets go there but those of
+    /// [`COPIES_LEVEL`].
+    #[must_use]
+    pub fn with_copies(lanes: u8, copies: Option<Vl>) -> Self {
+        let mut map = Self::modulo(lanes);
+        if let Some(own) = copies {
+            map.default[usize::from(COPIES_LEVEL.get())] = own;
+        }
+        map
     }
 
     /// The table of one (switch, ingress, egress).

@@ -32,8 +32,8 @@ pub use change::{
 pub use lane_tables::{
     ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, ports_in_use, tables_of,
 };
-pub use lanes::{ServiceLevels, SlToVl};
+pub use lanes::{COPIES_LEVEL, ServiceLevels, SlToVl};
 pub use lids::{LidConflict, Lids};
-pub use policy::{EngineName, LidLayout, PartEnforce, Policy, RebalanceWhen};
+pub use policy::{EngineName, LidLayout, MulticastLane, PartEnforce, Policy, RebalanceWhen};
 pub use tables::{BLOCK_LIDS, NO_PATH, Tables};
 pub use whole::{EndPortPlan, Generation, Plan};

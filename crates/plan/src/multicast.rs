@@ -70,6 +70,17 @@ impl MulticastGroups {
         self.0.values()
     }
 
+    /// The same with another service level.
+    #[must_use]
+    pub fn on_level(&self, sl: Sl) -> Self {
+        let groups = self.0.iter();
+        Self(
+            groups
+                .map(|(&mlid, group)| (mlid, MulticastGroup { sl, ..group.clone() }))
+                .collect(),
+        )
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::COPIES_LEVEL;
 use crate::partition::Partitions;
 use selvedge_fabric::PortSettings;
 use selvedge_types::{Guid, LidRange, Lmc, Mtu, Sl};
@@ -67,6 +68,43 @@ impl RebalanceWhen {
             Self::Later => "later",
             Self::AtOnce => "at-once",
         }
+    }
+}
+
+/// Whether copies of multicast packets have a lane of their own where routes rely on several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MulticastLane {
+    /// One more than routes have, if all links can have so many; else the last of theirs, if that leaves them three and
+    /// they can do with these. Never one that routes in force rely on.
+    #[default]
+    Auto,
+    /// Wherever there are two lanes, at the cost of routes if need be.
+    Own,
+    /// Never: copies share lanes with routes, and members whom no tree that fits beside them reaches are left apart.
+    Shared,
+}
+
+impl MulticastLane {
+    /// Each with its name.
+    pub const ALL: [(&'static str, Self); 3] = [("auto", Self::Auto), ("own", Self::Own), ("shared", Self::Shared)];
+
+    /// The name of a configuration file.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => Self::ALL[0].0,
+            Self::Own => Self::ALL[1].0,
+            Self::Shared => Self::ALL[2].0,
+        }
+    }
+}
+
+impl std::str::FromStr for MulticastLane {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
+        found.map(|(_, lane)| lane).ok_or("want auto, own or shared")
     }
 }
 
@@ -157,6 +195,8 @@ pub struct Policy {
     /// Every sender uses the service levels that it is told. Default false: no proof relies on it, and packets may have
     /// any.
     pub assume_sl_aware: bool,
+    /// Whether copies have a lane of their own if so. Default: where that costs routes little.
+    pub multicast_lane: MulticastLane,
     /// A link between switches that goes down so often within [`Self::flap_window_s`] is left out of routing, though it
     /// may be up, for [`Self::flap_hold_s`] since it last did. Default 10; 0: never.
     pub flap_downs: u8,
@@ -205,6 +245,33 @@ pub struct Policy {
     pub sm_sl: Sl,
 }
 
+impl Policy {
+    /// The service level of groups that nobody has given one, where their copies may have a lane of their own. By what
+    /// the operator wants alone: it stays the same whatever the fabric is like, and whichever engine routes it.
+    #[must_use]
+    pub fn copies_level(&self) -> Option<Sl> {
+        let may_have = self.assume_sl_aware && self.used_lanes > 1 && self.multicast_lane != MulticastLane::Shared;
+        may_have.then_some(COPIES_LEVEL)
+    }
+
+    /// Lanes that links are set up for, where they can have so many: one more for copies if they are to have one.
+    #[must_use]
+    pub fn link_lanes(&self) -> u8 {
+        let used = self.used_lanes + u8::from(self.copies_level().is_some());
+        self.lanes.max(used).min(15)
+    }
+
+    /// The partitions, whose groups have that level.
+    #[must_use]
+    pub fn partitions_told(&self) -> Arc<Partitions> {
+        let mut told = Arc::clone(&self.partitions);
+        if let Some(level) = self.copies_level() {
+            (Arc::make_mut(&mut told).groups.values_mut()).for_each(|group| group.sl = level.get());
+        }
+        told
+    }
+}
+
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -221,6 +288,7 @@ impl Default for Policy {
             lanes: 1,
             used_lanes: 1,
             assume_sl_aware: false,
+            multicast_lane: MulticastLane::default(),
             flap_downs: 10,
             flap_window_s: 60,
             flap_hold_s: 600,

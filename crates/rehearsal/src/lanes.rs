@@ -2,15 +2,26 @@
 
 use selvedge_chassis::{Chassis, PortIdx, VlArbitration};
 use selvedge_fabric::{NodeIdx, PortCapability, PortRef};
+use selvedge_plan::COPIES_LEVEL;
 use selvedge_types::{PortNum, PortState, Vl};
 
 use crate::manager::AcceptedPlan;
 
-/// The first place among all ACTIVE ports where packets are not put on so many lanes, level by level in turn, or where
-/// an arbiter does not serve one of them; a link that has fewer lanes uses those.
-pub(crate) fn first_wrong(chassis: &Chassis, lanes: u8) -> Option<String> {
+/// Lanes that packets are put on, level by level in turn, and the one of copies, if they have one of their own.
+type Wanted = (u8, Option<Vl>);
+
+/// What is expected, as a script writes it: so many lanes, and with `+1` the next for copies.
+pub(crate) fn wanted(text: &str) -> Option<Wanted> {
+    let lanes: u8 = text.strip_suffix("+1").unwrap_or(text).parse().ok()?;
+    let own = Vl::new(lanes).filter(|_| text.ends_with("+1"));
+    Some((lanes, own))
+}
+
+/// The first place among all ACTIVE ports where packets are not put on so many lanes, level by level in turn, and
+/// copies on their own, or where an arbiter does not serve one of them; a link that has fewer lanes uses those.
+pub(crate) fn first_wrong(chassis: &Chassis, wanted: Wanted) -> Option<String> {
     let mut nodes = chassis.fabric().nodes().indices();
-    nodes.find_map(|node| wrong_at(chassis, node, lanes, |_| true))
+    nodes.find_map(|node| wrong_at(chassis, node, wanted, |_| true))
 }
 
 /// The same of nodes that `is_here` says of, between ports that a plan in force has settings for.
@@ -28,11 +39,16 @@ pub(crate) fn first_unplanned(
             let here = chassis.port_at(node, port.get()).is_some_and(&is_here);
             here && accepted.plan.ports.contains_key(&at)
         };
-        wrong_at(chassis, node, tables.lanes, is_planned)
+        wrong_at(chassis, node, (tables.lanes, tables.copies), is_planned)
     })
 }
 
-fn wrong_at(chassis: &Chassis, node: NodeIdx, lanes: u8, counts: impl Fn(PortNum) -> bool) -> Option<String> {
+fn wrong_at(
+    chassis: &Chassis,
+    node: NodeIdx,
+    (most, copies): Wanted,
+    counts: impl Fn(PortNum) -> bool,
+) -> Option<String> {
     let n = chassis.fabric().node(node);
     let is_active = |port: PortNum| {
         let at = chassis.port_at(node, port.get());
@@ -43,17 +59,22 @@ fn wrong_at(chassis: &Chassis, node: NodeIdx, lanes: u8, counts: impl Fn(PortNum
     for &egress in &active {
         let at = chassis.port_at(node, egress.get())?;
         let link = PortCapability::lanes_of_code(chassis.port(at).settings().oper_vls);
-        let lanes = lanes.min(link).max(1);
+        let lanes = most.min(link).max(1);
+        let own = copies.filter(|own| own.get() < link);
         let others = active.iter().filter(|&&port| n.is_switch() && port != egress);
         for ingress in std::iter::once(&PortNum::MANAGEMENT).chain(others) {
             let row = chassis.lanes(node, ingress.get(), egress.get());
-            if !row.iter().zip(0_u8..16).all(|(vl, sl)| vl.get() == sl % lanes) {
+            let wanted = |sl: u8| match own {
+                Some(own) if sl == COPIES_LEVEL.get() => own.get(),
+                _ => sl % lanes,
+            };
+            if !row.iter().zip(0_u8..16).all(|(vl, sl)| vl.get() == wanted(sl)) {
                 let row: Vec<u8> = row.iter().map(|vl| vl.get()).collect();
                 return Some(format!("\"{}\" from {ingress} to {egress}: {row:?}", n.description));
             }
         }
         let unserved = |lane: &u8| !is_served(chassis.port(at).vl_arbitration.as_deref(), *lane);
-        if let Some(lane) = (0..lanes).find(unserved) {
+        if let Some(lane) = (0..lanes).chain(own.map(Vl::get)).find(unserved) {
             return Some(format!("\"{}\"[{egress}]: VL {lane} has no turn", n.description));
         }
     }

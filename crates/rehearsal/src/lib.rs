@@ -10,6 +10,7 @@
 //! Same fabric, seed and commands: the same bytes in [`Rehearsal::log_text`], and the same [`Rehearsal::digest`] over
 //! every datagram that a manager sent.
 
+pub mod clients;
 mod digest;
 mod error;
 mod invariant;

@@ -481,7 +481,7 @@ impl Rehearsal {
         }
     }
 
-    fn hand(&mut self, id: ManagerId, input: Input) -> Result<(), RehearsalError> {
+    pub(crate) fn hand(&mut self, id: ManagerId, input: Input) -> Result<(), RehearsalError> {
         let now = self.now;
         let Some(manager) = self.managers.get_mut(id.0).filter(|m| m.life.is_some()) else {
             return Err(self.not_running(id));

@@ -179,4 +179,62 @@ pub enum Violation {
         /// Since when.
         seconds: u64,
     },
+    /// SLV-REHEARSAL-0120: a host's question to the administrator of a master has no answer.
+    #[error("SLV-REHEARSAL-0120: {manager} is master and has not answered {host} for {millis} ms")]
+    Unanswered {
+        /// The manager.
+        manager: String,
+        /// Who asked.
+        host: String,
+        /// How long.
+        millis: u64,
+    },
+    /// SLV-REHEARSAL-0121: a host is told of a path that is none of the plan in force, or of none.
+    #[error("SLV-REHEARSAL-0121: what a host is told of the path from LID {from} to LID {to} is wrong: {what}")]
+    WrongPath {
+        /// Whose path.
+        from: Lid,
+        /// Where it leads.
+        to: Lid,
+        /// What is wrong.
+        what: String,
+    },
+    /// SLV-REHEARSAL-0122: a host was told that something is registered, and the master does not know.
+    #[error("SLV-REHEARSAL-0122: {host} was told that it has {what}, and {manager}, which is master, does not know")]
+    RegistrationLost {
+        /// The master.
+        manager: String,
+        /// The host's port.
+        host: String,
+        /// What was registered.
+        what: &'static str,
+    },
+    /// SLV-REHEARSAL-0123: packets to a multicast group do not come to each member once and to nobody else.
+    #[error("SLV-REHEARSAL-0123: the master is at rest, and of packets from {sender} to LID {mlid} {what}")]
+    WrongCopies {
+        /// LID of the group.
+        mlid: Lid,
+        /// Who sends.
+        sender: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// SLV-REHEARSAL-0124: a subscriber was not told of an event.
+    #[error("SLV-REHEARSAL-0124: {host} has subscribed and was not told that {what}")]
+    NotReported {
+        /// The subscriber.
+        host: String,
+        /// What happened.
+        what: String,
+    },
+    /// SLV-REHEARSAL-0125: a host does not get registered what it wants, although all else is well.
+    #[error("SLV-REHEARSAL-0125: {seconds} s after all else was well, {when}: {what}")]
+    NotServed {
+        /// Who, and what.
+        what: String,
+        /// Which faults had stopped.
+        when: &'static str,
+        /// How long it had been waited for.
+        seconds: u64,
+    },
 }

@@ -11,7 +11,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use selvedge_fabric::Fabric;
-use selvedge_rehearsal::soak::{Broken, Failure, Kind, Nobody, Outcome, Schedule, Totals};
+use selvedge_rehearsal::Rehearsal;
+use selvedge_rehearsal::soak::{Broken, Failure, Kind, Nobody, Observer, Outcome, Schedule, Totals};
 use selvedge_topology::Spec;
 
 const SEEDS: u64 = 1_000;
@@ -84,15 +85,60 @@ fn disasters_are_survived() {
     assert!(seeds < SEEDS || kinds.len() == Kind::ALL.len(), "only {kinds:?}");
 }
 
+/// Seeds with clients of subnet administration that run in `make test`.
+const SA_SEEDS: u64 = 200;
+
+/// What happened, and what hosts said, for `SELVEDGE_SEED`.
+#[derive(Default)]
+struct Story(Vec<String>);
+
+impl Observer for Story {
+    fn happened(&mut self, world: &Rehearsal, what: &str) {
+        self.0.push(format!("{} {what}", world.now()));
+    }
+
+    fn stepped(&mut self, _world: &Rehearsal) {}
+}
+
+/// The same disasters, while hosts talk to subnet administration. `SELVEDGE_SA_SEEDS=201..1001` runs those,
+/// `SELVEDGE_SEED` prints what happens in one of them.
+#[test]
+fn clients_of_subnet_administration_are_served() {
+    let (from, to) = match std::env::var("SELVEDGE_SA_SEEDS") {
+        Err(_) => (1, SA_SEEDS + 1),
+        Ok(text) => {
+            let (from, to) = text.split_once("..").unwrap();
+            (from.parse().unwrap(), to.parse().unwrap())
+        }
+    };
+    let failed: Mutex<BTreeMap<u64, String>> = Mutex::default();
+    on_all_processors(to - from, |number| {
+        let mut schedule = Schedule::draw(from + number);
+        schedule.setup.sa = true;
+        assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
+        let mut story = Story::default();
+        let outcome = schedule.run(&fabric(&schedule), &mut story);
+        if std::env::var("SELVEDGE_SEED").is_ok_and(|seed| seed == schedule.seed.to_string()) {
+            println!("{schedule}{}\n{}", story.0.join("\n"), outcome.log);
+        }
+        if let Some(failure) = outcome.failure {
+            println!("seed {}: {}", schedule.seed, failure.what);
+            failed.lock().unwrap().insert(schedule.seed, failure.what);
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
 /// Seeds beyond the first thousand that failed once: what each found must not come back.
 #[test]
 fn what_failed_once_is_survived() {
-    const SEEDS: [u64; 62] = [
+    const SEEDS: [u64; 64] = [
         3933, 11606, 11699, 12429, 22028, 22122, 22244, 22490, 24540, 25247, 28635, 30038, 30452, 30763, 40823, 60710,
         61683, 70263, 100338, 101872, 101882, 101949, 102046, 102810, 106452, 106495, 107473, 108049, 108345, 110408,
         111689, 111751, 121165, 123262, 123390, 123888, 123906, 123907, 124709, 125665, 125854, 126701, 131545, 132062,
         132408, 132563, 133834, 135607, 135902, 136240, 136467, 138923, 140940, 141664, 143846, 145827, 145874, 146061,
-        146073, 150147, 154413, 154481,
+        146073, 150147, 154413, 154481, 204517, 205542,
     ];
     let failed: Mutex<BTreeMap<u64, String>> = Mutex::default();
     on_all_processors(SEEDS.len() as u64, |number| {

@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::report::Event;
 use crate::snapshot::{EndPort, Snapshot};
 use crate::tables::{TABLES, Table};
-use crate::{inform, service};
+use crate::{forgotten, inform, service};
 
 impl Sa {
     pub(crate) fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
@@ -148,6 +148,8 @@ impl Sa {
             _ if method == Method::GetMulti => return Err(Refusal::BadAttribute),
             id if id == records::SERVICE.id => table(service::rows),
             id if id == records::INFORM_INFO_RECORD.id => table(inform::rows),
+            id if id == records::FORGOTTEN.id && !request.trusted => return Err(Refusal::Denied),
+            id if id == records::FORGOTTEN.id => table(forgotten::rows),
             id if id == records::MEMBER.id => {
                 member_wishes = Some(member::Wishes::of(mask, data));
                 let members = request.trusted || self.asks_of_itself(request, snapshot, requester);

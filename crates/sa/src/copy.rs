@@ -8,31 +8,20 @@
 //! One question is open at a time, and a copy that takes long is made seldom: nineteen parts of twenty of the time are
 //! the hosts'.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_mad::rmpp::{Receiver, ReceiverConfig, Taken};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid, Sl, TransactionId};
-use selvedge_wire::sa::{Layout, SA_DATA_LEN, SaData, SaStatus, records};
-use selvedge_wire::{
-    Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, Gid, Mad, Method, PortInfo, Status,
-};
+use selvedge_types::{Guid, TransactionId};
+use selvedge_wire::sa::{SaStatus, records};
+use selvedge_wire::{Address, Attribute, AttributeId, Class, Datagram, DirectedRoute, Mad, Method, PortInfo, Status};
 
+use crate::copied::{LEVELS, Rows, TABLES, registrations};
 use crate::io::Output;
-use crate::kept::{KeptGroup, KeptService, KeptSubscription, Registrations};
-use crate::member::Member;
+use crate::kept::Registrations;
 use crate::told::{ToldLevels, told};
 
-/// What is asked for; the last one of a master of ours only, as others do not know it.
-const TABLES: [&Layout; 4] = [
-    &records::MEMBER,
-    &records::SERVICE,
-    &records::INFORM_INFO_RECORD,
-    &records::TOLD_LEVEL,
-];
-/// Place of what senders are told.
-const LEVELS: usize = 3;
 /// For so long a better manager waits for its first copy before it lets itself be given the subnet.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// How long an answer may take to begin; servers of the ibsim protocol repeat a question three times in it.
@@ -50,9 +39,6 @@ const SILENT_MAX: u32 = 2;
 const SKIPS: u32 = 60;
 /// Of SMPs; the manager counts its own from 1 up.
 const OWN_SMPS: u32 = 0xC0B1_0000;
-/// A lease without end.
-const FOR_EVER: u64 = 0xFFFF_FFFF;
-
 /// What a [`Copier`] is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyConfig {
@@ -86,13 +72,6 @@ type Revision = (u64, u64);
 struct Said {
     revision: Revision,
     levels: u64,
-}
-
-/// Rows of a table as they came.
-#[derive(Debug, Default)]
-pub struct Rows {
-    pub stride: usize,
-    pub bytes: Vec<u8>,
 }
 
 /// What is being waited for.
@@ -141,6 +120,9 @@ pub struct Copier {
     /// Life and number of the levels that are known.
     levels_held: Option<(u64, u64)>,
     levels: Option<Box<ToldLevels>>,
+    /// Whose registrations the master has forgotten, and whether that is news.
+    forgotten: Option<BTreeSet<Guid>>,
+    has_forgotten: bool,
     began: Time,
     tables: Vec<Rows>,
     /// Part of the copy is missing.
@@ -166,6 +148,7 @@ impl Copier {
         self.begun.get_or_insert(now);
         self.has_copied = false;
         (self.levels_held, self.levels) = (None, None);
+        (self.forgotten, self.has_forgotten) = (None, false);
         self.rest(now, Duration::ZERO);
     }
 
@@ -199,6 +182,12 @@ impl Copier {
     /// What the master tells senders, if that is news.
     pub fn take_levels(&mut self) -> Option<Box<ToldLevels>> {
         self.levels.take()
+    }
+
+    /// Ports of which the master has forgotten what they had registered, if that is news.
+    pub fn take_forgotten(&mut self) -> Option<BTreeSet<Guid>> {
+        let is_news = std::mem::take(&mut self.has_forgotten);
+        self.forgotten.clone().filter(|_| is_news)
     }
 
     /// A copy, if a new one is there.
@@ -421,8 +410,8 @@ impl Copier {
     /// that is not there: the beginning of the table, and behind its end whatever was in memory.
     fn odd_table(&mut self, now: Time, (stride, mad): (usize, &Mad), out: &mut Vec<Output>) {
         let is_begun = mad.status() == Status::OK;
-        // An older one of ours does not know the last table.
-        self.is_cut |= mad.status() != SaStatus::NO_RECORDS && self.tables.len() != LEVELS;
+        // An older one of ours does not know the last tables.
+        self.is_cut |= mad.status() != SaStatus::NO_RECORDS && self.tables.len() < LEVELS;
         self.tables.push(Rows {
             stride,
             bytes: if is_begun { mad.sa_data().to_vec() } else { Vec::new() },
@@ -473,7 +462,11 @@ impl Copier {
         self.has_copied = true;
         let took = now.since(self.began);
         let tables = std::mem::take(&mut self.tables);
-        self.copy = Some(Box::new(registrations(&tables)));
+        let copy = registrations(&tables);
+        if self.forgotten.as_ref() != Some(&copy.forgotten) {
+            (self.forgotten, self.has_forgotten) = (Some(copy.forgotten.clone()), true);
+        }
+        self.copy = Some(Box::new(copy));
         let least = if self.before.is_some() {
             GATHER
         } else {
@@ -503,85 +496,4 @@ fn said_of(mad: &Mad) -> Option<Said> {
         revision: (f::LIFE.get(data), f::NUMBER.get(data)),
         levels: f::LEVELS.get(data),
     })
-}
-
-/// A row of so many bytes, as fields are read from.
-pub fn widened(chunk: &[u8], len: usize) -> SaData {
-    let mut row: SaData = [0; SA_DATA_LEN];
-    row.iter_mut()
-        .zip(&chunk[..len.min(chunk.len())])
-        .for_each(|(slot, byte)| *slot = *byte);
-    row
-}
-
-/// What rows say. Those that make no sense are left out.
-fn registrations(tables: &[Rows]) -> Registrations {
-    let mut all = Registrations::default();
-    let rows = |number: usize| {
-        let layout = TABLES[number]; // each asked for by its number
-        let of = tables.get(number).filter(|rows| rows.stride >= layout.len);
-        let chunks = of.into_iter().flat_map(|rows| rows.bytes.chunks_exact(rows.stride));
-        chunks.map(|chunk| widened(chunk, layout.len))
-    };
-    let mut groups: BTreeMap<u64, KeptGroup> = BTreeMap::new();
-    rows(0).for_each(|row| take_member(row, &mut groups, &mut all.serial));
-    all.groups = groups.into_values().collect();
-    all.services = rows(1).filter_map(service).collect();
-    all.subscriptions = rows(2).filter_map(subscription).collect();
-    all
-}
-
-fn take_member(row: SaData, groups: &mut BTreeMap<u64, KeptGroup>, serial: &mut u64) {
-    use records::member as f;
-    let (mgid, port) = (Gid(f::MGID.wide(&row)), Gid(f::PORT_GID.wide(&row)));
-    let (mlid, join_state) = (f::MLID.get(&row), f::JOIN_STATE.get(&row) as u8);
-    if !mgid.is_multicast() || !(0xC000..=0xFFFE).contains(&mlid) {
-        return;
-    }
-    let mut record = row;
-    f::PORT_GID.put(&mut record, &[0; 16]);
-    f::JOIN_STATE.set(&mut record, 0);
-    f::PROXY.set(&mut record, 0);
-    let group = groups.entry(mlid).or_insert_with(|| KeptGroup {
-        record,
-        members: Vec::new(),
-    });
-    let is_of_it = f::MGID.wide(&group.record) == mgid.0;
-    if port.guid() != Guid::NONE && join_state != 0 && is_of_it {
-        group.members.push(Member {
-            guid: port.guid(),
-            join_state,
-        });
-    }
-    *serial = (*serial).max(crate::member::serial_of(mgid).unwrap_or(0));
-}
-
-fn service(row: SaData) -> Option<KeptService> {
-    use records::service as f;
-    let (owner, lease) = (Gid(f::GID.wide(&row)).guid(), f::LEASE.get(&row));
-    (owner != Guid::NONE).then_some(KeptService {
-        owner,
-        left: (lease != FOR_EVER).then(|| Duration::from_secs(lease)),
-        record: row,
-    })
-}
-
-fn subscription(row: SaData) -> Option<KeptSubscription> {
-    use records::inform_info_record as f;
-    let guid = Gid(f::SUBSCRIBER_GID.wide(&row)).guid();
-    if guid == Guid::NONE {
-        return None;
-    }
-    let mut wanted = [0; SA_DATA_LEN];
-    let len = records::INFORM_INFO.len;
-    // Behind the subscriber stands what it asked for. Source: IBA vol 1 §15.2.5.12.
-    wanted[..len].copy_from_slice(&row[24..24 + len]);
-    records::inform_info::SUBSCRIBE.set(&mut wanted, 1);
-    // Its LID is looked up when it is told something.
-    let to = Address {
-        lid: Lid::NONE,
-        qp: f::QPN.get(&row) as u32,
-        sl: Sl::default(),
-    };
-    Some(KeptSubscription { guid, to, wanted })
 }

@@ -64,7 +64,12 @@ impl Groups {
         }
         for (&mgid, preset) in presets {
             let mgid = Gid(mgid);
-            if self.by_mgid.contains_key(&mgid) {
+            if let Some(mlid) = self.by_mgid.get(&mgid) {
+                // Members use the level that they were told; as long as there is one the group keeps it.
+                let unused = self.by_mlid.get_mut(mlid).filter(|group| group.members.is_empty());
+                if let Some(group) = unused {
+                    records::member::SL.set(&mut group.record, u64::from(preset.sl));
+                }
                 continue;
             }
             let (Ok(mlid), Some(rate)) = (self.free_mlid(config, snapshot), StaticRate::from_code(preset.rate)) else {

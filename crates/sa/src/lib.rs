@@ -15,8 +15,10 @@
 mod ask;
 mod client;
 mod config;
+mod copied;
 mod copy;
 mod core;
+mod forgotten;
 mod groups;
 mod inform;
 mod io;

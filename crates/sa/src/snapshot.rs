@@ -338,8 +338,9 @@ impl Snapshot {
             if target.is_switch && target.switch == switch {
                 return done(mtu, rate);
             }
-            let egress = self.tables().get(SwitchIdx(switch), dlid);
+            // An end port whose link is gone has no switch: the plan keeps its LID, and somebody may ask for its paths.
             let first = *self.first.get(switch as usize)?;
+            let egress = self.tables().get(SwitchIdx(switch), dlid);
             let beyond = self
                 .first
                 .get(switch as usize + 1)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::sa::records;
 
-use crate::copy::{Rows, widened};
+use crate::copied::{Rows, widened};
 
 /// What a master tells senders: which service level to use towards each LID.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

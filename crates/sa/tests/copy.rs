@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -310,6 +311,46 @@ fn services_and_subscriptions_are_copied_as_well() {
         "what is left of a lease: {text}"
     );
     assert!(text.contains(&"07".repeat(16)), "the key of a service: {text}");
+}
+
+/// Who was gone is forgotten: a standby knows of whom, as long as they are not back with the master.
+#[test]
+fn ports_that_the_master_has_forgotten_are_copied() {
+    let mut two = Two::new();
+    let guid = two.master.guid(7);
+    two.join(7);
+    two.join(1);
+    two.pass(10);
+    assert_eq!(two.copier.take_forgotten(), Some(BTreeSet::new()));
+    let commit = |two: &mut Two, gone: Vec<usize>| {
+        let wish = Wish {
+            gone,
+            ..Wish::new(TREE)
+        };
+        let own = two.own;
+        let said = two.master.feed(Input::Committed(wish.snapshot())).into_iter();
+        let to_us = said.map(|output| output.datagram).filter(|to| to.address.lid == own);
+        let to_us = to_us.collect();
+        two.hand(to_us);
+        two.pass(100);
+    };
+    commit(&mut two, vec![7]);
+    assert_eq!((two.members(), two.copier.is_all()), (1, true));
+    assert_eq!(two.copier.take_forgotten(), Some(BTreeSet::from([guid])));
+    assert!(two.copy.forgotten().contains(&guid));
+    two.check_same();
+    // Nothing new is no news.
+    two.join(2);
+    two.pass(100);
+    assert_eq!((two.members(), two.copier.take_forgotten()), (2, None));
+    commit(&mut two, Vec::new());
+    assert_eq!(two.copier.take_forgotten(), Some(BTreeSet::new()));
+    let status = |two: &mut Two, key: u64| {
+        two.master.key = key;
+        two.master.ask(Method::GetTable, &records::FORGOTTEN, &[]).status
+    };
+    assert_eq!(status(&mut two, 1), Status::OK);
+    assert_ne!(status(&mut two, 0), Status::OK);
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_plan::{COPIES_LEVEL, Policy};
 use selvedge_sa::{Config, Input, Registrations, Sa};
 use selvedge_sim::Time;
 use selvedge_wire::sa::{Field, Layout, SaData, records};
@@ -152,4 +153,57 @@ fn what_makes_no_sense_is_left_out() {
     check("group ff12", "group fe80", 0);
     // One that nobody is in may be a partition's: they say so when they come.
     check("member", "#member", 1);
+}
+
+/// A preset group's level follows the operator's wish while nobody is in it. Members use what they were told: with one
+/// it stays, whatever is wished, and over a restart.
+#[test]
+fn a_group_keeps_its_level_while_it_has_members() {
+    use records::member as f;
+    let told = |assume_sl_aware| {
+        let policy = Policy {
+            used_lanes: 4,
+            assume_sl_aware,
+            ..Policy::default()
+        };
+        Input::Presets(policy.partitions_told())
+    };
+    let level = |bench: &mut Bench| {
+        bench.key = 0;
+        let rows = bench.ask(Method::GetTable, &records::MEMBER, &[]).rows;
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        f::SL.get(&rows[0])
+    };
+    let own = u64::from(COPIES_LEVEL.get());
+    let mut bench = Bench::new(&wish());
+    bench.feed(told(false));
+    assert_eq!(level(&mut bench), 0);
+    bench.feed(told(true));
+    assert_eq!(level(&mut bench), own);
+    bench.lid = bench.host(3);
+    let join = |bench: &Bench| {
+        vec![
+            (f::MGID, Value::Gid(IPOIB)),
+            (f::PORT_GID, Value::Gid(bench.gid(3))),
+            (f::JOIN_STATE, number(1_u8)),
+        ]
+    };
+    let mut other = join(&bench);
+    other.push((f::SL, number(0_u8)));
+    let refused = bench.ask(Method::Set, &records::MEMBER, &other).status;
+    assert_ne!(refused, Status::OK, "a member that insists on another level");
+    let fields = join(&bench);
+    let joined = bench.ask(Method::Set, &records::MEMBER, &fields);
+    assert_eq!((joined.status, f::SL.get(&joined.rows[0])), (Status::OK, own));
+    bench.feed(told(false));
+    assert_eq!(level(&mut bench), own, "somebody uses it");
+    let text = bench.sa.registrations().to_text();
+    next_life(&mut bench, &text);
+    bench.feed(told(false));
+    assert_eq!(level(&mut bench), own, "over a restart");
+    bench.lid = bench.host(3);
+    let left = bench.ask(Method::Delete, &records::MEMBER, &fields);
+    assert_eq!(left.status, Status::OK);
+    bench.feed(told(false));
+    assert_eq!(level(&mut bench), 0);
 }

@@ -5,8 +5,11 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use selvedge_fabric::FabricBuilder;
 use selvedge_plan::{LaneTables, ServiceLevels};
+use selvedge_sa::{Input, Snapshot};
 use selvedge_types::{LinkSpeed, LinkWidth, Mtu, PKey, Rate, Sl};
 use selvedge_wire::sa::{Field, SaData, SaStatus, records};
 use selvedge_wire::{Gid, Method, Status};
@@ -37,6 +40,35 @@ fn between(bench: &Bench, from: usize, to: usize) -> Vec<(Field, Value)> {
 
 fn fields(row: &SaData) -> [u64; 4] {
     [f::MTU, f::RATE, f::LIFE, f::SL].map(|field: Field| field.get(row))
+}
+
+/// A plan that goes around a lost link keeps the LID behind it: whoever asks for its paths is refused.
+#[test]
+fn an_end_port_without_a_link_has_no_path() {
+    let mut bench = Bench::new(&Wish::new(TREE));
+    let mut sources = Wish::new(TREE).sources();
+    let (lone, mut builder, mut keys) = (bench.hosts()[3].at, FabricBuilder::new(), Vec::new());
+    for (_, node) in sources.fabric.nodes().iter_enumerated() {
+        keys.push(builder.add(node.clone()));
+    }
+    for link in sources.fabric.links().filter(|link| ![link.a, link.b].contains(&lone)) {
+        let [a, b] = [link.a, link.b].map(|end| (keys[end.node.0 as usize], end.port));
+        builder.link(a, b).unwrap();
+    }
+    sources.fabric = Arc::new(builder.finish().unwrap());
+    bench.feed(Input::Committed(Arc::new(Snapshot::new(sources))));
+    for (from, to) in [(3, 1), (1, 3)] {
+        let question = between(&bench, from, to);
+        let told = bench.ask(Method::Get, &records::PATH, &question);
+        assert_eq!(told.status, SaStatus::NO_RECORDS, "{from} {to}");
+    }
+    assert_eq!(
+        bench
+            .ask(Method::GetTable, &records::PATH, &between(&bench, 3, 1))
+            .rows
+            .len(),
+        0
+    );
 }
 
 #[test]
@@ -215,6 +247,7 @@ fn where_no_proof_relies_on_levels_any_will_do_both_ways() {
     let wish = Wish {
         lanes: Some(LaneTables {
             lanes: 4,
+            copies: None,
             levels: ServiceLevels::PerDestination(levels),
         }),
         ..Wish::new(TREE)

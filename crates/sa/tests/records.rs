@@ -78,6 +78,7 @@ fn lane_tables_are_those_that_ports_hold() {
     let mut bench = Bench::new(&Wish {
         lanes: Some(LaneTables {
             lanes: 3,
+            copies: None,
             levels: ServiceLevels::default(),
         }),
         ..Wish::new(TREE)

@@ -16,7 +16,6 @@ use selvedge_types::{Lid, PortNum};
 
 use crate::event::Event;
 use crate::job::{Job, JobResult, Outcome};
-use crate::lanes;
 
 /// What the tables in force are to a plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +79,8 @@ impl Job {
         let fabric = &self.inventory.fabric;
         let known = self.told.relied_on(fabric, lids);
         let (service_levels, lanes) = known.unwrap_or((ServiceLevels::default(), 1));
-        if lanes > lanes::to_rely_on(fabric, &self.policy) {
+        let most = self.lane_use().routes;
+        if lanes > most {
             return None;
         }
         let mut tables = found.clone();
@@ -96,7 +96,7 @@ impl Job {
             self.attempt(routed, lids, self.plan_ports(lids), par).ok()
         };
         // Where several lanes may be relied on, tables that are not right as they are may have been right on more.
-        let is_on_one = lanes::to_rely_on(fabric, &self.policy) == 1;
+        let is_on_one = most == 1;
         let mend = || mended(fabric, lids, &tables, par).filter(|_| is_on_one);
         attempt(tables.clone()).or_else(|| attempt(mend()?))
     }
@@ -181,6 +181,7 @@ pub fn route_alike(a: &Policy, b: &Policy) -> bool {
         && a.lmc == b.lmc
         && a.used_lanes == b.used_lanes
         && a.assume_sl_aware == b.assume_sl_aware
+        && a.multicast_lane == b.multicast_lane
         && a.roots == b.roots
         && a.compute == b.compute
         && a.io == b.io

@@ -16,7 +16,7 @@ use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::lane_smp;
-use crate::past::Taken;
+use crate::past::{Taken, goes_unnoticed};
 use crate::smp::{self, Smp};
 
 /// A Set on its way: position in the change set.
@@ -63,6 +63,8 @@ pub struct Apply {
     pub failed: usize,
     /// Ports whose agents answered with other settings than asked, in fields that no packet depends on.
     pub declined: BTreeMap<PortRef, Declined>,
+    /// A port that was ACTIVE answered that it is not: its link was lost since the sweep.
+    pub met_lost_link: bool,
 }
 
 /// A pause before a phase, until packets that old entries have sent on are gone.
@@ -127,6 +129,7 @@ impl Apply {
             failed_nodes: BTreeSet::new(),
             failed: 0,
             declined: BTreeMap::new(),
+            met_lost_link: false,
         }
     }
 
@@ -368,12 +371,7 @@ impl Apply {
         }
         let Op::Lft { node, block, data } = op else { return };
         let switch = self.fabric.switch_index(*node);
-        let before = switch.and_then(|switch| self.installed.block(switch, usize::from(*block)).copied());
-        self.note_blind(*node, *block, before.is_some());
-        if self.may_be_live {
-            let before = switch.and_then(|switch| before.map(|before| self.as_met(switch, before, data)));
-            self.taken.note((self.fabric.node(*node).guid, *block, *data), before);
-        }
+        self.note_taken((*node, *block), data);
         let blocks = switch.and_then(|switch| self.installed.lfts.get_mut(switch));
         if let Some(held) = blocks.and_then(|blocks| blocks.get_mut(usize::from(*block))) {
             *held = None;
@@ -389,13 +387,27 @@ impl Apply {
         }
     }
 
-    /// Nobody had read a block by which packets were forwarded: what lies above LinearFDBTop they are not looked up in.
-    fn note_blind(&mut self, node: NodeIdx, block: u16, is_known: bool) {
-        let top = self.inventory.fabric.node(node).switch_settings.linear_top;
-        let is_looked_up = top > 0 && usize::from(block) * BLOCK_LIDS <= usize::from(top);
-        if self.may_be_live && is_looked_up && !is_known {
+    /// A block was written, or may have been: by what it held packets may be under way.
+    fn note_taken(&mut self, (node, block): (NodeIdx, u16), data: &[u8; BLOCK_LIDS]) {
+        if !self.may_be_live {
+            return;
+        }
+        let switch = self.fabric.switch_index(node);
+        let known = switch.and_then(|switch| self.installed.block(switch, usize::from(block)).copied());
+        let met = switch.and_then(|switch| known.map(|known| self.as_met(switch, known, data)));
+        let is_looked_up = self.is_looked_up(node, block);
+        if known.is_none() && is_looked_up {
             self.taken.note_blind();
         }
+        if !goes_unnoticed(met.as_ref(), is_looked_up, data) {
+            self.taken.note((self.fabric.node(node).guid, block, *data), met);
+        }
+    }
+
+    /// True if packets are forwarded by a block: what lies above LinearFDBTop they are not looked up in.
+    fn is_looked_up(&self, node: NodeIdx, block: u16) -> bool {
+        let top = self.inventory.fabric.node(node).switch_settings.linear_top;
+        top > 0 && usize::from(block) * BLOCK_LIDS <= usize::from(top)
     }
 
     /// A block that a switch says it holds.
@@ -403,13 +415,7 @@ impl Apply {
         let Some(switch) = self.fabric.switch_index(node) else {
             return;
         };
-        let is_known = self.installed.block(switch, usize::from(block)).is_some();
-        self.note_blind(node, block, is_known);
-        if self.may_be_live {
-            let before = self.installed.block(switch, usize::from(block)).copied();
-            let before = before.map(|before| self.as_met(switch, before, &ports));
-            self.taken.note((self.fabric.node(node).guid, block, ports), before);
-        }
+        self.note_taken((node, block), &ports);
         self.installed.learn(switch, usize::from(block), ports);
     }
 
@@ -484,7 +490,8 @@ impl Apply {
             rate: held.rate_active().unwrap_or_default(),
         };
         let was = self.fabric.port(port).map(|port| port.link.state);
-        if was == Some(PortState::Active) && link.state == PortState::Init {
+        if was == Some(PortState::Active) && link.state != PortState::Active {
+            self.met_lost_link = true;
             self.forget_lanes(port);
         }
         Arc::make_mut(&mut self.fabric).set_port(port, link, now);

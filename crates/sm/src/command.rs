@@ -18,7 +18,13 @@ impl Sm {
             }
             Command::Rebalance(asked) => self.ask_balance(asked),
             Command::Reregister => self.reregister = Reregister::Wanted,
-            Command::ReregisterThese(ports) => self.returned.extend(ports),
+            Command::ReregisterThese(ports) => {
+                // What a master knows of them takes the place of what was known of others before.
+                if self.view.role != Role::Master {
+                    self.returned.clear();
+                }
+                self.returned.extend(ports);
+            }
             Command::Registered => self.reregister = Reregister::Not,
             Command::HoldBack => self.others.copies = true,
             Command::Ready => self.hold_back_no_longer(),

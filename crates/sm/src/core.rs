@@ -267,7 +267,13 @@ impl Sm {
             (Token::Table { .. } | Token::Lanes(_), reading @ Stage::Reading { .. }) => {
                 reading.table_read(token, ok(answer));
             }
-            (Token::Set(id), Stage::Applying(apply, _)) => apply.ended(id, answer, &mut events),
+            (Token::Set(id), Stage::Applying(apply, _)) => {
+                apply.ended(id, answer, &mut events);
+                // Nobody else may tell: a switch that was off does not know whom to.
+                if std::mem::take(&mut apply.met_lost_link) {
+                    self.sweep_due.get_or_insert(SweepReason::Overtaken);
+                }
+            }
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
@@ -280,7 +286,7 @@ impl Sm {
                 let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Own | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+            (Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
             (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
@@ -302,7 +308,7 @@ impl Sm {
                 | Token::ReadBack(_)
                 | Token::Probe(_)
                 | Token::Behind(..)
-                | Token::Own
+                | Token::Held(_)
                 | Token::Unwatched
                 | Token::Knock
                 | Token::Twin

@@ -44,6 +44,8 @@ pub enum SweepReason {
     Unanswered,
     /// Time for another look.
     Interval,
+    /// A link was lost while the plan was on its way.
+    Overtaken,
     /// LIDs that ports wait for are free.
     LidsFree,
     /// Another manager handed the subnet over.
@@ -74,6 +76,7 @@ impl fmt::Display for SweepReason {
             Self::Asked => f.write_str("a question by a manager that was not found"),
             Self::Unanswered => f.write_str("another manager that does not answer"),
             Self::Interval => f.write_str("the time since the last one"),
+            Self::Overtaken => f.write_str("a link that was lost while the plan was on its way"),
             Self::LidsFree => f.write_str("LIDs that have become free"),
             Self::HandedOver => f.write_str("the subnet that another manager hands over"),
             Self::Told => f.write_str("the master's command"),

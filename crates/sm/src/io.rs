@@ -53,7 +53,8 @@ pub enum Command {
     SetPolicy(Arc<Policy>),
     /// What hosts registered is lost: the next plan asks them to register again.
     Reregister,
-    /// What these ports had registered was forgotten when they were gone: one that is there at the next plan is asked.
+    /// What these ports had registered was forgotten when they were gone, here or, while this manager stands by, by the
+    /// master: one that is there at its next plan is asked. Said of a master again, they are other ports.
     ReregisterThese(BTreeSet<Guid>),
     /// What hosts registered is known after all: nobody is asked.
     Registered,

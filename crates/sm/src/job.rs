@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::{
-    ChangeSet, EngineName, Generation, Installed, Lids, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl, Tables,
-    UnderWay,
+    ChangeSet, EngineName, Generation, Installed, Lids, MulticastLane, Op, Phase, Plan, Policy, RebalanceWhen, SlToVl,
+    Tables, UnderWay,
 };
 use selvedge_routing::{
     Engine, FatTreeOptions, FtreeOptions, HostLists, Note, Options, Routed, UpDnOptions, WeaveOptions,
@@ -303,13 +303,38 @@ impl Job {
             }
             match routed.and_then(|routed| self.attempt(routed, &lids, ports, par)) {
                 Ok(outcome) => return self.accepted(outcome, events),
-                Err(why) => events.push(Event::PlanRefused {
-                    engine: engine.0.clone(),
-                    why,
-                }),
+                Err(why) => {
+                    events.push(Event::PlanRefused {
+                        engine: engine.0.clone(),
+                        why,
+                    });
+                    if let Some(outcome) = self.on_all_lanes(engine, &lids, previous.clone(), par) {
+                        return self.accepted(outcome, events);
+                    }
+                }
             }
         }
         self.without_levels(events, par)
+    }
+
+    /// The engine's plan with the lane that it left to copies, if it was to leave one: routes come first.
+    fn on_all_lanes(
+        &self,
+        engine: &EngineName,
+        lids: &Lids,
+        previous: Option<Arc<Tables>>,
+        par: Par,
+    ) -> Option<Outcome> {
+        let all = Self {
+            policy: Arc::new(Policy {
+                multicast_lane: MulticastLane::Shared,
+                ..Policy::clone(&self.policy)
+            }),
+            ..self.clone()
+        };
+        let gives = self.policy.multicast_lane == MulticastLane::Auto && self.lane_use().routes < all.lane_use().routes;
+        let routed = gives.then(|| all.route(engine, lids, previous, par))?.ok()?;
+        all.attempt(routed, lids, all.plan_ports(lids), par).ok()
     }
 
     pub(crate) fn accepted(&self, outcome: Outcome, mut events: Vec<Event>) -> JobResult {
@@ -338,10 +363,17 @@ impl Job {
         }
     }
 
+    /// Lanes of routes and of copies. In a fabric that nobody uses yet no level is in use.
+    pub(crate) fn lane_use(&self) -> lanes::Use {
+        let fabric = &self.inventory.fabric;
+        let in_force = if is_live(fabric) { self.told.lanes() } else { 0 };
+        lanes::to_use(fabric, &self.policy, in_force)
+    }
+
     /// One lane, whatever the engine could do with more, unless all senders are said to use the levels they are told.
     pub(crate) fn options(&self, previous: Option<Arc<Tables>>) -> Options {
         Options {
-            lanes: Some(lanes::to_rely_on(&self.inventory.fabric, &self.policy)),
+            lanes: Some(self.lane_use().routes),
             ..options(&self.policy, &self.known_lanes, previous)
         }
     }
@@ -396,14 +428,21 @@ impl Job {
         let tables = covering(routed.tables, &self.installed);
         let top = tables.top();
         let routes = (&routed.engine, routed.lanes, routed.service_levels);
-        let levels = lanes::of_routes(fabric, &self.policy, lids, &self.installed.lanes, routes);
+        let levels = lanes::of_routes(
+            fabric,
+            (&self.policy, self.lane_use()),
+            lids,
+            &self.installed.lanes,
+            routes,
+        );
+        let copies = levels.tables.as_ref().and_then(|tables| tables.copies);
         let plan = Plan {
             generation: self.generation,
             engine: routed.engine,
             lids: lids.clone(),
             tables,
             service_levels: levels.relied_on,
-            sl_to_vl: SlToVl::modulo(levels.lanes),
+            sl_to_vl: SlToVl::with_copies(levels.lanes, copies.filter(|_| levels.lanes > 1)),
             lanes: levels.lanes,
             lane_tables: levels.tables,
             end_ports: ports.end_ports,

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::{
-    EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, Plan, Policy, ServiceLevels, SlToVl, has_sl_mapping,
-    link_lanes, ports_in_use, tables_of,
+    EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
+    has_sl_mapping, link_lanes, ports_in_use, tables_of,
 };
 use selvedge_routing::Engine;
-use selvedge_types::{Lid, PortNum, PortState, Sl};
+use selvedge_types::{Lid, PortNum, PortState, Sl, Vl};
 
 use crate::config::Mode;
 use crate::core::Sm;
@@ -53,11 +53,23 @@ const fn mixed(lid: Lid) -> u32 {
     (lid.0 as u32).wrapping_mul(0x9E37_79B1) >> 20
 }
 
+/// Who uses which lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Lanes that routes may rely on, from 0.
+    pub routes: u8,
+    /// The lane of copies, if they have one of their own.
+    pub copies: Option<Vl>,
+}
+
 /// How many lanes routes may rely on: one, unless all senders are said to use the levels they are told. Then as many as
-/// every link has, as what goes by a lane that some link lacks is not on the lane that was proved.
-pub fn to_rely_on(fabric: &Fabric, policy: &Policy) -> u8 {
+/// every link has, as what goes by a lane that some link lacks is not on the lane that was proved. And whether there is
+/// one for copies: one more if links can have it, else the last of them; not one of those that routes `in_force` rely
+/// on, unless the operator insists: those who were told its level use it still.
+pub fn to_use(fabric: &Fabric, policy: &Policy, in_force: u8) -> Use {
+    let shared = |routes| Use { routes, copies: None };
     if !policy.assume_sl_aware {
-        return 1;
+        return shared(1);
     }
     let of_port = |at: PortRef| {
         let seen = fabric
@@ -66,8 +78,38 @@ pub fn to_rely_on(fabric: &Fabric, policy: &Policy) -> u8 {
         seen.map_or(1, |seen| PortCapability::lanes_of_code(seen.capability.vls).max(1))
     };
     let up = fabric.links().filter(|link| fabric.link_is_up(link.a));
-    let fewest = up.flat_map(|link| [of_port(link.a), of_port(link.b)]).min();
-    policy.used_lanes.min(fewest.unwrap_or(1)).clamp(1, 15)
+    let fewest = up
+        .flat_map(|link| [of_port(link.a), of_port(link.b)])
+        .min()
+        .unwrap_or(1);
+    let most = policy.used_lanes.min(fewest).clamp(1, 15);
+    if policy.copies_level().is_none() || most < 2 {
+        return shared(most);
+    }
+    let (insists, can_give) = (policy.multicast_lane == MulticastLane::Own, most > THREE);
+    let routes = match policy.link_lanes().min(fewest) > most {
+        true => most,
+        false if insists || can_give => most - 1,
+        false => return shared(most),
+    };
+    if in_force > routes && !insists {
+        return shared(most);
+    }
+    Use {
+        routes,
+        copies: Vl::new(routes),
+    }
+}
+
+/// So many lanes are left to routes at least if one of theirs goes to copies: with two `dfsssp` finds routes for a
+/// quarter of the fabrics for which it finds them with four, with three for three quarters.
+const THREE: u8 = 3;
+
+/// The least code of OperationalVLs for so many lanes.
+pub fn code_for(lanes: u8) -> u8 {
+    (1..=5)
+        .find(|&code| PortCapability::lanes_of_code(code) >= lanes)
+        .unwrap_or(5)
 }
 
 /// How many of them the operator wants routes to rely on at most.
@@ -93,15 +135,18 @@ pub struct Levels {
 /// all: what `fat-tree` says of levels is left, so that its routes are proved for any.
 pub fn of_routes(
     fabric: &Fabric,
-    policy: &Policy,
+    (policy, to_use): (&Policy, Use),
     lids: &Lids,
     held: &HeldLanes,
     (engine, lanes, made): (&EngineName, u8, ServiceLevels),
 ) -> Levels {
     let needs_none = engine.0 == Engine::FatTree.name();
+    // Tables of a file may rely on any lane.
+    let copies = to_use.copies.filter(|own| needs_none || own.get() >= lanes);
     if lanes > 1 && !needs_none {
         let tables = LaneTables {
             lanes,
+            copies,
             levels: made.clone(),
         };
         return Levels {
@@ -110,9 +155,10 @@ pub fn of_routes(
             tables: Some(tables),
         };
     }
-    let used = policy.used_lanes.clamp(1, 15);
-    let tables = (used > 1 || !held.is_empty()).then(|| LaneTables {
+    let used = copies.map_or(policy.used_lanes, Vl::get).clamp(1, 15);
+    let tables = (used > 1 || copies.is_some() || !held.is_empty()).then(|| LaneTables {
         lanes: used,
+        copies,
         levels: levels(fabric, lids, used),
     });
     Levels {
@@ -286,7 +332,7 @@ impl Sm {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, Node};
-    use selvedge_types::{Guid, LidRange, Lmc, NodeKind};
+    use selvedge_types::{Guid, LidRange, Lmc, NodeKind, PhysState};
 
     use super::*;
 
@@ -324,6 +370,57 @@ mod tests {
             let most = uses.values().max().copied().unwrap();
             assert_eq!(most, usize::from(hosts).div_ceil(usize::from(lanes)), "{hosts} {lanes}");
         }
+    }
+
+    /// Two switches whose ports have so many lanes, by code.
+    fn linked(code: u8) -> Fabric {
+        let mut builder = FabricBuilder::new();
+        let port = PortNum::new(1).unwrap();
+        let keys = [1, 2].map(|guid| {
+            let mut switch = Node::new(NodeKind::Switch, Guid(guid), 1, "s");
+            for num in [PortNum::MANAGEMENT, port] {
+                let port = switch.port_mut(num).unwrap();
+                (port.capability.vls, port.capability.mask) = (code, 1 << 6);
+                port.link.state = PortState::Active;
+                port.link.phys = PhysState::LinkUp;
+            }
+            builder.add(switch)
+        });
+        builder.link((keys[0], port), (keys[1], port)).unwrap();
+        builder.finish().unwrap()
+    }
+
+    #[test]
+    fn copies_get_a_spare_lane_or_the_last_of_four_and_more() {
+        use MulticastLane::{Auto, Own, Shared};
+        let check = |code: u8, used: u8, lane: MulticastLane, in_force: u8, want: (u8, Option<u8>)| {
+            let policy = Policy {
+                used_lanes: used,
+                assume_sl_aware: true,
+                multicast_lane: lane,
+                ..Policy::default()
+            };
+            let found = to_use(&linked(code), &policy, in_force);
+            let found = (found.routes, found.copies.map(Vl::get));
+            assert_eq!(found, want, "VLCap {code}, {used} used, {lane:?}, {in_force} in force");
+        };
+        // VLCap 1 to 5: 1, 2, 4, 8 and 15 lanes.
+        check(1, 4, Auto, 0, (1, None));
+        check(2, 4, Auto, 0, (2, None));
+        check(2, 2, Auto, 0, (2, None));
+        check(2, 2, Own, 0, (1, Some(1)));
+        check(3, 2, Auto, 0, (2, Some(2)));
+        check(3, 3, Auto, 0, (3, Some(3)));
+        check(3, 4, Auto, 0, (3, Some(3)));
+        check(3, 4, Shared, 0, (4, None));
+        check(3, 4, Auto, 3, (3, Some(3)));
+        // What senders were told stays, unless the operator insists.
+        check(3, 4, Auto, 4, (4, None));
+        check(3, 4, Own, 4, (3, Some(3)));
+        check(4, 4, Auto, 4, (4, Some(4)));
+        check(5, 15, Auto, 0, (14, Some(14)));
+        check(5, 14, Auto, 0, (14, Some(14)));
+        check(4, 1, Auto, 0, (1, None));
     }
 
     #[test]

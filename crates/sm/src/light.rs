@@ -15,7 +15,7 @@ use crate::event::SweepReason;
 use crate::inventory::Inventory;
 use crate::smp;
 use crate::stage::{Stage, Token};
-use crate::view::PortReason;
+use crate::view::{PortReason, Role};
 
 impl Sm {
     /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
@@ -28,8 +28,12 @@ impl Sm {
                 self.sweep_due.get_or_insert(SweepReason::Interval);
                 return;
             }
-            // What failed, or found no plan, is tried again.
-            (Some(_), _) if self.view.failed > 0 || (self.view.plan.is_none() && !self.is_cut_off()) => {
+            // What failed, or found no plan, is tried again; what nobody can explain has changed since it was seen.
+            (Some(_), _)
+                if self.view.failed > 0
+                    || self.has_unexplained()
+                    || (self.view.plan.is_none() && !self.is_cut_off()) =>
+            {
                 self.sweep_due.get_or_insert(SweepReason::Again);
                 return;
             }
@@ -53,6 +57,7 @@ impl Sm {
         self.ask_unwatched(&inventory);
         self.knock(&inventory);
         self.join_second_look();
+        self.ask_who_may_have_been_off(&inventory);
         self.prepare_reading_back(&inventory.fabric);
         if self.is_read_back_overdue() {
             // At once: whoever does not answer the other questions, and the next trap, would keep it waiting.
@@ -62,12 +67,23 @@ impl Sm {
         self.stage = Stage::LightSweep { changed: false };
     }
 
+    /// True if a port of the plan in force is not ACTIVE, and nothing that is known says why.
+    fn has_unexplained(&self) -> bool {
+        let mut ports = self.view.ports.iter();
+        self.view.role == Role::Master && ports.any(|port| port.reason == PortReason::Unexplained)
+    }
+
     /// Asks for our own port: if its cable was moved, everybody else is somewhere else.
     pub(crate) fn ask_own_port(&mut self, inventory: &Inventory) {
-        let (node, port) = (inventory.local.node, u32::from(inventory.local.port.get()));
+        let at = inventory.local;
         let m_key = self.config.policy.m_key;
-        let own = smp::get(AttributeId::PORT_INFO, port, &DirectedRoute::LOCAL, m_key);
-        self.exchange.submit(AgentId(node.0), (Token::Own, own));
+        let own = smp::get(
+            AttributeId::PORT_INFO,
+            at.port.get().into(),
+            &DirectedRoute::LOCAL,
+            m_key,
+        );
+        self.exchange.submit(AgentId(at.node.0), (Token::Held(at), own));
     }
 
     /// Asks every switch whether something changed.
@@ -186,8 +202,8 @@ pub fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
 pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>, duplicates: &BTreeSet<Guid>) -> bool {
     let node = || ok(answer).and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());
     match token {
-        Token::Own => match ok(answer).map(|mad| PortInfo::parse(mad.smp_data())) {
-            Some(Ok(info)) => inventory.is_none_or(|inventory| is_other_port(&info, inventory)),
+        Token::Held(at) => match ok(answer).map(|mad| PortInfo::parse(mad.smp_data())) {
+            Some(Ok(info)) => inventory.is_none_or(|inventory| is_other_port(at, &info, inventory)),
             Some(Err(_)) | None => true,
         },
         // A link that came up before its switch knew whom to tell.
@@ -223,9 +239,9 @@ fn says_changed(answer: Option<&Mad>) -> Option<bool> {
 }
 
 /// True if our own link went up or down, or somebody else made himself master of this port: whoever took us over while
-/// we were cut off, or a manager that was not found in time.
-fn is_other_port(info: &PortInfo, inventory: &Inventory) -> bool {
-    let Some(known) = inventory.fabric.port(inventory.local) else {
+/// we were cut off, or a manager that was not found in time. Of a switch's port 0: if it has been off its LID is gone.
+fn is_other_port(at: PortRef, info: &PortInfo, inventory: &Inventory) -> bool {
+    let Some(known) = inventory.fabric.port(at) else {
         return true;
     };
     let state = info.state.unwrap_or(PortState::Down);
@@ -235,9 +251,12 @@ fn is_other_port(info: &PortInfo, inventory: &Inventory) -> bool {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, LinkState, Node};
-    use selvedge_types::{NodeKind, PhysState};
+    use selvedge_types::{Lid, NodeKind, PhysState};
+    use selvedge_wire::Method;
 
     use super::*;
+    use crate::made::{SECOND, empty_plan, info, inventory, master, place, row};
+    use crate::view::PortReport;
 
     #[test]
     fn a_link_is_torn_if_its_ends_do_not_agree() {
@@ -266,5 +285,46 @@ mod tests {
         check([Down, Down], None);
         check([Active, Down], Some(0));
         check([Down, Init], Some(1));
+    }
+
+    #[test]
+    fn a_port_is_another_one_if_its_lid_or_state_is() {
+        let known = inventory(row());
+        // Which port, and what it answers.
+        let check = |at: PortRef, answer: Option<PortInfo>, want: bool| {
+            let mad = answer.map(|info| {
+                let modifier = at.port.get().into();
+                let mut mad = Mad::directed(Method::GetResp, AttributeId::PORT_INFO, modifier, &DirectedRoute::LOCAL);
+                mad.set_smp_data(&info.emit());
+                mad
+            });
+            let is_other = differs(Token::Held(at), mad.as_ref(), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{at:?} {answer:?}");
+        };
+        let with_lid = PortInfo {
+            lid: Lid(7),
+            ..info(PortState::Active)
+        };
+        for at in [known.local, place(&known, SECOND, 0)] {
+            check(at, Some(info(PortState::Active)), false);
+            check(at, Some(info(PortState::Init)), true);
+            check(at, Some(with_lid), true);
+            check(at, None, true);
+        }
+    }
+
+    #[test]
+    fn what_nobody_explains_is_swept_for() {
+        let check = |reason: PortReason, want: Option<SweepReason>| {
+            let mut sm = master();
+            let known = Arc::new(inventory(row()));
+            let port = place(&known, SECOND, 2);
+            (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
+            sm.view.ports = Arc::new(vec![PortReport { port, reason }]);
+            sm.begin_light_sweep();
+            assert_eq!(sm.sweep_due, want, "{reason:?}");
+        };
+        check(PortReason::Unexplained, Some(SweepReason::Again));
+        check(PortReason::NoLink, None);
     }
 }

@@ -14,7 +14,7 @@ use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 use self::reset::Gone;
-pub use self::taken::Taken;
+pub use self::taken::{Taken, goes_unnoticed};
 
 /// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
 const FOG_LIFETIMES: u32 = 2;

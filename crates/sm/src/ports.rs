@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_fabric::{Fabric, NodeIdx, Port, PortCapability, PortRef, PortSettings, SwitchIdx, SwitchSettings};
+use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_plan::{EndPortPlan, Lids, PartEnforce, Policy};
 use selvedge_types::{Guid, IdxVec, Lid, NodeKind, PortNum, PortState};
 
 use crate::apply::Declined;
+use crate::lanes::code_for;
 
 /// What agents would not take, by node GUID and port.
 pub type DeclinedByGuid = BTreeMap<(Guid, PortNum), Declined>;
@@ -98,7 +99,7 @@ fn link(settings: &mut PortSettings, (fabric, policy): (&Fabric, &Policy), (at, 
     let Some(peer_at) = port.peer else { return };
     let Some(peer) = fabric.port(peer_at) else { return };
     settings.mtu = port.capability.mtu.min(peer.capability.mtu).min(policy.mtu_max);
-    settings.oper_vls = oper_vls(port, peer, policy.lanes.max(policy.used_lanes));
+    settings.oper_vls = oper_vls(port, peer, policy.link_lanes());
     settings.local_phy_errors = policy.local_phy_errors;
     settings.overrun_errors = policy.overrun_errors;
     if fabric.node(at.node).kind == NodeKind::Switch {
@@ -122,10 +123,7 @@ fn link(settings: &mut PortSettings, (fabric, policy): (&Fabric, &Policy), (at, 
 /// changing lanes under traffic drops packets and gains nothing.
 fn oper_vls(port: &Port, peer: &Port, lanes: u8) -> u8 {
     let limit = port.capability.vls.min(peer.capability.vls).max(1);
-    let wanted = (1..=5)
-        .find(|&code| PortCapability::lanes_of_code(code) >= lanes)
-        .unwrap_or(5)
-        .min(limit);
+    let wanted = code_for(lanes).min(limit);
     let held = port.settings.oper_vls;
     let live = port.link.state == PortState::Active && peer.link.state == PortState::Active;
     if live && held == peer.settings.oper_vls && held >= wanted && held <= limit {

@@ -76,6 +76,9 @@ impl Sm {
     /// some switch, or another manager's, and what they had registered was forgotten when they were gone. Of a link
     /// that went down and came up a host knows by itself.
     ///
+    /// The same of hosts that the plan has and that name another master: there were two for a while, and what they
+    /// registered with the other one is lost when that leaves.
+    ///
     /// Before the first plan of a life the ports tell whose they were: what is stored is not all of those that name
     /// another master, unless this manager has stood by, and knows.
     fn note_returned(&mut self, inventory: &Inventory) {
@@ -83,9 +86,10 @@ impl Sm {
         let known = self.in_plan().or_else(|| self.served.take());
         let own = fabric.port(inventory.local).map(|port| port.settings.lids);
         let has_stood_by = self.others.has_stood_by;
+        let names_us = |port: &Port| own.is_none_or(|own| own.contains(port.settings.sm_lid));
         let is_ours = |port: &Port| match &known {
-            Some(known) => known.contains(&port.guid),
-            None => has_stood_by || own.is_none_or(|own| own.contains(port.settings.sm_lid)),
+            Some(known) => known.contains(&port.guid) && names_us(port),
+            None => has_stood_by || names_us(port),
         };
         let is_host = |at: PortRef| !fabric.node(at.node).is_switch() && at != inventory.local;
         let ends = fabric

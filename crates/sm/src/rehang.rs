@@ -61,27 +61,28 @@ fn steps(
     (before, standing): (&Plan, &Standing),
     written: &mut Written,
 ) -> Vec<Vec<Op>> {
-    let mut by_step: BTreeMap<u16, BTreeMap<(SwitchIdx, usize), bool>> = BTreeMap::new();
-    for m in moved {
-        let block = (m.switch, m.lid.index() / BLOCK_LIDS);
-        let carries = by_step.entry(m.step).or_default().entry(block).or_default();
-        *carries |= standing.carries_hosts(m.switch, m.lid);
-    }
-    let mut steps = Vec::with_capacity(by_step.len());
-    for (step, blocks) in by_step {
-        for m in moved.iter().filter(|m| m.step == step) {
-            let (block, i) = (m.lid.index() / BLOCK_LIDS, m.lid.index() % BLOCK_LIDS);
-            let held = written
-                .entry((m.switch, block))
-                .or_insert_with(|| *before.tables.block(m.switch, block));
-            held[i] = m.egress;
-        }
+    let place = |m: &Rehung| (m.step, m.switch, m.lid.index() / BLOCK_LIDS);
+    // Entries of one block and step stay in the order in which they were made.
+    let mut moved = moved.to_vec();
+    moved.sort_by_key(place);
+    let mut steps = Vec::new();
+    for of_step in moved.chunk_by(|a, b| a.step == b.step) {
+        let mut blocks = Vec::new();
         let mut left: BTreeMap<SwitchIdx, usize> = BTreeMap::new();
-        blocks
-            .keys()
-            .for_each(|&(switch, _)| *left.entry(switch).or_default() += 1);
+        for of_block in of_step.chunk_by(|a, b| place(a) == place(b)) {
+            let (_, switch, block) = place(&of_block[0]);
+            let held = written
+                .entry((switch, block))
+                .or_insert_with(|| *before.tables.block(switch, block));
+            for m in of_block {
+                held[m.lid.index() % BLOCK_LIDS] = m.egress;
+            }
+            let carries = of_block.iter().any(|m| standing.carries_hosts(switch, m.lid));
+            blocks.push((switch, block, carries));
+            *left.entry(switch).or_default() += 1;
+        }
         // An agent takes one Set after another: who has most of them begins first.
-        let order = blocks.iter().map(|(&(switch, block), &carries)| {
+        let order = blocks.iter().map(|&(switch, block, carries)| {
             let waits = left.entry(switch).or_default();
             *waits = waits.saturating_sub(1);
             (!carries, Reverse(*waits), block, switch)

@@ -4,9 +4,10 @@
 //! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed,
 //! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new
 //! to us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing
-//! else. That is a tenth as many questions as a bring-up takes, and comes a second after it. Repairs do not need it,
-//! as they begin where traps arrive. If something happens before it is through, and the plan took long enough for
-//! cables to be moved, a sweep takes the place of the repair.
+//! else. Such a switch is asked for its LID as well: if it has been off in between, what the plan wrote has put its
+//! LinearFDBTop up again, and it does not know whom to send traps to. That is a tenth as many questions as a bring-up
+//! takes, and comes a second after it. Repairs do not need it, as they begin where traps arrive. If something happens
+//! before it is through, and the plan took long enough for cables to be moved, a sweep takes the place of the repair.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::PortNum;
-use selvedge_wire::{Attribute, Mad, NodeInfo};
+use selvedge_wire::{Attribute, Mad, NodeInfo, PortInfo};
 
 use crate::core::{Sm, ok};
-use crate::inventory::is_behind;
+use crate::inventory::{Inventory, is_behind};
 use crate::smp;
 use crate::stage::{Stage, Token};
 
@@ -42,6 +43,8 @@ pub struct SecondLook {
     is_open: bool,
     /// It is, and not as part of a light sweep.
     is_alone: bool,
+    /// Switches to ask for their LID.
+    switches: Vec<NodeIdx>,
     /// Ports of links to look behind.
     links: Vec<PortRef>,
     /// How many of them have been asked.
@@ -55,6 +58,7 @@ impl SecondLook {
     pub fn forget(&mut self, now: Time) {
         (self.due, self.is_open, self.is_alone, self.since) = (None, false, false, now);
         self.links.clear();
+        self.switches.clear();
     }
 
     /// When it is due.
@@ -95,6 +99,7 @@ impl Sm {
         let is_step = self.is_balancing();
         let look = &mut self.second_look;
         look.links = ends.collect();
+        look.switches = now.switches().iter().copied().filter(|&node| is_new(node)).collect();
         look.may_be_moved = !is_step && self.now.since(look.since) >= MOVED_AFTER;
         look.due = (look.in_row < IN_ROW_MAX).then(|| self.now + AFTER);
     }
@@ -114,6 +119,7 @@ impl Sm {
         self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         self.ask_unwatched(&inventory);
+        self.ask_who_may_have_been_off(&inventory);
         self.stage = Stage::LightSweep { changed: false };
     }
 
@@ -128,6 +134,16 @@ impl Sm {
         let look = &self.second_look;
         let is_open = matches!(self.stage, Stage::LightSweep { .. }) && self.exchange.open() > 0;
         !(look.is_outstanding() || is_open && look.due.is_some() && look.may_be_moved)
+    }
+
+    /// Asks switches that may have been off while the plan was on its way for their LID.
+    pub(crate) fn ask_who_may_have_been_off(&mut self, inventory: &Inventory) {
+        for &node in &self.second_look.switches {
+            let port = PortNum::MANAGEMENT;
+            let get = smp::get(PortInfo::ID, 0, &inventory.agents[node].route, self.config.policy.m_key);
+            self.exchange
+                .submit(AgentId(node.0), (Token::Held(PortRef { node, port }), get));
+        }
     }
 
     /// Keeps questions open about who is behind which link.
@@ -162,7 +178,10 @@ impl Sm {
 
 #[cfg(test)]
 mod tests {
+    use selvedge_types::Lid;
+
     use super::*;
+    use crate::made::{SECOND, inventory, master, place, row};
 
     #[test]
     fn a_look_is_owed_until_everybody_has_been_asked() {
@@ -187,5 +206,26 @@ mod tests {
         // It was left to the light sweep, or the plan was quick.
         check(false, true, false, 0, false);
         check(true, false, false, 0, false);
+    }
+
+    #[test]
+    fn who_may_have_been_off_unseen_is_asked() {
+        // Whether the second switch showed PortStateChange to the sweep, or knew of no manager then.
+        let check = |says_changed: bool, is_new: bool, want: bool| {
+            let now = inventory(row());
+            let mut found = row();
+            found[SECOND].switch.as_mut().unwrap().port_state_change = says_changed;
+            if is_new {
+                found[SECOND].ports[0].info.as_mut().unwrap().sm_lid = Lid(9);
+            }
+            let mut sm = master();
+            sm.owe_second_look(&inventory(found).fabric, &now.fabric);
+            let second = place(&now, SECOND, 0).node;
+            let asked: Vec<NodeIdx> = Some(second).filter(|_| want).into_iter().collect();
+            assert_eq!(sm.second_look.switches, asked, "{says_changed} {is_new}");
+        };
+        check(false, false, false);
+        check(true, false, true);
+        check(false, true, true);
     }
 }

@@ -15,7 +15,8 @@ impl Sm {
     pub fn next_wake(&self) -> Option<Time> {
         let timer = match self.stage {
             Stage::Standby { .. } => self.next_poll,
-            Stage::Stopped | Stage::Disabled { .. } => None,
+            // Nobody serves it before trees are written: due already, it would come again at once, for ever.
+            Stage::Stopped | Stage::Disabled { .. } | Stage::Copying(_) => None,
             _ => self.next_sweep,
         };
         let wait = match &self.stage {

@@ -39,8 +39,8 @@ pub enum Token {
     Set(SetId),
     /// SwitchInfo in a light sweep.
     Light(NodeIdx),
-    /// PortInfo of our own port in a light sweep.
-    Own,
+    /// PortInfo of our own port in a light sweep, or of a switch that may have been off while a plan was on its way.
+    Held(PortRef),
     /// PortInfo of a port whose switch had nobody to tell about it, in a light sweep.
     Unwatched,
     /// NodeInfo behind a port whose peer was silent, in a light sweep.

@@ -19,7 +19,7 @@ use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::io::{Output, ToldLevels};
 use crate::job::{Job, JobResult};
-use crate::lanes::{map_in_force, to_rely_on, wanted};
+use crate::lanes::{map_in_force, wanted};
 
 /// Service levels that senders were told, as far as known.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +60,11 @@ pub fn others(
 }
 
 impl Told {
+    /// Lanes that the tables in force rely on; 0: that is not known.
+    pub const fn lanes(&self) -> u8 {
+        self.lanes
+    }
+
     /// What is held with the levels in force, if the plan relies on levels: senders use what they were told until they
     /// ask again, and 0 if nobody told them.
     pub fn in_force(&self, fabric: &Fabric, plan: &Plan, installed: &Installed) -> Option<Installed> {
@@ -133,7 +138,7 @@ impl Job {
     /// subnet that nobody takes care of would be worse than one that is not spread over its lanes.
     pub(crate) fn without_levels(&self, mut events: Vec<Event>, par: Par) -> JobResult {
         let fabric = &self.inventory.fabric;
-        if self.told.lanes > 0 || to_rely_on(fabric, &self.policy) <= 1 || !is_live(fabric) {
+        if self.told.lanes > 0 || self.lane_use().routes <= 1 || !is_live(fabric) {
             events.push(Event::NoPlan);
             return JobResult {
                 events,

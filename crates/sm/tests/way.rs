@@ -294,6 +294,7 @@ fn rows_come_after_the_lanes_of_their_links_on_the_way_out_too() {
     let mut plan = bench.plan(good);
     plan.lane_tables = Some(LaneTables {
         lanes: 2,
+        copies: None,
         levels: ServiceLevels::default(),
     });
     // The host comes anew, with one lane and without a LID.

@@ -266,6 +266,7 @@ mod tests {
         let mut plan = support::plan(&fabric, lids, tables);
         plan.lane_tables = Some(LaneTables {
             lanes: 4,
+            copies: None,
             levels: ServiceLevels::default(),
         });
         (fabric, plan)

@@ -158,10 +158,15 @@ fn head(all: &Soak) -> [(&'static str, String); 6] {
         (
             "schedules",
             format!(
-                "{} (of seeds {}..{}), {mean:.1} ms of processor time each",
+                "{} (of seeds {}..{}{}), {mean:.1} ms of processor time each",
                 thousands(all.schedules),
                 all.from,
-                all.to
+                all.to,
+                if all.sa {
+                    ", with clients of subnet administration"
+                } else {
+                    ""
+                }
             ),
         ),
         (

@@ -21,13 +21,17 @@ impl Driver {
         self.feed(Input::Groups(groups))
     }
 
-    /// Tells the manager what its copy of what the master knows is worth: what senders were told, whether hosts need to
+    /// Tells the manager what its copy of what the master knows is worth: what senders were told, which hosts need to
     /// be asked should it become master now, whether it may.
     pub(super) fn tell_copy(&mut self, now: Time) -> Result<(), DaemonError> {
-        let (is_all, levels, is_settled) = {
+        let (is_all, levels, forgotten, is_settled) = {
             let copier = &mut self.seat.desk().copier;
-            (copier.is_all(), copier.take_levels(), copier.is_settled(now))
+            let (levels, forgotten) = (copier.take_levels(), copier.take_forgotten());
+            (copier.is_all(), levels, forgotten, copier.is_settled(now))
         };
+        if let Some(forgotten) = forgotten {
+            self.feed(Input::Command(Command::ReregisterThese(forgotten)))?;
+        }
         if let Some(told) = levels {
             let selvedge_sa::ToldLevels { by, lanes, by_port } = *told;
             let told = selvedge_sm::ToldLevels { by, lanes, by_port };
@@ -71,11 +75,12 @@ impl Driver {
         let Some(policy) = self.sm.view().policy else {
             return Ok(());
         };
-        if self.partitions.as_ref() == Some(&policy.partitions) {
+        let told = policy.partitions_told();
+        if self.partitions.as_ref() == Some(&told) {
             return Ok(());
         }
-        self.partitions = Some(Arc::clone(&policy.partitions));
-        self.administer(selvedge_sa::Input::Presets(Arc::clone(&policy.partitions)))
+        self.partitions = Some(Arc::clone(&told));
+        self.administer(selvedge_sa::Input::Presets(told))
     }
 
     /// Questions are answered by the master only, and what hosts register is known to the master only.

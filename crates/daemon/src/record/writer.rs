@@ -1,7 +1,8 @@
 //! Writes a record beside a running manager.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use selvedge_sim::Time;
@@ -30,12 +31,12 @@ impl Recorder {
     /// Default limit: two bring-ups of 5,832 hosts and some hours of operation.
     pub const LIMIT_BYTES: u64 = 256 << 20;
 
-    /// Begins a record in a new file.
+    /// Begins a record in a new file, which only its owner may read: it holds the M_Key, as every Set carries it.
     pub fn create(path: &Path, header: &Header, limit: u64) -> Result<Self, DaemonError> {
         let mut bytes = Vec::new();
         header.put(&mut bytes);
         let write = || -> io::Result<BufWriter<File>> {
-            let mut file = BufWriter::with_capacity(1 << 16, File::create(path)?);
+            let mut file = BufWriter::with_capacity(1 << 16, create_private(path)?);
             file.write_all(&bytes)?;
             Ok(file)
         };
@@ -98,6 +99,19 @@ impl Recorder {
     }
 }
 
+/// Creates or empties a file, and takes from others what they may do with it.
+fn create_private(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE).open(path)?;
+    // The mode above is that of a new file; this one may have been there.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(PRIVATE))?;
+    }
+    Ok(file)
+}
+
+/// Read and written by its owner alone.
+const PRIVATE: u32 = 0o600;
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -122,7 +136,10 @@ mod tests {
             settings: selvedge_config::Settings::default(),
             state: PersistentState::default(),
         };
+        fs::write(&path, "an older record, open to all").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let mut recorder = Recorder::create(&path, &header, 2_000).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, PRIVATE);
         let mut notices = Vec::new();
         for time in 0..1_000 {
             recorder.input(Time(time), &Input::Wake);

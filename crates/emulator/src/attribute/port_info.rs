@@ -20,6 +20,9 @@ const BASIC: [LinkSpeed; 3] = [LinkSpeed::Sdr, LinkSpeed::Ddr, LinkSpeed::Qdr];
 /// FDR to NDR in the order of LinkSpeedExtSupported's bits. Source: IBA vol 1 §14.2.5.6.
 const EXTENDED: [LinkSpeed; 4] = [LinkSpeed::Fdr, LinkSpeed::Edr, LinkSpeed::Hdr, LinkSpeed::Ndr];
 
+/// Byte and bit of ClientReregister. Source: IBA vol 1 §14.2.5.6.
+pub(crate) const CLIENT_REREGISTER: (usize, u8) = (51, 0x80);
+
 pub(crate) fn get(chassis: &Chassis, request: &Request) -> Result<SmpData, Status> {
     let port = place(chassis, request)?;
     Ok(answer(chassis, port, request, request.m_key_shown))
@@ -74,7 +77,8 @@ pub(crate) fn set(
     }
     let mut answer = answer(chassis, port, request, true);
     // Source: IBA vol 1 §14.2.5.6 (ClientReregister): the answer to a Set shows that it was understood.
-    answer[51] |= data[51] & 0x80;
+    let (byte, bit) = CLIENT_REREGISTER;
+    answer[byte] |= data[byte] & bit;
     Ok(answer)
 }
 

@@ -17,7 +17,8 @@ use crate::{Observed, lanes};
 const EXPECTATIONS: &str = "up NAME, role NAME ROLE, sets NAME N, no sets, lids unchanged, tables unchanged, \
     levels NAME unchanged, \
     event NAME CODE, no event NAME CODE, all active NAME, judged NAME, is-sm PORT yes|no, state PORT STATE, \
-    lanes N, enforced PORT off|in|out|both, lid PORT N, within SPAN, reason NAME PORT CODE, unexplained NAME N";
+    lanes N or N+1 (that of copies), enforced PORT off|in|out|both, lid PORT N, within SPAN, \
+    reason NAME PORT CODE, unexplained NAME N";
 
 impl Runner<'_> {
     /// Checks one expectation; those about change look back to the last `mark`.
@@ -80,7 +81,8 @@ impl Runner<'_> {
                 check(found.clone().unwrap_or_default(), found.is_none())
             }
             ["lanes", lanes] => {
-                let found = lanes::first_wrong(self.world()?.emulator().chassis(), number(lanes)?);
+                let wanted = lanes::wanted(lanes).ok_or_else(|| syntax(lanes, "lanes, as 4 or 4+1"))?;
+                let found = lanes::first_wrong(self.world()?.emulator().chassis(), wanted);
                 check(found.clone().unwrap_or_default(), found.is_none())
             }
             ["within", time] => {

@@ -42,7 +42,7 @@ pub type FabricLoader<'a> = dyn Fn(&str) -> Result<Fabric, String> + 'a;
 /// The commands, for people.
 pub const GRAMMAR: &str = "fabric SPEC [seed=N] [queue=N] [links=training] [linear-cap=N] [wildcards=yes] | \
     sm NAME at PORT [mode=manage|dry-run|watch] [priority=N] [key=N] [lmc=N] [lanes=N] [sl-aware=yes] \
-    [m_key=N] [protect=N] [lease=S] \
+    [multicast-lane=WHICH] [m_key=N] [protect=N] [lease=S] \
     [engines=A+B] [sweep=SPAN|off] [poll=SPAN] [misses=N] [window=N] [timeout=SPAN] [retries=N] [known=GUID:LID] \
     [rebalance=never|later|at-once] [blocks=N] [quiet=SPAN] [pause=SPAN] [enforce=off|in|out|both] | \
     start NAME | kill NAME | stop NAME | sweep NAME | rebalance NAME [at-once] | policy NAME key=value… | \

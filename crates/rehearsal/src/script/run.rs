@@ -348,6 +348,7 @@ fn set_policy(policy: &mut Policy, key: &str, value: &str) -> Result<bool, Scrip
         "lmc" => policy.lmc = Lmc::new(number(value)?).ok_or_else(|| syntax(value, "an LMC from 0 to 7"))?,
         "lanes" => policy.used_lanes = number(value)?,
         "sl-aware" => policy.assume_sl_aware = value == "yes",
+        "multicast-lane" => policy.multicast_lane = value.parse().map_err(|want| syntax(value, want))?,
         "m_key" => policy.m_key = number(value)?,
         "protect" => policy.m_key_protect = number(value)?,
         "lease" => policy.m_key_lease_s = number(value)?,

@@ -154,6 +154,7 @@ impl Setup {
             lmc: small(lmc),
             lanes: small(one_of(&[1, 1, 1, 2, 4])),
             uses_lanes: false,
+            sa: false,
             m_key: u64::from(one_of(&[0, 0, 0, 0xfeed])),
             sweep_s: small(one_of(&[10, 10, 5, 2])),
             window: small(one_of(&[32, 32, 8, 2, 64])),

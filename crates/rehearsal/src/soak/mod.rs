@@ -8,6 +8,8 @@ mod event;
 mod operator;
 mod real;
 mod schedule;
+mod seats;
+mod served;
 mod shrink;
 mod totals;
 mod world;

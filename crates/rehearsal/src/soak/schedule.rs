@@ -71,6 +71,8 @@ pub struct Setup {
     pub lanes: u8,
     /// Packets are put on all of them.
     pub uses_lanes: bool,
+    /// Hosts talk to subnet administration.
+    pub sa: bool,
     /// M_Key, 0: none.
     pub m_key: u64,
     /// Seconds between light sweeps.
@@ -171,6 +173,9 @@ impl fmt::Display for Schedule {
         if s.uses_lanes {
             writeln!(f, "uses_lanes 1")?;
         }
+        if s.sa {
+            writeln!(f, "sa 1")?;
+        }
         writeln!(f, "m_key {}", s.m_key)?;
         writeln!(f, "sweep_s {}", s.sweep_s)?;
         writeln!(f, "window {}", s.window)?;
@@ -226,6 +231,7 @@ impl FromStr for Schedule {
                 lmc: 0,
                 lanes: 1,
                 uses_lanes: false,
+                sa: false,
                 m_key: 0,
                 sweep_s: 10,
                 window: 32,
@@ -276,6 +282,10 @@ impl Schedule {
             "lanes" => small(&mut s.lanes),
             "uses_lanes" => {
                 s.uses_lanes = value == "1";
+                Ok(())
+            }
+            "sa" => {
+                s.sa = value == "1";
                 Ok(())
             }
             "m_key" => value.parse().map(|n| s.m_key = n).map_err(|_| WANT),

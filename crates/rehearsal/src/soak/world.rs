@@ -8,13 +8,15 @@ use selvedge_emulator::{EmulatorConfig, Fault};
 use selvedge_fabric::{Fabric, Link, NodeIdx};
 use selvedge_plan::Policy;
 use selvedge_sim::{Seed, Time};
-use selvedge_sm::{Command, Config, DefaultJudge, Judge, Mode, Role, StageName};
-use selvedge_types::{Guid, Lmc, PortNum};
-use selvedge_wire::{LocalPort, Method};
+use selvedge_sm::{Command, DefaultJudge, Judge, Role, StageName};
+use selvedge_types::Lmc;
+use selvedge_wire::Method;
 
 use super::broken::Broken;
 use super::event::{Happening, Kind, When};
 use super::schedule::{Schedule, engines, other_settings};
+use super::seats::{config, seats};
+use crate::clients::Clients;
 use crate::{ManagerId, Observed, Options, Outside, Rehearsal, RehearsalError, Violation};
 
 /// Who wants to see every step.
@@ -38,13 +40,13 @@ impl Observer for Nobody {
 const STAGE_WAIT: Duration = Duration::from_millis(500);
 /// After the last fault: so many light sweeps, and a rest, until everything must be well. A partition may leave two
 /// masters, which a sweep of either ends; the second sweep repairs what the first found in use.
-const SWEEPS_TO_CONVERGE: u32 = 4;
-const CONVERGE_REST: Duration = Duration::from_secs(30);
+pub(super) const SWEEPS_TO_CONVERGE: u32 = 4;
+pub(super) const CONVERGE_REST: Duration = Duration::from_secs(30);
 
 /// A schedule on its way.
 pub(super) struct World<'a> {
     pub rehearsal: Rehearsal,
-    schedule: &'a Schedule,
+    pub schedule: &'a Schedule,
     fabric: &'a Fabric,
     links: Vec<Link>,
     pub managers: Vec<ManagerId>,
@@ -58,7 +60,9 @@ pub(super) struct World<'a> {
     pub coverage: BTreeMap<(Kind, u8), u64>,
     /// Happenings begun.
     pub begun: usize,
-    observer: &'a mut dyn Observer,
+    /// Clients of the administrators, if the schedule has any.
+    pub clients: Option<Box<Clients>>,
+    pub observer: &'a mut dyn Observer,
 }
 
 impl<'a> World<'a> {
@@ -119,12 +123,14 @@ impl<'a> World<'a> {
             undo: Vec::new(),
             coverage: BTreeMap::new(),
             begun: 0,
+            clients: None,
             observer,
         }
     }
 
     /// All of it.
     pub fn run(&mut self) -> Result<(), RehearsalError> {
+        self.invite_clients();
         self.start(0)?;
         if self.schedule.setup.both {
             self.start(1)?;
@@ -139,15 +145,18 @@ impl<'a> World<'a> {
         }
         self.calm()?;
         self.converge("with cables unplugged and nodes off")?;
+        self.serve("with cables unplugged and nodes off")?;
         self.heal()?;
-        self.converge("when all was well again")
+        self.converge("when all was well again")?;
+        self.serve("when all was well again")?;
+        self.last_questions()
     }
 
     pub(super) fn note(&mut self, what: &str) {
         self.observer.happened(&self.rehearsal, what);
     }
 
-    fn fault(&mut self, text: &str) -> Result<(), RehearsalError> {
+    pub(super) fn fault(&mut self, text: &str) -> Result<(), RehearsalError> {
         let fault: Fault = text.parse().map_err(RehearsalError::from)?;
         self.note(text);
         self.rehearsal.fault(&fault)
@@ -160,15 +169,17 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn start(&mut self, which: usize) -> Result<(), RehearsalError> {
+    pub(super) fn start(&mut self, which: usize) -> Result<(), RehearsalError> {
         self.note(&format!("manager {which} starts"));
         self.running[which] = true;
-        self.rehearsal.start(self.managers[which])
+        self.rehearsal.start(self.managers[which])?;
+        self.manager_started(which)
     }
 
-    fn kill(&mut self, which: usize) -> Result<(), RehearsalError> {
+    pub(super) fn kill(&mut self, which: usize) -> Result<(), RehearsalError> {
         self.note(&format!("manager {which} is killed"));
         self.running[which] = false;
+        self.manager_killed(which);
         self.rehearsal.kill(self.managers[which])
     }
 
@@ -256,7 +267,7 @@ impl<'a> World<'a> {
     }
 
     /// The manager that matters most.
-    fn master(&self) -> usize {
+    pub(super) fn master(&self) -> usize {
         let is_master = |&which: &usize| {
             let sm = self.rehearsal.life_of(self.managers[which]);
             sm.is_some_and(|sm| sm.role() == Role::Master)
@@ -277,10 +288,12 @@ impl<'a> World<'a> {
             }
             self.undo_due()?;
             let next = self.undo.iter().map(|(at, _)| *at).min();
-            let limit = next.map_or(end, |at| at.min(end));
+            let limit = self.until_clients(next.map_or(end, |at| at.min(end)));
             let stepped = self.rehearsal.step(limit);
             self.observer.stepped(&self.rehearsal);
-            if !stepped? && limit == end {
+            let stepped = stepped?;
+            self.clients_go_on()?;
+            if !stepped && limit == end {
                 return Ok(holds(self));
             }
         }
@@ -466,7 +479,7 @@ impl<'a> World<'a> {
     }
 
     /// Everything is well within a bounded time.
-    fn converge(&mut self, when: &'static str) -> Result<(), RehearsalError> {
+    pub(super) fn converge(&mut self, when: &'static str) -> Result<(), RehearsalError> {
         let sweep = self.schedule.setup.sweep();
         let bound = SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
         if self.rehearsal.is_open() {
@@ -562,33 +575,4 @@ impl<'a> World<'a> {
         }
         Ok(self.rehearsal.at_rest().err().map(|violation| violation.to_string()))
     }
-}
-
-fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config {
-    let nowhere = LocalPort {
-        node_guid: Guid::NONE,
-        port_guid: Guid::NONE,
-        port: PortNum::MANAGEMENT,
-    };
-    let setup = &schedule.setup;
-    let mut config = Config::new(Mode::Manage, nowhere, Arc::clone(policy));
-    config.priority = priority;
-    config.window = setup.window.into();
-    config.agent_window = setup.agent_window.into();
-    config.retries = setup.retries;
-    config.timeout = Duration::from_millis(setup.timeout_ms.into());
-    config.sweep_interval = Some(setup.sweep());
-    config
-}
-
-/// Where the managers sit: at the first host, and at the last port of the last one.
-fn seats(fabric: &Fabric) -> [String; 2] {
-    let mut hosts = fabric.nodes().iter().filter(|n| !n.is_switch());
-    let seat = |node: Option<&selvedge_fabric::Node>, port: u8| {
-        node.map_or_else(String::new, |n| format!("\"{}\"[{port}]", n.description))
-    };
-    let first = hosts.next();
-    let last = hosts.next_back().or(first);
-    let ports = last.map_or(1, selvedge_fabric::Node::port_count);
-    [seat(first, 1), seat(last, ports)]
 }

@@ -10,14 +10,15 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::multicast::{
-    MftBlocks, MulticastChange, MulticastGroups, MulticastTables, PortMask, multicast_changes,
+    MftBlocks, MulticastChange, MulticastGroup, MulticastGroups, MulticastTables, PortMask, multicast_changes,
 };
-use selvedge_plan::{BLOCK_LIDS, Op};
-use selvedge_types::{Guid, Idx, Lid, PortNum};
+use selvedge_plan::{BLOCK_LIDS, Installed, LaneRows, Op};
+use selvedge_types::{Guid, Idx, Lid, PortNum, Sl, Vl};
 use selvedge_verify::standing::CopyTurns;
 use selvedge_verify::{Judged, OtherBlock, RouteTurns, Subject, circular_groups};
 
 use crate::job::{Job, JobResult};
+use crate::lanes::map_in_force;
 
 /// What switches copy while routes are planned.
 #[derive(Clone, Debug, Default)]
@@ -78,7 +79,13 @@ impl Job {
             .flatten()
             .map(|(switch, block, data)| (*switch, *block, data))
             .collect();
-        Some(RouteTurns::new(Subject::plan(fabric, plan), &others))
+        let subject = Subject::plan(fabric, plan);
+        if plan.lanes <= 1 {
+            return Some(RouteTurns::new(subject, &others));
+        }
+        // On the lanes that ports put packets on, should one hold another row than the plan's.
+        let sl_to_vl = &map_in_force(fabric, plan, &self.installed.lanes);
+        Some(RouteTurns::new(Subject { sl_to_vl, ..subject }, &others))
     }
 
     /// Adds to a result what must be written before its plan is applied: groups that must be taken apart.
@@ -87,7 +94,7 @@ impl Job {
             return result;
         };
         let changes = outcome.changes.value();
-        let writes = |op: &Op| matches!(op, Op::Lft { .. } | Op::Port { .. });
+        let writes = |op: &Op| matches!(op, Op::Lft { .. } | Op::Port { .. } | Op::SlToVl { .. });
         if !changes.phases.iter().any(|phase| phase.ops.iter().any(writes)) {
             return result;
         }
@@ -115,11 +122,43 @@ impl Job {
             }
         }
         let routes = RouteTurns::new(Subject::plan(fabric, plan), &others);
-        let groups = circular_groups(&routes, &self.copies.groups, &tables);
+        let mut groups = circular_groups(&routes, &self.copies.groups, &tables);
+        groups.extend(self.changing_lanes((fabric, installed), changes.phases.iter().flat_map(|phase| &phase.ops)));
         if !groups.is_empty() {
             result.copies_first = self.take_apart(fabric, &tables, &groups).map(Box::new);
         }
         result
+    }
+
+    /// Groups whose copies go on another lane while rows are written, and on both where some are and some are not.
+    fn changing_lanes<'a>(
+        &self,
+        (fabric, installed): (&Fabric, &Installed),
+        ops: impl Iterator<Item = &'a Op>,
+    ) -> BTreeSet<Lid> {
+        let mut levels = [false; Sl::COUNT];
+        for op in ops {
+            let Op::SlToVl { port, rows, lanes } = op else { continue };
+            let node = fabric.node(port.node);
+            let ingresses = match rows {
+                LaneRows::From(ingress) => vec![*ingress],
+                LaneRows::FromAll | LaneRows::Whole => node.all_ports().map(|(port, _)| port).collect(),
+            };
+            let egresses = match rows {
+                LaneRows::Whole => node.all_ports().map(|(port, _)| port).collect(),
+                LaneRows::From(_) | LaneRows::FromAll => vec![port.port],
+            };
+            for egress in egresses {
+                let known = |ingress: &PortNum| installed.lanes.row(node.guid, egress, *ingress);
+                for row in ingresses.iter().filter_map(known).filter(|_| node.is_switch()) {
+                    let differs = |(of, (old, new)): (&mut bool, (&Vl, &Vl))| *of |= old != new;
+                    levels.iter_mut().zip(row.iter().zip(lanes)).for_each(differs);
+                }
+            }
+        }
+        let groups = self.copies.groups.iter();
+        let is_on_two = |group: &&MulticastGroup| levels[usize::from(group.sl.get())];
+        groups.filter(is_on_two).map(|group| group.mlid).collect()
     }
 
     /// The change that takes groups apart, judged.

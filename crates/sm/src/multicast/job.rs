@@ -60,8 +60,8 @@ pub struct MulticastPlan {
 pub struct Beside {
     /// What routes in force wait for.
     routes: RouteTurns,
-    /// Trees may be laid without a look at them: those that join all hosts fit.
-    is_free: bool,
+    /// By lane: trees may be laid without a look at them, as those that join all hosts fit.
+    is_free: Vec<bool>,
 }
 
 impl Beside {
@@ -70,13 +70,22 @@ impl Beside {
             .route_turns(fabric, false)
             .unwrap_or_else(|| RouteTurns::none(fabric));
         let (groups, tables) = probe(fabric);
-        let is_free = circular_groups(&routes, &groups, &tables).is_empty();
+        let on = |lane: u8| {
+            let mut levels = (0..Sl::COUNT as u8).filter_map(Sl::new);
+            levels.find(|sl| routes.lane(*sl) == lane)
+        };
+        let is_free = |lane: u8| {
+            let on_lane = on(lane).map(|sl| groups.on_level(sl));
+            on_lane.is_none_or(|groups| circular_groups(&routes, &groups, &tables).is_empty())
+        };
+        let is_free = (0..routes.lanes()).map(is_free).collect();
         Self { routes, is_free }
     }
 
     /// Whether trees are laid with a look at routes: at first not, where that is likely to do.
-    fn attempts(&self) -> impl Iterator<Item = bool> + use<> {
-        let first = self.is_free.then_some(false);
+    fn attempts(&self, groups: &MulticastGroups) -> impl Iterator<Item = bool> + use<> {
+        let is_free = |sl: Sl| self.is_free.get(usize::from(self.routes.lane(sl))) == Some(&true);
+        let first = groups.iter().all(|group| is_free(group.sl)).then_some(false);
         first.into_iter().chain([true])
     }
 }
@@ -110,7 +119,7 @@ impl MulticastTask {
             return self.moved(job, ground, most);
         }
         let (mut wanted, mut last) = (None, None);
-        for looks in beside.attempts() {
+        for looks in beside.attempts(&self.groups) {
             let routes = looks.then(|| routes(&beside.routes));
             let made = trees(&self.request(&fabric, routes.as_ref()));
             wanted = Some(made.tables.clone());
@@ -188,7 +197,7 @@ impl MulticastTask {
 
     /// Moves trees for which there is a better one, as many as `most` Sets allow.
     fn moved(&self, job: &Job, ground: Ground<'_>, most: usize) -> JobResult {
-        for looks in ground.1.attempts() {
+        for looks in ground.1.attempts(&self.groups) {
             let routes = looks.then(|| routes(&ground.1.routes));
             let request = self.request(ground.0, routes.as_ref());
             let (made, moved) = better(&request, |tables| {

@@ -197,7 +197,8 @@ impl Sm {
         Arc::make_mut(&mut self.multicast.held).retain(|guid, _| is_kept(guid));
     }
 
-    /// When trees are to be looked at, if nothing else is to be done.
+    /// When trees are to be looked at; never while something else is to be done first, which has a time of its own:
+    /// a wake-up that nobody serves comes again at once, for ever.
     pub(crate) fn multicast_due(&self) -> Option<Time> {
         let multicast = &self.multicast;
         let due = multicast
@@ -206,13 +207,13 @@ impl Sm {
             .chain(multicast.mute.values().copied())
             .min()?;
         let due = multicast.until.map_or(due, |until| due.max(until));
-        (multicast.planning.is_none() && self.knows_the_fabric()).then_some(due)
+        let is_free = self.sweep_due.is_none() && !self.has_suspects();
+        (is_free && multicast.planning.is_none() && self.knows_the_fabric()).then_some(due)
     }
 
     /// Plans trees, or reads what must be known for it, if nothing else is to be done.
     pub(crate) fn multicast_if_due(&mut self, now: Time, out: &mut Vec<Output>) {
-        let is_free = matches!(self.stage, Stage::Idle) && self.sweep_due.is_none() && !self.has_suspects();
-        if !is_free || self.multicast_due().is_none_or(|at| at > now) {
+        if !matches!(self.stage, Stage::Idle) || self.multicast_due().is_none_or(|at| at > now) {
             return;
         }
         let (Some(inventory), Some(plan)) = (self.inventory.clone(), self.view.plan.clone()) else {

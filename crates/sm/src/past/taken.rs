@@ -147,6 +147,16 @@ impl Taken {
     }
 }
 
+/// True if packets do not notice that a block was written, which held this or nobody knows what: whoever looks up no
+/// LID drops what comes. A switch that was off has its tables emptied by each sweep until they are in force: if that
+/// counted, a trap that is repeated could put off for ever what waits for packets.
+pub fn goes_unnoticed(met: Option<&[u8; BLOCK_LIDS]>, is_looked_up: bool, data: &[u8; BLOCK_LIDS]) -> bool {
+    match met {
+        Some(met) => met == data,
+        None => !is_looked_up && *data == [NO_PATH; BLOCK_LIDS],
+    }
+}
+
 /// LIDs of which a step changes an entry; what is held follows.
 fn changed_in(step: &[BlockOf<Guid>], held: &mut BTreeMap<(Guid, u16), [u8; BLOCK_LIDS]>) -> BTreeSet<Lid> {
     let mut lids = BTreeSet::new();
@@ -166,6 +176,22 @@ fn changed_in(step: &[BlockOf<Guid>], held: &mut BTreeMap<(Guid, u16), [u8; BLOC
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_packets_do_not_notice_is_no_step() {
+        let check = |met: Option<u8>, is_looked_up: bool, data: u8, want: bool| {
+            let met = met.map(|entry| [entry; BLOCK_LIDS]);
+            let is_it = goes_unnoticed(met.as_ref(), is_looked_up, &[data; BLOCK_LIDS]);
+            assert_eq!(is_it, want, "{met:?} {is_looked_up} {data}");
+        };
+        check(Some(1), true, 1, true);
+        check(Some(1), true, 2, false);
+        check(Some(1), true, NO_PATH, false);
+        check(None, false, NO_PATH, true);
+        // It may have led somewhere; and it will, once it is in force.
+        check(None, true, NO_PATH, false);
+        check(None, false, 1, false);
+    }
 
     #[test]
     fn no_step_writes_a_block_twice_however_many_there_are() {

@@ -49,6 +49,8 @@ pub struct RouteTurns {
     sure: Option<Vec<Vec<u64>>>,
     /// The lane of each service level, where lanes are told apart.
     lane_of: [u8; Sl::COUNT],
+    /// By lane the one that it counts as. Packets on one that stands for several may be on different ones.
+    counts_as: [u8; Sl::COUNT],
 }
 
 /// A turn: on a lane, who left by this cell goes on by this port.
@@ -61,7 +63,11 @@ impl RouteTurns {
     /// Follows every LID of a subject; entries of `others` count as well.
     #[must_use]
     pub fn new(subject: Subject<'_>, others: &[OtherBlock<'_>]) -> Self {
-        let mut turns = Self::on_lanes(subject.fabric, lanes(&subject));
+        let (lane_of, counts_as) = lanes(&subject);
+        let mut turns = Self {
+            counts_as,
+            ..Self::on_lanes(subject.fabric, lane_of)
+        };
         turns.follow(&subject, others);
         turns
     }
@@ -86,6 +92,7 @@ impl RouteTurns {
             bits: vec![vec![0; switches * stride * words]; lanes],
             sure: None,
             lane_of,
+            counts_as: EACH,
         }
     }
 
@@ -208,6 +215,12 @@ impl RouteTurns {
         self.lane_of[sl.get() as usize]
     }
 
+    /// The lanes that count as this one.
+    pub(crate) fn lanes_as(&self, lane: u8) -> impl Iterator<Item = u8> + '_ {
+        let all = self.counts_as.iter().zip(0_u8..);
+        all.filter(move |(as_one, _)| **as_one == lane).map(|(_, lane)| lane)
+    }
+
     /// Number of lanes that are told apart.
     #[must_use]
     pub fn lanes(&self) -> u8 {
@@ -226,8 +239,11 @@ impl RouteTurns {
         })
     }
 
-    /// True if routes make it, whatever mix of entries is in force.
+    /// True if routes make it, whatever mix of entries is in force; and on the same lane.
     fn has(&self, (lane, cell, egress): Turn) -> bool {
+        if self.lanes_as(lane).count() > 1 {
+            return false;
+        }
         let row = &self.sure.as_ref().unwrap_or(&self.bits)[usize::from(lane)];
         row[cell as usize * self.words + usize::from(egress) / 64] >> (egress % 64) & 1 != 0
     }
@@ -396,19 +412,32 @@ impl Graph {
     }
 }
 
+/// Every lane counts as itself.
+const EACH: [u8; Sl::COUNT] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
 fn port(index: usize) -> PortNum {
     u8::try_from(index).ok().and_then(PortNum::new).unwrap_or_default()
 }
 
-/// The lane of each service level: all the same where one is used throughout, or where lanes change on the way.
-fn lanes(subject: &Subject<'_>) -> [u8; Sl::COUNT] {
-    match subject.service_levels {
-        ServiceLevels::PerDestination(_) if subject.sl_to_vl.exceptions.is_empty() => {
-            let lane = |vl: Vl| if vl == Vl::MANAGEMENT { 0 } else { vl.get() };
-            subject.sl_to_vl.default.map(lane)
-        }
-        ServiceLevels::PerDestination(_) | ServiceLevels::Uniform(_) => [0; Sl::COUNT],
+/// The lane of each service level: all the same where one is used throughout. Where a hop puts packets of a level on
+/// another lane than the others do, these lanes count as one, the lowest of them: without lanes a circle of lanes is
+/// one still, so none is missed. Also what each lane counts as.
+fn lanes(subject: &Subject<'_>) -> ([u8; Sl::COUNT], [u8; Sl::COUNT]) {
+    if matches!(subject.service_levels, ServiceLevels::Uniform(_)) {
+        return ([0; Sl::COUNT], EACH);
     }
+    let map = subject.sl_to_vl;
+    // Nobody waits for lane 15: who is put there is dropped.
+    let lane = |vl: Vl| if vl == Vl::MANAGEMENT { 0 } else { vl.get() };
+    let mut as_one = EACH;
+    for row in map.exceptions.values() {
+        for (&usual, &here) in map.default.iter().zip(row).filter(|(_, here)| **here != Vl::MANAGEMENT) {
+            let (a, b) = (as_one[usize::from(lane(usual))], as_one[usize::from(lane(here))]);
+            let merged = |of: &mut u8| *of = if *of == a.max(b) { a.min(b) } else { *of };
+            as_one.iter_mut().for_each(merged);
+        }
+    }
+    (map.default.map(|vl| as_one[usize::from(lane(vl))]), as_one)
 }
 
 fn beyond(fabric: &Fabric, stride: usize) -> Vec<u32> {

@@ -1,4 +1,7 @@
 //! Copies of multicast packets beside a standing proof: turns that stay, whatever routes do.
+//!
+//! Those on a lane that no route has are in nobody's way: the proof need not hold them, as no repair gives a route a
+//! lane that the plan has not.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +19,8 @@ use crate::multicast::{RouteTurns, level_of};
 pub struct CopyTurns {
     /// Switches, by number.
     switches: Vec<Guid>,
-    /// Lane, switch and port that a packet leaves by, and port of the next switch that it is copied to.
+    /// Lane (each of those that copies may be on), switch and port that a packet leaves by, and port of the next switch
+    /// that it is copied to.
     turns: Vec<(u8, u32, u8, u8)>,
 }
 
@@ -31,9 +35,10 @@ impl CopyTurns {
         ways: (&[&MulticastTables], &[&MulticastTables]),
     ) -> Self {
         let turns = routes.of_copies(|mlid| Some(level_of(groups, mlid)), ways);
-        let turns = turns.iter().map(|&((lane, cell, egress), _)| {
+        let turns = turns.iter().flat_map(|&((lane, cell, egress), _)| {
             let (switch, port) = routes.place(cell);
-            (lane, switch.0, port.get(), egress)
+            let lanes = routes.lanes_as(lane);
+            lanes.map(move |lane| (lane, switch.0, port.get(), egress))
         });
         Self {
             switches: (fabric.switches().iter()).map(|&node| fabric.node(node).guid).collect(),

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use crate::AttributeId;
 
 /// All of them, by attribute.
-pub static ALL: [&Layout; 21] = [
+pub static ALL: [&Layout; 22] = [
     &CLASS_PORT_INFO,
     &NOTICE,
     &INFORM_INFO,
@@ -30,6 +30,7 @@ pub static ALL: [&Layout; 21] = [
     &INFORM_INFO_RECORD,
     &REVISION,
     &TOLD_LEVEL,
+    &FORGOTTEN,
 ];
 
 /// Makes a record: its layout, and a module with a constant for each field.
@@ -470,5 +471,13 @@ record! {
         LANES "Lanes" 1 [16; 8] Number "Lanes that the routes rely on"
         LEVEL "SL" 2 [28; 4] Number "What senders are told"
         GUID "PortGUID" 3 [64; 64] Hex "Whose LID it is"
+    }
+}
+
+record! {
+    "A port that was gone and had registered something, which is forgotten: for standbys of ours, as the records \
+     before.",
+    forgotten, FORGOTTEN = 0xff55 "ForgottenPortRecord" 8 {
+        GUID "PortGUID" 0 [0; 64] Hex "Which port"
     }
 }

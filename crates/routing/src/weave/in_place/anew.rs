@@ -1,15 +1,17 @@
 //! LIDs that find no way out of what is cut off, whatever is dropped first: they are routed anew as wholes.
 //!
 //! Entries that stay are preferred; those that change drop their LID first, so pairs that had a way lose packets
-//! meanwhile. Where that does not do for the stuck LIDs alone, others of their lane are routed anew with them: those
-//! that wait in any case, then those that were led on without. If need be a spanning tree is looked for all of whose
-//! turns fit the graph without them: then there is always a way, at worst along the tree.
+//! meanwhile. Mostly what stands in the way of the stuck LIDs are others of their lane that were led around the lost
+//! link before them. So those are taken back, the stuck ones come first, and of the others only what was cut off is led
+//! out again. Where that does not do either, others are routed anew as wholes too: those that wait in any case, then all
+//! that have moved. If need be a spanning tree is looked for all of whose turns fit the graph without them: then there
+//! is always a way, at worst along the tree.
 
 use std::collections::BTreeSet;
 
 use selvedge_types::Lid;
 
-use super::{Loss, Rehung};
+use super::{Loss, Rehung, Victim};
 use crate::weave::net::NONE;
 
 /// So many switches are tried as the root of the tree.
@@ -20,7 +22,10 @@ impl Loss<'_> {
     /// way.
     pub(super) fn lead_anew(&mut self, lane: u8, mut lids: Vec<Lid>, late: &[Lid]) -> bool {
         let mut out = BTreeSet::new();
-        for others in [Vec::new(), late.to_vec(), self.moved.iter().map(|m| m.lid).collect()] {
+        if self.lead_together(&mut lids, &mut out) || self.lead_first(lane, &mut lids, &mut out) {
+            return true;
+        }
+        for others in [late.to_vec(), self.moved.iter().map(|m| m.lid).collect()] {
             let more: BTreeSet<Lid> = others.into_iter().filter(|lid| !lids.contains(lid)).collect();
             lids.extend(
                 more.into_iter()
@@ -31,6 +36,78 @@ impl Loss<'_> {
             }
         }
         false
+    }
+
+    /// Routes LIDs of a lane that are out anew, before all others that have moved: of these only what was cut off is led
+    /// out again, after the others. False if some find no way: those come first in `lids` then, and are `out`.
+    fn lead_first(&mut self, lane: u8, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
+        let cut_off = self.take_back(lane);
+        let mut left = Vec::new();
+        for &lid in out.iter() {
+            self.cut_off_all(lid);
+            if !self.lead_out(lid) {
+                left.push(lid);
+            }
+        }
+        for (lid, roots) in cut_off {
+            self.cut_off(lid, &roots);
+            if self.lead_out(lid) {
+                continue;
+            }
+            // Its other turns are still in the graph.
+            let stays = (0..self.net.switches as u32).filter(|&s| !self.is_cut_off(s));
+            let turns: Vec<(u32, u32)> = stays.filter_map(|s| self.turn_from(s, lid)).collect();
+            let order = &mut self.mender.orders[usize::from(lane)];
+            turns.iter().for_each(|&(from, to)| order.remove(&self.net, from, to));
+            order.unblock();
+            self.cut_off_all(lid);
+            if !self.lead_out(lid) {
+                left.push(lid);
+            }
+        }
+        *out = left.iter().copied().collect();
+        lids.retain(|lid| !out.contains(lid));
+        left.append(lids);
+        *lids = left;
+        out.is_empty()
+    }
+
+    /// Takes all new entries of a lane back, and what is cut off by them out of the graph: the LIDs, with the switches
+    /// that sent them over lost links.
+    fn take_back(&mut self, lane: u8) -> Vec<Victim> {
+        let is_here = |m: &Rehung| self.mender.trips[m.lid.index()].lane == lane;
+        let (mut undone, kept): (Vec<Rehung>, Vec<Rehung>) = self.moved.iter().partition(|m| is_here(m));
+        self.moved = kept;
+        // Those of one LID stay in the order in which they were made.
+        undone.sort_by_key(|m| m.lid);
+        let mut parts = Vec::new();
+        for moved in undone.chunk_by(|a, b| a.lid == b.lid) {
+            let lid = moved[0].lid;
+            let switches: Vec<u32> = moved.iter().map(|m| m.switch.0).collect();
+            self.cut_off(lid, &switches);
+            self.uncount(lid);
+            let part: Vec<u32> = self.mender.scratch.part.iter().map(|&(s, _)| s).collect();
+            self.unload(lid, &part);
+            for m in moved.iter().rev() {
+                self.tables.set(m.switch, lid, m.before);
+            }
+            self.load(lid, &part);
+            parts.push((lid, part));
+        }
+        // Without new turns the old ones close no cycle.
+        let mut cut_off = Vec::with_capacity(parts.len());
+        for (lid, part) in parts {
+            let is_root = |&s: &u32| self.mender.alive.get(self.by(s, lid) as usize) == Some(&false);
+            let roots: Vec<u32> = part.iter().copied().filter(is_root).collect();
+            self.cut_off(lid, &roots);
+            for s in part {
+                if let Some((from, to)) = self.turn_from(s, lid).filter(|_| !self.is_cut_off(s)) {
+                    self.mender.orders[usize::from(lane)].restore(&self.net, from, to);
+                }
+            }
+            cut_off.push((lid, roots));
+        }
+        cut_off
     }
 
     /// Routes LIDs anew, all of which are taken out first; if some find no way they come first now. `out`: those that

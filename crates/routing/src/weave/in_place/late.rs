@@ -26,17 +26,11 @@ impl Loss<'_> {
     /// Leads on what is left, when packets have drained; `None` if some of it finds no way.
     pub(super) fn lead_late(&mut self, late: Vec<Victim>) -> Option<()> {
         let all: Vec<Lid> = late.iter().map(|&(lid, _)| lid).collect();
-        let mut stuck = late;
-        loop {
-            let before = stuck.len();
-            stuck.retain(|(lid, roots)| !self.rehang_late(*lid, roots));
-            // One may have made room for another.
-            if stuck.is_empty() || stuck.len() == before {
-                break;
-            }
-        }
         let mut by_lane: BTreeMap<u8, Vec<Lid>> = BTreeMap::new();
-        for (lid, _) in stuck {
+        for (lid, roots) in late {
+            if self.rehang_late(lid, &roots) {
+                continue;
+            }
             let lane = self.mender.trips[lid.index()].lane;
             by_lane.entry(lane).or_default().push(lid);
         }
@@ -147,7 +141,7 @@ impl Loss<'_> {
     }
 
     /// The turn by which packets of a switch go on; none over a lost link.
-    fn turn_from(&self, switch: u32, lid: Lid) -> Option<(u32, u32)> {
+    pub(super) fn turn_from(&self, switch: u32, lid: Lid) -> Option<(u32, u32)> {
         let from = self.by(switch, lid);
         if from == NONE {
             return None;

@@ -58,7 +58,8 @@ pub(in crate::weave) struct Sweep {
     placed: Vec<u32>,
     free: Vec<u32>,
     useful: BinaryHeap<Reverse<(Rank, u32)>>,
-    idle: Vec<u32>,
+    /// Channels that came up and led nowhere then, with the choices that their switches had.
+    idle: BinaryHeap<(u32, Reverse<u32>)>,
 }
 
 impl Sweep {
@@ -72,8 +73,9 @@ impl Sweep {
 
     /// Ready to give channels their places.
     fn reset(&mut self, net: &Net, goal: u32) {
-        let lists = [&mut self.placed, &mut self.free, &mut self.idle, &mut self.found];
+        let lists = [&mut self.placed, &mut self.free, &mut self.found];
         lists.into_iter().for_each(Vec::clear);
+        self.idle.clear();
         self.useful.clear();
         self.place.clear();
         self.place.resize(net.channels(), Place::Waits);
@@ -192,6 +194,11 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         switch != self.task.goal && self.sweep.next[switch as usize] == NONE
     }
 
+    /// True if without a way for a switch all is in vain.
+    fn is_wanted(&self, switch: u32) -> bool {
+        self.task.until.is_none_or(|until| until == switch)
+    }
+
     /// A channel may have its place now.
     fn come_up(&mut self, c: u32) {
         let (src, dst) = (self.net.src[c as usize], self.net.dst[c as usize]);
@@ -203,7 +210,7 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
             self.sweep.useful.push(Reverse((rank, c)));
             Place::Useful
         } else {
-            self.sweep.idle.push(c);
+            self.sweep.idle.push((self.choices(src), Reverse(c)));
             Place::Idle
         };
         self.sweep.place[c as usize] = place;
@@ -248,22 +255,29 @@ impl<R: Fn(u32, Cost) -> Rank> Run<'_, R> {
         }
     }
 
-    /// Gives up a channel that leads nowhere, of the switch that has most others.
+    /// Gives up a channel that leads nowhere, of the switch that has most others; false if that cannot help any more.
     fn give_up(&mut self) -> bool {
-        let place = &self.sweep.place;
-        self.sweep.idle.retain(|&c| place[c as usize] == Place::Idle);
-        let key = |&&c: &&u32| (self.choices(self.net.src[c as usize]), Reverse(c));
-        let Some(&c) = self.sweep.idle.iter().max_by_key(key) else {
-            return false;
-        };
-        self.sweep.place[c as usize] = Place::Given;
-        self.sweep.free.push(c);
-        true
+        while let Some((choices, Reverse(c))) = self.sweep.idle.pop() {
+            if self.sweep.place[c as usize] != Place::Idle {
+                continue;
+            }
+            // A switch never has more choices than it had when the channel came up.
+            let left = self.choices(self.net.src[c as usize]);
+            if left < choices {
+                self.sweep.idle.push((left, Reverse(c)));
+                continue;
+            }
+            self.sweep.place[c as usize] = Place::Given;
+            self.sweep.free.push(c);
+            // A switch without a channel to send by stays without a way.
+            return left > 1 || !self.is_wanted(self.net.src[c as usize]);
+        }
+        false
     }
 
     /// How many channels a switch may still send by.
-    fn choices(&self, switch: u32) -> usize {
+    fn choices(&self, switch: u32) -> u32 {
         let outs = self.net.out(switch as usize);
-        outs.filter(|&out| self.sweep.place[out] != Place::Given).count()
+        outs.map(|out| u32::from(self.sweep.place[out] != Place::Given)).sum()
     }
 }

@@ -1,0 +1,277 @@
+//! The administrator beside a manager, and what of it outlives a kill: fed, stored and copied as `daemon` does it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_chassis::PortIdx;
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_plan::Plan;
+use selvedge_sa::{Agents, Config, Copier, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources};
+use selvedge_sim::Time;
+use selvedge_sm::{Command, Inventory, Role, ToldLevels};
+use selvedge_wire::{Datagram, Mad, Method, PortInfo, SmInfo, SwitchInfo};
+
+use super::DeskDefect;
+use crate::{ManagerId, Rehearsal, RehearsalError};
+
+/// As `daemon` gathers what is to be stored, and groups that changed.
+const GATHER: Duration = Duration::from_millis(250);
+const GATHER_GROUPS: Duration = Duration::from_millis(10);
+/// Timers of an administrator that are served at one moment.
+const WAKES_MAX: u32 = 1_000;
+
+/// What agents said.
+struct Said(Arc<Inventory>);
+
+impl Agents for Said {
+    fn port_info(&self, at: PortRef) -> Option<&PortInfo> {
+        self.0.port_info(at)
+    }
+
+    fn switch_info(&self, node: NodeIdx) -> Option<&SwitchInfo> {
+        self.0.agents.get(node)?.switch.as_ref()
+    }
+}
+
+/// The administrator beside a manager.
+pub struct Desk {
+    /// The manager.
+    pub id: ManagerId,
+    /// Where both sit.
+    pub seat: PortIdx,
+    /// The administrator.
+    pub sa: Sa,
+    /// Copies the master's tables while the manager stands by.
+    pub copier: Copier,
+    /// The process runs.
+    pub runs: bool,
+    /// What is in force, as the manager showed it last.
+    pub in_force: Option<(Arc<Fabric>, Arc<Plan>)>,
+    defect: Option<DeskDefect>,
+    /// What is on disk, and whether more may have been registered.
+    stored: Option<Registrations>,
+    is_marked: bool,
+    is_lost: bool,
+    seen: u64,
+    due: Option<Time>,
+    groups_told: Time,
+    is_copied: bool,
+    is_ready: bool,
+    commits: u32,
+}
+
+impl Desk {
+    /// Beside a manager that was never started.
+    pub fn new(id: ManagerId, seat: PortIdx, defect: Option<DeskDefect>) -> Self {
+        Self {
+            id,
+            seat,
+            sa: Sa::new(Config::default()),
+            copier: Copier::new(CopyConfig::default()),
+            runs: false,
+            in_force: None,
+            defect,
+            stored: None,
+            is_marked: false,
+            is_lost: true,
+            seen: 0,
+            due: None,
+            groups_told: Time::ZERO,
+            is_copied: false,
+            is_ready: false,
+            commits: 0,
+        }
+    }
+
+    /// The process begins, with what is on disk; `life` is a number that no other life has.
+    pub fn start(&mut self, world: &mut Rehearsal, life: u64) -> Result<(), RehearsalError> {
+        self.is_lost = self.stored.is_none() || self.is_marked;
+        let config = Config {
+            life,
+            ..Config::default()
+        };
+        self.sa = Sa::with_registrations(config, world.now(), self.stored.clone().unwrap_or_default());
+        self.copier = Copier::new(CopyConfig::default());
+        (self.runs, self.seen, self.due, self.commits) = (true, 0, None, 0);
+        (self.is_copied, self.is_ready, self.in_force) = (false, false, None);
+        let forgotten = self.sa.registrations().forgotten().clone();
+        if self.is_lost {
+            world.tell(self.id, Command::Reregister)?;
+        } else if !forgotten.is_empty() {
+            world.tell(self.id, Command::ReregisterThese(forgotten))?;
+        }
+        world.tell(self.id, Command::HoldBack)
+    }
+
+    /// Hands the administrator an input; what it wants sent is appended.
+    pub fn administer(&mut self, now: Time, input: Input, out: &mut Vec<Output>) {
+        self.sa.handle(now, input, out);
+        // What is stored is marked before anybody is answered.
+        if self.sa.revision() != self.seen {
+            self.seen = self.sa.revision();
+            self.due.get_or_insert(now + GATHER);
+            self.is_marked = self.defect != Some(DeskDefect::StoresNothing);
+        }
+    }
+
+    /// A datagram of subnet administration arrives.
+    pub fn receives(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
+        let method = datagram.mad.method();
+        if !method.is_response() || method == Method::ReportResp {
+            return self.administer(now, Input::Received(*datagram), out);
+        }
+        self.copier.received(now, datagram, out);
+        self.copied(now, out);
+    }
+
+    fn copied(&mut self, now: Time, out: &mut Vec<Output>) {
+        if let Some(copy) = self.copier.take() {
+            self.administer(now, Input::Copied(copy), out);
+        }
+    }
+
+    /// The manager says that a plan is in force.
+    pub fn committed(&mut self, world: &Rehearsal, is_clean: bool, out: &mut Vec<Output>) {
+        let now = world.now();
+        if is_clean && std::mem::take(&mut self.is_lost) {
+            self.due.get_or_insert(now + GATHER);
+        }
+        let Some(view) = world.view(self.id) else { return };
+        let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
+            (view.role, view.fabric, view.plan, view.inventory)
+        else {
+            return;
+        };
+        if let Some(policy) = view.policy {
+            self.administer(now, Input::Presets(Arc::clone(&policy.partitions)), out);
+        }
+        self.in_force = Some((Arc::clone(&fabric), Arc::clone(&plan)));
+        self.commits += 1;
+        if self.commits > 1 && self.defect == Some(DeskDefect::AnswersFromThePast) {
+            return;
+        }
+        let sources = Sources {
+            fabric,
+            plan,
+            manager: (inventory.local, SmInfo::default()),
+            agents: Arc::new(Said(inventory)),
+        };
+        self.administer(now, Input::Committed(Arc::new(Snapshot::new(sources))), out);
+    }
+
+    /// The manager says what switches copy.
+    pub fn copies_changed(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
+        if let Some(view) = world.view(self.id) {
+            self.administer(world.now(), Input::Copies(view.copies), out);
+        }
+    }
+
+    /// The manager says that its role is another one.
+    pub fn role_changed(
+        &mut self,
+        world: &mut Rehearsal,
+        role: Role,
+        out: &mut Vec<Output>,
+    ) -> Result<(), RehearsalError> {
+        let now = world.now();
+        self.copier.end();
+        match role {
+            Role::Master => {
+                self.copier.lead();
+                self.administer(now, Input::Serve, out);
+                Ok(())
+            }
+            Role::Discovering => {
+                self.in_force = None;
+                self.administer(now, Input::Withdraw, out);
+                Ok(())
+            }
+            Role::Standby | Role::NotActive => {
+                self.in_force = None;
+                self.is_lost = true;
+                self.administer(now, Input::Forget, out);
+                self.copier.begin(now);
+                if role == Role::NotActive {
+                    self.copier.end();
+                }
+                (self.is_copied, self.is_ready) = (false, false);
+                world.tell(self.id, Command::Reregister)
+            }
+        }
+    }
+
+    /// Timers of the administrator, its copier and its disk; what it says to its manager.
+    pub fn turn(&mut self, world: &mut Rehearsal, out: &mut Vec<Output>) -> Result<(), RehearsalError> {
+        let now = world.now();
+        for _ in 0..WAKES_MAX {
+            if self.sa.next_wake().is_none_or(|at| at > now) {
+                break;
+            }
+            self.administer(now, Input::Wake, out);
+        }
+        let mut asked = Vec::new();
+        self.copier.wake(now, &mut asked);
+        for output in asked {
+            if output.datagram.mad.class().is_smp() {
+                let answer = own_port(world, self.seat, &output.datagram);
+                self.copier.received(now, &answer, out);
+                self.copied(now, out);
+            } else {
+                out.push(output);
+            }
+        }
+        if self.due.is_some_and(|due| due <= now) {
+            self.due = None;
+            self.stored = Some(match self.defect {
+                Some(DeskDefect::StoresNothing) => Registrations::default(),
+                _ => self.sa.registrations(),
+            });
+            self.is_marked &= self.is_lost;
+        }
+        if self.sa.groups().has_changed() && now.since(self.groups_told) >= GATHER_GROUPS {
+            self.groups_told = now;
+            let groups = self.sa.take_changed_groups();
+            world.groups(self.id, groups)?;
+        }
+        self.tell_copy(world)
+    }
+
+    /// What the manager is told of the copy.
+    fn tell_copy(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
+        let (is_all, is_settled) = (self.copier.is_all(), self.copier.is_settled(world.now()));
+        if let Some(told) = self.copier.take_levels() {
+            let selvedge_sa::ToldLevels { by, lanes, by_port } = *told;
+            world.tell(self.id, Command::Told(Box::new(ToldLevels { by, lanes, by_port })))?;
+        }
+        let forgotten = self.copier.take_forgotten();
+        if let Some(forgotten) = forgotten.filter(|_| self.defect != Some(DeskDefect::CopiesNoForgotten)) {
+            world.tell(self.id, Command::ReregisterThese(forgotten))?;
+        }
+        if std::mem::replace(&mut self.is_copied, is_all) != is_all {
+            let command = if is_all {
+                Command::Registered
+            } else {
+                Command::Reregister
+            };
+            world.tell(self.id, command)?;
+        }
+        if is_settled && !std::mem::replace(&mut self.is_ready, true) {
+            world.tell(self.id, Command::Ready)?;
+        }
+        Ok(())
+    }
+}
+
+/// What the agent of the own port answers to the copier: who is master, and which LID the port has.
+fn own_port(world: &Rehearsal, seat: PortIdx, asked: &Datagram) -> Datagram {
+    let settings = *world.emulator().chassis().port(seat).settings();
+    let mut mad: Mad = asked.mad;
+    mad.set_method(Method::GetResp);
+    let info = PortInfo {
+        lid: settings.lids.base,
+        sm_lid: settings.sm_lid,
+        ..PortInfo::default()
+    };
+    mad.set_smp_data(&selvedge_wire::Attribute::emit(&info));
+    Datagram { mad, ..*asked }
+}

@@ -1,0 +1,42 @@
+//! Where the managers of a schedule sit, and how they are configured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::Policy;
+use selvedge_sm::{Config, Mode};
+use selvedge_types::{Guid, PortNum};
+use selvedge_wire::LocalPort;
+
+use super::schedule::Schedule;
+
+/// How a manager is configured, where that does not depend on its seat.
+pub fn config(schedule: &Schedule, policy: &Arc<Policy>, priority: u8) -> Config {
+    let nowhere = LocalPort {
+        node_guid: Guid::NONE,
+        port_guid: Guid::NONE,
+        port: PortNum::MANAGEMENT,
+    };
+    let setup = &schedule.setup;
+    let mut config = Config::new(Mode::Manage, nowhere, Arc::clone(policy));
+    config.priority = priority;
+    config.window = setup.window.into();
+    config.agent_window = setup.agent_window.into();
+    config.retries = setup.retries;
+    config.timeout = Duration::from_millis(setup.timeout_ms.into());
+    config.sweep_interval = Some(setup.sweep());
+    config
+}
+
+/// Where the managers sit: at the first host, and at the last port of the last one.
+pub fn seats(fabric: &Fabric) -> [String; 2] {
+    let mut hosts = fabric.nodes().iter().filter(|n| !n.is_switch());
+    let seat = |node: Option<&selvedge_fabric::Node>, port: u8| {
+        node.map_or_else(String::new, |n| format!("\"{}\"[{port}]", n.description))
+    };
+    let first = hosts.next();
+    let last = hosts.next_back().or(first);
+    let ports = last.map_or(1, selvedge_fabric::Node::port_count);
+    [seat(first, 1), seat(last, ports)]
+}

@@ -1,0 +1,123 @@
+//! Clients of the administrators in a schedule: they are there if it says so, and draw from a seed of their own.
+
+use std::time::Duration;
+
+use selvedge_sim::{Seed, Time};
+use selvedge_sm::Role;
+
+use super::world::{CONVERGE_REST, SWEEPS_TO_CONVERGE, World};
+use crate::RehearsalError;
+use crate::clients::Clients;
+
+/// How long a port is gone that subscribers are to be told of, beside what a light sweep takes to find it.
+const GONE: Duration = Duration::from_secs(5);
+
+/// How long it may take until the last subscriber is told of something: reports are repeated.
+const TOLD: Duration = Duration::from_secs(20);
+
+impl World<'_> {
+    /// They come, if they are to.
+    pub(super) fn invite_clients(&mut self) {
+        if !self.schedule.setup.sa || self.rehearsal.is_open() {
+            return;
+        }
+        let seats: Vec<_> = self
+            .managers
+            .iter()
+            .filter_map(|&id| Some((id, self.rehearsal.seat_of(id)?)))
+            .collect();
+        let seed = Seed(self.schedule.seed).child("administration");
+        self.clients = Some(Box::new(Clients::new(&mut self.rehearsal, &seats, seed, None)));
+    }
+
+    pub(super) fn manager_started(&mut self, which: usize) -> Result<(), RehearsalError> {
+        let id = self.managers[which];
+        match &mut self.clients {
+            Some(clients) => clients.started(&mut self.rehearsal, id),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn manager_killed(&mut self, which: usize) {
+        if let Some(clients) = &mut self.clients {
+            clients.killed(self.managers[which]);
+        }
+    }
+
+    /// No step goes further than to where clients want to do something.
+    pub(super) fn until_clients(&self, limit: Time) -> Time {
+        self.clients.as_ref().map_or(limit, |clients| limit.min(clients.next()))
+    }
+
+    /// The world has gone one step further.
+    pub(super) fn clients_go_on(&mut self) -> Result<(), RehearsalError> {
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
+        let went = clients.after_step(&mut self.rehearsal);
+        for (_, what) in clients.take_notes() {
+            self.observer.happened(&self.rehearsal, &what);
+        }
+        went
+    }
+
+    /// Hosts change their minds no more; all are served within a bounded time, and what they were told is right.
+    pub(super) fn serve(&mut self, when: &'static str) -> Result<(), RehearsalError> {
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
+        clients.set_lively(false);
+        let bound = SWEEPS_TO_CONVERGE * self.schedule.setup.sweep() + CONVERGE_REST;
+        let is_content = |world: &Self| {
+            let clients = world.clients.as_ref();
+            // Cheapest first: this is asked after every step.
+            world.rehearsal.is_quiet() && clients.is_none_or(|clients| clients.is_content(&world.rehearsal))
+        };
+        let served = self.run_until(bound, is_content)?;
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
+        if !served {
+            let violation = clients.complaint(&self.rehearsal, when, bound.as_secs());
+            return Err(self.rehearsal.violated(violation));
+        }
+        clients.check(&self.rehearsal)
+    }
+
+    /// A host goes and comes back, of which subscribers are told; then the master ends, and the other one knows all.
+    pub(super) fn last_questions(&mut self) -> Result<(), RehearsalError> {
+        let Some(clients) = &mut self.clients else {
+            return Ok(());
+        };
+        if let Some(gone) = clients.expect_reports(&self.rehearsal) {
+            self.fault(&format!("kill \"{gone}\""))?;
+            self.run_for(self.schedule.setup.sweep() + GONE)?;
+            self.fault(&format!("revive \"{gone}\""))?;
+            self.converge("when a host had come back")?;
+            self.serve("when a host had come back")?;
+            // A report that was lost where tables led nowhere yet is repeated.
+            let are_told = |world: &Self| {
+                let clients = world.clients.as_ref();
+                clients.is_none_or(|clients| clients.check_reports(&world.rehearsal, &gone).is_ok())
+            };
+            self.run_until(TOLD, are_told)?;
+            if let Some(clients) = &self.clients {
+                clients.check_reports(&self.rehearsal, &gone)?;
+            }
+        }
+        let (master, bound) = (
+            self.master(),
+            SWEEPS_TO_CONVERGE * self.schedule.setup.sweep() + CONVERGE_REST,
+        );
+        self.kill(master)?;
+        let leads = |world: &Self| {
+            let mut others = world.managers.iter().enumerate().filter(|(which, _)| *which != master);
+            others.all(|(_, &id)| world.rehearsal.life_of(id).is_some_and(|sm| sm.role() == Role::Master))
+        };
+        self.run_until(bound, leads)?;
+        self.serve("when the master had ended")?;
+        self.start(master)?;
+        self.converge("when the master had come back")?;
+        self.serve("when the master had come back")
+    }
+}
