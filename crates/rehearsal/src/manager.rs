@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use selvedge_emulator::ClientId;
 use selvedge_fabric::Fabric;
-use selvedge_plan::{ChangeSet, Generation, Installed, Plan};
+use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::{Par, Time};
-use selvedge_sm::{Accepted, Config, Input, Inventory, JobResult, Judge, Output, PersistentState, Sm};
+use selvedge_sm::{Accepted, Config, Input, Inventory, Job, JobResult, Judge, Output, PersistentState, Sm};
 use selvedge_verify::{Refusal, Verdict};
 use selvedge_wire::{AttributeId, Mad, Method, PortInfo};
 
@@ -71,10 +71,10 @@ pub(crate) struct AcceptedPlan {
 /// Work on its way.
 #[derive(Debug)]
 pub(crate) enum Pending {
-    Computed {
-        generation: Generation,
-        inventory: Arc<Inventory>,
-        result: Box<JobResult>,
+    /// A job, and its result if it has been made already.
+    Job {
+        job: Box<Job>,
+        result: Option<Box<JobResult>>,
     },
     Persisted {
         id: u64,

@@ -14,13 +14,12 @@ use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
 use selvedge_types::TransactionId;
-use selvedge_verify::phases;
 use selvedge_wire::{Datagram, Method};
 
 use self::jobs::Costs;
 use crate::digest::Digest;
 use crate::invariant::Invariants;
-use crate::manager::{AcceptedPlan, Life, Manager, ManagerId, Pending, asks_host};
+use crate::manager::{Life, Manager, ManagerId, Pending, asks_host};
 use crate::outside::Outsiders;
 use crate::watch::{Clerk, Passed, Watcher};
 use crate::{RehearsalError, Violation};
@@ -72,6 +71,8 @@ pub struct Rehearsal {
     /// Managers that are programs, if they are.
     pub(crate) outside: Option<Outsiders>,
     pub(crate) deliveries: Vec<Delivery>,
+    /// What a manager hands out; empty between inputs.
+    outputs: Vec<Output>,
     /// Steps since time last went on.
     steps_at_now: u32,
     tool_requests: u64,
@@ -109,6 +110,7 @@ impl Rehearsal {
             digest: Digest::default().0,
             asks: 0,
             deliveries: Vec::new(),
+            outputs: Vec::new(),
             steps_at_now: 0,
             tool_requests: 0,
             foreign_hands: false,
@@ -475,30 +477,7 @@ impl Rehearsal {
                 self.hand(id, Input::Persisted { id: number })
             }
             Pending::Input(input) => self.hand(id, *input),
-            Pending::Computed {
-                generation,
-                inventory,
-                result,
-            } => {
-                let boots = self.life(id).map(|life| Arc::clone(&life.boots)).unwrap_or_default();
-                let accepted = result.outcome.as_ref().map(|outcome| AcceptedPlan {
-                    at: self.now,
-                    boots,
-                    fabric: Arc::clone(&inventory.fabric),
-                    is_first: !phases::is_live(&inventory.fabric),
-                    plan: Arc::clone(&outcome.plan),
-                });
-                let logged = self.log.len();
-                self.hand(id, Input::Computed { generation, result })?;
-                // A result of an older generation is dropped without a word.
-                let taken = self.log[logged..]
-                    .iter()
-                    .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
-                if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
-                    life.accepted = accepted;
-                }
-                Ok(())
-            }
+            Pending::Job { job, result } => self.end(id, job, result),
         }
     }
 
@@ -514,7 +493,7 @@ impl Rehearsal {
         let (Some(life), Some(input)) = (&mut manager.life, input) else {
             return Ok(());
         };
-        let mut out = Vec::new();
+        let mut out = std::mem::take(&mut self.outputs);
         let before = life.sm.stage_name();
         life.sm.handle(now + life.hurry, input, &mut out);
         if before != StageName::Probing && life.sm.stage_name() == StageName::Probing {
@@ -536,7 +515,9 @@ impl Rehearsal {
             life.pending.extend(back);
             life.hurry += tamper.hurry(&life.sm, now + life.hurry);
         }
-        out.into_iter().try_for_each(|output| self.carry_out(id, output))
+        let done = out.drain(..).try_for_each(|output| self.carry_out(id, output));
+        self.outputs = out;
+        done
     }
 
     fn carry_out(&mut self, id: ManagerId, output: Output) -> Result<(), RehearsalError> {
@@ -555,7 +536,7 @@ impl Rehearsal {
                     return sent.map_err(|violation| self.violated(violation));
                 }
             }
-            Output::Compute(job) => life.pending.push(self.costs.run(now, *job)),
+            Output::Compute(job) => self.begin(id, job),
             Output::Persist { id, state } => {
                 life.pending
                     .push((now + PERSIST_COST, Pending::Persisted { id, state }));

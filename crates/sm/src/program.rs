@@ -223,6 +223,23 @@ impl Sm {
         }
     }
 
+    /// True if a job's result would be taken if it came now; else whoever has not run it may hand in
+    /// [`JobResult::default`], and nobody sees a difference.
+    #[must_use]
+    pub fn awaits(&self, job: &Job) -> bool {
+        let generation = job.generation;
+        matches!(job.task, Task::Settle(_))
+            || self.is_preparing(generation)
+            || self.is_planning_balance(generation)
+            || self.is_planning_multicast(generation)
+            || self.is_planning(generation)
+    }
+
+    fn is_planning(&self, generation: Generation) -> bool {
+        generation == self.generation && matches!(self.stage, Stage::Planning { .. })
+    }
+
+    /// Takes a result if it is [awaited](Self::awaits).
     pub(crate) fn computed(&mut self, generation: Generation, result: JobResult, out: &mut Vec<Output>) {
         if let Some(settled) = result.settled {
             return self.settled(*settled, out);
@@ -236,12 +253,13 @@ impl Sm {
         if self.is_planning_multicast(generation) {
             return self.multicast_planned(result, out);
         }
-        if generation != self.generation {
-            return;
-        }
+        let is_planning = self.is_planning(generation);
         let Stage::Planning { inventory, installed } = &self.stage else {
             return;
         };
+        if !is_planning {
+            return;
+        }
         self.keeps_found = result.keeps_found;
         let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));

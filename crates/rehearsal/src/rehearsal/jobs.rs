@@ -1,11 +1,14 @@
 //! Jobs of managers under virtual time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_sim::{Par, Time};
-use selvedge_sm::Job;
+use selvedge_sm::{Event, Input, Job, JobResult};
+use selvedge_verify::phases;
 
-use super::Pending;
+use crate::manager::{AcceptedPlan, ManagerId, Pending};
+use crate::{Rehearsal, RehearsalError};
 
 /// What jobs cost.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,21 +20,62 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// The job runs now; its result is there when its virtual cost has passed.
-    pub(super) fn run(self, now: Time, mut job: Job) -> (Time, Pending) {
+    /// When the job's result is there: when its virtual cost has passed.
+    pub(super) fn done(self, now: Time, job: &Job) -> Time {
         let cost = match self.are_free {
             true => Some(Duration::ZERO),
             false => self.plan.filter(|_| job.is_whole()),
         };
-        let done = now + cost.unwrap_or_else(|| job.virtual_cost());
-        let result = Box::new(job.run(Par::Sequential));
-        (
-            done,
-            Pending::Computed {
-                generation: job.generation,
-                inventory: job.inventory,
-                result,
-            },
-        )
+        now + cost.unwrap_or_else(|| job.virtual_cost())
+    }
+}
+
+impl Rehearsal {
+    /// A manager wants a job done. It is a pure function of what it was given, so it runs when its result is due, and
+    /// not at all if nobody waits for that any more. Who stands between manager and world may hand over a result that
+    /// nobody waits for, so then all are made, at once.
+    pub(super) fn begin(&mut self, id: ManagerId, mut job: Box<Job>) {
+        let done = self.costs.done(self.now, &job);
+        let manager = &mut self.managers[id.0];
+        let result = (manager.tamper.as_ref()).map(|_| Box::new(job.run(Par::Sequential)));
+        if let Some(life) = &mut manager.life {
+            life.pending.push((done, Pending::Job { job, result }));
+        }
+    }
+
+    /// A job's result is due.
+    pub(super) fn end(
+        &mut self,
+        id: ManagerId,
+        mut job: Box<Job>,
+        result: Option<Box<JobResult>>,
+    ) -> Result<(), RehearsalError> {
+        let Some(life) = self.managers.get(id.0).and_then(|m| m.life.as_ref()) else {
+            return Ok(());
+        };
+        let boots = Arc::clone(&life.boots);
+        let result = result.unwrap_or_else(|| match life.sm.awaits(&job) {
+            true => Box::new(job.run(Par::Sequential)),
+            false => Box::default(),
+        });
+        let fabric = &job.inventory.fabric;
+        let accepted = result.outcome.as_ref().map(|outcome| AcceptedPlan {
+            at: self.now,
+            boots,
+            fabric: Arc::clone(fabric),
+            is_first: !phases::is_live(fabric),
+            plan: Arc::clone(&outcome.plan),
+        });
+        let logged = self.log.len();
+        let generation = job.generation;
+        self.hand(id, Input::Computed { generation, result })?;
+        // A result of an older generation is dropped without a word.
+        let taken = self.log[logged..]
+            .iter()
+            .any(|e| matches!(e.event, Event::PlanAccepted { .. }));
+        if let (true, Some(life)) = (taken, self.managers[id.0].life.as_mut()) {
+            life.accepted = accepted;
+        }
+        Ok(())
     }
 }

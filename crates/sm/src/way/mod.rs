@@ -36,7 +36,7 @@ pub use show::{StepSummary, in_words, summary};
 use lanes::Lanes;
 use net::Net;
 use split::Split;
-use windows::{Ground, Mode, Taken, Task};
+use windows::{Ground, Mode, Start, Taken, Task};
 
 /// How to propose.
 #[derive(Clone, Copy, Debug)]
@@ -249,11 +249,21 @@ impl<'a> Way<'a> {
         let (levels, map) = self.lanes();
         let lanes = Lanes::new([levels, &self.plan.service_levels], [map, &self.plan.sl_to_vl])?;
         let past = self.past.as_ref().map(Taken::new);
+        let ground = Ground {
+            fabric: self.fabric,
+            lids: &self.plan.lids,
+            net: &self.net,
+            lanes: &lanes,
+            strict: self.options.switch_pairs == Severity::Error,
+            past: past.as_ref(),
+        };
+        let task = |(&lid, writes): (&Lid, &Vec<Write>)| Task::new(&self.net, self.in_force, lid, writes);
+        let start = Start::new(&ground, self.in_force, by_lid.iter().map(task).collect());
         let all = [(false, true), (false, false), (true, true), (true, false)];
         let modes = if by_lid.len() > SMALL_MAX { &all[..2] } else { &all };
         let found = self.options.par.map(modes.len(), |number| {
             let (halves, by_rank) = modes[number];
-            self.windows(by_lid, (&lanes, past.as_ref()), Mode { halves, by_rank })
+            windows::steps(&ground, &start, Mode { halves, by_rank }, self.drain_ns(1).is_some())
         });
         let cost = |steps: &Vec<Step>| {
             let dropped = steps.iter().filter(|step| step.what == What::Drop);
@@ -272,26 +282,6 @@ impl<'a> Way<'a> {
             }
         }
         Some(in_turn(steps))
-    }
-
-    fn windows(
-        &self,
-        by_lid: &BTreeMap<Lid, Vec<Write>>,
-        (lanes, past): (&Lanes<'_>, Option<&Taken>),
-        mode: Mode,
-    ) -> Option<Vec<Step>> {
-        let ground = Ground {
-            fabric: self.fabric,
-            lids: &self.plan.lids,
-            net: &self.net,
-            lanes,
-            strict: self.options.switch_pairs == Severity::Error,
-            past,
-            mode,
-        };
-        let task = |(&lid, writes): (&Lid, &Vec<Write>)| Task::new(&self.net, self.in_force, lid, writes);
-        let tasks = by_lid.iter().map(task).collect();
-        windows::steps(&ground, self.in_force.clone(), tasks, self.drain_ns(1).is_some())
     }
 
     /// Everything that changes is dropped, and written after a wait.

@@ -7,7 +7,7 @@ use super::net::Net;
 pub type Vertex = u32;
 
 /// The graph.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Order {
     channels: usize,
     lanes: usize,

@@ -42,8 +42,26 @@ pub struct Ground<'a> {
     pub strict: bool,
     /// What packets may be under way by when the first window begins.
     pub past: Option<&'a Taken>,
-    /// What is tried.
-    pub mode: Mode,
+}
+
+/// Where steps begin, in whatever mode.
+#[derive(Debug)]
+pub struct Start<'a> {
+    tables: &'a Tables,
+    /// Pairs without a way come first.
+    tasks: Vec<Task>,
+    /// The dependencies there are; none if they have a cycle.
+    order: Option<Order>,
+}
+
+impl<'a> Start<'a> {
+    /// With these LIDs to move from these tables.
+    pub fn new(ground: &Ground<'_>, tables: &'a Tables, mut tasks: Vec<Task>) -> Self {
+        tasks.sort_by_key(|task| (task.live(ground.net, tables) == task.writes.len(), task.lid));
+        let lids: Vec<Lid> = tasks.iter().map(|task| task.lid).collect();
+        let order = at_rest(ground, tables, &lids, ground.past);
+        Self { tables, tasks, order }
+    }
 }
 
 /// Steps that were taken a moment ago.
@@ -131,20 +149,24 @@ impl Task {
 }
 
 /// Steps with waits that move all tasks; `None` if that needs a wait and none helps.
-pub fn steps(ground: &Ground<'_>, mut tables: Tables, mut left: Vec<Task>, may_wait: bool) -> Option<Vec<Step>> {
+pub fn steps(ground: &Ground<'_>, start: &Start<'_>, mode: Mode, may_wait: bool) -> Option<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
-    // Pairs without a way come first.
-    left.sort_by_key(|task| (task.live(ground.net, &tables) == task.writes.len(), task.lid));
+    let (mut tables, mut left) = (start.tables.clone(), start.tasks.clone());
     for waits in 0..=WAITS_MAX {
         let mut window: Vec<Vec<Write>> = Vec::new();
         let before = entries(&left);
         let was_filled = fill(&mut tables, &mut left, &mut window);
-        let lids: Vec<Lid> = left.iter().map(|task| task.lid).collect();
         let past = ground.past.filter(|_| waits == 0);
-        let order = at_rest(ground, &tables, &lids, past);
+        let order = match waits {
+            0 => start.order.clone(),
+            _ => {
+                let lids: Vec<Lid> = left.iter().map(|task| task.lid).collect();
+                at_rest(ground, &tables, &lids, None)
+            }
+        };
         end(&mut tables, &mut left, &mut window);
         if let Some(order) = order {
-            move_on(ground, (order, past), &mut tables, &mut left, &mut window);
+            move_on((ground, mode), (order, past), &mut tables, &mut left, &mut window);
         }
         let after = entries(&left);
         for (number, writes) in window.into_iter().enumerate() {
@@ -245,7 +267,7 @@ fn at_rest(ground: &Ground<'_>, tables: &Tables, lids: &[Lid], past: Option<&Tak
 
 /// Moves the LIDs that can be moved now.
 fn move_on(
-    ground: &Ground<'_>,
+    (ground, mode): (&Ground<'_>, Mode),
     (mut order, past): (Order, Option<&Taken>),
     tables: &mut Tables,
     left: &mut Vec<Task>,
@@ -265,8 +287,8 @@ fn move_on(
             Some(_) => return true,
             None => track.load(tables, task.lid, senders, |_, _| ()),
         }
-        let (steps, later) = try_task(&mut track, &mut order, &task.writes, ground.mode.by_rank);
-        if !later.is_empty() && !ground.mode.halves {
+        let (steps, later) = try_task(&mut track, &mut order, &task.writes, mode.by_rank);
+        if !later.is_empty() && !mode.halves {
             order.undo(0);
             return true;
         }

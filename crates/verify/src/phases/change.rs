@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
-    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Wake, Write, drain_bound_ns,
-    lifetimes_to_wait, prove, prove_quickly, takes_away_only,
+    Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Trial, Wake, Write, drain_bound_ns,
+    lifetimes_of_waits, lifetimes_to_wait, prove_quickly, prove_trial, refusal, takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
@@ -312,49 +312,72 @@ fn of_proposal(
     if let Some(proof) = quick {
         return Passage::Quick(proof);
     }
-    let (counted, short) = long_enough(subject, proposal, lifetimes, options);
     let options = PhaseOptions {
-        // Waits that are shorter than they must be have been taken out.
+        // Waits that are shorter than they must be are taken out.
         drain_ns: Some(1),
         ..options.clone()
     };
-    match prove(subject, standing, &counted, &options) {
+    let mut counted = Counted {
+        proposal: proposal.clone(),
+        short: Vec::new(),
+        lifetimes_max: None,
+    };
+    let proof = Trial::new(subject, standing, proposal, &options).map_err(refusal);
+    let proof = proof.and_then(|trial| {
+        match standing {
+            None => counted.look(&trial, lifetimes, &options),
+            // What stood is no part of how long packets matter: on a bench without it.
+            Some(_) => {
+                let trial = Trial::bare(subject, None, proposal, &options).map_err(refusal)?;
+                counted.look(&trial, lifetimes, &options);
+                counted.lifetimes_max = None;
+            }
+        }
+        prove_trial(&trial, &counted.proposal, counted.lifetimes_max, &options)
+    });
+    let counted_and_taken = (&counted.proposal, taken);
+    match proof {
         Ok(mut proof) => {
-            proof.figures.waits_short = short;
+            proof.figures.waits_short = counted.short;
             Passage::Proved(Box::new(proof))
         }
-        Err(refusal) if refusal.is_inherited(taken) && takes_away_only(subject, (&counted, taken), &options) => {
+        Err(refusal) if refusal.is_inherited(taken) && takes_away_only(subject, counted_and_taken, &options) => {
             Passage::Inherited(refusal)
         }
         Err(refusal) => Passage::Refused(refusal),
     }
 }
 
-/// A proposal without the waits that are shorter than its packets matter, and their steps.
-fn long_enough<'a>(
-    subject: Subject<'a>,
-    proposal: &Proposal<'a>,
-    lifetimes: &[u8],
-    options: &PhaseOptions,
-) -> (Proposal<'a>, Vec<u32>) {
-    let (mut counted, mut short) = (proposal.clone(), Vec::new());
-    loop {
-        // Each step of a proposal that makes sense has one; `prove` says what is wrong with another.
-        let needed = lifetimes_to_wait(subject, &counted, options).unwrap_or_default();
-        let is_short = |(step, lifetimes_needed): &(&PhaseStep, &u32)| {
-            let bound = drain_bound_ns(lifetimes.iter().copied(), **lifetimes_needed);
-            step.wait_before_ns > 0 && bound.is_none_or(|bound| step.wait_before_ns < bound)
-        };
-        let steps = counted.steps.iter().zip(&needed).enumerate();
-        let waits = steps.filter(|(_, step)| is_short(step));
-        // Without the shortest the others may have to last longer, or be long enough: a step behind it may take away
-        // what went round.
-        let Some((at, _)) = waits.min_by_key(|(_, (step, _))| step.wait_before_ns) else {
-            short.sort_unstable();
-            return (counted, short);
-        };
-        counted.steps[at].wait_before_ns = 0;
-        short.push(at as u32 + 1);
+/// A proposal without the waits that are shorter than its packets matter.
+struct Counted<'a> {
+    proposal: Proposal<'a>,
+    /// The steps of those waits.
+    short: Vec<u32>,
+    /// How many lifetimes the longest of the others must last, once that is known.
+    lifetimes_max: Option<u32>,
+}
+
+impl Counted<'_> {
+    /// Takes out the waits that are too short, on the bench of the proposal: where they are changes nothing of that.
+    fn look(&mut self, trial: &Trial<'_>, lifetimes: &[u8], options: &PhaseOptions) {
+        loop {
+            let needed = lifetimes_of_waits(trial, &self.proposal.steps, options);
+            let is_short = |(step, lifetimes_needed): &(&PhaseStep, &u32)| {
+                let bound = drain_bound_ns(lifetimes.iter().copied(), **lifetimes_needed);
+                step.wait_before_ns > 0 && bound.is_none_or(|bound| step.wait_before_ns < bound)
+            };
+            let steps = self.proposal.steps.iter().zip(&needed).enumerate();
+            let waits = steps.filter(|(_, step)| is_short(step));
+            // Without the shortest the others may have to last longer, or be long enough: a step behind it may take
+            // away what went round.
+            let Some((at, _)) = waits.min_by_key(|(_, (step, _))| step.wait_before_ns) else {
+                self.short.sort_unstable();
+                self.lifetimes_max = Some(needed.into_iter().max().unwrap_or(0));
+                return;
+            };
+            self.proposal.steps[at].wait_before_ns = 0;
+            self.short.push(at as u32 + 1);
+        }
     }
 }
 

@@ -210,15 +210,29 @@ pub fn prove<'a>(
     options: &PhaseOptions,
 ) -> Result<TransitionProof, Box<TransitionRefusal>> {
     let trial = Trial::new(in_force, standing, proposal, options).map_err(refusal)?;
+    prove_trial(&trial, proposal, None, options)
+}
+
+/// The same on its bench; with the lifetimes that waits must last, if somebody has counted them.
+fn prove_trial(
+    trial: &Trial<'_>,
+    proposal: &Proposal<'_>,
+    lifetimes_max: Option<u32>,
+    options: &PhaseOptions,
+) -> Result<TransitionProof, Box<TransitionRefusal>> {
     let (waits, short) = declared(proposal, options);
     let segments = trial.segments(&waits);
     let bad = trial.audit_segments(&segments, &waits, Traffic::Switches);
-    let findings = findings(&trial, &waits, &bad, options);
+    let findings = findings(trial, &waits, &bad, options);
     if findings.first().is_some_and(|first| first.severity == Severity::Error) {
         return Err(refusal(findings));
     }
+    let lifetimes_max = lifetimes_max.unwrap_or_else(|| {
+        let lifetimes = way::lifetimes(trial, &waits, strict(options));
+        lifetimes.into_iter().max().unwrap_or(0)
+    });
     Ok(TransitionProof {
-        figures: figures(&trial, &segments, (&waits, short), proposal, options),
+        figures: figures(trial, &segments, (&waits, short, lifetimes_max), proposal, options),
         warnings: findings,
     })
 }
@@ -286,7 +300,7 @@ pub fn prove_quickly<'a>(
             set.insert(&layout, *turn);
         }
     }
-    let is_cyclic = turns::TurnGraph::new(&layout, &set).cycle().is_some();
+    let is_cyclic = turns::TurnGraph::new(&layout, &set).is_cyclic();
     (!is_cyclic).then(|| QuickProof {
         lids: by_lid.len() as u64,
         standing: before,
@@ -308,10 +322,12 @@ pub fn needs_wait<'a>(
     let trial = Trial::new(in_force, standing, proposal, options).map_err(refusal)?;
     let mut waits = vec![false; trial.steps as usize];
     loop {
-        let bad = trial.audit(&waits, strict(options));
-        let Some(first) = bad.first() else { break };
-        let step = first.step as usize;
+        let Some(&first) = trial.bad_steps(&waits, strict(options)).first() else {
+            break;
+        };
+        let step = first as usize;
         if step < 2 || waits[step] {
+            let bad = trial.audit(&waits, strict(options));
             return Err(refusal(findings(&trial, &waits, &bad, options)));
         }
         waits[step] = true;
@@ -330,13 +346,18 @@ pub fn lifetimes_to_wait<'a>(
     options: &PhaseOptions,
 ) -> Option<Vec<u32>> {
     let trial = Trial::bare(in_force, None, proposal, options).ok()?;
+    Some(lifetimes_of_waits(&trial, &proposal.steps, options))
+}
+
+/// The same of steps on their bench.
+fn lifetimes_of_waits(trial: &Trial<'_>, steps: &[PhaseStep], options: &PhaseOptions) -> Vec<u32> {
     let waits: Vec<bool> = std::iter::once(false)
-        .chain(proposal.steps.iter().map(|step| step.wait_before_ns > 0))
+        .chain(steps.iter().map(|step| step.wait_before_ns > 0))
         .collect();
-    let mut needed = way::lifetimes(&trial, &waits, strict(options));
+    let mut needed = way::lifetimes(trial, &waits, strict(options));
     // The start has no wait.
     needed.remove(0);
-    Some(needed)
+    needed
 }
 
 /// What there is to say of a proposal in a word.
@@ -363,10 +384,10 @@ pub fn word<'a>(
         return Word::Unsafe;
     };
     let (waits, _) = declared(proposal, options);
-    let bad = trial.audit(&waits, strict(options));
+    let bad = trial.bad_steps(&waits, strict(options));
     if bad.is_empty() {
         Word::Safe
-    } else if bad.iter().all(|bad| bad.step as usize <= taken) && only_takes(&trial.net, (proposal, taken), &waits) {
+    } else if bad.iter().all(|step| *step as usize <= taken) && only_takes(&trial.net, (proposal, taken), &waits) {
         Word::LeadsOut
     } else {
         Word::Unsafe
@@ -464,7 +485,7 @@ fn findings(trial: &Trial<'_>, waits: &[bool], bad: &[Bad], options: &PhaseOptio
 fn figures(
     trial: &Trial<'_>,
     segments: &Segments,
-    (waits, waits_short): (&[bool], Vec<u32>),
+    (waits, waits_short, lifetimes_max): (&[bool], Vec<u32>, u32),
     proposal: &Proposal<'_>,
     options: &PhaseOptions,
 ) -> TransitionFigures {
@@ -502,10 +523,7 @@ fn figures(
         waits: numbers(waits),
         waits_spare: spare(trial, waits, options),
         waits_short,
-        lifetimes_max: way::lifetimes(trial, waits, strict(options))
-            .into_iter()
-            .max()
-            .unwrap_or(0),
+        lifetimes_max,
         lost: costs.lost,
         steps,
     }
@@ -517,7 +535,7 @@ fn spare(trial: &Trial<'_>, waits: &[bool], options: &PhaseOptions) -> Vec<u32> 
     for step in numbers(waits) {
         needed[step as usize] = false;
         // Before the first step nothing is under way that could be let drain.
-        needed[step as usize] = step > 1 && !trial.audit(&needed, strict(options)).is_empty();
+        needed[step as usize] = step > 1 && !trial.bad_steps(&needed, strict(options)).is_empty();
     }
     let spare: Vec<bool> = waits
         .iter()

@@ -6,7 +6,7 @@ use selvedge_fabric::SwitchIdx;
 use selvedge_sim::Par;
 use selvedge_types::{Idx, Lid};
 
-use super::drift::{Drift, LaneRules};
+use super::drift::{Drift, LaneRules, Made};
 use super::net::{Net, Owner};
 use super::report::{PhaseFault, PhaseFinding};
 use super::standing::{ByTraffic, StandingTurns, TRAFFIC, chunks, follow_all};
@@ -131,9 +131,13 @@ impl<'a> Trial<'a> {
             let mut drift = Drift::new(&self.net, self.subject.tables, &self.rules);
             for plan in self.plans.iter().skip(chunk * length).take(length) {
                 drift.follow(plan.lid, plan.owner, &plan.writes, waits);
-                for made in &drift.made {
-                    let segment = segments.entry((made.since, made.until)).or_default();
-                    segment[made.traffic as usize].insert(&self.layout, made.turn);
+                // Step by step, so those of one step come together.
+                let of_one_span = |a: &Made, b: &Made| (a.since, a.until) == (b.since, b.until);
+                for made in drift.made.chunk_by(of_one_span) {
+                    let segment = segments.entry((made[0].since, made[0].until)).or_default();
+                    for made in made {
+                        segment[made.traffic as usize].insert(&self.layout, made.turn);
+                    }
                 }
             }
             segments
@@ -159,46 +163,69 @@ impl<'a> Trial<'a> {
         set
     }
 
-    fn cycle(&self, segments: &Segments, step: u32, traffic: Traffic) -> Option<Vec<Vertex>> {
-        let set = self.mixed(segments, step, traffic);
-        TurnGraph::new(&self.layout, &set).cycle()
-    }
-
     /// Steps with a cycle in traffic up to `upto`: from one wait to the next only the first, and later ones of
     /// smaller traffic.
     ///
     /// Turns only come until a wait, so where the last step before it has no cycle none has.
+    pub fn audit_segments(&self, segments: &Segments, waits: &[bool], upto: Traffic) -> Vec<Bad> {
+        let found = self.look((segments, waits), upto, |graph| graph.cycle());
+        let bad = found
+            .into_iter()
+            .map(|(step, traffic, cycle)| Bad { step, traffic, cycle });
+        bad.collect()
+    }
+
+    /// The same with the segments of these waits.
     pub fn audit(&self, waits: &[bool], upto: Traffic) -> Vec<Bad> {
         self.audit_segments(&self.segments(waits), waits, upto)
     }
 
-    /// The same with the segments of these waits.
-    pub fn audit_segments(&self, segments: &Segments, waits: &[bool], upto: Traffic) -> Vec<Bad> {
+    /// The same steps, without the cycles: short ones take long to find.
+    pub fn bad_steps(&self, waits: &[bool], upto: Traffic) -> Vec<u32> {
+        let found = self.look((&self.segments(waits), waits), upto, |graph| {
+            graph.is_cyclic().then_some(())
+        });
+        found.into_iter().map(|(step, ..)| step).collect()
+    }
+
+    fn look<C>(
+        &self,
+        (segments, waits): (&Segments, &[bool]),
+        upto: Traffic,
+        cycle: impl Fn(TurnGraph<'_>) -> Option<C>,
+    ) -> Vec<(u32, Traffic, C)> {
         let mut found = Vec::new();
         let mut first = 0;
         while first < self.steps {
             let next = (first + 1..self.steps).find(|&step| waits[step as usize]);
             let end = next.unwrap_or(self.steps);
-            self.audit_window(segments, (first, end), upto, &mut found);
+            self.look_at_window(segments, (first, end), (upto, &cycle), &mut found);
             first = end;
         }
         found
     }
 
-    fn audit_window(&self, segments: &Segments, (first, end): (u32, u32), upto: Traffic, found: &mut Vec<Bad>) {
-        let suspects: Vec<Traffic> = TRAFFIC[..=upto as usize]
-            .iter()
-            .rev()
-            .copied()
-            .take_while(|&traffic| self.cycle(segments, end - 1, traffic).is_some())
-            .collect();
+    fn look_at_window<C>(
+        &self,
+        segments: &Segments,
+        (first, end): (u32, u32),
+        (upto, cycle): (Traffic, &impl Fn(TurnGraph<'_>) -> Option<C>),
+        found: &mut Vec<(u32, Traffic, C)>,
+    ) {
+        let is_cyclic = |traffic: &Traffic| {
+            let set = self.mixed(segments, end - 1, *traffic);
+            TurnGraph::new(&self.layout, &set).is_cyclic()
+        };
         // The smallest traffic comes last; once it has its cycle, larger ones are not looked at.
-        let mut open = suspects;
+        let all = TRAFFIC[..=upto as usize].iter().rev().copied();
+        let mut open: Vec<Traffic> = all.take_while(is_cyclic).collect();
         for step in first..end {
-            let with_cycle = |i: usize| Some((i, self.cycle(segments, step, open[i])?));
+            let with_cycle = |i: usize| {
+                let set = self.mixed(segments, step, open[i]);
+                Some((i, cycle(TurnGraph::new(&self.layout, &set))?))
+            };
             if let Some((place, cycle)) = (0..open.len()).rev().find_map(with_cycle) {
-                let traffic = open[place];
-                found.push(Bad { step, traffic, cycle });
+                found.push((step, open[place], cycle));
                 open.drain(..=place);
             }
         }
@@ -257,14 +284,16 @@ pub fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<
         return Err(found);
     }
     let mut by_lid: BTreeMap<Lid, Vec<Entry>> = BTreeMap::new();
+    // By switch: the last LID that was written there, and its entry since.
+    let mut now: Vec<(Option<Lid>, u8)> = vec![(None, 0); subject.tables.switches()];
     for same in all.chunk_by(|a, b| a.0 == b.0) {
         let lid = same[0].0;
-        let mut now: BTreeMap<u32, u8> = BTreeMap::new();
         let mut writes = Vec::new();
         for &(_, step, switch, egress) in same {
-            let entry = now
-                .entry(switch)
-                .or_insert_with(|| subject.tables.get(SwitchIdx(switch), lid));
+            let (of, entry) = &mut now[switch as usize];
+            if of.replace(lid) != Some(lid) {
+                *entry = subject.tables.get(SwitchIdx(switch), lid);
+            }
             if *entry != egress {
                 *entry = egress;
                 writes.push((step, switch, egress));

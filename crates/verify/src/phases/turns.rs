@@ -169,8 +169,13 @@ impl<'a> TurnGraph<'a> {
         }
     }
 
-    /// A short cycle, if there is any: what cannot be sorted (Kahn 1962) has a vertex before it that cannot either.
-    pub fn cycle(self) -> Option<Vec<Vertex>> {
+    /// True if there is a cycle.
+    pub fn is_cyclic(self) -> bool {
+        self.unsorted().is_some()
+    }
+
+    /// How many edges lead to each vertex from those that cannot be sorted (Kahn 1962); none if all can.
+    fn unsorted(self) -> Option<Vec<u32>> {
         let vertices = self.lanes * self.channels;
         let mut waiting = vec![0_u32; vertices];
         for vertex in 0..vertices {
@@ -187,10 +192,12 @@ impl<'a> TurnGraph<'a> {
                 }
             });
         }
-        if order.len() == vertices {
-            return None;
-        }
-        let left: Vec<bool> = waiting.iter().map(|&n| n > 0).collect();
+        (order.len() < vertices).then_some(waiting)
+    }
+
+    /// A short cycle, if there is any: what cannot be sorted has a vertex before it that cannot either.
+    pub fn cycle(self) -> Option<Vec<Vertex>> {
+        let left: Vec<bool> = self.unsorted()?.iter().map(|&n| n > 0).collect();
         let cycle = self.walk_back(&left);
         let tries = cycle
             .iter()
