@@ -321,10 +321,7 @@ pub fn needs_wait<'a>(
 ) -> Result<Vec<u32>, Box<TransitionRefusal>> {
     let trial = Trial::new(in_force, standing, proposal, options).map_err(refusal)?;
     let mut waits = vec![false; trial.steps as usize];
-    loop {
-        let Some(&first) = trial.bad_steps(&waits, strict(options)).first() else {
-            break;
-        };
+    while let Some(&first) = trial.bad_steps(&waits, strict(options)).first() {
         let step = first as usize;
         if step < 2 || waits[step] {
             let bad = trial.audit(&waits, strict(options));
