@@ -3,9 +3,9 @@
 //! Entries that stay are preferred; those that change drop their LID first, so pairs that had a way lose packets
 //! meanwhile. Mostly what stands in the way of the stuck LIDs are others of their lane that were led around the lost
 //! link before them. So those are taken back, the stuck ones come first, and of the others only what was cut off is led
-//! out again. Where that does not do either, others are routed anew as wholes too: those that wait in any case, then all
-//! that have moved. If need be a spanning tree is looked for all of whose turns fit the graph without them: then there
-//! is always a way, at worst along the tree.
+//! out again. Where that does not do either, others are routed anew as wholes too: those that wait in any case, then
+//! all that have moved. If need be a spanning tree is looked for all of whose turns fit the graph without them: then
+//! there is always a way, at worst along the tree.
 
 use std::collections::BTreeSet;
 
@@ -38,8 +38,8 @@ impl Loss<'_> {
         false
     }
 
-    /// Routes LIDs of a lane that are out anew, before all others that have moved: of these only what was cut off is led
-    /// out again, after the others. False if some find no way: those come first in `lids` then, and are `out`.
+    /// Routes LIDs of a lane that are out anew, before all others that have moved: of these only what was cut off is
+    /// led out again, after the others. False if some find no way: those come first in `lids` then, and are `out`.
     fn lead_first(&mut self, lane: u8, lids: &mut Vec<Lid>, out: &mut BTreeSet<Lid>) -> bool {
         let cut_off = self.take_back(lane);
         let mut left = Vec::new();

@@ -106,8 +106,8 @@ fn turns_and_loads_are_those_of_the_tables() {
 
 #[test]
 fn few_entries_change_where_some_have_to_come_first() {
-    // Whatever link is lost: with some of them LIDs are stuck until those that were led around it before are taken back.
-    // With seed 4 on two lanes the load kept for a channel is off after one of the repairs: why is not known.
+    // Whatever link is lost: with some of them LIDs are stuck until those that were led around it before are taken
+    // back. With seed 4 on two lanes the load kept for a channel is off after one of the repairs: why is not known.
     for (seed, lanes, most) in [(1, 1, 10_500), (2, 2, 10_500)] {
         let spec = format!("random:switches=40,degree=4,hosts=2,seed={seed}");
         let (fabric, lids, routed) = woven(&spec, lanes);
