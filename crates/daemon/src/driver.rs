@@ -223,10 +223,17 @@ impl Driver {
         !self.seat.desk().has_pending() && self.busy == 0 && self.sm.view().stage == StageName::Idle
     }
 
+    /// When the manager is to be woken. Who ends when nothing is left to do only waits for computations then: not for
+    /// the next look at what has been done.
+    fn next_wake(&self) -> Option<Time> {
+        let is_through = self.until == Until::Idle && self.sm.view().stage == StageName::Idle;
+        self.sm.next_wake().filter(|_| !is_through)
+    }
+
     /// One turn: what is due, what arrived, what is to be sent.
     fn turn(&mut self) -> Result<(), DaemonError> {
         let now = self.shared.clock.now();
-        if self.sm.next_wake().is_some_and(|at| at <= now) {
+        if self.next_wake().is_some_and(|at| at <= now) {
             self.feed(Input::Wake)?;
         }
         let mut desk = self.seat.desk();
@@ -323,7 +330,7 @@ impl Driver {
             _ => WAIT_BUSY,
         };
         let wakes = [
-            self.sm.next_wake(),
+            self.next_wake(),
             desk.administrator.next_wake(),
             desk.keeper.next_wake(),
             desk.copier.next_wake(),

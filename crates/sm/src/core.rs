@@ -344,6 +344,7 @@ impl Sm {
     fn timers(&mut self, now: Time) {
         if matches!(self.stage, Stage::Idle) {
             self.let_back_in(now);
+            self.look_behind_links_at_once();
         }
         match self.stage {
             Stage::Idle if self.next_sweep.is_some_and(|at| at <= now) => self.begin_light_sweep(),

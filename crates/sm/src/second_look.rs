@@ -134,25 +134,41 @@ impl Sm {
 
     /// Begins the look, if it is time and it can be made now.
     pub(crate) fn look_again_if_due(&mut self) {
-        let is_due = self.second_look.due().is_some_and(|due| due <= self.now);
-        let is_owed = is_due && matches!(self.stage, Stage::Idle) && self.knows_the_fabric();
-        let Some(inventory) = self.inventory.clone().filter(|_| is_owed) else {
-            return;
-        };
-        self.next_sweep = None;
-        let look = &mut self.second_look;
-        look.in_row += 1;
-        (look.asked, look.is_open, look.is_alone) = (0, true, true);
-        look.is_first = std::mem::take(&mut look.is_first_due);
-        if look.is_first {
-            self.stage = Stage::LightSweep { changed: false };
+        let is_due = self.second_look.due.is_some_and(|due| due <= self.now);
+        if !is_due || self.second_look.is_first_due || !self.may_look_again() {
             return;
         }
+        let Some(inventory) = self.inventory.clone() else {
+            return;
+        };
+        self.open_second_look();
+        let look = &mut self.second_look;
         look.due = (look.in_row < IN_ROW_MAX).then_some(self.now);
         self.ask_own_port(&inventory);
         self.ask_switches(&inventory);
         self.ask_unwatched(&inventory);
         self.ask_who_may_have_been_off(&inventory);
+    }
+
+    /// Looks behind links, where that is to be done at once. It waits for a wake-up: who manages until the subnet is up,
+    /// and no longer, is not to be kept by what nobody would mend.
+    pub(crate) fn look_behind_links_at_once(&mut self) {
+        if self.second_look.is_first_due && self.may_look_again() {
+            self.open_second_look();
+            self.second_look.is_first_due = false;
+            self.second_look.is_first = true;
+        }
+    }
+
+    fn may_look_again(&self) -> bool {
+        matches!(self.stage, Stage::Idle) && self.knows_the_fabric()
+    }
+
+    fn open_second_look(&mut self) {
+        self.next_sweep = None;
+        let look = &mut self.second_look;
+        look.in_row += 1;
+        (look.asked, look.is_open, look.is_alone, look.is_first) = (0, true, true, false);
         self.stage = Stage::LightSweep { changed: false };
     }
 
