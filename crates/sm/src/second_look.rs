@@ -150,8 +150,8 @@ impl Sm {
         self.ask_who_may_have_been_off(&inventory);
     }
 
-    /// Looks behind links, where that is to be done at once. It waits for a wake-up: who manages until the subnet is up,
-    /// and no longer, is not to be kept by what nobody would mend.
+    /// Looks behind links, where that is to be done at once. It waits for a wake-up: who manages until the subnet is
+    /// up, and no longer, is not to be kept by what nobody would mend.
     pub(crate) fn look_behind_links_at_once(&mut self) {
         if self.second_look.is_first_due && self.may_look_again() {
             self.open_second_look();

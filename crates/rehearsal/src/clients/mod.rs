@@ -6,7 +6,7 @@
 //! comes from a seed of their own, so that all else happens as without them, but for what they cause.
 //!
 //! What must hold, as seen from outside:
-//! - a question that gets to the administrator of a master is answered within [`ANSWER_MAX`];
+//! - a question that gets to the administrator of a master is answered within 1.074 s;
 //! - a path that it names is one of the plan in force, with the service level that senders are told, and at rest
 //!   packets get there;
 //! - at rest each host has what it wants, and the master knows of all that hosts were told they have. A host takes

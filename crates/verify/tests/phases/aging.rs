@@ -90,11 +90,9 @@ impl Case {
     }
 
     fn entry(&self, switch: usize, tick: usize) -> u8 {
-        let here = self
-            .changes
-            .iter()
-            .filter(|change| change.0 <= tick && change.1 == switch);
-        here.last().map_or(self.first[switch], |change| change.2)
+        let is_here = |&&(at, of, _): &&(usize, usize, u8)| at <= tick && of == switch;
+        let mut here = self.changes.iter().filter(is_here);
+        here.next_back().map_or(self.first[switch], |change| change.2)
     }
 
     /// What packets wait for tick by tick that are sent from a tick on and stay for so long at most. With `lasting`
@@ -102,8 +100,8 @@ impl Case {
     fn waits(&self, from: usize, most: usize, lasting: bool) -> Vec<BTreeSet<Wait>> {
         let mut waits = vec![BTreeSet::new(); TICKS];
         let mut coming = vec![BTreeSet::new(); TICKS];
-        for tick in from..TICKS {
-            coming[tick].extend(self.senders.iter().map(|&switch| (switch, None)));
+        for arrivals in &mut coming[from..] {
+            arrivals.extend(self.senders.iter().map(|&switch| (switch, None)));
         }
         for tick in from..TICKS {
             let mut done: BTreeSet<(usize, Option<(usize, u8)>)> = BTreeSet::new();
@@ -120,11 +118,12 @@ impl Case {
                 };
                 let next = self.fabric.switch_index(next.node).unwrap().to_usize();
                 let last = (tick + most).min(TICKS - 1);
-                for at in tick..if lasting { TICKS } else { last + 1 } {
-                    waits[at].insert((came, (switch, egress)));
+                let waits_until = if lasting { TICKS - 1 } else { last };
+                for waits in &mut waits[tick..=waits_until] {
+                    waits.insert((came, (switch, egress)));
                 }
-                for left in tick..=last {
-                    coming[left].insert((next, Some((switch, egress))));
+                for arrivals in &mut coming[tick..=last] {
+                    arrivals.insert((next, Some((switch, egress))));
                 }
             }
         }
@@ -172,7 +171,7 @@ fn what_is_forgotten_makes_no_dependency_of_its_own() {
             let changed_at = case.changes[forgotten].0;
             let since = case.waits(changed_at, TICKS, true);
             let is_other = |tick: &usize| !all[*tick].is_subset(&since[*tick]);
-            let last = (changed_at..TICKS).filter(is_other).last();
+            let last = (changed_at..TICKS).rfind(is_other);
             let needed = last.map_or(0, |last| (last + 1 - changed_at).div_ceil(LIFETIME));
             assert!(
                 asked as usize >= needed,
