@@ -13,6 +13,8 @@ use selvedge_sm::{StageName, View};
 const STEP: Duration = Duration::from_millis(1);
 /// The bar is drawn every so many steps.
 const DRAW_STEPS: u32 = 40;
+/// Steps after which the end is looked for no more often than is drawn.
+const EARLY_STEPS: u32 = 2_000;
 
 /// A bar on standard error; invisible if that is no terminal.
 pub fn bar() -> ProgressBar {
@@ -74,14 +76,16 @@ pub fn spinner() -> ProgressBar {
 pub fn follow(bar: &ProgressBar, running: &Running, mut done: impl FnMut(&Manager) -> bool) {
     let mut steps = 0_u32;
     while !running.is_finished() {
-        if steps.is_multiple_of(DRAW_STEPS) {
+        let is_early = steps < EARLY_STEPS;
+        if !is_early || steps.is_multiple_of(DRAW_STEPS) {
             if done(&running.manager) {
                 break;
             }
             draw(bar, &running.manager.view());
         }
-        steps = steps.wrapping_add(1);
-        std::thread::park_timeout(STEP);
+        steps = steps.saturating_add(1);
+        // A manager that runs for long is no reason to wake up a thousand times a second.
+        std::thread::park_timeout(if is_early { STEP } else { STEP * DRAW_STEPS });
     }
     bar.finish_and_clear();
 }
