@@ -33,6 +33,7 @@ use crate::subnet::{Subnets, ports_of};
 
 use heard::Heard;
 pub(crate) use judged::{Clerk, Passed};
+use late::Lie;
 use lids::LidBook;
 use outside::Counting;
 pub use outside::{Findings, Found};
@@ -55,13 +56,6 @@ struct Sent {
 #[derive(Clone, Debug, Default)]
 struct OnTheWire {
     open: BTreeMap<TransactionId, Time>,
-}
-
-/// A block that a switch acknowledged and does not hold.
-#[derive(Clone, Copy, Debug)]
-struct Lie {
-    since: Time,
-    by: ManagerId,
 }
 
 /// A route that a Set took away.
@@ -520,17 +514,17 @@ impl Watcher {
     pub fn at_rest(&mut self, now: Time, chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Result<(), Violation> {
         let _ = self.routes.mend(now, chassis);
         self.interrupted.clear();
-        if let Some(cycle) = self.routes.any_cycle(chassis) {
-            return Err(Violation::Cycle {
-                channels: ways(chassis, &cycle),
-            });
-        }
         let group = subnets.group(at);
         let here = |node: NodeIdx| chassis.port_at(node, 0).is_some_and(|own| subnets.group(own) == group);
         let positions = (0..).map_while(|i| self.routes.switch(i)).zip(0_u32..);
         let switches = positions
             .filter(|(node, _)| here(*node))
             .fold(0_u64, |bits, (_, i)| bits | 1 << i);
+        if let Some(cycle) = self.routes.any_cycle(chassis, switches) {
+            return Err(Violation::Cycle {
+                channels: ways(chassis, &cycle),
+            });
+        }
         for &port in subnets.live().iter().filter(|&&port| subnets.group(port) == group) {
             let wire = chassis.wire(port);
             let range = chassis.port(port).settings().lids;
