@@ -274,6 +274,7 @@ impl Sm {
                     self.sweep_due.get_or_insert(SweepReason::Overtaken);
                 }
             }
+            (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
@@ -553,6 +554,7 @@ impl Sm {
             }
             Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),
+            Stage::Applying(..) => self.ask_for_the_seat(now),
             _ => {}
         }
         let Stage::Applying(apply, _) = &mut self.stage else {
