@@ -288,7 +288,10 @@ impl Sm {
                 let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+            (
+                Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin | Token::Who(_),
+                Stage::LightSweep { changed },
+            ) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
             (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
@@ -315,6 +318,7 @@ impl Sm {
                 | Token::Knock
                 | Token::Twin
                 | Token::AtLink(_)
+                | Token::Who(_)
                 | Token::Copy(_)
                 | Token::Manager
                 | Token::Handover
