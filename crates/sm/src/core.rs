@@ -274,6 +274,7 @@ impl Sm {
                     self.sweep_due.get_or_insert(SweepReason::Overtaken);
                 }
             }
+            (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
@@ -287,7 +288,10 @@ impl Sm {
                 let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+            (
+                Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin | Token::Who(_),
+                Stage::LightSweep { changed },
+            ) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
             (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
@@ -314,6 +318,7 @@ impl Sm {
                 | Token::Knock
                 | Token::Twin
                 | Token::AtLink(_)
+                | Token::Who(_)
                 | Token::Copy(_)
                 | Token::Manager
                 | Token::Handover
@@ -553,6 +558,7 @@ impl Sm {
             }
             Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),
+            Stage::Applying(..) => self.ask_for_the_seat(now),
             _ => {}
         }
         let Stage::Applying(apply, _) = &mut self.stage else {

@@ -133,12 +133,23 @@ impl Sm {
             self.exchange.submit(AgentId::UNKNOWN, (token, get));
         }
         for at in torn_links(&inventory.fabric) {
+            self.ask_who(inventory, inventory.fabric.peer(at).map(|far| far.node));
             let leads_on = inventory.fabric.node(at.node).is_switch() || at == inventory.local;
             let route = inventory.agents[at.node].route.then(at.port).filter(|_| leads_on);
             let ask = |route| smp::get(AttributeId::NODE_INFO, 0, &route, self.config.policy.m_key);
             if let Some(get) = route.map(ask) {
                 self.exchange.submit(AgentId::UNKNOWN, (Token::AtLink(at), get));
             }
+        }
+    }
+
+    /// Asks by its own way who a node is. Of two that showed one GUID the other one may have answered behind a link
+    /// of which this one knows nothing.
+    fn ask_who(&mut self, inventory: &Inventory, node: Option<NodeIdx>) {
+        let agent = node.and_then(|node| Some((node, inventory.agents.get(node)?)));
+        if let Some((node, agent)) = agent {
+            let get = smp::get(AttributeId::NODE_INFO, 0, &agent.route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(node.0), (Token::Who(node), get));
         }
     }
 
@@ -215,6 +226,13 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         Token::Knock => node().is_some(),
         // A node shows another GUID than those that two have.
         Token::Twin => node().is_some_and(|info| !duplicates.contains(&info.node_guid)),
+        // Who says nothing is asked by other questions, too.
+        Token::Who(at) => {
+            let known = inventory.and_then(|inventory| inventory.fabric.nodes().get(at));
+            node()
+                .zip(known)
+                .is_some_and(|(info, known)| info.node_guid != known.guid)
+        }
         Token::Light(_)
         | Token::Discover(_)
         | Token::OtherSm(_)
@@ -311,6 +329,24 @@ mod tests {
             check(at, Some(with_lid), true);
             check(at, None, true);
         }
+    }
+
+    #[test]
+    fn a_node_is_asked_by_its_own_way_who_it_is() {
+        let known = inventory(row());
+        let at = place(&known, SECOND, 0).node;
+        let check = |guid: Guid, want: bool| {
+            let mut mad = Mad::directed(Method::GetResp, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
+            let info = NodeInfo {
+                node_guid: guid,
+                ..row()[SECOND].info
+            };
+            mad.set_smp_data(&info.emit());
+            let is_other = differs(Token::Who(at), Some(&mad), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{guid}");
+        };
+        check(known.fabric.node(at).guid, false);
+        check(Guid(0x77), true);
     }
 
     #[test]
