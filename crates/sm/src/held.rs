@@ -36,6 +36,9 @@ pub fn has_idle_link(fabric: &Fabric, installed: &Installed) -> bool {
 }
 
 /// What the switches hold, as tables: engines keep entries that are still good. `None` if nothing is known.
+///
+/// Entries above the highest LID are of nobody, and are left out. Tables that are kept as they were found would put them
+/// to sleep otherwise, and whoever raises LinearFDBTop again would wake them, whatever has changed since.
 pub fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<Tables> {
     let mut tables = Tables::new(switches, top);
     let mut known = false;
@@ -46,8 +49,11 @@ pub fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Opti
     {
         for (block, data) in blocks.iter().enumerate().take(tables.blocks()) {
             if let Some(data) = data {
-                *tables.block_mut(switch, block) = *data;
                 known |= data.iter().any(|&port| port != NO_PATH);
+                let held = tables.block_mut(switch, block);
+                *held = *data;
+                let first = (usize::from(top.0) + 1).saturating_sub(block * BLOCK_LIDS);
+                held[first.min(BLOCK_LIDS)..].fill(NO_PATH);
             }
         }
     }
@@ -112,5 +118,29 @@ mod tests {
         check(60, &[(0, Some(5)), (1, None)], 60);
         check(63, &[(1, Some(0))], 64);
         check(10, &[(1, Some(9)), (3, Some(2))], 194);
+    }
+
+    #[test]
+    fn entries_above_the_highest_lid_are_left_out() {
+        let check = |top: u16, entries: &[usize], want: &[u16]| {
+            let mut installed = Installed::unknown(1);
+            let mut blocks = [[NO_PATH; BLOCK_LIDS]; 2];
+            for &lid in entries {
+                blocks[lid / BLOCK_LIDS][lid % BLOCK_LIDS] = 3;
+            }
+            for (block, data) in blocks.into_iter().enumerate() {
+                installed.learn(SwitchIdx::from_usize(0), block, data);
+            }
+            let tables = previous_tables(&installed, 1, Lid(top)).unwrap();
+            let switch = SwitchIdx::from_usize(0);
+            let last = tables.blocks() * BLOCK_LIDS;
+            let left: Vec<u16> = (0..u16::try_from(last).unwrap())
+                .filter(|&lid| tables.block(switch, usize::from(lid) / BLOCK_LIDS)[usize::from(lid) % BLOCK_LIDS] == 3)
+                .collect();
+            assert_eq!(left, want, "{top} {entries:?}");
+        };
+        check(15, &[15, 16], &[15]);
+        check(64, &[5, 63, 64, 65, 127], &[5, 63, 64]);
+        check(63, &[63, 64], &[63]);
     }
 }

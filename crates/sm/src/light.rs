@@ -44,7 +44,7 @@ impl Sm {
             (Some(inventory), Mode::Manage | Mode::DryRun) => Arc::clone(inventory),
         };
         // Planned around already, and there is no hurry: now it is looked for, and forgotten.
-        if inventory.lacks_switches() {
+        if inventory.lacks_switches() || self.lacks_twins(&inventory) {
             self.sweep_due.get_or_insert(SweepReason::Again);
             return;
         }
@@ -65,6 +65,13 @@ impl Sm {
         }
         self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// True if switches are left out, and what only they lead to, as two show one GUID. Whoever shows another's may be
+    /// behind the other one: no door of ours leads there.
+    fn lacks_twins(&self, inventory: &Inventory) -> bool {
+        let mut duplicates = self.duplicates.iter();
+        duplicates.any(|&guid| inventory.fabric.find(guid).is_none())
     }
 
     /// True if a port of the plan in force is not ACTIVE, and nothing that is known says why.
@@ -273,7 +280,7 @@ mod tests {
     use selvedge_wire::Method;
 
     use super::*;
-    use crate::made::{SECOND, empty_plan, info, inventory, master, place, row};
+    use crate::made::{SECOND, empty_plan, guid, info, inventory, master, place, row};
     use crate::view::PortReport;
 
     #[test]
@@ -362,5 +369,20 @@ mod tests {
         };
         check(PortReason::Unexplained, Some(SweepReason::Again));
         check(PortReason::NoLink, None);
+    }
+
+    #[test]
+    fn switches_that_are_left_out_for_one_guid_are_swept_for() {
+        let check = |guid: Guid, want: Option<SweepReason>| {
+            let mut sm = master();
+            let known = Arc::new(inventory(row()));
+            (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
+            sm.duplicates.insert(guid);
+            sm.begin_light_sweep();
+            assert_eq!(sm.sweep_due, want, "{guid:?}");
+        };
+        check(Guid(99), Some(SweepReason::Again));
+        // One of the two is there, and is asked.
+        check(guid(SECOND), None);
     }
 }
