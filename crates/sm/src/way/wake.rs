@@ -1,6 +1,7 @@
 //! Old entries that the plan does not want and the planner cannot follow are dropped first: those that lead to links
-//! which are about to go ACTIVE, while they carry nothing, and those that lead to ACTIVE ports behind which nobody
-//! answers, as there may be a link to a switch that is known otherwise.
+//! which are about to go ACTIVE, while they carry nothing, those above a LinearFDBTop that is about to be raised, while
+//! nobody looks them up, and those that lead to ACTIVE ports behind which nobody answers, as there may be a link to a
+//! switch that is known otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,7 @@ use selvedge_verify::phases::{self, Links, PhaseOptions, Proposal, Wake, Write};
 use super::WayOptions;
 
 const LABEL: &str = "drop old entries that lead to links which come up";
+const ABOVE: &str = "drop old entries that lie above LinearFDBTop";
 const DARK: &str = "drop old entries that lead where nobody answers";
 
 /// What the switches hold once old entries that would wake are dropped, and the phase that drops them; `None` if there
@@ -27,12 +29,12 @@ pub fn drop_first(
     base: &ChangeSet,
     options: &WayOptions<'_>,
 ) -> Option<(Installed, Phase)> {
-    let wake = Wake::of_changes(fabric, base);
+    let held = phases::in_force(installed, plan);
+    let wake = Wake::of_changes(fabric, &held, base);
     let silent = silent_ports(fabric);
     if wake.is_empty() && silent.is_empty() {
         return None;
     }
-    let held = phases::in_force(installed, plan);
     let dark = into_the_dark(&held, &plan.tables, &silent);
     let all: Vec<Write> = wake.entries(&held).collect();
     let is_planned = |write: &Write| plan.tables.get(write.switch, write.lid) == write.egress;
@@ -40,7 +42,12 @@ pub fn drop_first(
     if !planned.is_empty() && !may_wake(fabric, &held, plan, &others, options) {
         others.extend(planned);
     }
-    let label = if others.is_empty() { DARK } else { LABEL };
+    let top = |write: &Write| fabric.switch(write.switch).switch_settings.linear_top;
+    let label = match others.iter().all(|write| write.lid.0 > top(write)) {
+        _ if others.is_empty() => DARK,
+        true => ABOVE,
+        false => LABEL,
+    };
     others.extend(dark);
     if others.is_empty() {
         return None;
