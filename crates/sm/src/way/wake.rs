@@ -31,12 +31,12 @@ pub fn drop_first(
     base: &ChangeSet,
     options: &WayOptions<'_>,
 ) -> Option<(Installed, Phase)> {
-    let held = phases::in_force(installed, plan);
-    let wake = Wake::of_changes(fabric, &held, base);
     let silent = silent_ports(fabric);
-    if wake.is_empty() && silent.is_empty() {
+    if silent.is_empty() && !Wake::may_be_of(fabric, base) {
         return None;
     }
+    let held = phases::in_force(installed, plan);
+    let wake = Wake::of_changes(fabric, &held, base);
     let dark = into_the_dark(&held, &plan.tables, &silent);
     let all: Vec<Write> = wake.entries(&held).collect();
     let is_planned = |write: &Write| plan.tables.get(write.switch, write.lid) == write.egress;

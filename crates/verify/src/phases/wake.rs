@@ -62,20 +62,30 @@ impl Wake {
     /// switches hold: entries of them which come into force as it raises LinearFDBTop are among them.
     #[must_use]
     pub fn of_changes(fabric: &Fabric, tables: &Tables, changes: &ChangeSet) -> Self {
-        let of_all = Self::of(fabric);
-        let ops = || changes.phases.iter().flat_map(|phase| &phase.ops);
-        let is_asleep = |end| of_all.asleep.contains(&end);
-        let mut wake = match ops().flat_map(|op| woken(fabric, op)).any(is_asleep) {
-            true => of_all,
-            false => Self::default(),
-        };
-        for (switch, new) in ops().filter_map(|op| raised(fabric, op)) {
+        let mut wake = Self::of_links(fabric, changes);
+        for (switch, new) in ops(changes).filter_map(|op| raised(fabric, op)) {
             let top = Lid(fabric.switch(switch).switch_settings.linear_top);
             if !between(tables, &Written::new(), switch, (top, new)).is_empty() {
                 wake.tops.insert(switch, top);
             }
         }
         wake
+    }
+
+    /// The links alone.
+    fn of_links(fabric: &Fabric, changes: &ChangeSet) -> Self {
+        let of_all = Self::of(fabric);
+        let is_asleep = |end| of_all.asleep.contains(&end);
+        match ops(changes).flat_map(|op| woken(fabric, op)).any(is_asleep) {
+            true => of_all,
+            false => Self::default(),
+        }
+    }
+
+    /// False if a change set activates no link between switches and raises no LinearFDBTop, whatever the switches hold.
+    #[must_use]
+    pub fn may_be_of(fabric: &Fabric, changes: &ChangeSet) -> bool {
+        ops(changes).any(|op| raised(fabric, op).is_some()) || !Self::of_links(fabric, changes).is_empty()
     }
 
     /// True if every link that is trained carries packets, and every entry is in force.
@@ -141,6 +151,10 @@ impl Wake {
         }
         steps
     }
+}
+
+fn ops(changes: &ChangeSet) -> impl Iterator<Item = &Op> {
+    changes.phases.iter().flat_map(|phase| &phase.ops)
 }
 
 /// The ends of the link that a Set activates, if it does and the link is between switches.
@@ -440,6 +454,7 @@ mod tests {
         };
         let wake = Wake::of_changes(&fabric, &tables, &changes);
         let met = wake.in_force(&tables);
+        assert!(Wake::may_be_of(&fabric, &changes));
         let found = [6, 7].map(|lid| met.get(SwitchIdx(0), Lid(lid)));
         assert_eq!(found, [1, NO_PATH]);
     }
@@ -449,6 +464,7 @@ mod tests {
         let fabric = pair();
         let wake = Wake::of_changes(&fabric, &Tables::new(2, Lid(9)), &ChangeSet::default());
         assert!(wake.is_empty());
+        assert!(!Wake::may_be_of(&fabric, &ChangeSet::default()));
         assert!(!Wake::of(&fabric).is_empty());
     }
 }
