@@ -36,9 +36,6 @@ pub fn has_idle_link(fabric: &Fabric, installed: &Installed) -> bool {
 }
 
 /// What the switches hold, as tables: engines keep entries that are still good. `None` if nothing is known.
-///
-/// Entries above the highest LID are of nobody, and are left out. Tables that are kept as they were found would put them
-/// to sleep otherwise, and whoever raises LinearFDBTop again would wake them, whatever has changed since.
 pub fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<Tables> {
     let mut tables = Tables::new(switches, top);
     let mut known = false;
@@ -49,11 +46,8 @@ pub fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Opti
     {
         for (block, data) in blocks.iter().enumerate().take(tables.blocks()) {
             if let Some(data) = data {
+                *tables.block_mut(switch, block) = *data;
                 known |= data.iter().any(|&port| port != NO_PATH);
-                let held = tables.block_mut(switch, block);
-                *held = *data;
-                let first = (usize::from(top.0) + 1).saturating_sub(block * BLOCK_LIDS);
-                held[first.min(BLOCK_LIDS)..].fill(NO_PATH);
             }
         }
     }
@@ -61,17 +55,21 @@ pub fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Opti
 }
 
 /// Tables that reach as far as entries in force: where the highest LIDs are gone, a lower LinearFDBTop would only put
-/// their entries to sleep, and whoever raised it again would bring them into force before they are written.
+/// their entries to sleep, and whoever raised it again would bring them into force before they are written. In blocks
+/// that the tables have, those are the entries that stay.
 pub fn covering(tables: Tables, installed: &Installed) -> Tables {
+    let last_of = |block: usize, data: &[u8; BLOCK_LIDS]| {
+        let last = data.iter().rposition(|&port| port != NO_PATH)?;
+        u16::try_from(block * BLOCK_LIDS + last).ok()
+    };
     let beyond = |blocks: &Vec<Option<[u8; BLOCK_LIDS]>>| {
         let known = blocks.iter().enumerate().skip(tables.blocks());
-        let lids = known.filter_map(|(block, held)| {
-            let last = held.as_ref()?.iter().rposition(|&port| port != NO_PATH)?;
-            u16::try_from(block * BLOCK_LIDS + last).ok()
-        });
-        lids.max()
+        known.filter_map(|(block, held)| last_of(block, held.as_ref()?)).max()
     };
-    let Some(top) = installed.lfts.iter().filter_map(beyond).max() else {
+    let last = tables.blocks() - 1;
+    let stay = tables.tile(last).iter().filter_map(|data| last_of(last, data));
+    let held = installed.lfts.iter().filter_map(beyond);
+    let Some(top) = held.chain(stay).max().filter(|&top| top > tables.top().0) else {
         return tables;
     };
     let mut wider = Tables::new(tables.switches(), Lid(top));
@@ -121,26 +119,21 @@ mod tests {
     }
 
     #[test]
-    fn entries_above_the_highest_lid_are_left_out() {
-        let check = |top: u16, entries: &[usize], want: &[u16]| {
-            let mut installed = Installed::unknown(1);
-            let mut blocks = [[NO_PATH; BLOCK_LIDS]; 2];
-            for &lid in entries {
-                blocks[lid / BLOCK_LIDS][lid % BLOCK_LIDS] = 3;
-            }
-            for (block, data) in blocks.into_iter().enumerate() {
-                installed.learn(SwitchIdx::from_usize(0), block, data);
-            }
-            let tables = previous_tables(&installed, 1, Lid(top)).unwrap();
-            let switch = SwitchIdx::from_usize(0);
-            let last = tables.blocks() * BLOCK_LIDS;
-            let left: Vec<u16> = (0..u16::try_from(last).unwrap())
-                .filter(|&lid| tables.block(switch, usize::from(lid) / BLOCK_LIDS)[usize::from(lid) % BLOCK_LIDS] == 3)
-                .collect();
-            assert_eq!(left, want, "{top} {entries:?}");
+    fn tables_reach_as_far_as_their_own_entries() {
+        let check = |top: u16, kept: Option<usize>, want: u16| {
+            let mut tables = Tables::new(2, Lid(top));
+            let last = tables.blocks() - 1;
+            let entry = kept.map(|column| &mut tables.block_mut(SwitchIdx::from_usize(1), last)[column]);
+            entry.into_iter().for_each(|entry| *entry = 3);
+            let wider = covering(tables, &Installed::unknown(2));
+            assert_eq!(wider.top(), Lid(want), "{top} {kept:?}");
+            let held = kept.map(|column| wider.block(SwitchIdx::from_usize(1), last)[column]);
+            assert_eq!(held, kept.map(|_| 3));
         };
-        check(15, &[15, 16], &[15]);
-        check(64, &[5, 63, 64, 65, 127], &[5, 63, 64]);
-        check(63, &[63, 64], &[63]);
+        check(20, None, 20);
+        check(20, Some(19), 20);
+        check(20, Some(24), 24);
+        check(63, Some(63), 63);
+        check(64, Some(3), 67);
     }
 }
