@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use selvedge_plan::{LaneTables, ServiceLevels};
 use selvedge_sa::Config;
-use selvedge_types::Lid;
-use selvedge_wire::sa::{Field, Layout, Rmpp, RmppFlags, RmppStatus, SaStatus, records};
+use selvedge_types::{Lid, Sl, Vl};
+use selvedge_wire::sa::{Field, Layout, Rmpp, RmppFlags, RmppStatus, SaData, SaStatus, records};
 use selvedge_wire::{Method, Status};
 use support::{Bench, Value, Wish, number};
 
@@ -49,7 +49,7 @@ fn every_table_has_the_rows_it_should() {
         .switches()
         .iter()
         .map(|&n| usize::from(fabric.node(n).port_count()))
-        .map(|ports| (ports + 1) * ports - ports)
+        .map(|ports| (ports + 1) * ports)
         .sum();
     let blocks = bench.snapshot.plan().tables.blocks();
     for (layout, want) in [
@@ -75,7 +75,9 @@ fn every_table_has_the_rows_it_should() {
 
 #[test]
 fn lane_tables_are_those_that_ports_hold() {
+    let read: [Vl; Sl::COUNT] = std::array::from_fn(|sl| Vl::new(7 - sl as u8 / 2).unwrap());
     let mut bench = Bench::new(&Wish {
+        own_row: Some(read),
         lanes: Some(LaneTables {
             lanes: 3,
             copies: None,
@@ -100,6 +102,29 @@ fn lane_tables_are_those_that_ports_hold() {
         records::sl_to_vl::TABLE.slice(&rows[0]),
         [0x01, 0x20, 0x12, 0x01, 0x20, 0x12, 0x01, 0x20]
     );
+    // Of a switch each port to each other and to itself; of what port 0 gets only the row that was read.
+    let of_switch = [(records::sl_to_vl::LID, number(switch.0))];
+    let rows = bench.ask(Method::GetTable, &records::SL_TO_VL, &of_switch).rows;
+    let ports = |row: &SaData| {
+        (
+            records::sl_to_vl::IN_PORT.get(row),
+            records::sl_to_vl::OUT_PORT.get(row),
+        )
+    };
+    let all = (0..5).flat_map(|input| (0..5).map(move |output| (input, output)));
+    let want: Vec<(u64, u64)> = all.filter(|&(input, output)| output > 0 || input == 0).collect();
+    assert_eq!(rows.iter().map(ports).collect::<Vec<_>>(), want);
+    for row in &rows {
+        let table: [u8; 2] = records::sl_to_vl::TABLE.slice(row)[..2].try_into().unwrap();
+        assert_eq!(
+            table,
+            if ports(row) == (0, 0) {
+                [0x77, 0x66]
+            } else {
+                [0x01, 0x20]
+            }
+        );
+    }
     let lid = number(bench.host(2).0);
     let rows = bench
         .ask(
