@@ -523,8 +523,8 @@ fn osmtest_passes_what_opensm_passes_there() {
     osmtest(&Stage::on_ibsim(), &["-f c", "-f m -M 2"]);
 }
 
-/// Four blocks of VLArbitrationTable of every port, and the SLtoVLMappingTable between all of them, port 0 and each port
-/// to itself too. With one lane nobody reads or sets these tables, so there is nothing to be found.
+/// Four blocks of VLArbitrationTable of every port, and the SLtoVLMappingTable between all of them, port 0 and each
+/// port to itself too. With one lane nobody reads or sets these tables, so there is nothing to be found.
 #[test]
 fn osmtest_finds_all_lane_tables_where_lanes_are_planned() {
     let stage = Stage::with(

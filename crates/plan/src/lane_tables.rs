@@ -256,8 +256,8 @@ pub fn link_lanes(settings: &PortSettings) -> u8 {
     PortCapability::lanes_of_code(settings.oper_vls).max(1)
 }
 
-/// Every table of a node that packets meet: rows between ports whose links are `up`, each to itself too, and arbitration
-/// of these. Port 0 of a switch only sends; what it receives waits for no lane ([`own_row`]).
+/// Every table of a node that packets meet: rows between ports whose links are `up`, each to itself too, and
+/// arbitration of these. Port 0 of a switch only sends; what it receives waits for no lane ([`own_row`]).
 pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> impl Iterator<Item = LaneTable> + 'a {
     let n = fabric.node(node);
     up.iter().flat_map(move |&egress| {
