@@ -161,6 +161,7 @@ impl Administrator {
             plan,
             manager: (inventory.local, own),
             agents: Arc::new(Read(inventory)),
+            lanes: Arc::clone(&view.installed.lanes),
         })
     }
 

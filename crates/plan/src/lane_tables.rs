@@ -256,8 +256,8 @@ pub fn link_lanes(settings: &PortSettings) -> u8 {
     PortCapability::lanes_of_code(settings.oper_vls).max(1)
 }
 
-/// Every table of a node that packets meet: rows between ports whose links are `up`, and arbitration of these. Port 0
-/// of a switch only sends; what it receives waits for no lane.
+/// Every table of a node that packets meet: rows between ports whose links are `up`, each to itself too, and
+/// arbitration of these. Port 0 of a switch only sends; what it receives waits for no lane ([`own_row`]).
 pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> impl Iterator<Item = LaneTable> + 'a {
     let n = fabric.node(node);
     up.iter().flat_map(move |&egress| {
@@ -265,14 +265,21 @@ pub fn tables_of<'a>(fabric: &'a Fabric, node: NodeIdx, up: &'a [PortNum]) -> im
         let capability = n.port(egress).map(|seen| seen.capability);
         let blocks = capability.into_iter().flat_map(|c| ArbBlock::blocks_of(&c));
         let turns = blocks.map(move |block| LaneTable::Arbitration { port, block });
-        let others = up
-            .iter()
-            .copied()
-            .filter(move |&ingress| n.is_switch() && ingress != egress);
-        let ingress = std::iter::once(PortNum::MANAGEMENT).chain(others);
+        // A packet goes back by the port it came by only while routes change, but then its row must be right as well.
+        let external = up.iter().copied().filter(move |_| n.is_switch());
+        let ingress = std::iter::once(PortNum::MANAGEMENT).chain(external);
         let ingress = ingress.filter(move |_| has_sl_mapping(n, egress));
         turns.chain(ingress.map(move |ingress| LaneTable::SlToVl { port, ingress }))
     })
+}
+
+/// The row of a switch from port 0 to itself, which nobody plans or writes: it is read, as hosts ask for it.
+#[must_use]
+pub fn own_row(fabric: &Fabric, node: NodeIdx) -> Option<LaneTable> {
+    let n = fabric.node(node);
+    let ingress = PortNum::MANAGEMENT;
+    let port = PortRef { node, port: ingress };
+    (n.is_switch() && has_sl_mapping(n, ingress)).then_some(LaneTable::SlToVl { port, ingress })
 }
 
 /// Ports of a node with a link that the plan has settings for.

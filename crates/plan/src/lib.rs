@@ -30,7 +30,7 @@ pub use change::{
     BlockOf, ChangeCount, ChangeSet, ENFORCE, Installed, LostLink, Op, Phase, UnderWay, changes, enforce_before_lanes,
 };
 pub use lane_tables::{
-    ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, ports_in_use, tables_of,
+    ArbBlock, HeldLanes, LaneRows, LaneTable, LaneTables, has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
 };
 pub use lanes::{COPIES_LEVEL, ServiceLevels, SlToVl};
 pub use lids::{LidConflict, Lids};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef, SwitchIdx};
-use selvedge_plan::{Generation, Plan, Tables};
-use selvedge_types::{Guid, Lid, LidRange, PKey, PortNum, PortState};
+use selvedge_plan::{Generation, HeldLanes, Plan, Tables};
+use selvedge_types::{Guid, Lid, LidRange, PKey, PortNum, PortState, Sl, Vl};
 use selvedge_wire::{Gid, PortInfo, SmInfo, SwitchInfo};
 
 use crate::rate::StaticRate;
@@ -27,9 +27,14 @@ pub struct Sources {
     pub plan: Arc<Plan>,
     /// What the agents said.
     pub agents: Arc<dyn Agents>,
+    /// What is known of lane tables; a snapshot keeps the rows that no plan says, and gives the rest back.
+    pub lanes: Arc<HeldLanes>,
     /// The manager itself, and the end port at which it sits. Its key is never shown.
     pub manager: (PortRef, SmInfo),
 }
+
+/// The lane of each service level.
+type LaneRow = [Vl; Sl::COUNT];
 
 /// No switch, or no end port, in an index of 32 bits.
 const NONE: u32 = u32::MAX;
@@ -93,6 +98,8 @@ pub struct Snapshot {
     first: Vec<u32>,
     hops: Vec<Hop>,
     key_tables: Vec<Vec<PKey>>,
+    /// The row of each switch from port 0 to itself, if known, while lanes are planned.
+    own_rows: Vec<Option<LaneRow>>,
     prefix: u64,
     life: u8,
 }
@@ -109,7 +116,8 @@ impl fmt::Debug for Snapshot {
 impl Snapshot {
     /// Indexes a committed plan. Takes about 100 ns a port.
     #[must_use]
-    pub fn new(sources: Sources) -> Self {
+    pub fn new(mut sources: Sources) -> Self {
+        let held = std::mem::take(&mut sources.lanes);
         let any = sources.plan.ports.values().next();
         let (prefix, life) = any.map_or((0, 0), |p| (p.subnet_prefix, p.subnet_timeout));
         let mut snapshot = Self {
@@ -119,13 +127,24 @@ impl Snapshot {
             first: Vec::new(),
             hops: Vec::new(),
             key_tables: Vec::new(),
+            own_rows: Vec::new(),
             prefix,
             life,
             sources,
         };
         snapshot.index_ends();
         snapshot.index_hops();
+        if snapshot.plan().lane_tables.is_some() {
+            let (fabric, own) = (snapshot.fabric(), PortNum::MANAGEMENT);
+            let row = |node: &NodeIdx| held.row(fabric.node(*node).guid, own, own).copied();
+            snapshot.own_rows = fabric.switches().iter().map(row).collect();
+        }
         snapshot
+    }
+
+    /// The row of a switch from port 0 to itself, as its agent said; none while the plan leaves lane tables alone.
+    pub(crate) fn own_row(&self, switch: SwitchIdx) -> Option<LaneRow> {
+        self.own_rows.get(switch.0 as usize).copied().flatten()
     }
 
     fn index_ends(&mut self) {

@@ -260,7 +260,8 @@ fn multicast_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaDa
     Step::Row
 }
 
-/// Lanes as the plan has them: of a host's port one row, of a switch one for each ingress and egress.
+/// Lanes as the plan has them: of a host's port one row, of a switch one for each ingress and egress. From port 0 of a
+/// switch to itself, what its agent said.
 fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();
@@ -273,30 +274,29 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
     };
     let (input, output, lanes) = match switch_at(ground, end) {
         Some(switch) => {
-            // Ingress 0 (its own port) to the last, each with egress 1 to the last.
-            let (input, output) = (cursor.inner / ports.max(1), cursor.inner % ports.max(1) + 1);
+            // Ingress 0 (its own port) to the last, each with egress 0 to the last.
+            let (input, output) = (cursor.inner / (ports + 1), cursor.inner % (ports + 1));
             let num = |n: u32| u8::try_from(n).ok().and_then(PortNum::new);
             let (Some(input), Some(output)) = (num(input), num(output)) else {
                 return none(cursor);
             };
-            if u32::from(input.get()) > ports || ports == 0 {
+            if u32::from(input.get()) > ports {
                 return none(cursor);
             }
             cursor.inner += 1;
-            if input == output {
-                return Step::Nothing;
-            }
             let at = |port| PortRef { port, ..end.at };
             let has_link = |port| port == PortNum::MANAGEMENT || plan.ports.contains_key(&at(port));
-            let planned = of_link(at(output)).filter(|_| has_link(input));
-            if is_written && planned.is_none() {
+            let lanes = match output {
+                // Port 0 takes what arrives, on whatever lane. Nobody plans a row there, so only a known one is told.
+                PortNum::MANAGEMENT if input == output => ground.snapshot.own_row(switch),
+                PortNum::MANAGEMENT => None,
+                _ if is_written => of_link(at(output)).filter(|_| has_link(input)),
+                _ => Some(*plan.sl_to_vl.table(switch, input, output)),
+            };
+            let Some(lanes) = lanes else {
                 return Step::Nothing;
-            }
-            (
-                input.get(),
-                output.get(),
-                planned.unwrap_or(*plan.sl_to_vl.table(switch, input, output)),
-            )
+            };
+            (input.get(), output.get(), lanes)
         }
         None if cursor.inner > 0 => return none(cursor),
         None => {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use selvedge_plan::{LaneTables, ServiceLevels};
 use selvedge_sa::Config;
-use selvedge_types::Lid;
-use selvedge_wire::sa::{Field, Layout, Rmpp, RmppFlags, RmppStatus, SaStatus, records};
+use selvedge_types::{Lid, Sl, Vl};
+use selvedge_wire::sa::{Field, Layout, Rmpp, RmppFlags, RmppStatus, SaData, SaStatus, records};
 use selvedge_wire::{Method, Status};
 use support::{Bench, Value, Wish, number};
 
@@ -49,7 +49,7 @@ fn every_table_has_the_rows_it_should() {
         .switches()
         .iter()
         .map(|&n| usize::from(fabric.node(n).port_count()))
-        .map(|ports| (ports + 1) * ports - ports)
+        .map(|ports| (ports + 1) * ports)
         .sum();
     let blocks = bench.snapshot.plan().tables.blocks();
     for (layout, want) in [
@@ -73,9 +73,10 @@ fn every_table_has_the_rows_it_should() {
     }
 }
 
-#[test]
-fn lane_tables_are_those_that_ports_hold() {
-    let mut bench = Bench::new(&Wish {
+/// A fabric with three lanes, and the LID of a switch.
+fn with_lanes(own_row: Option<[Vl; Sl::COUNT]>) -> (Bench, Lid) {
+    let bench = Bench::new(&Wish {
+        own_row,
         lanes: Some(LaneTables {
             lanes: 3,
             copies: None,
@@ -83,14 +84,42 @@ fn lane_tables_are_those_that_ports_hold() {
         }),
         ..Wish::new(TREE)
     });
-    let host = bench.host(2);
-    let snapshot = std::sync::Arc::clone(&bench.snapshot);
-    let mut ends = snapshot.plan().lids.iter();
-    let switch = ends
+    let lids = &bench.snapshot.plan().lids;
+    let switch = lids
+        .iter()
         .find(|(at, _)| at.port == selvedge_types::PortNum::MANAGEMENT)
-        .unwrap()
-        .1
-        .base;
+        .map(|(_, lids)| lids.base);
+    (bench, switch.unwrap())
+}
+
+/// Of a switch each port to each other and to itself; of what port 0 gets only the row that was read.
+#[test]
+fn rows_of_a_switch_are_told_as_they_are_known() {
+    use records::sl_to_vl as f;
+    let read: [Vl; Sl::COUNT] = std::array::from_fn(|sl| Vl::new(7 - sl as u8 / 2).unwrap());
+    for own_row in [None, Some(read)] {
+        let (mut bench, switch) = with_lanes(own_row);
+        let of_switch = [(f::LID, number(switch.0))];
+        let rows = bench.ask(Method::GetTable, &records::SL_TO_VL, &of_switch).rows;
+        let ports = |row: &SaData| (f::IN_PORT.get(row), f::OUT_PORT.get(row));
+        let is_known = |(input, output): &(u64, u64)| *output > 0 || *input == 0 && own_row.is_some();
+        let all = (0..5).flat_map(|input| (0..5).map(move |output| (input, output)));
+        let want: Vec<(u64, u64)> = all.filter(is_known).collect();
+        assert_eq!(rows.iter().map(ports).collect::<Vec<_>>(), want);
+        for row in &rows {
+            let want = match ports(row) {
+                (0, 0) => [0x77, 0x66],
+                _ => [0x01, 0x20],
+            };
+            assert_eq!(f::TABLE.slice(row)[..2], want, "{:?}", ports(row));
+        }
+    }
+}
+
+#[test]
+fn lane_tables_are_those_that_ports_hold() {
+    let (mut bench, switch) = with_lanes(None);
+    let host = bench.host(2);
     let lid = number(host.0);
     let rows = bench
         .ask(Method::GetTable, &records::SL_TO_VL, &[(records::sl_to_vl::LID, lid)])

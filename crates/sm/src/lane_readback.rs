@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use selvedge_fabric::NodeIdx;
 use selvedge_mad::AgentId;
-use selvedge_plan::{HeldLanes, LaneTable, ports_in_use, tables_of};
-use selvedge_types::{Guid, Idx};
+use selvedge_plan::{HeldLanes, LaneTable, own_row, ports_in_use, tables_of};
+use selvedge_types::{Guid, Idx, PortNum};
 use selvedge_wire::Mad;
 
 use crate::core::{Sm, ok};
@@ -75,7 +75,8 @@ impl Sm {
             turn.next = turn.next % nodes + 1;
             let up = ports_in_use(fabric, plan, node);
             let guid = fabric.node(node).guid;
-            let known = tables_of(fabric, node, &up).filter(|table| is_known(held, guid, *table));
+            let of_node = tables_of(fabric, node, &up).chain(own_row(fabric, node));
+            let known = of_node.filter(|table| is_known(held, guid, *table));
             turn.todo.extend(known);
         }
     }
@@ -115,6 +116,12 @@ impl Sm {
         let mut read = HeldLanes::default();
         lane_smp::learn(&mut read, fabric, table, mad.smp_data());
         if agrees(&read, &self.view.installed.lanes, guid, table) {
+            return false;
+        }
+        if table.port().port == PortNum::MANAGEMENT {
+            // Nobody has written it, so nobody lost it: what it is now is what hosts are told.
+            let installed = Arc::make_mut(&mut self.view.installed);
+            lane_smp::learn(Arc::make_mut(&mut installed.lanes), fabric, table, mad.smp_data());
             return false;
         }
         // A sweep is due: nothing more is asked.

@@ -7,7 +7,7 @@ use selvedge_fabric::{Fabric, NodeIdx, PortCapability, PortRef, PortSettings};
 use selvedge_mad::AgentId;
 use selvedge_plan::{
     EngineName, HeldLanes, Installed, LaneTable, LaneTables, Lids, MulticastLane, Plan, Policy, ServiceLevels, SlToVl,
-    has_sl_mapping, link_lanes, ports_in_use, tables_of,
+    has_sl_mapping, link_lanes, own_row, ports_in_use, tables_of,
 };
 use selvedge_routing::Engine;
 use selvedge_types::{Lid, PortNum, PortState, Sl, Vl};
@@ -200,7 +200,7 @@ pub fn short(fabric: &Fabric, policy: &Policy, settings: &BTreeMap<PortRef, Port
 }
 
 /// Tables that must be read before they can be compared: those of switches that forward and of hosts that send. Fresh
-/// ones are written whatever they hold.
+/// ones are written whatever they hold. And the row of each switch from port 0 to itself, which nobody writes.
 pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTable> {
     let mut todo = Vec::new();
     if policy.used_lanes <= 1 {
@@ -212,6 +212,11 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
             let state = n.port(*port).map(|seen| seen.link.state);
             n.is_switch() || state == Some(PortState::Active)
         };
+        let is_known = |table: &LaneTable| match table {
+            LaneTable::SlToVl { port, ingress } => held.row(n.guid, port.port, *ingress).is_some(),
+            LaneTable::Arbitration { port, block } => held.turns(n.guid, port.port, *block).is_some(),
+        };
+        todo.extend(own_row(fabric, node).filter(|table| !is_known(table)));
         if n.is_switch() && n.switch_settings.linear_top == 0 {
             continue;
         }
@@ -220,10 +225,6 @@ pub fn unread(fabric: &Fabric, policy: &Policy, held: &HeldLanes) -> Vec<LaneTab
             .filter(|&port| fabric.link_is_up(PortRef { node, port }))
             .filter(is_live)
             .collect();
-        let is_known = |table: &LaneTable| match table {
-            LaneTable::SlToVl { port, ingress } => held.row(n.guid, port.port, *ingress).is_some(),
-            LaneTable::Arbitration { port, block } => held.turns(n.guid, port.port, *block).is_some(),
-        };
         todo.extend(tables_of(fabric, node, &up).filter(|table| !is_known(table)));
     }
     // Consecutive questions go to different agents.
@@ -388,6 +389,44 @@ mod tests {
         });
         builder.link((keys[0], port), (keys[1], port)).unwrap();
         builder.finish().unwrap()
+    }
+
+    /// What no plan says is read of every switch, of a fresh one too, whose other tables are written without a look.
+    #[test]
+    fn rows_that_nobody_writes_are_read_everywhere() {
+        let check = |used: u8, top: u16, known: &[u64], want: (usize, usize)| {
+            let mut fabric = linked(3);
+            for node in [NodeIdx(0), NodeIdx(1)] {
+                let settings = fabric.node(node).switch_settings;
+                let linear_top = top;
+                fabric.set_switch(node, selvedge_fabric::SwitchSettings { linear_top, ..settings });
+            }
+            let policy = Policy {
+                used_lanes: used,
+                ..Policy::default()
+            };
+            let mut held = HeldLanes::default();
+            for &guid in known {
+                let own = PortNum::MANAGEMENT;
+                held.learn_rows(
+                    Guid(guid),
+                    own,
+                    selvedge_plan::LaneRows::From(own),
+                    1,
+                    [Vl::default(); Sl::COUNT],
+                );
+            }
+            let (own, others): (Vec<_>, Vec<_>) = unread(&fabric, &policy, &held)
+                .into_iter()
+                .partition(|table| table.port().port == PortNum::MANAGEMENT);
+            assert_eq!((own.len(), others.len()), want, "{used} {top} {known:?}");
+        };
+        check(1, 9, &[], (0, 0));
+        check(4, 0, &[], (2, 0));
+        check(4, 0, &[2], (1, 0));
+        // Of the only port of each: two blocks of turns, and the rows from port 0 and from itself.
+        check(4, 9, &[], (2, 8));
+        check(4, 9, &[1, 2], (0, 8));
     }
 
     #[test]

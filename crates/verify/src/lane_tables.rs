@@ -331,7 +331,7 @@ mod tests {
             let enforce = set.phases.remove(place(set, ENFORCE).unwrap());
             set.phases.push(enforce);
         };
-        check_plan(enforcing(), late, &["0039"; 3]);
+        check_plan(enforcing(), late, &["0039"; 4]);
         let early = |_: &mut Plan, set: &mut ChangeSet| {
             let enforce = set.phases.remove(place(set, ENFORCE).unwrap());
             set.phases[0].ops.extend(enforce.ops);
@@ -344,7 +344,7 @@ mod tests {
         check(PortState::Active, |_, set| drop(take(set, is_row)), &["0030"]);
         // Without its turns no lane of the port is served either.
         let without_turns = |_: &mut Plan, set: &mut ChangeSet| drop(take(set, is_turns));
-        check(PortState::Active, without_turns, &["0030", "0039", "0039"]);
+        check(PortState::Active, without_turns, &["0030", "0039", "0039", "0039"]);
     }
 
     #[test]
@@ -364,7 +364,7 @@ mod tests {
             }
         };
         check(PortState::Active, wildcard, &["0031"]);
-        check(PortState::Active, |plan, _| plan.lane_tables = None, &["0031"; 22]);
+        check(PortState::Active, |plan, _| plan.lane_tables = None, &["0031"; 26]);
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
             let rows = set.phases.remove(1).ops;
             set.phases[0].ops.extend(rows);
         };
-        check(PortState::Active, early, &["0039"; 10]);
+        check(PortState::Active, early, &["0039"; 14]);
         let late = |_: &mut Plan, set: &mut ChangeSet| {
             let rows = set.phases.remove(1).ops;
             set.phases[1].ops.extend(rows);
@@ -392,7 +392,7 @@ mod tests {
             plan.lanes = 2;
             plan.sl_to_vl = SlToVl::modulo(2);
         };
-        check(PortState::Active, on_others, &["0039"; 8]);
+        check(PortState::Active, on_others, &["0039"; 12]);
         let other_levels = |plan: &mut Plan, _: &mut ChangeSet| {
             plan.lanes = 4;
             plan.sl_to_vl = SlToVl::modulo(4);

@@ -155,6 +155,7 @@ impl Desk {
             plan,
             manager: (inventory.local, SmInfo::default()),
             agents: Arc::new(Said(inventory)),
+            lanes: Arc::clone(&view.installed.lanes),
         };
         self.administer(now, Input::Committed(Arc::new(Snapshot::new(sources))), out);
     }

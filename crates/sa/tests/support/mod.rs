@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
-use selvedge_plan::{EndPortPlan, Generation, LaneTables, Lids, Plan, ServiceLevels, SlToVl};
+use selvedge_plan::{EndPortPlan, Generation, HeldLanes, LaneRows, LaneTables, Lids, Plan, ServiceLevels, SlToVl};
 use selvedge_routing::{Engine, Options};
 use selvedge_sa::{Agents, Config, Input, Output, Sa, Snapshot, Sources};
 use selvedge_sim::{Par, Seed, Time};
 use selvedge_topology::Spec;
 use selvedge_types::TransactionId;
 use selvedge_types::{
-    Guid, Lid, LidRange, LinkSpeed, LinkWidth, Lmc, Mtu, PKey, PhysState, PortNum, PortState, Rate, Sl,
+    Guid, Lid, LidRange, LinkSpeed, LinkWidth, Lmc, Mtu, PKey, PhysState, PortNum, PortState, Rate, Sl, Vl,
 };
 use selvedge_wire::sa::{Field, Layout, RmppKind, SA_DATA_LEN, SaData};
 use selvedge_wire::{Address, CapabilityMask, Class, Datagram, Gid, Mad, Method, PortInfo, SmInfo, Status, SwitchInfo};
@@ -56,6 +56,8 @@ pub struct Wish {
     pub relied_on: u8,
     /// How packets are put on lanes; links have four.
     pub lanes: Option<LaneTables>,
+    /// What every switch holds from port 0 to itself, if that was read.
+    pub own_row: Option<[Vl; Sl::COUNT]>,
     pub generation: u64,
     /// Hosts that are not there, by number.
     pub gone: Vec<usize>,
@@ -71,6 +73,7 @@ impl Wish {
             levels: ServiceLevels::default(),
             relied_on: 1,
             lanes: None,
+            own_row: None,
             generation: 1,
             gone: Vec::new(),
         }
@@ -202,9 +205,15 @@ impl Wish {
         };
         let manager = hosts[0];
         let guid = fabric.port(manager).unwrap().guid;
+        let mut held = HeldLanes::default();
+        for &node in fabric.switches().iter().filter(|_| self.own_row.is_some()) {
+            let (guid, own) = (fabric.node(node).guid, PortNum::MANAGEMENT);
+            held.learn_rows(guid, own, LaneRows::From(own), 0, self.own_row.unwrap());
+        }
         Sources {
             fabric: Arc::new(fabric),
             plan: Arc::new(plan),
+            lanes: Arc::new(held),
             agents: Arc::new(Said {
                 ports: infos,
                 switches: switch_infos,
