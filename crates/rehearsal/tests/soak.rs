@@ -100,20 +100,25 @@ impl Observer for Story {
     fn stepped(&mut self, _world: &Rehearsal) {}
 }
 
+/// Seeds beyond them that failed once: hosts on one cable, with no switch between; a switch whose multicast table did
+/// not arrive was left out for a minute; the masters of two subnets that became one had the same LID; a standby that had
+/// not copied yet was waited for.
+const SA_FOUND: [u64; 4] = [935, 1525, 1848, 1963];
+
 /// The same disasters, while hosts talk to subnet administration. `SELVEDGE_SA_SEEDS=201..1001` runs those,
 /// `SELVEDGE_SEED` prints what happens in one of them.
 #[test]
 fn clients_of_subnet_administration_are_served() {
-    let (from, to) = match std::env::var("SELVEDGE_SA_SEEDS") {
-        Err(_) => (1, SA_SEEDS + 1),
+    let seeds: Vec<u64> = match std::env::var("SELVEDGE_SA_SEEDS") {
+        Err(_) => (1..=SA_SEEDS).chain(SA_FOUND).collect(),
         Ok(text) => {
             let (from, to) = text.split_once("..").unwrap();
-            (from.parse().unwrap(), to.parse().unwrap())
+            (from.parse().unwrap()..to.parse().unwrap()).collect()
         }
     };
     let failed: Mutex<BTreeMap<u64, String>> = Mutex::default();
-    on_all_processors(to - from, |number| {
-        let mut schedule = Schedule::draw(from + number);
+    on_all_processors(seeds.len() as u64, |number| {
+        let mut schedule = Schedule::draw(seeds[usize::try_from(number).unwrap()]);
         schedule.setup.sa = true;
         assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
         let mut story = Story::default();

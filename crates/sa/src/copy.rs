@@ -131,8 +131,6 @@ pub struct Copier {
     skips: u32,
     /// What it said last.
     before: Option<Said>,
-    /// The revision that it said last, in answer to whatever: every question shows it.
-    heard: Option<Revision>,
     /// Questions for the revision that were not answered, since one was: none ever, no number.
     unanswered: Option<u32>,
     /// What the copy is of, if it is all there is.
@@ -168,7 +166,7 @@ impl Copier {
     pub fn begin(&mut self, now: Time) {
         self.end();
         (self.at, self.held, self.is_all, self.skips) = (None, None, false, 0);
-        (self.heard, self.unanswered) = (None, None);
+        self.unanswered = None;
         // A master that is out of sight for a moment, again and again, is the same absence.
         self.begun.get_or_insert(now);
         self.has_copied = false;
@@ -354,8 +352,14 @@ impl Copier {
     }
 
     fn ask_revision(&mut self, step: Step, now: Time, out: &mut Vec<Output>) {
+        // What the copy is all of, or is if the answer says so.
+        let shown = if matches!(step, Step::After) {
+            self.before.map(|said| said.revision)
+        } else {
+            self.held.filter(|_| self.is_all)
+        };
         self.step = step;
-        let mad = revision_question(self.heard, IfSame::Answer);
+        let mad = revision_question(shown, IfSame::Answer);
         self.ask(now, (mad, PATIENCE_REVISION), out);
     }
 
@@ -486,8 +490,8 @@ impl Copier {
     /// what is known of that is worth nothing.
     fn said_of(&mut self, mad: &Mad) -> Option<Said> {
         let said = said_of(mad);
-        if let Some(said) = said {
-            (self.heard, self.unanswered) = (Some(said.revision), Some(0));
+        if said.is_some() {
+            self.unanswered = Some(0);
         }
         let levels = said.map(|said| (said.revision.0, said.levels));
         if self.levels_held.is_some() && self.levels_held != levels {
@@ -540,11 +544,11 @@ enum IfSame {
     Wait,
 }
 
-/// A question for the revision that shows which one was heard of last.
-fn revision_question(heard: Option<Revision>, if_same: IfSame) -> Mad {
+/// A question for the revision that shows of which one the asker may have all there is.
+fn revision_question(shown: Option<Revision>, if_same: IfSame) -> Mad {
     use records::revision as f;
     let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::REVISION.id, 0);
-    if let Some((life, number)) = heard {
+    if let Some((life, number)) = shown {
         f::LIFE.set(mad.sa_data_mut(), life);
         f::NUMBER.set(mad.sa_data_mut(), number);
         mad.set_component_mask(match if_same {

@@ -5,8 +5,8 @@
 //! a member can rely on every standby knowing that its copy is no longer all there is. An answer that is lost on its way
 //! is made up for by the next question.
 //!
-//! A question says what was heard last: number and life, without the component bit of the life if it is not to be held
-//! back.
+//! A question says of which number and life the asker may have all there is, if of any, without the component bit of
+//! the life if it is not to be held back.
 
 use selvedge_wire::sa::records::{self, revision};
 use selvedge_wire::{Datagram, Method, Status};

@@ -3,7 +3,7 @@
 //! A standby that takes over asks hosts to register again only if it knows that something was registered which it has
 //! not copied. It is told before the host is; but a datagram may be lost, and the master may end a moment later. So who
 //! changes something is answered when every standby that has the tables as they were has **shown that it knows**: its
-//! next question says which number it has heard of. That takes as long as an answer does on its way. Who shows nothing
+//! next question says of which number it may have all there is. That takes as long as an answer does on its way. Who shows nothing
 //! for [`WAIT`] is waited for no longer; by then it has noticed that it hears nothing, and asks the manager whether the
 //! master lives ([`crate::Worth::Unproven`]).
 
@@ -34,14 +34,14 @@ type Revision = (u64, u64);
 pub(crate) struct Standbys {
     /// Who may take its copy for all there is.
     content: BTreeSet<Standby>,
-    /// Who may do so still, although something has changed: what it knows of, and how long it is waited for.
+    /// Who may do so still, although something has changed: what it may have, and how long it is waited for.
     unaware: BTreeMap<Standby, (Revision, Time)>,
     /// Answers for hosts.
     held: BTreeMap<Exchange, Output>,
 }
 
 impl Standbys {
-    /// A standby has asked, and shows what it has heard of last, if it has.
+    /// A standby has asked, and shows of what it may have all there is, if of anything.
     pub fn asked(&mut self, now: Time, exchange: Exchange, shown: Option<Revision>, in_force: Revision) {
         let who = exchange.who();
         if self.unaware.get(&who).is_some_and(|(old, _)| shown != Some(*old)) {

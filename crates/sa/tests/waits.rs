@@ -4,8 +4,6 @@
 
 mod support;
 
-use std::time::Duration;
-
 use selvedge_sa::{Config, Input, Worth};
 use support::two::{TREE, Two};
 use support::{Bench, Wish};
@@ -20,7 +18,7 @@ fn hosts_are_answered_when_the_standby_knows_of_them() {
     let ms = two.ms_to_join(1);
     assert!((1..=350).contains(&ms), "{ms}");
     assert_eq!(two.copier.worth(), Worth::Part);
-    // It knows that there is something that it does not have: nothing more is waited for.
+    // It knows that there is something that it does not have: nothing more is waited for, until it has copied that.
     two.is_dead = true;
     assert_eq!(two.ms_to_join(2), 0);
     two.is_dead = false;
@@ -94,4 +92,26 @@ fn a_standby_that_knows_another_life_is_waited_for() {
     let ms = two.ms_to_join(1);
     assert!((1..=350).contains(&ms), "{ms}");
     assert_eq!(two.copier.worth(), Worth::Part);
+}
+
+/// The standby's port has got another LID: nobody asks from the old one any more. A host that gives up and asks anew,
+/// again and again, is answered all the same.
+#[test]
+fn a_standby_that_has_moved_is_waited_for_once() {
+    let mut two = Two::new();
+    two.pass(10);
+    assert!(two.is_all());
+    two.own = two.master.host(6);
+    two.pass(400);
+    assert!(two.is_all());
+    two.told.clear();
+    for _ in 0..18 {
+        let (lid, mad) = two.joining(1);
+        two.ask(lid, &mad);
+        two.pass(50);
+    }
+    let answered = two.told.iter().filter(|to| to.address.lid == two.master.host(1));
+    assert!(answered.count() >= 16, "{:?}", two.told.len());
+    two.pass(200);
+    assert!(two.is_all());
 }

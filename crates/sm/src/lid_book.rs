@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_fabric::Fabric;
+use selvedge_fabric::{Fabric, Port};
 use selvedge_plan::{Lids, Policy};
 use selvedge_types::{Guid, Lid, LidRange};
 
@@ -39,6 +39,15 @@ impl LidBook {
             unread: BTreeSet::new(),
             unproven: state.lids.keys().copied().collect(),
         }
+    }
+
+    /// True if a port holds what was planned for it, or what it was known to hold before.
+    pub fn is_stored(&self, port: &Port) -> bool {
+        let known = [self.planned.get(&port.guid), self.before.get(&port.guid)];
+        known
+            .into_iter()
+            .flatten()
+            .any(|known| known.base == port.settings.lids.base)
     }
 
     /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though

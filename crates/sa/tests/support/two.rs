@@ -165,7 +165,12 @@ impl Two {
         self.ask(lid, mad);
         // No time has passed.
         let answer = self.told.pop().unwrap();
-        assert_eq!((answer.address.lid, answer.mad.status()), (lid, Status::OK), "{}", answer.mad);
+        assert_eq!(
+            (answer.address.lid, answer.mad.status()),
+            (lid, Status::OK),
+            "{}",
+            answer.mad
+        );
     }
 
     /// A host asks, and the standby says what it has to.
@@ -182,7 +187,11 @@ impl Two {
         self.told.clear();
         self.ask(lid, &mad);
         let mut ms = 0;
-        while !self.told.iter().any(|to| to.address.lid == lid && to.mad.status() == Status::OK) {
+        while !self
+            .told
+            .iter()
+            .any(|to| to.address.lid == lid && to.mad.status() == Status::OK)
+        {
             assert!(ms < 1_074, "longer than hosts are told that it may take");
             self.pass(1);
             ms += 1;

@@ -65,7 +65,8 @@ fn a_standby_whose_link_was_down_asks_hosts() {
         bench.hand(Input::Command(Command::Registered));
         let (state, phys_state) = (bench.hosts[0].info.state, bench.hosts[0].info.phys_state);
         if was_down {
-            (bench.hosts[0].info.state, bench.hosts[0].info.phys_state) = (Some(PortState::Down), Some(PhysState::Polling));
+            (bench.hosts[0].info.state, bench.hosts[0].info.phys_state) =
+                (Some(PortState::Down), Some(PhysState::Polling));
         }
         bench.hosts[1].is_mute = true;
         for _ in 0..bench.sm.config.poll_misses {
