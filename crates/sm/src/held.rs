@@ -37,8 +37,8 @@ pub fn has_idle_link(fabric: &Fabric, installed: &Installed) -> bool {
 
 /// What the switches hold, as tables: engines keep entries that are still good. `None` if nothing is known.
 ///
-/// Entries above the highest LID are of nobody, and are left out. Tables that are kept as they were found would put them
-/// to sleep otherwise, and whoever raises LinearFDBTop again would wake them, whatever has changed since.
+/// Entries above the highest LID are of nobody, and are left out. Tables that are kept as they were found would put
+/// them to sleep otherwise, and whoever raises LinearFDBTop again would wake them, whatever has changed since.
 pub fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Option<Tables> {
     let mut tables = Tables::new(switches, top);
     let mut known = false;
