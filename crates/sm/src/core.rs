@@ -267,13 +267,7 @@ impl Sm {
             (Token::Table { .. } | Token::Lanes(_), reading @ Stage::Reading { .. }) => {
                 reading.table_read(token, ok(answer));
             }
-            (Token::Set(id), Stage::Applying(apply, _)) => {
-                apply.ended(id, answer, &mut events);
-                // Nobody else may tell: a switch that was off does not know whom to.
-                if std::mem::take(&mut apply.met_lost_link) {
-                    self.sweep_due.get_or_insert(SweepReason::Overtaken);
-                }
-            }
+            (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
             (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
