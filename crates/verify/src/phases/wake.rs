@@ -1,11 +1,11 @@
-//! Links that go ACTIVE on the way: from then on they carry what old entries send there. And entries above LinearFDBTop:
-//! once that is raised they are in force.
+//! Links that go ACTIVE on the way: from then on they carry what old entries send there. And entries above
+//! LinearFDBTop: once that is raised they are in force.
 //!
 //! An entry may lead to a port that is trained and not ACTIVE: its link was down, or its cable was moved, and nobody
 //! has written it since. It drops packets. The moment the link goes ACTIVE it is in force, in whatever direction it may
 //! lead now. So such entries count as none until a phase activates their link, and that phase is a step that writes all
-//! of them; the wait before it is that step's. The same goes for what a switch holds above its LinearFDBTop (two masters
-//! wrote at a time, say), until a phase raises it.
+//! of them; the wait before it is that step's. The same goes for what a switch holds above its LinearFDBTop (two
+//! masters wrote at a time, say), until a phase raises it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
