@@ -85,8 +85,8 @@ pub enum Worth {
     /// Hosts have registered what it does not have, as far as is known.
     #[default]
     Part,
-    /// It was all there is, and the master does not say any more that it is. If it lives, hosts may have registered more
-    /// since; if it does not, they could not.
+    /// It was all there is, and the master does not say any more that it is. If it lives, hosts may have registered
+    /// more since; if it does not, they could not.
     Unproven,
     /// It is all there is.
     All,

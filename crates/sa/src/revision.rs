@@ -1,9 +1,9 @@
 //! What a standby of ours asks beside the tables: how often they have changed, and to be told when they change.
 //!
 //! A question that names the number in force is held back. When something is registered it is answered **before** the
-//! client is, and the client when the standby has shown that it knows ([`crate::standbys`]): whoever was told that it is
-//! a member can rely on every standby knowing that its copy is no longer all there is. An answer that is lost on its way
-//! is made up for by the next question.
+//! client is, and the client when the standby has shown that it knows ([`crate::standbys`]): whoever was told that it
+//! is a member can rely on every standby knowing that its copy is no longer all there is. An answer that is lost on its
+//! way is made up for by the next question.
 //!
 //! A question says of which number and life the asker may have all there is, if of any, without the component bit of
 //! the life if it is not to be held back.

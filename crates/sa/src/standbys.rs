@@ -3,9 +3,9 @@
 //! A standby that takes over asks hosts to register again only if it knows that something was registered which it has
 //! not copied. It is told before the host is; but a datagram may be lost, and the master may end a moment later. So who
 //! changes something is answered when every standby that has the tables as they were has **shown that it knows**: its
-//! next question says of which number it may have all there is. That takes as long as an answer does on its way. Who shows nothing
-//! for [`WAIT`] is waited for no longer; by then it has noticed that it hears nothing, and asks the manager whether the
-//! master lives ([`crate::Worth::Unproven`]).
+//! next question says of which number it may have all there is. That takes as long as an answer does on its way. Who
+//! shows nothing for [`WAIT`] is waited for no longer; by then it has noticed that it hears nothing, and its manager
+//! looks whether the master lives ([`crate::Worth::Unproven`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -233,8 +233,8 @@ impl Sm {
         }
     }
 
-    /// The administrator beside the master is silent. If the master is not, hosts may have registered something of which
-    /// nothing was heard; so it is polled at once.
+    /// The administrator beside the master is silent. If the master is not, hosts may have registered something of
+    /// which nothing was heard; so it is polled at once.
     pub(crate) fn look_whether_master_lives(&mut self) {
         self.others.is_unproven = true;
         if matches!(self.stage, Stage::Standby { .. }) && self.exchange.open() == 0 {
