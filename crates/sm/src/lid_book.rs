@@ -41,6 +41,11 @@ impl LidBook {
         }
     }
 
+    /// True if nobody's LID is known: there has been no life before, or its state is gone.
+    pub fn is_empty(&self) -> bool {
+        self.planned.is_empty() && self.before.is_empty()
+    }
+
     /// True if a port holds what was planned for it, or what it was known to hold before.
     pub fn is_stored(&self, port: &Port) -> bool {
         let known = [self.planned.get(&port.guid), self.before.get(&port.guid)];

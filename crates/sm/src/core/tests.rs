@@ -509,6 +509,28 @@ fn hosts_are_asked_to_register_again_once() {
     check(Mode::DryRun, true, (0, false));
 }
 
+/// A later life finds all as it was: who was told by this manager is not asked, whether it remembers or not. If it
+/// remembers others, who is not among them was told by somebody else who had its LID.
+#[test]
+fn a_later_life_asks_only_hosts_of_others() {
+    let check = |remember: fn(&mut PersistentState), want: [bool; 2]| {
+        let first = Bench::up(Mode::Manage);
+        let mut state = first.stored.last().unwrap().0.clone();
+        remember(&mut state);
+        let mut bench = Bench::with_state(Mode::Manage, state);
+        bench.hosts = first.hosts;
+        for host in &mut bench.hosts {
+            host.info.capabilities = CapabilityMask::CLIENT_REREGISTRATION;
+        }
+        bench.hand(Input::Start);
+        bench.compute();
+        assert_eq!(bench.hosts.map(|host| host.info.client_reregister), want);
+    };
+    check(|_| {}, [false; 2]);
+    check(|state| *state = PersistentState::default(), [false; 2]);
+    check(|state| _ = state.lids.remove(&Guid(0x21)), [false, true]);
+}
+
 #[test]
 fn a_better_manager_is_offered_the_subnet() {
     /// What becomes of a master that finds this manager: its role, and codes among what it says.
