@@ -6,7 +6,7 @@ use std::time::Duration;
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange, Lmc};
 
 use super::Rule;
 use crate::Violation;
@@ -34,6 +34,12 @@ impl Moved {
 
     pub const fn now(self) -> LidRange {
         self.now
+    }
+
+    /// True if a port that is to have so many LIDs cannot keep what it had: a block of them begins at a multiple of its
+    /// length. It may get the first of its new ones only, if others hold the rest.
+    pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {
+        !self.before.base.0.is_multiple_of(lmc.lids())
     }
 
     /// True if one flipped bit makes the new LID of what the port held, or of none, which it comes back with.
@@ -257,7 +263,7 @@ fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, Node};
-    use selvedge_types::{Lmc, NodeKind};
+    use selvedge_types::NodeKind;
 
     use super::*;
 
@@ -366,6 +372,32 @@ mod tests {
         check(true, (7, 3), false);
         check(false, (7, 4), false);
         check(false, (9, 3), false);
+    }
+
+    #[test]
+    fn a_port_keeps_lids_that_can_begin_there() {
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::ZERO,
+        };
+        let check = |before: u16, lmc: u8, want: bool| {
+            let moved = Moved {
+                port: PortIdx(0),
+                guid: Guid(7),
+                before: range(before),
+                now: range(16),
+                kept: true,
+            };
+            assert_eq!(
+                moved.must_begin_elsewhere(Lmc::new(lmc).unwrap()),
+                want,
+                "{before} {lmc}"
+            );
+        };
+        check(13, 0, false);
+        check(13, 1, true);
+        check(14, 1, false);
+        check(14, 2, true);
     }
 
     #[test]
