@@ -533,7 +533,8 @@ impl Rehearsal {
                 let client = life.client;
                 self.emulator.send(now, client, &datagram);
                 if let Some(watcher) = &mut self.watcher {
-                    let sent = watcher.sends(now, (id, manager, client), &datagram, timeout);
+                    let from = (self.emulator.chassis(), self.emulator.port_of(client));
+                    let sent = watcher.sends(now, (id, manager, client), (&datagram, from), timeout);
                     return sent.map_err(|violation| self.violated(violation));
                 }
             }

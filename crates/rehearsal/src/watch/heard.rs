@@ -64,7 +64,12 @@ impl Heard {
 }
 
 /// Calls for every link on a directed route; the port by which its last node is entered, if it leads there now.
-fn along(chassis: &Chassis, at: PortIdx, mad: &Mad, mut call: impl FnMut(PortIdx, PortIdx)) -> Option<PortIdx> {
+pub(super) fn along(
+    chassis: &Chassis,
+    at: PortIdx,
+    mad: &Mad,
+    mut call: impl FnMut(PortIdx, PortIdx),
+) -> Option<PortIdx> {
     if mad.class() != Class::SubnDirected {
         return None;
     }

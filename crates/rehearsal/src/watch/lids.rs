@@ -6,7 +6,7 @@ use std::time::Duration;
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange, Lmc};
 
 use super::Rule;
 use crate::Violation;
@@ -36,6 +36,12 @@ impl Moved {
         self.now
     }
 
+    /// True if a port that is to have so many LIDs cannot keep what it had: a block of them begins at a multiple of its
+    /// length. It may get the first of its new ones only, if others hold the rest.
+    pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {
+        !self.before.base.0.is_multiple_of(lmc.lids())
+    }
+
     /// True if one flipped bit makes the new LID of what the port held, or of none, which it comes back with.
     pub fn is_off_by_a_bit(self) -> bool {
         let bits = |held: u16| (held ^ self.now.base.0).count_ones();
@@ -63,8 +69,9 @@ pub(super) struct LidBook {
     overgrown: BTreeSet<Guid>,
     /// What ports held before a Set that a rule excuses gave them something else.
     own: BTreeMap<Guid, LidRange>,
-    /// What ports held before the last Set that gave them something else, and when that came.
-    left: BTreeMap<Guid, (LidRange, Time)>,
+    /// All that ports held before Sets that gave them something else, and when the last of those came: one may have
+    /// moved twice, and a manager that saw the first of its LIDs only gives it back.
+    left: BTreeMap<Guid, Vec<(LidRange, Time)>>,
 }
 
 impl LidBook {
@@ -154,7 +161,9 @@ impl LidBook {
 
     /// A Set has given a port other LIDs.
     pub fn note_left(&mut self, moved: &Moved, now: Time) {
-        self.left.insert(moved.guid, (moved.before, now));
+        let left = self.left.entry(moved.guid).or_default();
+        left.retain(|(range, _)| *range != moved.before);
+        left.push((moved.before, now));
     }
 
     /// True if a port that came back without its LIDs could not have them, as another one held some of them when its
@@ -163,14 +172,19 @@ impl LidBook {
     pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);
-        let mut since = of_others.filter(|(_, (_, at))| looked_at.is_some_and(|looked_at| *at + drain >= looked_at));
-        !moved.kept && since.any(|(_, (range, _))| overlaps(range))
+        let mut since = of_others
+            .flat_map(|(_, left)| left)
+            .filter(|(_, at)| looked_at.is_some_and(|looked_at| *at + drain >= looked_at));
+        !moved.kept && since.any(|(range, _)| overlaps(range))
     }
 
     /// True if the plan gives what a port came back without to another one that had held it as well: it is either's.
     pub fn is_anothers_again(&self, moved: &Moved, planned: &BTreeMap<Guid, LidRange>) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
-        let had_it = |guid: &Guid| self.left.get(guid).is_some_and(|(before, _)| overlaps(before));
+        let had_it = |guid: &Guid| {
+            let mut left = self.left.get(guid).into_iter().flatten();
+            left.any(|(before, _)| overlaps(before))
+        };
         let mut others = planned.iter().filter(|(guid, _)| **guid != moved.guid);
         !moved.kept && others.any(|(guid, range)| overlaps(range) && had_it(guid))
     }
@@ -249,7 +263,7 @@ fn end_ports(chassis: &Chassis) -> impl Iterator<Item = PortIdx> + '_ {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, Node};
-    use selvedge_types::{Lmc, NodeKind};
+    use selvedge_types::NodeKind;
 
     use super::*;
 
@@ -344,6 +358,8 @@ mod tests {
         let check = |kept: bool, planned: (u64, u16), want: bool| {
             let mut book = LidBook::default();
             book.note_left(&moved(7, 3, 5, true), Time::from_secs(5));
+            // What it gave up later does not make what it had before another's.
+            book.note_left(&moved(7, 5, 6, true), Time::from_secs(6));
             let planned = BTreeMap::from([(Guid(planned.0), range(planned.1)), (Guid(8), range(11))]);
             assert_eq!(
                 book.is_anothers_again(&moved(8, 3, 11, kept), &planned),
@@ -356,6 +372,32 @@ mod tests {
         check(true, (7, 3), false);
         check(false, (7, 4), false);
         check(false, (9, 3), false);
+    }
+
+    #[test]
+    fn a_port_keeps_lids_that_can_begin_there() {
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::ZERO,
+        };
+        let check = |before: u16, lmc: u8, want: bool| {
+            let moved = Moved {
+                port: PortIdx(0),
+                guid: Guid(7),
+                before: range(before),
+                now: range(16),
+                kept: true,
+            };
+            assert_eq!(
+                moved.must_begin_elsewhere(Lmc::new(lmc).unwrap()),
+                want,
+                "{before} {lmc}"
+            );
+        };
+        check(13, 0, false);
+        check(13, 1, true);
+        check(14, 1, false);
+        check(14, 2, true);
     }
 
     #[test]

@@ -78,6 +78,11 @@ impl Watcher {
         self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
         let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
+        // A switch has one LID, whatever the policy.
+        let is_asked_to = manager
+            .filter(|_| !chassis.is_switch(node))
+            .is_some_and(|manager| moved.must_begin_elsewhere(manager.config.policy.lmc));
+        let excuse = excuse.or(is_asked_to.then_some(Rule::OtherLids));
         let misread =
             |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
         let excuse = excuse.or_else(|| id.is_some_and(misread).then_some(Rule::CorruptMedium));

@@ -13,6 +13,7 @@ mod lids_stay;
 mod outside;
 mod routes;
 mod rule;
+mod stray;
 mod touched;
 mod unseen;
 mod wire;
@@ -51,6 +52,8 @@ struct Sent {
     serial: u64,
     /// When its manager had last begun to look: it is right for what was there then, however late it arrives.
     looked_at: Option<Time>,
+    /// Whom it is meant for, if it is a table.
+    to: Option<NodeIdx>,
 }
 
 /// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
@@ -87,6 +90,8 @@ pub(crate) struct Watcher {
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
     lies_ended: Vec<Time>,
+    /// Blocks of switches of which nobody knows what they hold, as a flipped bit took one of them to another.
+    strays: BTreeSet<(NodeIdx, u32)>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// What each manager ever stored of a port.
@@ -144,6 +149,7 @@ impl Watcher {
             lost: Vec::new(),
             lies: BTreeMap::new(),
             lies_ended: Vec::new(),
+            strays: BTreeSet::new(),
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
             misread: BTreeSet::new(),
@@ -239,8 +245,11 @@ impl Watcher {
         if changes.contains(&Change::Happened) {
             self.happened(now, chassis);
         }
-        let liar = |&(node, block): &(NodeIdx, u32)| Some((self.routes.position(node)?, usize::try_from(block).ok()?));
-        self.routes.liars = self.lies.keys().filter_map(liar).collect();
+        let placed =
+            |&(node, block): &(NodeIdx, u32)| Some((self.routes.position(node)?, usize::try_from(block).ok()?));
+        let liars = self.lies.keys().filter_map(placed).collect();
+        let strays = self.strays.iter().filter_map(placed).collect();
+        (self.routes.liars, self.routes.strays) = (liars, strays);
         let delta = self.routes.mend(now, chassis);
         if self.counting.is_some() {
             self.clock_circles(now);
@@ -250,7 +259,8 @@ impl Watcher {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
         }
         self.changes = changes;
-        self.lies.keys().for_each(|&(node, _)| emulator.watch_table(node));
+        let unknown = self.lies.keys().chain(&self.strays);
+        unknown.for_each(|&(node, _)| emulator.watch_table(node));
         result
     }
 
@@ -288,6 +298,7 @@ impl Watcher {
         else {
             if let Change::Read { node, modifier, .. } = *change {
                 self.lies.remove(&(node, modifier));
+                self.strays.remove(&(node, modifier));
             }
             return Ok(());
         };
@@ -311,6 +322,7 @@ impl Watcher {
             }
             _ => false,
         };
+        self.note_stray((node, attribute, modifier), sent, late);
         let ends_lie = self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
         // What an earlier life sent before it was killed nobody can call back.
@@ -393,8 +405,8 @@ impl Watcher {
     }
 
     /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it
-    /// cannot know what its predecessor did a moment before, what a switch held that lied, or what it wrote to a switch
-    /// while that showed another's GUID.
+    /// cannot know what its predecessor did a moment before, what a switch held that lied, or that a
+    /// flipped bit had brought there, or what it wrote to a switch while that showed another's GUID.
     fn ghost_excuse(&self, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
         let oldest = *since.iter().min()?;
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
@@ -410,7 +422,9 @@ impl Watcher {
         }
         let is_of_liar = |at: &Time| self.lies_ended.contains(at) || self.routes.ghosts_of_liars.contains(at);
         let of_liar = since.iter().any(is_of_liar);
-        of_liar.then_some(Rule::LyingAgent)
+        let of_stray = since.iter().any(|at| self.routes.ghosts_of_strays.contains(at));
+        let corrupt = of_stray.then_some(Rule::CorruptMedium);
+        of_liar.then_some(Rule::LyingAgent).or(corrupt)
     }
 
     /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that

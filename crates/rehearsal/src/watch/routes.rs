@@ -117,6 +117,10 @@ pub(super) struct Routes {
     pub liars: BTreeSet<(u8, usize)>,
     /// When ghosts began that entries of such blocks had made.
     pub ghosts_of_liars: Vec<Time>,
+    /// The same of blocks that a flipped bit took to another switch: those of both.
+    pub strays: BTreeSet<(u8, usize)>,
+    /// When ghosts began that entries of those had made.
+    pub ghosts_of_strays: Vec<Time>,
     /// Since when what no entry makes any more is a ghost.
     ghosts_since: Option<Time>,
     /// How long packets may wait in each switch, at least.
@@ -154,6 +158,8 @@ impl Routes {
             channels: Channels::new(switches.len(), stride),
             liars: BTreeSet::new(),
             ghosts_of_liars: Vec::new(),
+            strays: BTreeSet::new(),
+            ghosts_of_strays: Vec::new(),
             ghosts_since: None,
             lifetimes: Vec::new(),
             scratch: Vec::new(),

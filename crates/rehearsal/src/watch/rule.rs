@@ -20,8 +20,8 @@ pub enum Rule {
     LyingAgent,
     /// Two nodes show one GUID: the fabric cannot say which of them is meant.
     ClonedGuid,
-    /// The operator asked for other LIDs (another LMC); or did while the port was away, and another one that kept its
-    /// base LID got those of the port as well.
+    /// The operator asked for other LIDs (another LMC), with which a port may be unable to keep its base LID; or did
+    /// while the port was away, and another one that kept its base LID got those of the port as well.
     OtherLids,
     /// A port got another LID because two held the same: of fabrics that were joined, say, or because one got it from
     /// a manager that had never seen the other, which was off; then the one that came back without it has no claim on

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::ClientId;
+use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_wire::{AttributeId, Datagram, Method};
 
+use super::stray::addressee;
 use super::{Sent, Watcher};
 use crate::Violation;
 use crate::digest::Digest;
@@ -22,7 +25,7 @@ impl Watcher {
         &mut self,
         now: Time,
         (id, manager, client): (ManagerId, &Manager, ClientId),
-        datagram: &Datagram,
+        (datagram, (chassis, at)): (&Datagram, (&Chassis, Option<PortIdx>)),
         timeout: Duration,
     ) -> Result<(), Violation> {
         let mad = &datagram.mad;
@@ -55,12 +58,18 @@ impl Watcher {
                 });
             }
             let looked_at = manager.life.as_ref().and_then(|life| life.looked_at);
-            self.note_set((id, looked_at), client, datagram);
+            let to = addressee(chassis, at, mad);
+            self.note_set((id, looked_at, to), client, datagram);
         }
         Ok(())
     }
 
-    fn note_set(&mut self, (id, looked_at): (ManagerId, Option<Time>), client: ClientId, datagram: &Datagram) {
+    fn note_set(
+        &mut self,
+        (id, looked_at, to): (ManagerId, Option<Time>, Option<NodeIdx>),
+        client: ClientId,
+        datagram: &Datagram,
+    ) {
         let mad = &datagram.mad;
         let content = Digest::default().bytes(mad.smp_data()).0;
         self.serial += 1;
@@ -69,6 +78,7 @@ impl Watcher {
             content,
             serial: self.serial,
             looked_at,
+            to,
         };
         self.sent.insert((client, mad.transaction()), sent);
     }
@@ -79,7 +89,7 @@ impl Watcher {
         match mad.method() {
             Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
             Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => {
-                self.note_set((id, None), client, datagram);
+                self.note_set((id, None, None), client, datagram);
             }
             _ => {}
         }

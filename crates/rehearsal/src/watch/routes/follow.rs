@@ -1,5 +1,7 @@
 //! Follows packets to one LID by the tables as they are: who gets there, who goes in circles, what waits for what.
 
+use std::collections::BTreeSet;
+
 use selvedge_chassis::Chassis;
 use selvedge_fabric::NodeIdx;
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
@@ -150,9 +152,16 @@ impl Routes {
                 .map(|(since, holder)| (since, since + self.lifetimes[usize::from(holder)]));
             let is_ghost = self.channels.set(place, dependency, ghost);
             let block = usize::from(lid) / BLOCK_LIDS;
-            let lies = |at| self.liars.contains(&(at, block));
-            if is_ghost && (u8::try_from(at).is_ok_and(lies) || holder.is_some_and(lies)) {
+            let ends = [u8::try_from(at).ok(), holder];
+            let is_of = |blocks: &BTreeSet<(u8, usize)>| {
+                let mut ends = ends.iter().flatten();
+                is_ghost && ends.any(|&at| blocks.contains(&(at, block)))
+            };
+            if is_of(&self.liars) {
                 self.ghosts_of_liars.extend(since);
+            }
+            if is_of(&self.strays) {
+                self.ghosts_of_strays.extend(since);
             }
         }
     }
