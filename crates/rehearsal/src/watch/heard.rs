@@ -109,8 +109,8 @@ impl Watcher {
 }
 
 #[cfg(test)]
-mod tests {
-    use selvedge_fabric::{FabricBuilder, Node};
+pub(super) mod tests {
+    use selvedge_fabric::{Fabric, FabricBuilder, Node};
     use selvedge_types::{Guid, NodeKind, PortNum};
     use selvedge_wire::{DirectedRoute, Method};
 
@@ -121,20 +121,20 @@ mod tests {
     }
 
     /// A host, and two switches in a row: port 1 leads back, port 2 on.
-    fn row() -> Chassis {
+    pub fn row() -> Fabric {
         let mut b = FabricBuilder::new();
         let host = b.add(Node::new(NodeKind::Ca, Guid(1), 1, "h"));
         let first = b.add(Node::new(NodeKind::Switch, Guid(2), 2, "s1"));
         let second = b.add(Node::new(NodeKind::Switch, Guid(3), 2, "s2"));
         b.link((host, port(1)), (first, port(1))).unwrap();
         b.link((first, port(2)), (second, port(1))).unwrap();
-        Chassis::new(&b.finish().unwrap())
+        b.finish().unwrap()
     }
 
     /// What happened to questions (hops, PortInfo of which port if not NodeInfo, answered), and whether the link
     /// between the switches counts as unseen then.
     fn check(asked: &[(u8, Option<u32>, bool)], want: bool) {
-        let chassis = row();
+        let chassis = Chassis::new(&row());
         let find = |guid| chassis.fabric().find(Guid(guid)).unwrap();
         let at = chassis.port_at(find(1), 1).unwrap();
         let mut heard = Heard::new(&chassis);

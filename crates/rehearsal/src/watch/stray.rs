@@ -37,24 +37,18 @@ impl Watcher {
 #[cfg(test)]
 mod tests {
     use selvedge_emulator::{Emulator, EmulatorConfig};
-    use selvedge_fabric::{FabricBuilder, Node};
     use selvedge_sim::{Seed, Time};
-    use selvedge_types::{Guid, NodeKind, PortNum};
+    use selvedge_types::{Guid, PortNum};
     use selvedge_wire::DirectedRoute;
 
     use super::*;
     use crate::manager::ManagerId;
+    use crate::watch::heard::tests::row;
 
     #[test]
     fn what_a_flipped_bit_took_elsewhere_is_nobody_s_until_it_comes_again() {
         let port = |n| PortNum::new(n).unwrap();
-        let mut b = FabricBuilder::new();
-        let host = b.add(Node::new(NodeKind::Ca, Guid(1), 1, "h"));
-        let first = b.add(Node::new(NodeKind::Switch, Guid(2), 2, "s1"));
-        let second = b.add(Node::new(NodeKind::Switch, Guid(3), 2, "s2"));
-        b.link((host, port(1)), (first, port(1))).unwrap();
-        b.link((first, port(2)), (second, port(1))).unwrap();
-        let fabric = b.finish().unwrap();
+        let fabric = row();
         let [host, first, second] = [1, 2, 3].map(|guid| fabric.find(Guid(guid)).unwrap());
         let mut emulator = Emulator::new(&fabric, EmulatorConfig::default(), Seed(1));
         let at = emulator.chassis().port_at(host, 1);
