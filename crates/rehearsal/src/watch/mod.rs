@@ -405,8 +405,8 @@ impl Watcher {
     }
 
     /// Why packets of a circle, sent on by entries that changed at these times, are not held against a manager: it
-    /// cannot know what its predecessor did a moment before, what a switch held that lied, or to which a flipped bit had
-    /// brought it, or what it wrote to a switch while that showed another's GUID.
+    /// cannot know what its predecessor did a moment before, what a switch held that lied, what a flipped bit had
+    /// brought to another switch, or what it wrote to a switch while that showed another's GUID.
     fn ghost_excuse(&self, since: &[Time], by: Option<&Manager>) -> Option<Rule> {
         let oldest = *since.iter().min()?;
         let started = by.and_then(|manager| manager.life.as_ref()).map(|life| life.started);
