@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use crate::process::{Finished, Running, command, package_of};
+use crate::process::{Finished, Running, command, package_of, tail};
 use crate::{Ibsim, LabError, NetSize, OpenSm, OpenSmOptions, Relay, Seen};
 
 /// The shim that makes programs clients of a simulator.
@@ -161,6 +161,11 @@ impl Drop for PeerLab {
         if std::thread::panicking() {
             // Kept for whoever looks into the failure.
             eprintln!("the lab's files are in {}", self.folder.display());
+            // Where only this output is kept, as in CI, the simulator's own words are the other half of the story.
+            let said = fs::read_to_string(self.folder.join("ibsim.err")).unwrap_or_default();
+            if !said.is_empty() {
+                eprintln!("ibsim said at last:\n{}", tail(&said));
+            }
         } else {
             let _ = fs::remove_dir_all(&self.folder);
         }

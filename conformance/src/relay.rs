@@ -24,6 +24,8 @@ use crate::LabError;
 const TICK: Duration = Duration::from_millis(20);
 /// How long the simulator may take for a control message.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a name may stay taken after its socket was closed: less than clients wait for an answer.
+const NAME_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What is counted apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -232,7 +234,11 @@ impl Worker {
             let Ok(question) = Control::parse(&bytes[..length]) else {
                 continue;
             };
-            let answer = self.answer(&question).unwrap_or_else(|_| question.refusal());
+            let answer = self.answer(&question).unwrap_or_else(|error| {
+                // The client is only told "no"; whoever reads a failed test wants to know whose word that was.
+                eprintln!("relay {}: {:?} refused: {error}", self.base, question.kind);
+                question.refusal()
+            });
             let _ = self.control.send_to_addr(&answer.emit(), &from);
         }
     }
@@ -258,19 +264,20 @@ impl Worker {
     fn connect(&mut self, question: &Control) -> io::Result<Control> {
         let id = Connect::parse(&question.data).id;
         self.lines.retain(|_, line| line.id != id);
-        let control = bind(&format!("{}:ctl{id}", self.upstream))?;
+        let control = bind_when_free(&format!("{}:ctl{id}", self.upstream))?;
         control.set_read_timeout(Some(CONTROL_TIMEOUT))?;
         control.connect_addr(&address(&format!("{}:ctl", self.upstream))?)?;
-        let up = bind(&format!("{}:in{id}", self.upstream))?;
+        let up = bind_when_free(&format!("{}:in{id}", self.upstream))?;
         let answer = pass_on(&control, question)?;
         if answer.kind == Kind::Error {
+            eprintln!("relay {}: the simulator refuses client {id}", self.base);
             return Ok(answer);
         }
         let slot = Connect::parse(&answer.data).id;
         // A slot given anew: its former owner is gone.
         self.lines.remove(&slot);
         up.connect_addr(&address(&format!("{}:out{slot}", self.upstream))?)?;
-        let down = bind(&format!("{}:out{slot}", self.base))?;
+        let down = bind_when_free(&format!("{}:out{slot}", self.base))?;
         down.connect_addr(&address(&format!("{}:in{id}", self.base))?)?;
         let stop = Arc::new(AtomicBool::new(false));
         let (counts, observer) = (self.counts.clone(), self.observer.clone());
@@ -328,7 +335,43 @@ fn bind(name: &str) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
+/// As [`bind`], for a name that was somebody's a moment ago.
+///
+/// A process that another thread is starting holds copies of all our sockets until it runs its program: a name may be
+/// taken for that long after its socket was closed here.
+fn bind_when_free(name: &str) -> io::Result<UnixDatagram> {
+    let deadline = Instant::now() + NAME_TIMEOUT;
+    loop {
+        match bind(name) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            result => return result,
+        }
+    }
+}
+
 /// A panicking thread leaves counts that are whole: they are only ever added to.
 fn lock(counts: &Mutex<BTreeMap<u32, MadCounts>>) -> std::sync::MutexGuard<'_, BTreeMap<u32, MadCounts>> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_a_copy_of_its_socket_still_holds_is_waited_for() {
+        let name = format!("slv-relay-name-{}", std::process::id());
+        let first = bind(&name).unwrap();
+        let copy = first.try_clone().unwrap();
+        drop(first);
+        assert_eq!(bind(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let holder = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            drop(copy);
+        });
+        bind_when_free(&name).unwrap();
+        holder.join().unwrap();
+    }
 }
