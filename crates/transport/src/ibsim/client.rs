@@ -57,8 +57,7 @@ impl IbsimPort {
             advice,
         };
         let io_failed = |error: io::Error| failed(error.to_string(), ADVICE_START);
-        let (id, control) = bind_control(base).map_err(io_failed)?;
-        let data = socket::bind(&format!("{base}:in{id}")).map_err(io_failed)?;
+        let (id, control, data) = bind_both(base).map_err(io_failed)?;
         let server = socket::address(&format!("{base}:ctl")).map_err(io_failed)?;
         control.connect_addr(&server).map_err(io_failed)?;
         let wish = Connect {
@@ -276,15 +275,18 @@ fn arrival(packet: &Packet) -> Arrival {
     }
 }
 
-/// A control socket and the id it stands for: the process id, or the next free number above it.
-fn bind_control(base: &str) -> io::Result<(u32, UnixDatagram)> {
+/// A control socket, a data socket and the id they stand for: the process id, or the next number above it that is free.
+///
+/// A number may be taken by another port of this process, or for a moment by one that was just closed: a child process
+/// that is being started holds copies of its parent's sockets until it runs its program.
+fn bind_both(base: &str) -> io::Result<(u32, UnixDatagram, UnixDatagram)> {
     let own = std::process::id();
     for port in 0..PORTS_PER_PROCESS {
         let id = own + port * ID_STEP;
-        match socket::bind(&format!("{base}:ctl{id}")) {
-            Ok(control) => return Ok((id, control)),
+        let bind = |end| socket::bind(&format!("{base}:{end}{id}"));
+        match bind("ctl").and_then(|control| Ok((id, control, bind("in")?))) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) => return Err(error),
+            result => return result,
         }
     }
     Err(io::ErrorKind::AddrInUse.into())
