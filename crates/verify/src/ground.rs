@@ -113,6 +113,8 @@ pub enum Owner {
     Switch(u32),
     /// An end port that nothing can reach: link down, no switch behind it, or no such port.
     Dead,
+    /// No port: packets to it are lost wherever its entries lead them.
+    Nobody,
 }
 
 /// The fabric of a subject, ready for the passes.

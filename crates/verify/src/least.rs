@@ -177,7 +177,7 @@ impl<'g> Search<'g> {
             let (home, is_host) = match self.ground.owner(at) {
                 Owner::Host(host) if !self.cut_off.contains(&at) => (self.ground.hosts[host as usize].switch, true),
                 Owner::Switch(switch) => (switch, false),
-                Owner::Host(_) | Owner::Dead => continue,
+                Owner::Host(_) | Owner::Dead | Owner::Nobody => continue,
             };
             let is_hit = losing.iter().any(|&c| {
                 let channel = &self.ground.channels[c];

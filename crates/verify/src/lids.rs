@@ -1,7 +1,7 @@
 //! LIDs: every live end port has its own, no switch is too small for them, no entry is left over.
 
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_plan::NO_PATH;
 use selvedge_types::{Idx, Lid, LidRange, Lmc, PortNum};
 
 use crate::finding::{Fault, Finding, Place, Severity};
@@ -122,28 +122,17 @@ fn switches(ground: &Ground<'_>, found: &mut Vec<Finding>) {
 /// One finding for all entries of LIDs without an owner: packets to them wander about before they are dropped.
 fn stray_entries(ground: &Ground<'_>) -> Option<Finding> {
     let tables = ground.subject.tables;
-    let mut stray = vec![0_u64; tables.top().index() + 1];
-    let mut first = None;
-    for block in 0..tables.blocks() {
-        let lid = |i: usize| Lid(u16::try_from(block * BLOCK_LIDS + i).unwrap_or(u16::MAX));
-        let unowned: Vec<usize> = (0..BLOCK_LIDS)
-            .filter(|&i| (Lid(1)..=tables.top()).contains(&lid(i)) && ground.subject.lids.owner(lid(i)).is_none())
-            .collect();
-        if unowned.is_empty() {
-            continue;
-        }
-        for switch in tables.switch_indices() {
-            let row = tables.block(switch, block);
-            for &i in unowned.iter().filter(|&&i| row[i] != NO_PATH) {
-                stray[lid(i).index()] += 1;
-                first.get_or_insert((switch, lid(i)));
-            }
-        }
-    }
-    let (switch, lid) = first?;
+    let strays = ground.subject.strays();
+    let entries = |lid: Lid| {
+        tables
+            .switch_indices()
+            .filter(move |&switch| tables.get(switch, lid) != NO_PATH)
+    };
+    let lid = *strays.first()?;
+    let switch = entries(lid).next()?;
     let fault = Fault::StrayEntries {
-        lids: stray.iter().filter(|&&n| n > 0).count() as u64,
-        entries: stray.iter().sum(),
+        lids: strays.len() as u64,
+        entries: strays.iter().map(|&lid| entries(lid).count() as u64).sum(),
         switch: Place::node(ground.subject.fabric, ground.node_of(switch.0)),
         lid,
     };

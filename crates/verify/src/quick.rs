@@ -107,7 +107,7 @@ impl<'g> Ways<'g> {
 
     /// The lane towards a destination, if the quick pass may try it.
     pub fn lane(&self, lanes: &LaneMap, to: Destination) -> Option<usize> {
-        let is_owned = !matches!(to.owner, Owner::Dead) && to.lid <= self.highest;
+        let is_owned = !matches!(to.owner, Owner::Dead | Owner::Nobody) && to.lid <= self.highest;
         let lane = lanes.uniform(level(self.ground, to.lid)).everywhere_on();
         lane.filter(|_| is_owned)
     }
@@ -232,7 +232,7 @@ impl<'w> Worker<'w> {
                 Some((host.switch as usize, host.port))
             }
             Owner::Switch(switch) => Some((switch as usize, 0)),
-            Owner::Dead => None,
+            Owner::Dead | Owner::Nobody => None,
         }
     }
 
@@ -296,7 +296,7 @@ impl<'w> Worker<'w> {
                 hosts -= 1;
                 self.sums[ground.hosts[host as usize].switch as usize] -= 1;
             }
-            Owner::Switch(_) | Owner::Dead => switches -= 1,
+            Owner::Switch(_) | Owner::Dead | Owner::Nobody => switches -= 1,
         }
         let is_counted = to.is_base && matches!(to.owner, Owner::Host(_));
         if is_counted {
@@ -308,7 +308,7 @@ impl<'w> Worker<'w> {
         // Where bits of those who are no hosts go; hosts' again if nobody else sends.
         let more = match (self.ways.senders, to.owner) {
             (Senders::Hosts, _) => 1,
-            (Senders::All, Owner::Host(_) | Owner::Dead) => 1 + words,
+            (Senders::All, Owner::Host(_) | Owner::Dead | Owner::Nobody) => 1 + words,
             (Senders::All, Owner::Switch(_)) => 1 + 2 * words,
         };
         let by_others = u64::from(self.ways.senders == Senders::All);
@@ -378,7 +378,7 @@ mod tests {
             ..JudgeOptions::default()
         };
         let both = follow(&ground, &lanes, senders, &options);
-        let all: Vec<_> = destinations(&ground).collect();
+        let all = destinations(&ground);
         let thorough = follow_thoroughly(&ground, &lanes, senders, &options, &all);
         assert_eq!(format!("{both:?}"), format!("{thorough:?}"), "case {case}");
         let ways = Ways::new(&ground, &lanes, senders);

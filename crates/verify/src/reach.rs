@@ -35,21 +35,29 @@ pub struct Destination {
 }
 
 /// All LIDs in use, ascending.
-pub fn destinations(ground: &Ground<'_>) -> impl Iterator<Item = Destination> {
-    ground.subject.lids.by_lid().map(|(lid, at)| Destination {
-        lid,
-        owner: ground.owner(at),
-        // The LIDs of a port follow each other.
-        is_base: ground.subject.lids.owner(Lid(lid.0.saturating_sub(1))) != Some(at),
-    })
+pub fn destinations(ground: &Ground<'_>) -> Vec<Destination> {
+    let lids = ground.subject.lids;
+    let to = |lid: Lid| match lids.owner(lid) {
+        Some(at) => Destination {
+            lid,
+            owner: ground.owner(at),
+            // The LIDs of a port follow each other.
+            is_base: lids.owner(Lid(lid.0.saturating_sub(1))) != Some(at),
+        },
+        None => Destination {
+            lid,
+            owner: Owner::Nobody,
+            is_base: false,
+        },
+    };
+    ground.subject.lids_in_use().into_iter().map(to).collect()
 }
 
 /// Follows every LID from every sender: those whose packets arrive quickly, the others thoroughly.
 pub fn follow(ground: &Ground<'_>, lanes: &LaneMap, senders: Senders, options: &JudgeOptions) -> Tally {
     let par = options.par;
     let Some(ways) = Ways::new(ground, lanes, senders) else {
-        let all: Vec<_> = destinations(ground).collect();
-        return follow_thoroughly(ground, lanes, senders, options, &all);
+        return follow_thoroughly(ground, lanes, senders, options, &destinations(ground));
     };
     let (mut quick, mut left) = (Vec::new(), Vec::new());
     for to in destinations(ground) {
@@ -268,7 +276,7 @@ impl<'g> Walker<'g> {
         match to.owner {
             Owner::Host(host) => self.own[ground.hosts[host as usize].switch as usize] -= 1,
             Owner::Switch(switch) => self.switches[switch as usize] = 0,
-            Owner::Dead => {}
+            Owner::Dead | Owner::Nobody => {}
         }
         for switch in 0..ground.switches {
             if R::BY_INGRESS {
@@ -377,7 +385,7 @@ impl<'g> Walker<'g> {
         }
         let traffic = match to.owner {
             Owner::Switch(_) => Traffic::Switches,
-            Owner::Host(_) | Owner::Dead => Traffic::Agents,
+            Owner::Host(_) | Owner::Dead | Owner::Nobody => Traffic::Agents,
         };
         let mut slots = self.switch_slots[switch];
         while slots != 0 {
@@ -505,6 +513,8 @@ impl<'g> Walker<'g> {
             Owner::Host(host) => Some(self.ground.part[self.ground.hosts[host as usize].switch as usize]),
             Owner::Switch(owner) => Some(self.ground.part[owner as usize]),
             Owner::Dead => None,
+            // It was to be expected.
+            Owner::Nobody => return,
         };
         let dropped = matches!(what, What::Dead(_) | What::Lane(_));
         if dropped && part != Some(self.ground.part[switch]) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use selvedge_fabric::{Fabric, PortRef, PortSettings, SwitchIdx, SwitchSettings};
-use selvedge_plan::{Lids, Plan, ServiceLevels, SlToVl, Tables};
-use selvedge_types::IdxVec;
+use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Plan, ServiceLevels, SlToVl, Tables};
+use selvedge_types::{IdxVec, Lid};
 
 /// A fabric with tables: a whole plan, or only what a dump of another manager tells.
 #[derive(Clone, Copy, Debug)]
@@ -58,5 +58,42 @@ impl<'a> Subject<'a> {
             ports: None,
             switches: None,
         }
+    }
+
+    /// LIDs in use, ascending: those that ports own, and [those that nobody owns](Self::strays).
+    #[must_use]
+    pub fn lids_in_use(&self) -> Vec<Lid> {
+        // Entries above LinearFDBTop are asleep.
+        let top = self
+            .switches
+            .and_then(|all| all.iter().map(|one| Lid(one.linear_top)).max());
+        let strays = self
+            .strays()
+            .into_iter()
+            .filter(|lid| top.is_none_or(|top| *lid <= top));
+        let mut all: Vec<Lid> = self.lids.by_lid().map(|(lid, _)| lid).chain(strays).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// LIDs that no port owns, and that some switch has an entry for, ascending. Whoever still sends to one, as to a
+    /// host that was left out or has gone a moment ago, has its packets led on by these entries until they are lost:
+    /// until then they hold channels and wait for others as any packet does.
+    #[must_use]
+    pub fn strays(&self) -> Vec<Lid> {
+        let mut strays = Vec::new();
+        // Entries above LinearFDBTop are asleep.
+        let linear_top = self
+            .switches
+            .and_then(|all| all.iter().map(|one| Lid(one.linear_top)).max());
+        let top = linear_top.map_or(self.tables.top(), |linear| linear.min(self.tables.top()));
+        for block in 0..self.tables.blocks() {
+            let lid = |i: usize| Lid(u16::try_from(block * BLOCK_LIDS + i).unwrap_or(u16::MAX));
+            let may_be = |lid: Lid| (Lid(1)..=self.tables.top()).contains(&lid) && self.lids.owner(lid).is_none();
+            let unowned = (0..BLOCK_LIDS).filter(|&i| may_be(lid(i)));
+            let has_entry = |i: &usize| self.tables.tile(block).iter().any(|row| row[*i] != NO_PATH);
+            strays.extend(unowned.filter(has_entry).map(lid));
+        }
+        strays
     }
 }

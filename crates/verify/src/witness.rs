@@ -5,6 +5,7 @@ use selvedge_types::{Lid, PortNum, Vl};
 
 use crate::finding::{Hop, Place, Step, Traffic, Witness};
 use crate::ground::{Exit, Ground, Owner, Way};
+use crate::reach::destinations;
 use crate::sl_vl::{LaneMap, level};
 use crate::tally::{Loss, What};
 
@@ -166,19 +167,20 @@ impl Finder<'_> {
         let (source_switch, switch) = (self.ground.channels[from].src, self.ground.channels[from].dst);
         let leads = |switch: u32, lid, channel| self.ground.route(switch as usize, lid).1.as_channel() == Some(channel);
         let mut path = Vec::new();
-        for (lid, at) in self.ground.subject.lids.by_lid() {
+        for target in destinations(self.ground) {
+            let (lid, at) = (target.lid, self.ground.subject.lids.owner(target.lid));
             if !leads(source_switch, lid, from) || !leads(switch, lid, to) {
                 continue;
             }
             let is_host = |port: PortRef| self.ground.subject.fabric.switch_index(port.node).is_none();
-            let to_switch = matches!(self.ground.owner(at), Owner::Switch(_));
+            let to_switch = matches!(target.owner, Owner::Switch(_));
             for (source, first, ingress) in self.sources() {
                 let counted = match traffic {
                     Traffic::Hosts => is_host(source),
                     Traffic::Agents => is_host(source) || !to_switch,
                     Traffic::Switches => true,
                 };
-                if !counted || source == at {
+                if !counted || Some(source) == at {
                     continue;
                 }
                 // A packet caught in a circle makes its last dependency when it comes round the second time.

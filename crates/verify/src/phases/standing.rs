@@ -45,7 +45,7 @@ impl StandingTurns {
     #[must_use]
     pub fn new(subject: Subject<'_>, links: Links, par: Par) -> Self {
         let mut standing = Self::empty(subject.fabric, links);
-        let lids: Vec<Lid> = subject.lids.by_lid().map(|(lid, _)| lid).collect();
+        let lids = subject.lids_in_use();
         let (length, chunks) = chunks(lids.len(), par);
         let parts = par.map(chunks, |chunk| {
             let mut part = Self::empty(subject.fabric, links);

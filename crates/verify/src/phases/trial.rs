@@ -99,12 +99,12 @@ impl<'a> Trial<'a> {
         let rules = rules(subject, proposal);
         let standing = standing.filter(|standing| standing.net.is_cabled_like(&net));
         let mut by_lid = sorted(subject, proposal)?;
-        let touched = touched(subject, &net, &rules, standing);
+        let all = subject.lids_in_use();
+        let touched = touched((subject, &all), &net, &rules, standing);
         touched.into_iter().for_each(|lid| {
             by_lid.entry(lid).or_default();
         });
-        let all = subject.lids.by_lid().map(|(lid, _)| lid);
-        let others: Vec<Lid> = all.filter(|lid| !by_lid.contains_key(lid)).collect();
+        let others: Vec<Lid> = all.into_iter().filter(|lid| !by_lid.contains_key(lid)).collect();
         let plan = |(lid, writes)| LidPlan {
             lid,
             owner: net.owner(subject.fabric, subject.lids, lid),
@@ -308,8 +308,13 @@ pub fn sorted(subject: Subject<'_>, proposal: &Proposal<'_>) -> Result<BTreeMap<
 
 /// LIDs that are to be followed anew although none of their entries changes: other lanes, or links that went down
 /// since the standing turns were counted.
-fn touched(subject: Subject<'_>, net: &Net, rules: &LaneRules<'_>, standing: Option<&StandingTurns>) -> BTreeSet<Lid> {
-    let all = || subject.lids.by_lid().map(|(lid, _)| lid);
+fn touched(
+    (subject, lids): (Subject<'_>, &[Lid]),
+    net: &Net,
+    rules: &LaneRules<'_>,
+    standing: Option<&StandingTurns>,
+) -> BTreeSet<Lid> {
+    let all = || lids.iter().copied();
     if rules.maps.len() > 1 {
         return all().collect();
     }

@@ -30,7 +30,7 @@ impl Count {
     pub fn change(&mut self, goal: Goal, by_any: bool, by_hosts: bool, sign: Sign) {
         let all = match goal {
             Goal::Switch(_) => &mut self.to_switches,
-            Goal::Host { .. } | Goal::Dead | Goal::Unused => &mut self.to_hosts,
+            Goal::Host { .. } | Goal::Dead | Goal::Stray | Goal::Unused => &mut self.to_hosts,
         };
         let (all_by, hosts_by) = (u16::from(by_any), u16::from(by_hosts));
         match sign {
@@ -173,14 +173,14 @@ impl Sums {
 }
 
 fn end_of(shape: &Shape, (switch, entry): (usize, u8), goal: Goal) -> End {
-    if shape.gone[switch] {
+    if shape.gone[switch] || goal == Goal::Stray {
         return End::Nobody;
     }
     let owns = match goal {
         _ if shape.is_gone(goal) => None,
         Goal::Host { switch, port, .. } => Some((usize::from(switch), port)),
         Goal::Switch(switch) => Some((usize::from(switch), 0)),
-        Goal::Unused | Goal::Dead => None,
+        Goal::Unused | Goal::Dead | Goal::Stray => None,
     };
     match owns {
         Some(owner) if owner == (switch, entry) => End::Owner,
@@ -346,7 +346,7 @@ impl Flows {
             let owner = match spot.goal {
                 Goal::Unused => continue,
                 Goal::Host { switch, .. } | Goal::Switch(switch) => Some(switch),
-                Goal::Dead => None,
+                Goal::Dead | Goal::Stray => None,
             };
             if owner.is_some_and(|owner| switches.contains(&owner)) {
                 (0..self.shape.switches).for_each(|switch| self.count_spot(spot, switch, sign));

@@ -128,7 +128,8 @@ impl Standing {
     fn figures(&self, ground: &Ground<'_>, proof: Proof) -> Figures {
         let goals = || self.flows.shape.goals.iter();
         let dead = goals().filter(|goal| **goal == Goal::Dead).count() as u64;
-        let alive = goals().filter(|goal| **goal != Goal::Unused).count() as u64 - dead;
+        let is_alive = |goal: &&Goal| matches!(goal, Goal::Host { .. } | Goal::Switch(_));
+        let alive = goals().filter(is_alive).count() as u64;
         let senders = (ground.hosts.len() + ground.switches) as u64;
         let ends = Ends {
             // Nobody sends to itself.

@@ -29,7 +29,7 @@ pub struct Arc {
 /// Who owns a LID, as far as flows care.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
-    /// Nobody: entries of it are not followed.
+    /// Nobody, and no switch has an entry of it: it is not followed.
     Unused,
     /// A host port, behind a port of a switch.
     Host {
@@ -44,6 +44,8 @@ pub enum Goal {
     Switch(u16),
     /// A port that nothing can reach: packets are dropped, and may be.
     Dead,
+    /// Nobody, and yet switches have entries of it: packets are lost wherever these lead, and may be.
+    Stray,
 }
 
 /// What does not change with entries and links.
@@ -82,7 +84,7 @@ impl Shape {
     pub fn is_gone(&self, goal: Goal) -> bool {
         match goal {
             Goal::Host { switch, .. } | Goal::Switch(switch) => self.gone[usize::from(switch)],
-            Goal::Unused | Goal::Dead => false,
+            Goal::Unused | Goal::Dead | Goal::Stray => false,
         }
     }
 
@@ -200,6 +202,7 @@ fn goals(ground: &Ground<'_>) -> Result<(Vec<Goal>, Vec<u8>), StandingError> {
             }
             Owner::Switch(switch) => Goal::Switch(switch as u16),
             Owner::Dead => Goal::Dead,
+            Owner::Nobody => Goal::Stray,
         };
         let lane = map.uniform(level(ground, to.lid)).everywhere_on();
         let lane = lane.filter(|_| map.is_uniform());
