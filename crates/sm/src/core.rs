@@ -89,7 +89,7 @@ pub struct Sm {
     pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
     pub(crate) others: Others,
-    /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
+    /// Ports of which nobody may have been told what happened to them while a plan was on its way.
     pub(crate) unwatched: Vec<PortRef>,
     /// The tables of the plan in force are those that another manager left.
     pub(crate) keeps_found: bool,
@@ -283,7 +283,7 @@ impl Sm {
                 self.stage = Stage::LightSweep { changed };
             }
             (
-                Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin | Token::Who(_),
+                Token::Held(_) | Token::Unwatched(_) | Token::Knock | Token::Twin | Token::Who(_),
                 Stage::LightSweep { changed },
             ) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
@@ -308,7 +308,7 @@ impl Sm {
                 | Token::Probe(_)
                 | Token::Behind(..)
                 | Token::Held(_)
-                | Token::Unwatched
+                | Token::Unwatched(_)
                 | Token::Knock
                 | Token::Twin
                 | Token::AtLink(_)

@@ -20,7 +20,7 @@ use crate::held::blocks_to_read;
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, JobResult, Task};
-use crate::light::unwatched;
+use crate::light::{cleared, unwatched};
 use crate::past::After;
 use crate::register::Asks;
 use crate::report::NothingSent;
@@ -417,6 +417,7 @@ impl Sm {
         out.push(Output::Event(match failed {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
+            self.unwatched.extend(cleared(&inventory.fabric, &fabric));
         }));
         self.store_engines(out);
         self.balance_applied(now, out);
