@@ -121,7 +121,7 @@ impl Sm {
         if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
             return installed;
         }
-        if is_recabled(old, fabric) {
+        if is_recabled(old, fabric) || self.has_met_another() {
             return installed;
         }
         installed.lanes = self.carried_lanes(inventory);
