@@ -107,6 +107,8 @@ pub struct Sm {
     pub(crate) silent: Silent,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
+    /// Ports that the last sweep saw with LIDs by which they are not known.
+    pub(crate) strangers: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// Multicast groups and trees.
@@ -172,6 +174,7 @@ impl Sm {
             silence: Silence::default(),
             silent: Silent::default(),
             duplicates: BTreeSet::new(),
+            strangers: BTreeSet::new(),
             requests: Vec::new(),
         }
     }
