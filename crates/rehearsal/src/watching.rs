@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use selvedge_chassis::PortIdx;
 use selvedge_emulator::Fault;
+use selvedge_fabric::NodeIdx;
 
 use crate::watch::{Checker, Exemptions, Findings, Rule, Watcher};
 use crate::{ManagerId, Rehearsal, RehearsalError, Tamper, Violation};
@@ -79,8 +80,23 @@ impl Rehearsal {
     }
 
     /// How long a port may be locked that a flipped bit gave another M_Key than this.
-    pub(crate) fn locked_for(&mut self, m_key: u64) -> Option<Duration> {
-        self.watcher.as_mut()?.locked_for(self.emulator.chassis(), m_key)
+    pub(crate) fn locked_for(&self, m_key: u64) -> Option<Duration> {
+        self.watcher.as_ref()?.locked_for(self.emulator.chassis(), m_key)
+    }
+
+    /// Nodes at which a flipped bit has put an M_Key that nobody knows in place of this.
+    pub(crate) fn keys_flipped(&self, m_key: u64) -> Vec<NodeIdx> {
+        let chassis = self.emulator.chassis();
+        let ports = self.watcher.as_ref().map(|w| w.keys_flipped(chassis, m_key));
+        let ports = ports.into_iter().flatten();
+        ports.map(|port| chassis.wire(port).node()).collect()
+    }
+
+    /// Such a port is why not all was well in time.
+    pub(crate) fn count_locked(&mut self) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher.count(Checker::Convergence, Rule::Locked);
+        }
     }
 
     /// Sets that agents took, and looks after events, while somebody watched.

@@ -89,7 +89,7 @@ pub struct Sm {
     pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
     pub(crate) others: Others,
-    /// Ports that were DOWN when their switch learnt whom to send traps to: a link may have come up unseen.
+    /// Ports of which nobody may have been told what happened to them while a plan was on its way.
     pub(crate) unwatched: Vec<PortRef>,
     /// The tables of the plan in force are those that another manager left.
     pub(crate) keeps_found: bool,
@@ -107,6 +107,8 @@ pub struct Sm {
     pub(crate) silent: Silent,
     /// GUIDs that the last sweep saw twice.
     pub(crate) duplicates: BTreeSet<Guid>,
+    /// Ports that the last sweep saw with LIDs by which they are not known.
+    pub(crate) strangers: BTreeSet<Guid>,
     /// What is done about load that is spread unevenly.
     pub(crate) balancing: Balancing,
     /// Multicast groups and trees.
@@ -172,6 +174,7 @@ impl Sm {
             silence: Silence::default(),
             silent: Silent::default(),
             duplicates: BTreeSet::new(),
+            strangers: BTreeSet::new(),
             requests: Vec::new(),
         }
     }
@@ -283,7 +286,7 @@ impl Sm {
                 self.stage = Stage::LightSweep { changed };
             }
             (
-                Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin | Token::Who(_),
+                Token::Held(_) | Token::Unwatched(_) | Token::Knock | Token::Twin | Token::Who(_),
                 Stage::LightSweep { changed },
             ) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
@@ -308,7 +311,7 @@ impl Sm {
                 | Token::Probe(_)
                 | Token::Behind(..)
                 | Token::Held(_)
-                | Token::Unwatched
+                | Token::Unwatched(_)
                 | Token::Knock
                 | Token::Twin
                 | Token::AtLink(_)

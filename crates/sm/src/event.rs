@@ -55,10 +55,11 @@ pub enum SweepReason {
 }
 
 impl SweepReason {
-    /// Why a sweep is repeated that began so: how a manager came to be master matters to the next as well.
+    /// Why a sweep is repeated that began so: how a manager came to be master matters to the next as well, and that an
+    /// operator wants load spread anew.
     pub(crate) const fn again(self) -> Self {
         match self {
-            Self::MasterLost | Self::HandedOver | Self::Told => self,
+            Self::MasterLost | Self::HandedOver | Self::Told | Self::Command => self,
             _ => Self::Again,
         }
     }

@@ -101,6 +101,11 @@ impl Sm {
         }
         if others.values().any(|(_, other)| other.state == SmState::Master) {
             self.forget_plan();
+        } else if others
+            .values()
+            .any(|&(at, _)| self.was_out_of_sight(&inventory.fabric, at))
+        {
+            self.others.met = Some(now);
         }
         let from = self.others.from.take();
         let superior = others
@@ -127,6 +132,23 @@ impl Sm {
         self.remember_served();
         self.view.plan = None;
         self.others.met = Some(self.now);
+    }
+
+    /// True if another manager comes from where this one, a master with a plan, could not see it: it may have been
+    /// master there until a moment ago, and its Sets may have gone along a cable that was moved, to switches of this
+    /// one.
+    fn was_out_of_sight(&self, now: &Fabric, at: PortRef) -> bool {
+        let known = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some());
+        let guid = now.port(at).map(|port| port.guid);
+        known.zip(guid).is_some_and(|(known, guid)| {
+            let before = known.find_port(guid);
+            before.is_none_or(|at| !known.link_is_up(at))
+        })
+    }
+
+    /// True if another manager has been met, and tables have not been read since: it may have written any of them.
+    pub(crate) const fn has_met_another(&self) -> bool {
+        self.others.met.is_some()
     }
 
     /// Sets have been sent, and another master was met meanwhile: what it had written they were not planned for.

@@ -55,6 +55,17 @@ impl LidBook {
             .any(|known| known.base == port.settings.lids.base)
     }
 
+    /// Ports that hold others than any that they are known by.
+    pub fn strangers(&self, fabric: &Fabric) -> BTreeSet<Guid> {
+        let is_other = |port: &Port| {
+            let known = [self.planned.get(&port.guid), self.before.get(&port.guid)];
+            let held = port.settings.lids;
+            held.base.is_unicast() && known != [None, None] && !known.contains(&Some(&held))
+        };
+        let ports = fabric.end_ports().filter(|(_, port)| is_other(port));
+        ports.map(|(_, port)| port.guid).collect()
+    }
+
     /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though
     /// nobody saw it; where that is of another LMC than is wanted now, those before count.
     pub fn known(&self, policy: &Policy) -> (BTreeMap<Guid, LidRange>, Vec<LidRange>) {
@@ -218,6 +229,24 @@ mod tests {
         };
         let (known, may_hold) = book.known(&policy);
         assert_eq!((known.get(&Guid(7)), &*may_hold), (Some(&want), spared), "{plans:?}");
+    }
+
+    #[test]
+    fn who_holds_other_lids_than_it_is_known_by_is_a_stranger() {
+        // What the host holds, and whether that is strange: it was planned to have 4, and had 8 before.
+        let check = |held: LidRange, want: bool| {
+            let (fabric, _) = host(held, range(4, 0));
+            let mut book = LidBook::default();
+            assert!(book.strangers(&fabric).is_empty(), "nobody knows it");
+            book.planned.insert(Guid(7), range(4, 0));
+            book.before.insert(Guid(7), range(8, 1));
+            assert_eq!(!book.strangers(&fabric).is_empty(), want, "{held:?}");
+        };
+        check(range(4, 0), false);
+        check(range(8, 1), false);
+        check(LidRange::default(), false);
+        check(range(4100, 0), true);
+        check(range(8, 2), true);
     }
 
     #[test]

@@ -102,12 +102,12 @@ impl Sm {
         }
     }
 
-    /// Asks for ports that were DOWN when their switch learnt whom to send traps to.
+    /// Asks for ports of which nobody may have been told what happened to them while a plan was on its way.
     pub(crate) fn ask_unwatched(&mut self, inventory: &Inventory) {
         for &at in &self.unwatched {
             let route = &inventory.agents[at.node].route;
             let get = smp::get_port(&inventory.fabric, at, route, self.config.policy.m_key);
-            self.exchange.submit(AgentId(at.node.0), (Token::Unwatched, get));
+            self.exchange.submit(AgentId(at.node.0), (Token::Unwatched(at), get));
         }
     }
 
@@ -198,14 +198,7 @@ fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
 /// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
 /// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
 pub fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
-    let sm_lid = |fabric: &Fabric, node| {
-        let port = PortNum::MANAGEMENT;
-        fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid)
-    };
-    let new = now
-        .switches()
-        .iter()
-        .filter(|&&node| sm_lid(seen, node) != sm_lid(now, node));
+    let new = now.switches().iter().filter(|&&node| learnt_of_us(node, seen, now));
     let ports = new.flat_map(|&node| {
         let down = now
             .node(node)
@@ -216,6 +209,29 @@ pub fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     ports.collect()
 }
 
+/// Ports of switches that knew us, and whose PortStateChange the plan of a sweep has cleared: whatever happened there
+/// after the sweep asked them is wiped out with it. Their traps may say nothing: who has one that is not repressed yet
+/// sends no other like it, and it may be repressed for what had happened before.
+pub fn cleared(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+    let is_cleared = |fabric: &Fabric, node| !fabric.node(node).switch_settings.port_state_change;
+    let cleared = now
+        .switches()
+        .iter()
+        .filter(|&&node| !is_cleared(seen, node) && is_cleared(now, node) && !learnt_of_us(node, seen, now));
+    let ports = cleared.flat_map(|&node| {
+        let ports = now.node(node).external_ports();
+        ports.map(move |(port, _)| PortRef { node, port })
+    });
+    ports.collect()
+}
+
+/// True if a switch has learnt whom to send traps to.
+fn learnt_of_us(node: NodeIdx, seen: &Fabric, now: &Fabric) -> bool {
+    let port = PortNum::MANAGEMENT;
+    let sm_lid = |fabric: &Fabric| fabric.port(PortRef { node, port }).map(|p| p.settings.sm_lid);
+    sm_lid(seen) != sm_lid(now)
+}
+
 /// True if an answer (or its absence) means that the fabric is not what it was.
 pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>, duplicates: &BTreeSet<Guid>) -> bool {
     let node = || ok(answer).and_then(|mad| NodeInfo::parse(mad.smp_data()).ok());
@@ -224,9 +240,12 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
             Some(Ok(info)) => inventory.is_none_or(|inventory| is_other_port(at, &info, inventory)),
             Some(Err(_)) | None => true,
         },
-        // A link that came up before its switch knew whom to tell.
-        Token::Unwatched => match ok(answer).map(|mad| PortInfo::parse(mad.smp_data())) {
-            Some(Ok(info)) => info.state != Some(PortState::Down),
+        // A link that came up before its switch knew whom to tell, or changed before the switch was told to forget it.
+        Token::Unwatched(at) => match ok(answer).map(|mad| PortInfo::parse(mad.smp_data())) {
+            Some(Ok(info)) => {
+                let known = inventory.and_then(|inventory| inventory.fabric.port(at));
+                known.is_none_or(|known| info.state.unwrap_or(PortState::Down) != known.link.state)
+            }
             Some(Err(_)) | None => true,
         },
         // Somebody answers where nobody did.
@@ -310,6 +329,52 @@ mod tests {
         check([Down, Down], None);
         check([Active, Down], Some(0));
         check([Down, Init], Some(1));
+    }
+
+    #[test]
+    fn ports_of_a_switch_that_was_told_to_forget_what_changed_are_asked() {
+        // Of the second switch: whether it showed PortStateChange to the sweep, and does now, and who its manager was.
+        let check = |showed: bool, shows: bool, sm_lid: Lid, want: usize| {
+            let [seen, now] = [(showed, sm_lid), (shows, Lid::NONE)].map(|(flag, sm_lid)| {
+                let mut found = row();
+                found[SECOND].switch.as_mut().unwrap().port_state_change = flag;
+                found[SECOND].ports[0].info.as_mut().unwrap().sm_lid = sm_lid;
+                inventory(found).fabric
+            });
+            let asked = cleared(&seen, &now);
+            assert_eq!(asked.len(), want, "{showed} {shows} {sm_lid}");
+            let second = now.find(guid(SECOND)).unwrap();
+            assert!(
+                asked
+                    .iter()
+                    .all(|at| at.node == second && at.port != PortNum::MANAGEMENT)
+            );
+        };
+        check(true, false, Lid::NONE, 2);
+        check(false, false, Lid::NONE, 0);
+        // It shows it still, and the light sweep sees that.
+        check(true, true, Lid::NONE, 0);
+        // It learnt of us: ports that were DOWN are asked for anyway.
+        check(true, false, Lid(9), 0);
+    }
+
+    #[test]
+    fn a_port_that_nobody_told_of_differs_if_its_state_does() {
+        let known = inventory(row());
+        let at = place(&known, SECOND, 1);
+        let check = |state: Option<PortState>, want: bool| {
+            let mad = state.map(|state| {
+                let mut mad = Mad::directed(Method::GetResp, AttributeId::PORT_INFO, 1, &DirectedRoute::LOCAL);
+                mad.set_smp_data(&info(state).emit());
+                mad
+            });
+            let is_other = differs(Token::Unwatched(at), mad.as_ref(), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{state:?}");
+        };
+        check(Some(PortState::Active), false);
+        check(Some(PortState::Init), true);
+        check(Some(PortState::Down), true);
+        check(None, true);
     }
 
     #[test]

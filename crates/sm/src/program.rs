@@ -20,7 +20,7 @@ use crate::held::blocks_to_read;
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, JobResult, Task};
-use crate::light::unwatched;
+use crate::light::{cleared, unwatched};
 use crate::past::After;
 use crate::register::Asks;
 use crate::report::NothingSent;
@@ -36,6 +36,13 @@ const READ_ROUNDS: u32 = 3;
 impl Sm {
     /// Reads back the tables of switches that hold some and are not known already.
     pub(crate) fn begin_reading(&mut self, inventory: Arc<Inventory>) {
+        // A LID that a port shows is kept, and not set again: once more tells whether it does hold that.
+        let strangers = self.lids.strangers(&inventory.fabric);
+        let before = std::mem::replace(&mut self.strangers, strangers);
+        if self.config.mode == Mode::Manage && !self.strangers.is_subset(&before) {
+            self.sweep_due = Some(self.sweep_reason.again());
+            return;
+        }
         let mut installed = self.carried_tables(&inventory);
         for (switch, &node) in inventory.fabric.switches().iter_enumerated() {
             if inventory.fabric.node(node).switch_settings.linear_top == 0 {
@@ -121,7 +128,7 @@ impl Sm {
         if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
             return installed;
         }
-        if is_recabled(old, fabric) {
+        if is_recabled(old, fabric) || self.has_met_another() {
             return installed;
         }
         installed.lanes = self.carried_lanes(inventory);
@@ -410,6 +417,7 @@ impl Sm {
         };
         self.unwatched = unwatched(&inventory.fabric, &fabric);
         if !self.is_repairing() {
+            self.unwatched.extend(cleared(&inventory.fabric, &fabric));
             self.owe_second_look(&inventory.fabric, &fabric);
         }
         self.finish(inventory, fabric, installed, &failures);

@@ -42,8 +42,8 @@ pub enum Token {
     /// PortInfo of our own port in a light sweep or a look at ports, or of a switch that may have been off while a plan
     /// was on its way.
     Held(PortRef),
-    /// PortInfo of a port whose switch had nobody to tell about it, in a light sweep.
-    Unwatched,
+    /// PortInfo of a port whose switch may have told nobody what happened to it, in a light sweep.
+    Unwatched(PortRef),
     /// NodeInfo behind a port whose peer was silent, in a light sweep.
     Knock,
     /// NodeInfo behind a port where a GUID was seen that another node has, in a light sweep.

@@ -1,6 +1,9 @@
 //! What an operator does when told that something is left to him.
 
-use selvedge_sm::{Command, PortReason};
+use std::collections::BTreeSet;
+
+use selvedge_fabric::NodeIdx;
+use selvedge_sm::{Command, PortReason, Role};
 
 use super::world::World;
 use crate::{ManagerId, RehearsalError};
@@ -18,5 +21,22 @@ impl World<'_> {
             self.rehearsal.command(id, Command::Sweep)?;
         }
         Ok(())
+    }
+    /// A manager stays away from ports whose M_Key it does not know, and says that they are to be reset: he does, where
+    /// a flipped bit has put that key there. True if he did anything. Each node once: it must help.
+    pub(super) fn reset_keys(&mut self) -> Result<bool, RehearsalError> {
+        let views = self.managers.iter().filter_map(|&id| self.rehearsal.view(id));
+        let refuses = views.filter(|view| view.role == Role::Master && view.plan.is_none());
+        if refuses.count() == 0 {
+            return Ok(false);
+        }
+        let flipped = self.rehearsal.keys_flipped(self.policy.m_key);
+        let fresh: BTreeSet<NodeIdx> = flipped.into_iter().filter(|node| self.reset.insert(*node)).collect();
+        for &node in &fresh {
+            self.rehearsal.count_locked();
+            let name = &self.fabric.node(node).description;
+            self.fault(&format!("reboot \"{name}\""))?;
+        }
+        Ok(!fresh.is_empty())
     }
 }

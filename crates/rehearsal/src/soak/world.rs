@@ -1,6 +1,6 @@
 //! One schedule, carried out: what happens, what comes undone by itself, and how everything must end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,19 +47,21 @@ pub(super) const CONVERGE_REST: Duration = Duration::from_secs(30);
 pub(super) struct World<'a> {
     pub rehearsal: Rehearsal,
     pub schedule: &'a Schedule,
-    fabric: &'a Fabric,
+    pub(super) fabric: &'a Fabric,
     links: Vec<Link>,
     pub managers: Vec<ManagerId>,
     /// Of programs: how long it took until all was well, or what was not.
     pub converged: Vec<(&'static str, Result<Duration, String>)>,
     running: Vec<bool>,
-    policy: Arc<Policy>,
+    pub(super) policy: Arc<Policy>,
     /// What comes undone by itself, and when.
     undo: Vec<(Time, Fault)>,
     /// Kind and stage of everything that happened.
     pub coverage: BTreeMap<(Kind, u8), u64>,
     /// Happenings begun.
     pub begun: usize,
+    /// Nodes that the operator has reset, as their M_Key was flipped.
+    pub(super) reset: BTreeSet<NodeIdx>,
     /// Clients of the administrators, if the schedule has any.
     pub clients: Option<Box<Clients>>,
     pub observer: &'a mut dyn Observer,
@@ -123,6 +125,7 @@ impl<'a> World<'a> {
             undo: Vec::new(),
             coverage: BTreeMap::new(),
             begun: 0,
+            reset: BTreeSet::new(),
             clients: None,
             observer,
         }
@@ -492,6 +495,8 @@ impl<'a> World<'a> {
         self.run_for(Duration::from_millis(100))?;
         loop {
             let left = (began + bound).since(self.rehearsal.now());
+            // Traps about it may let nobody rest until it ends: then it is not to be seen any more.
+            let locked = self.rehearsal.locked_for(self.policy.m_key);
             let quiet = self.run_until(left, |world| world.rehearsal.is_quiet())?;
             let trouble = match quiet {
                 true => self.trouble()?,
@@ -499,10 +504,15 @@ impl<'a> World<'a> {
             };
             let Some(what) = trouble else { return Ok(()) };
             // It may end just before the bound, and is not to be seen then.
-            if !was_locked && let Some(lease) = self.rehearsal.locked_for(self.policy.m_key) {
+            let locked = locked.or_else(|| self.rehearsal.locked_for(self.policy.m_key));
+            if !was_locked && let Some(lease) = locked {
+                self.rehearsal.count_locked();
                 // It began when a manager first tried to set the port, at the latest a moment ago.
                 was_locked = true;
                 bound += lease + SWEEPS_TO_CONVERGE * sweep;
+            }
+            if self.reset_keys()? {
+                bound = self.rehearsal.now().since(began) + SWEEPS_TO_CONVERGE * sweep + CONVERGE_REST;
             }
             if self.rehearsal.now() >= began + bound {
                 let (now, seconds) = (self.rehearsal.now(), bound.as_secs());

@@ -72,8 +72,8 @@ impl Watcher {
         *self.exemptions.entry((checker, rule)).or_default() += 1;
     }
 
-    /// How long a port that a flipped bit gave another M_Key may be locked for: the longest lease. It is counted.
-    pub fn locked_for(&mut self, chassis: &Chassis, m_key: u64) -> Option<Duration> {
+    /// How long a port that a flipped bit gave another M_Key may be locked for: the longest lease.
+    pub fn locked_for(&self, chassis: &Chassis, m_key: u64) -> Option<Duration> {
         self.corrupted?;
         let ports = (0..chassis.port_count()).filter_map(|port| u32::try_from(port).ok().map(PortIdx));
         let settings = ports
@@ -82,8 +82,18 @@ impl Watcher {
         let is_locked = |m_key_held: u64, protect: u8| m_key_held != 0 && m_key_held != m_key && protect > 0;
         let locked = settings.filter(|held| is_locked(held.m_key, held.m_key_protect));
         let lease = locked.map(|held| held.m_key_lease_s).filter(|lease| *lease > 0).max()?;
-        self.count(Checker::Convergence, Rule::Locked);
         Some(Duration::from_secs(lease.into()))
+    }
+
+    /// End ports whose M_Key differs from this one in one bit, where bits were flipped: nobody meant them to have it.
+    pub fn keys_flipped(&self, chassis: &Chassis, m_key: u64) -> Vec<PortIdx> {
+        if self.corrupted.is_none() {
+            return Vec::new();
+        }
+        let ports = (0..chassis.port_count()).filter_map(|port| u32::try_from(port).ok().map(PortIdx));
+        let own = ports.filter(|&port| chassis.end_port(port) == port && chassis.is_powered(chassis.wire(port).node()));
+        own.filter(|&port| (chassis.port(port).settings().m_key ^ m_key).is_power_of_two())
+            .collect()
     }
 
     /// Whoever rests over a block that its switch does not hold must read it back in time.

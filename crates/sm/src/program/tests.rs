@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use selvedge_plan::BLOCK_LIDS;
 use selvedge_sim::Par;
-use selvedge_types::Guid;
-use selvedge_wire::{Bits, SmInfo, SmState};
+use selvedge_types::{Guid, Lid, LidRange};
+use selvedge_wire::{Bits, PortInfo, SmInfo, SmState};
 
 use super::*;
 use crate::made::{FAR, FIRST, SECOND, info, inventory, master, place, port, row};
@@ -146,8 +146,14 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
 
 #[test]
 fn after_another_master_all_tables_are_read() {
-    let check = |state: SmState, want: usize| {
+    // What the other one is, and whether its link was up when this one last looked.
+    let check = |state: SmState, was_in_sight: bool, want: usize| {
         let (mut sm, inventory) = planned();
+        if !was_in_sight {
+            let mut before = row();
+            before[FAR].ports[1].info = Some(PortInfo::default());
+            sm.view.fabric = Some(crate::made::inventory(before).fabric);
+        }
         let worse = SmInfo {
             guid: Guid(0x99),
             sm_key: 1,
@@ -173,14 +179,37 @@ fn after_another_master_all_tables_are_read() {
         let Stage::Reading { todo, .. } = &sm.stage else {
             panic!("{:?}", sm.stage)
         };
-        assert_eq!(todo.len(), want, "{state:?}");
+        assert_eq!(todo.len(), want, "{state:?} {was_in_sight}");
         // Packets may be under way by what it wrote last.
         assert_eq!(sm.others.met.is_none(), want == 0);
         sm.note_strangers(&found.fabric);
         assert_eq!(sm.past.fog(Time::ZERO).is_zero(), want == 0);
     };
-    check(SmState::Standby, 0);
-    check(SmState::Master, 2);
+    check(SmState::Standby, true, 0);
+    check(SmState::Master, true, 2);
+    // It may have been master where it was until a moment ago.
+    check(SmState::Standby, false, 2);
+}
+
+#[test]
+fn a_lid_by_which_a_port_is_not_known_is_read_twice() {
+    // What the far host holds, and how many more sweeps it takes.
+    let check = |held: u16, want: usize| {
+        let (mut sm, _) = planned();
+        let mut found = row();
+        found[FAR].ports[1].info.as_mut().unwrap().lid = Lid(held);
+        let found = Arc::new(inventory(found));
+        let guid = found.fabric.port(place(&found, FAR, 1)).unwrap().guid;
+        sm.lids.planned.insert(guid, LidRange::single(Lid(4)));
+        let mut sweeps = 0;
+        while sweeps < 3 && !matches!(sm.stage, Stage::Reading { .. }) {
+            sm.begin_reading(Arc::clone(&found));
+            sweeps += usize::from(sm.sweep_due.take().is_some());
+        }
+        assert_eq!(sweeps, want, "{held}");
+    };
+    check(4, 0);
+    check(4100, 1);
 }
 
 #[test]
