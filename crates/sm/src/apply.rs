@@ -49,7 +49,7 @@ pub struct Apply {
     is_torn: bool,
     /// Tables that have changed since the last wait, and the steps since.
     pub taken: Taken,
-    /// A wait is over: no packet of before is under way.
+    /// A wait is over that was for packets under way: none of before is left.
     pub has_drained: bool,
     /// Packets are under way between switches.
     is_live: bool,
@@ -86,6 +86,12 @@ pub struct Wait {
     pub phases: usize,
     /// What the phase does.
     pub label: &'static str,
+}
+
+impl Wait {
+    const fn is_longer_than(&self, fog: Duration) -> bool {
+        self.wait_ns as u128 > fog.as_nanos()
+    }
 }
 
 /// Settings that an agent does not take: asked for again in every sweep, they would never converge.
@@ -170,7 +176,8 @@ impl Apply {
             {
                 return None;
             }
-            if self.wait.take().is_some() {
+            // A wait for packets that nobody knows may be too short for those that are known.
+            if self.wait.take().is_some_and(|wait| wait.is_longer_than(outcome.fog)) {
                 self.taken.clear();
                 self.has_drained = true;
             }
