@@ -1,12 +1,14 @@
 //! Sends a judged change set, phase by phase, and keeps account of what each agent answered.
 
+mod met;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings, SwitchIdx};
+use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
-use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH, Op, Phase};
+use selvedge_plan::{BLOCK_LIDS, Installed, Op, Phase};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases;
@@ -16,7 +18,7 @@ use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::lane_smp;
-use crate::past::{Taken, goes_unnoticed};
+use crate::past::Taken;
 use crate::seat::Seat;
 use crate::smp::{self, Smp};
 
@@ -47,7 +49,7 @@ pub struct Apply {
     is_torn: bool,
     /// Tables that have changed since the last wait, and the steps since.
     pub taken: Taken,
-    /// A wait is over: no packet of before is under way.
+    /// A wait is over that was for packets under way: none of before is left.
     pub has_drained: bool,
     /// Packets are under way between switches.
     is_live: bool,
@@ -84,6 +86,12 @@ pub struct Wait {
     pub phases: usize,
     /// What the phase does.
     pub label: &'static str,
+}
+
+impl Wait {
+    const fn is_longer_than(&self, fog: Duration) -> bool {
+        self.wait_ns as u128 > fog.as_nanos()
+    }
 }
 
 /// Settings that an agent does not take: asked for again in every sweep, they would never converge.
@@ -168,7 +176,8 @@ impl Apply {
             {
                 return None;
             }
-            if self.wait.take().is_some() {
+            // A wait for packets that nobody knows may be too short for those that are known.
+            if self.wait.take().is_some_and(|wait| wait.is_longer_than(outcome.fog)) {
                 self.taken.clear();
                 self.has_drained = true;
             }
@@ -377,6 +386,9 @@ impl Apply {
         if let Op::SlToVl { .. } | Op::Arbitration { .. } = op {
             lane_smp::forget(Arc::make_mut(&mut self.installed.lanes), &self.fabric, op);
         }
+        if let Op::Switch { node, settings } = op {
+            self.note_lowered(*node, settings.linear_top);
+        }
         let Op::Lft { node, block, data } = op else { return };
         let switch = self.fabric.switch_index(*node);
         self.note_taken((*node, *block), data);
@@ -395,29 +407,6 @@ impl Apply {
         }
     }
 
-    /// A block was written, or may have been: by what it held packets may be under way.
-    fn note_taken(&mut self, (node, block): (NodeIdx, u16), data: &[u8; BLOCK_LIDS]) {
-        if !self.may_be_live {
-            return;
-        }
-        let switch = self.fabric.switch_index(node);
-        let known = switch.and_then(|switch| self.installed.block(switch, usize::from(block)).copied());
-        let met = switch.and_then(|switch| known.map(|known| self.as_met(switch, known, data)));
-        let is_looked_up = self.is_looked_up(node, block);
-        if known.is_none() && is_looked_up {
-            self.taken.note_blind();
-        }
-        if !goes_unnoticed(met.as_ref(), is_looked_up, data) {
-            self.taken.note((self.fabric.node(node).guid, block, *data), met);
-        }
-    }
-
-    /// True if packets are forwarded by a block: what lies above LinearFDBTop they are not looked up in.
-    fn is_looked_up(&self, node: NodeIdx, block: u16) -> bool {
-        let top = self.inventory.fabric.node(node).switch_settings.linear_top;
-        top > 0 && usize::from(block) * BLOCK_LIDS <= usize::from(top)
-    }
-
     /// A block that a switch says it holds.
     fn learn(&mut self, node: NodeIdx, block: u16, ports: [u8; BLOCK_LIDS]) {
         let Some(switch) = self.fabric.switch_index(node) else {
@@ -425,19 +414,6 @@ impl Apply {
         };
         self.note_taken((node, block), &ports);
         self.installed.learn(switch, usize::from(block), ports);
-    }
-
-    /// A block as packets met it before it was written: entries that led to a link which is not ACTIVE yet sent none.
-    fn as_met(&self, switch: SwitchIdx, mut before: [u8; BLOCK_LIDS], now: &[u8; BLOCK_LIDS]) -> [u8; BLOCK_LIDS] {
-        let node = self.fabric.switches()[switch];
-        let is_asleep = |egress: u8| {
-            PortNum::new(egress).is_some_and(|port| phases::is_asleep(&self.fabric, PortRef { node, port }))
-        };
-        let replaced = before.iter_mut().zip(now).filter(|(old, new)| old != new);
-        for (old, _) in replaced.filter(|(old, _)| is_asleep(**old)) {
-            *old = NO_PATH;
-        }
-        before
     }
 
     fn check(&mut self, op: &Op, mad: &Mad) -> Result<(), String> {
@@ -456,6 +432,7 @@ impl Apply {
             }
             Op::Switch { node, settings } => {
                 let held = SwitchInfo::parse(data).map_err(|e| e.to_string())?;
+                self.note_lowered(*node, settings.linear_top);
                 Arc::make_mut(&mut self.fabric).set_switch(*node, *settings);
                 expect(held.linear_top.0 == settings.linear_top, || {
                     format!("the switch answers with LinearFDBTop {}", held.linear_top)

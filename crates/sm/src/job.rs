@@ -141,6 +141,9 @@ pub struct Outcome {
     pub verdict: Arc<Verdict>,
     /// Who is asked to register again.
     pub(crate) asks: Asks,
+    /// How long it waits for packets that nobody knows. A wait that is no longer than that was not measured by those
+    /// that are known.
+    pub(crate) fog: Duration,
 }
 
 impl Job {
@@ -451,6 +454,7 @@ impl Job {
         };
         let relied_on = self.told.in_force(fabric, &plan, &self.installed);
         let installed = relied_on.as_ref().unwrap_or(&self.installed);
+        let fog = self.fog.max(way::out_of_sight(fabric, installed, &plan));
         let change_set = || {
             let options = WayOptions {
                 par,
@@ -458,7 +462,6 @@ impl Job {
                 ..WayOptions::default()
             };
             let mut changes = way::propose(fabric, installed, &plan, &options);
-            let fog = self.fog.max(way::out_of_sight(fabric, installed, &plan));
             way::let_clear(&mut changes, (fabric, installed), fog);
             register::ask(&self.asks, fabric, &plan, &mut changes);
             changes
@@ -472,6 +475,7 @@ impl Job {
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
             asks: self.asks.clone(),
+            fog,
         })
     }
 }

@@ -3,7 +3,7 @@
 //!
 //! Node by node, so that each is read once in [`Config::read_back_sweeps`](crate::Config) light sweeps; a light sweep
 //! asks for so many tables at most, so that a switch with 1,296 rows is read in peace. A difference is told, and the
-//! next sweep writes again.
+//! next sweep reads what else the node holds, and writes again.
 
 use std::sync::Arc;
 
@@ -115,11 +115,13 @@ impl Sm {
         let guid = fabric.node(table.port().node).guid;
         let mut read = HeldLanes::default();
         lane_smp::learn(&mut read, fabric, table, mad.smp_data());
-        if agrees(&read, &self.view.installed.lanes, guid, table) {
+        let held = &self.view.installed.lanes;
+        if agrees(&read, held, guid, table) {
             return false;
         }
-        if table.port().port == PortNum::MANAGEMENT {
-            // Nobody has written it, so nobody lost it: what it is now is what hosts are told.
+        if table.port().port == PortNum::MANAGEMENT || !is_known(held, guid, table) {
+            // Nobody has written it, so nobody lost it: what it is now is what hosts are told. Or it has been taken for
+            // unknown since it was asked for, with what else the node held.
             let installed = Arc::make_mut(&mut self.view.installed);
             lane_smp::learn(Arc::make_mut(&mut installed.lanes), fabric, table, mad.smp_data());
             return false;
@@ -134,8 +136,11 @@ impl Sm {
             },
         }));
         self.forget_repairs();
-        let installed = Arc::make_mut(&mut self.view.installed);
-        lane_smp::learn(Arc::make_mut(&mut installed.lanes), fabric, table, mad.smp_data());
+        // Whoever was off while it was being written may have lost the others as well, whose turn would be an interval
+        // of many light sweeps away: the sweep that is due reads all of them.
+        let held = Arc::make_mut(&mut Arc::make_mut(&mut self.view.installed).lanes);
+        held.forget_port(fabric.node(table.port().node), table.port().port);
+        lane_smp::learn(held, fabric, table, mad.smp_data());
         true
     }
 }

@@ -46,6 +46,12 @@ impl LidBook {
         self.planned.is_empty() && self.before.is_empty()
     }
 
+    /// True if all that is known was stored by an earlier life, and this one has met none of the ports.
+    pub fn is_untried(&self) -> bool {
+        let is_untried = |guid: &Guid| self.unproven.contains(guid) && !self.unseen.contains(guid);
+        self.planned.keys().all(is_untried)
+    }
+
     /// True if a port holds what was planned for it, or what it was known to hold before.
     pub fn is_stored(&self, port: &Port) -> bool {
         let known = [self.planned.get(&port.guid), self.before.get(&port.guid)];
@@ -318,6 +324,25 @@ mod tests {
             assert_eq!(book.planned.contains_key(&Guid(9)), was_seen);
             assert!(book.planned.contains_key(&Guid(7)));
         }
+    }
+
+    #[test]
+    fn what_was_stored_is_untried_until_a_port_of_it_is_met() {
+        let check = |guid: u64, held: LidRange| {
+            let mut book = LidBook::stored(&PersistentState {
+                lids: BTreeMap::from([(Guid(7), range(5, 0))]),
+                ..PersistentState::default()
+            });
+            assert!(book.is_untried());
+            let (fabric, lids) = host_of(guid, held, range(5, 0));
+            book.plan(&fabric, &lids);
+            assert!(!book.is_untried(), "{guid} {held:?}");
+        };
+        check(7, range(5, 0));
+        // It has lost its LID, and nobody knows yet that it has it again.
+        check(7, LidRange::default());
+        // Another one was given LIDs: what is known is of this life as well.
+        check(8, LidRange::default());
     }
 
     #[test]

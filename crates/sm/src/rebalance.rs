@@ -266,6 +266,7 @@ impl Rebalance {
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
             asks: Asks::Nobody,
+            fog: std::time::Duration::ZERO,
         })
     }
 }

@@ -157,6 +157,7 @@ impl Repair {
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
             asks: Asks::Nobody,
+            fog: Duration::ZERO,
         };
         let inventory = Arc::new(inventory);
         job.inventory = Arc::clone(&inventory);
@@ -339,6 +340,7 @@ impl Repair {
             changes: accepted.changes,
             verdict: Arc::new(accepted.verdict),
             asks: Asks::Nobody,
+            fog: Duration::ZERO,
         };
         Ok((outcome, judged))
     }

@@ -19,10 +19,12 @@ use crate::told;
 pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
 
 impl Sm {
-    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth.
+    /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth. What
+    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID.
     pub(crate) fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
         let is_known = |guid| self.lids.planned.contains_key(&guid);
-        if self.lids.planned.is_empty() || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
+        let is_met = self.lids.planned.is_empty() || !self.lids.is_untried();
+        if is_met || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
             return;
         }
         out.push(Output::Event(Event::ForeignState {

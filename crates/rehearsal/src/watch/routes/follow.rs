@@ -107,13 +107,13 @@ impl Routes {
         }
     }
 
-    /// Switches that packets to one LID may pass. Switches themselves send to hosts only, and nobody sends to a host
-    /// that lies apart: in two halves of a fabric one LID may be that of two hosts.
+    /// Switches that packets to one LID may pass. Switches themselves send to hosts only, and nobody sends to somebody
+    /// who is off or lies apart: in two halves of a fabric one LID may be that of two hosts.
     fn passed_by(&self, lid: u16) -> Switches {
         if !self.of_switch[usize::from(lid)] {
             return self.reaches(Lid(lid));
         }
-        let mut passed = self.with_hosts;
+        let mut passed = self.with_hosts & self.reaches(Lid(lid));
         let mut todo: Vec<usize> = (0..self.switches.len()).filter(|at| passed & 1 << at != 0).collect();
         while let Some(at) = todo.pop() {
             if let Far::Switch(next, _) = self.next(at, lid)

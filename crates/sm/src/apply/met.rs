@@ -1,0 +1,131 @@
+//! What packets meet of a block that is written, or that LinearFDBTop no longer covers: they may be under way by what was
+//! there before.
+
+use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, NO_PATH};
+use selvedge_types::PortNum;
+use selvedge_verify::phases;
+
+use super::Apply;
+use crate::past::goes_unnoticed;
+
+/// Entries of a block.
+type Block = [u8; BLOCK_LIDS];
+
+impl Apply {
+    /// A block was written, or may have been: by what it held packets may be under way.
+    pub(super) fn note_taken(&mut self, (node, block): (NodeIdx, u16), data: &[u8; BLOCK_LIDS]) {
+        if !self.may_be_live {
+            return;
+        }
+        let switch = self.fabric.switch_index(node);
+        let known = switch.and_then(|switch| self.installed.block(switch, usize::from(block)).copied());
+        let met = switch.and_then(|switch| known.map(|known| self.as_met(switch, block, known, data)));
+        let is_looked_up = self.is_looked_up(node, block);
+        if known.is_none() && is_looked_up {
+            self.taken.note_blind();
+        }
+        if !goes_unnoticed(met.as_ref(), is_looked_up, data) {
+            self.taken.note((self.fabric.node(node).guid, block, *data), met);
+        }
+    }
+
+    /// LinearFDBTop of a switch was lowered, or may have been: entries above it drop packets from now on, also if they
+    /// are written later.
+    pub(super) fn note_lowered(&mut self, node: NodeIdx, top: u16) {
+        let before = self.fabric.node(node).switch_settings.linear_top;
+        let (Some(switch), true) = (self.fabric.switch_index(node), self.may_be_live && top < before) else {
+            return;
+        };
+        for block in top / BLOCK_LIDS as u16..=before / BLOCK_LIDS as u16 {
+            let Some(known) = self.installed.block(switch, usize::from(block)).copied() else {
+                self.taken.note_blind();
+                continue;
+            };
+            let mut data = known;
+            let lids = usize::from(block) * BLOCK_LIDS..;
+            let above = lids.zip(&mut data).filter(|(lid, _)| *lid > usize::from(top));
+            above.for_each(|(_, entry)| *entry = NO_PATH);
+            let met = self.as_met(switch, block, known, &data);
+            if met != data {
+                self.taken.note((self.fabric.node(node).guid, block, data), Some(met));
+            }
+        }
+    }
+
+    /// True if packets are forwarded by a block: what lies above LinearFDBTop they are not looked up in.
+    fn is_looked_up(&self, node: NodeIdx, block: u16) -> bool {
+        let top = self.inventory.fabric.node(node).switch_settings.linear_top;
+        top > 0 && usize::from(block) * BLOCK_LIDS <= usize::from(top)
+    }
+
+    /// A block as packets met it before it was written: entries that led to a link which is not ACTIVE yet sent none,
+    /// and what lies above LinearFDBTop is not looked up.
+    fn as_met(&self, switch: SwitchIdx, block: u16, mut before: Block, now: &Block) -> Block {
+        let node = self.fabric.switches()[switch];
+        let top = usize::from(self.fabric.node(node).switch_settings.linear_top);
+        let is_asleep = |egress: u8| {
+            PortNum::new(egress).is_some_and(|port| phases::is_asleep(&self.fabric, PortRef { node, port }))
+        };
+        let lids = usize::from(block) * BLOCK_LIDS..;
+        let replaced = lids
+            .zip(before.iter_mut().zip(now))
+            .filter(|(_, (old, new))| old != new);
+        for (_, (old, _)) in replaced.filter(|(lid, (old, _))| *lid > top || is_asleep(**old)) {
+            *old = NO_PATH;
+        }
+        before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use selvedge_plan::Installed;
+    use selvedge_sim::{Par, Time};
+
+    use super::*;
+    use crate::io::Output;
+    use crate::made::{FIRST, guid, inventory, master, row};
+    use crate::past::{After, Past};
+
+    #[test]
+    fn entries_above_a_lowered_top_have_been_dropped() {
+        // LinearFDBTop is 9, and all entries of block 0 lead by port 1. The LIDs of which packets may be under way.
+        let check = |top: u16, want: &[usize]| {
+            let inventory = Arc::new(inventory(row()));
+            let fabric = Arc::clone(&inventory.fabric);
+            let mut installed = Installed::unknown(2);
+            for switch in fabric.switches().indices() {
+                installed.learn(switch, 0, [1; BLOCK_LIDS]);
+            }
+            let (mut sm, mut out) = (master(), Vec::new());
+            sm.tables_asked((Arc::clone(&inventory), installed.clone(), 1), Time::ZERO, &mut out);
+            let mut jobs = out.into_iter().filter_map(|output| match output {
+                Output::Compute(job) => Some(job),
+                _ => None,
+            });
+            let outcome = jobs.next().unwrap().run(Par::Sequential).outcome.unwrap();
+            let after = After {
+                fabric: Arc::clone(&fabric),
+                plan: Arc::clone(&outcome.plan),
+                installed: Arc::new(installed.clone()),
+            };
+            let mut apply = Apply::new(outcome, inventory, installed);
+            let node = fabric.find(guid(FIRST)).unwrap();
+            apply.note_lowered(node, top);
+            let mut past = Past::default();
+            past.add(std::mem::take(&mut apply.taken), false, Time::ZERO, after);
+            let under_way = past.under_way(&fabric, Time::ZERO);
+            let found = under_way.map_or_else(Vec::new, |under_way| {
+                let (before, after) = (&under_way.before[0].2, &under_way.phases[0][0].2);
+                (0..BLOCK_LIDS).filter(|&lid| before[lid] != after[lid]).collect()
+            });
+            assert_eq!(found, want, "{top}");
+        };
+        check(9, &[]);
+        check(12, &[]);
+        check(6, &[7, 8, 9]);
+    }
+}
