@@ -11,6 +11,7 @@ use selvedge_api::Severity;
 use selvedge_fabric::Fabric;
 use selvedge_plan::Plan;
 use selvedge_plan::partition::Partitions;
+use selvedge_sa::Worth;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
@@ -92,8 +93,8 @@ pub(crate) struct Driver {
     asked: u64,
     /// Snapshots may have been freed since nothing was to be done.
     is_untidy: bool,
-    /// The manager was told that what hosts have registered with the master is known here.
-    is_copied: bool,
+    /// What the manager was told that a copy of what hosts have registered with the master is worth.
+    copy_worth: Worth,
     /// The manager was told that there is a copy, or none to be had.
     is_ready: bool,
     /// The last plan in force and the fabric it was made for.
@@ -154,7 +155,7 @@ impl Driver {
             shown_at: Time::ZERO,
             asked: 0,
             is_untidy: false,
-            is_copied: false,
+            copy_worth: Worth::Part,
             is_ready: false,
             in_force: None,
             stopping: false,

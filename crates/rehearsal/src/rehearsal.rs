@@ -471,7 +471,8 @@ impl Rehearsal {
         match done {
             Pending::Persisted { id: number, state } => {
                 if let Some(watcher) = &mut self.watcher {
-                    watcher.stored(id, &state);
+                    let looked_at = self.managers[id.0].life.as_ref().and_then(|life| life.looked_at);
+                    watcher.stored(id, looked_at, &state, self.emulator.chassis());
                 }
                 self.managers[id.0].stored = state;
                 self.hand(id, Input::Persisted { id: number })

@@ -100,20 +100,25 @@ impl Observer for Story {
     fn stepped(&mut self, _world: &Rehearsal) {}
 }
 
+/// Seeds beyond them that failed once: hosts on one cable, with no switch between; a switch whose multicast table did
+/// not arrive was left out for a minute; the masters of two subnets that became one had the same LID; a standby that
+/// had not copied yet was waited for.
+const SA_FOUND: [u64; 4] = [935, 1525, 1848, 1963];
+
 /// The same disasters, while hosts talk to subnet administration. `SELVEDGE_SA_SEEDS=201..1001` runs those,
 /// `SELVEDGE_SEED` prints what happens in one of them.
 #[test]
 fn clients_of_subnet_administration_are_served() {
-    let (from, to) = match std::env::var("SELVEDGE_SA_SEEDS") {
-        Err(_) => (1, SA_SEEDS + 1),
+    let seeds: Vec<u64> = match std::env::var("SELVEDGE_SA_SEEDS") {
+        Err(_) => (1..=SA_SEEDS).chain(SA_FOUND).collect(),
         Ok(text) => {
             let (from, to) = text.split_once("..").unwrap();
-            (from.parse().unwrap(), to.parse().unwrap())
+            (from.parse().unwrap()..to.parse().unwrap()).collect()
         }
     };
     let failed: Mutex<BTreeMap<u64, String>> = Mutex::default();
-    on_all_processors(to - from, |number| {
-        let mut schedule = Schedule::draw(from + number);
+    on_all_processors(seeds.len() as u64, |number| {
+        let mut schedule = Schedule::draw(seeds[usize::try_from(number).unwrap()]);
         schedule.setup.sa = true;
         assert_eq!(schedule.to_string().parse().as_ref(), Ok(&schedule));
         let mut story = Story::default();
@@ -133,12 +138,13 @@ fn clients_of_subnet_administration_are_served() {
 /// Seeds beyond the first thousand that failed once: what each found must not come back.
 #[test]
 fn what_failed_once_is_survived() {
-    const SEEDS: [u64; 72] = [
+    const SEEDS: [u64; 86] = [
         3933, 11606, 11699, 12429, 22028, 22122, 22244, 22490, 24540, 25247, 28635, 30038, 30452, 30763, 40823, 60710,
-        61683, 70263, 100338, 101872, 101882, 101949, 102046, 102810, 106452, 106495, 107473, 108049, 108345, 110408,
-        109745, 111689, 111751, 121165, 123262, 123390, 123888, 123906, 123907, 124709, 125665, 125854, 126615, 126701,
+        61683, 70263, 100338, 101872, 101882, 101949, 102046, 102810, 106452, 106495, 107473, 108049, 108345, 109745,
+        110408, 111689, 111751, 121165, 123262, 123390, 123888, 123906, 123907, 124709, 125665, 125854, 126615, 126701,
         131545, 132062, 132408, 132563, 133834, 135607, 135902, 136240, 136467, 138923, 139424, 140940, 141664, 143846,
         145827, 145874, 146061, 146073, 150147, 154413, 154481, 204008, 204517, 204770, 205542, 206496, 208399, 210556,
+        300406, 302486, 302629, 303817, 304326, 305718, 306949, 307616, 309020, 312675, 312680, 320629, 327126, 330594,
     ];
     let failed: Mutex<BTreeMap<u64, String>> = Mutex::default();
     on_all_processors(SEEDS.len() as u64, |number| {

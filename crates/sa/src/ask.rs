@@ -239,6 +239,9 @@ impl Sa {
             ..
         } = &mut self.registered;
         let config = &self.config;
+        if !self.standbys.has_room() {
+            return Err(Refusal::Busy);
+        }
         let mut event = None;
         let record = match (request.mad.method(), layout.id) {
             (Method::Set, id) if id == records::SERVICE.id => services.set(config, snapshot, who, what)?,
@@ -262,7 +265,7 @@ impl Sa {
         self.revision += 1;
         let mut mad = request.answer(Status::OK, layout.offset());
         *mad.sa_data_mut() = record;
-        out.push(send(request.reply(mad)));
+        self.standbys.answer(send(request.reply(mad)), out);
         if let Some((number, mgid)) = event {
             let issuer = self.issuer();
             self.tell(&Event::of_gid(number, issuer, mgid), out);

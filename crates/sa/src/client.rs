@@ -18,6 +18,11 @@ pub struct Exchange {
 }
 
 impl Exchange {
+    /// Who asks: LID and queue pair.
+    pub const fn who(&self) -> (Lid, u32) {
+        (self.lid, self.qp)
+    }
+
     /// That of a datagram.
     pub fn of(datagram: &Datagram) -> Self {
         Self {

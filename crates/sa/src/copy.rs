@@ -26,6 +26,11 @@ use crate::told::{ToldLevels, told};
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 /// How long an answer may take to begin; servers of the ibsim protocol repeat a question three times in it.
 const PATIENCE: Duration = Duration::from_millis(700);
+/// The same of the revision, and how long a question for it is held back before it is asked again: after two of these
+/// without an answer it is known that none comes, before the master waits no longer.
+const PATIENCE_REVISION: Duration = Duration::from_millis(350);
+/// A master of ours that does not answer so many questions for its revision may be none of ours any more.
+const OURS_SILENT_MAX: u32 = 8;
 /// After a change, others are waited for: who joins one group joins the next.
 const GATHER: Duration = Duration::from_millis(50);
 /// A copy may keep the master busy for one part of the time in so many.
@@ -74,6 +79,19 @@ struct Said {
     levels: u64,
 }
 
+/// What a copy is worth, should the master end now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Worth {
+    /// Hosts have registered what it does not have, as far as is known.
+    #[default]
+    Part,
+    /// It was all there is, and the master does not say any more that it is. If it lives, hosts may have registered
+    /// more since; if it does not, they could not.
+    Unproven,
+    /// It is all there is.
+    All,
+}
+
 /// What is being waited for.
 #[derive(Debug, Default)]
 enum Step {
@@ -92,6 +110,8 @@ enum Step {
     After,
     /// A change.
     Watching,
+    /// The answer to a question that says only that the change is known.
+    Noted,
 }
 
 /// Keeps a copy of what hosts have registered with another manager.
@@ -111,6 +131,8 @@ pub struct Copier {
     skips: u32,
     /// What it said last.
     before: Option<Said>,
+    /// Questions for the revision that were not answered, since one was: none ever, no number.
+    unanswered: Option<u32>,
     /// What the copy is of, if it is all there is.
     held: Option<Revision>,
     is_all: bool,
@@ -144,6 +166,7 @@ impl Copier {
     pub fn begin(&mut self, now: Time) {
         self.end();
         (self.at, self.held, self.is_all, self.skips) = (None, None, false, 0);
+        self.unanswered = None;
         // A master that is out of sight for a moment, again and again, is the same absence.
         self.begun.get_or_insert(now);
         self.has_copied = false;
@@ -152,17 +175,21 @@ impl Copier {
         self.rest(now, Duration::ZERO);
     }
 
-    /// It does so no longer. What [`Self::is_all`] says stays: it is what the last copy was.
+    /// It does so no longer. What [`Self::worth`] says stays: it is what the last copy was.
     pub fn end(&mut self) {
         self.step = Step::Off;
         self.asked = None;
         self.tables.clear();
     }
 
-    /// True if the last copy is known to be all there is.
+    /// What the last copy is worth.
     #[must_use]
-    pub const fn is_all(&self) -> bool {
-        self.is_all
+    pub const fn worth(&self) -> Worth {
+        match (self.is_all, self.unanswered) {
+            (false, _) => Worth::Part,
+            (true, Some(0)) => Worth::All,
+            (true, Some(_) | None) => Worth::Unproven,
+        }
     }
 
     /// True if there is a copy that is as good as it can be, or if none was to be had for long.
@@ -211,11 +238,22 @@ impl Copier {
             Step::Resting => self.look(now, out),
             // As it should be: nothing was registered. That it is still so is asked for; an answer may have been lost.
             Step::Watching => self.ask_revision(Step::Before, now, out),
+            // Lost on its way; the master is dead, or is said to be somewhere else.
+            Step::Before if self.unanswered.is_some_and(|silent| silent < OURS_SILENT_MAX) => {
+                let silent = self.unanswered.unwrap_or(0) + 1;
+                self.unanswered = Some(silent);
+                if silent.is_multiple_of(SILENT_MAX) {
+                    self.at = None;
+                }
+                self.look(now, out);
+            }
             // It may not know the question, as OpenSM; or it is dead, and the tables tell.
             Step::Before => {
                 (self.before, self.skips) = (None, SKIPS);
                 self.begin_tables(now, out);
             }
+            // What was said before may have been heard all the same.
+            Step::Noted => self.rest(now, GATHER),
             Step::Where | Step::Table { .. } | Step::After => {
                 self.silent += 1;
                 if self.silent >= SILENT_MAX {
@@ -246,6 +284,10 @@ impl Copier {
             Step::Watching => {
                 let said = self.said_of(mad);
                 self.is_all &= said.is_some_and(|said| self.held == Some(said.revision));
+                self.ask_revision(Step::Noted, now, out);
+            }
+            Step::Noted => {
+                self.said_of(mad);
                 self.rest(now, GATHER);
             }
             step @ (Step::Off | Step::Resting) => self.step = step,
@@ -275,26 +317,26 @@ impl Copier {
         let id = OWN_SMPS | self.transaction & 0xFFFF;
         mad.set_transaction(TransactionId(u64::from(id)));
         self.step = Step::Where;
-        self.send(now, Address::DIRECTED, mad, out);
+        self.send(now, Address::DIRECTED, (mad, PATIENCE), out);
     }
 
-    fn ask(&mut self, now: Time, mut mad: Mad, out: &mut Vec<Output>) {
+    fn ask(&mut self, now: Time, (mut mad, patience): (Mad, Duration), out: &mut Vec<Output>) {
         let Some(at) = self.at else {
             return self.rest(now, self.config.interval);
         };
         self.transaction = self.transaction.wrapping_add(1);
         mad.set_transaction(TransactionId(u64::from(self.transaction)));
         mad.set_sm_key(self.config.sa_key);
-        self.send(now, at, mad, out);
+        self.send(now, at, (mad, patience), out);
     }
 
-    fn send(&mut self, now: Time, address: Address, mad: Mad, out: &mut Vec<Output>) {
+    fn send(&mut self, now: Time, address: Address, (mad, patience): (Mad, Duration), out: &mut Vec<Output>) {
         let datagram = Datagram { address, mad };
         self.asked = Some(datagram);
-        self.due = now + PATIENCE;
+        self.due = now + patience;
         out.push(Output {
             datagram,
-            timeout: PATIENCE,
+            timeout: patience,
         });
     }
 
@@ -310,18 +352,30 @@ impl Copier {
     }
 
     fn ask_revision(&mut self, step: Step, now: Time, out: &mut Vec<Output>) {
+        // What the copy is all of, or is if the answer says so.
+        let shown = if matches!(step, Step::After) {
+            self.before.map(|said| said.revision)
+        } else {
+            self.held.filter(|_| self.is_all)
+        };
         self.step = step;
-        self.ask(now, revision_question(None), out);
+        let mad = revision_question(shown, IfSame::Answer);
+        self.ask(now, (mad, PATIENCE_REVISION), out);
     }
 
     fn revision_before(&mut self, now: Time, mad: &Mad, out: &mut Vec<Output>) {
         if mad.status() == Status::BUSY {
             return self.rest(now, self.config.interval);
         }
+        let was_all = self.is_all;
         self.before = self.said_of(mad);
         self.is_all &= self.before.is_some_and(|said| self.held == Some(said.revision));
         if self.is_all {
             return self.watch(now, out);
+        }
+        // That it has changed was said before, and did not arrive: somebody waits for this manager to know.
+        if was_all && self.before.is_some() {
+            return self.ask_revision(Step::Noted, now, out);
         }
         if self.before.is_none() {
             self.skips = SKIPS;
@@ -337,7 +391,8 @@ impl Copier {
 
     fn watch(&mut self, now: Time, out: &mut Vec<Output>) {
         self.step = Step::Watching;
-        self.ask(now, revision_question(self.held), out);
+        let mad = revision_question(self.held, IfSame::Wait);
+        self.ask(now, (mad, PATIENCE_REVISION), out);
     }
 
     /// Asks for the next table, or ends.
@@ -348,7 +403,8 @@ impl Copier {
         };
         if let Some(layout) = wanted.get(self.tables.len()) {
             self.step = Step::Table { receiver: None };
-            return self.ask(now, Mad::request(Class::SubnAdm, Method::GetTable, layout.id, 0), out);
+            let mad = Mad::request(Class::SubnAdm, Method::GetTable, layout.id, 0);
+            return self.ask(now, (mad, PATIENCE), out);
         }
         if self.before.is_some() {
             return self.ask_revision(Step::After, now, out);
@@ -434,6 +490,9 @@ impl Copier {
     /// what is known of that is worth nothing.
     fn said_of(&mut self, mad: &Mad) -> Option<Said> {
         let said = said_of(mad);
+        if said.is_some() {
+            self.unanswered = Some(0);
+        }
         let levels = said.map(|said| (said.revision.0, said.levels));
         if self.levels_held.is_some() && self.levels_held != levels {
             self.levels_held = None;
@@ -476,14 +535,26 @@ impl Copier {
     }
 }
 
-/// A question for the revision: answered at once, or when it is no longer the one that is known.
-fn revision_question(known: Option<Revision>) -> Mad {
+/// What is wanted if the revision is the one that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IfSame {
+    /// An answer at once.
+    Answer,
+    /// One when it is another.
+    Wait,
+}
+
+/// A question for the revision that shows of which one the asker may have all there is.
+fn revision_question(shown: Option<Revision>, if_same: IfSame) -> Mad {
     use records::revision as f;
     let mut mad = Mad::request(Class::SubnAdm, Method::Get, records::REVISION.id, 0);
-    if let Some((life, number)) = known {
+    if let Some((life, number)) = shown {
         f::LIFE.set(mad.sa_data_mut(), life);
         f::NUMBER.set(mad.sa_data_mut(), number);
-        mad.set_component_mask(f::LIFE.mask() | f::NUMBER.mask());
+        mad.set_component_mask(match if_same {
+            IfSame::Answer => f::NUMBER.mask(),
+            IfSame::Wait => f::LIFE.mask() | f::NUMBER.mask(),
+        });
     }
     mad
 }

@@ -22,6 +22,7 @@ use crate::query::{Query, Registered};
 use crate::refusal::Refusal;
 use crate::report::{Event, Reports};
 use crate::snapshot::Snapshot;
+use crate::standbys::Standbys;
 
 /// A subscriber that answers no report for so long is gone. Whoever cannot be reached for a moment, while routes are
 /// mended, does not know of it, and would not subscribe again.
@@ -69,8 +70,10 @@ pub struct Sa {
     /// Exchanges that want rows, in turn.
     pub(crate) turns: VecDeque<Exchange>,
     pub(crate) questions: BTreeMap<Exchange, Receiver>,
-    /// Standbys that want to know when something is registered.
-    pub(crate) watchers: BTreeMap<Exchange, Request>,
+    /// What standbys asked last that want to know when something is registered, by LID and queue pair.
+    pub(crate) watchers: BTreeMap<(Lid, u32), Request>,
+    /// Whom answers to changes wait for.
+    pub(crate) standbys: Standbys,
     pub(crate) reports: Reports,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
@@ -99,6 +102,7 @@ impl Sa {
             turns: VecDeque::new(),
             questions: BTreeMap::new(),
             watchers: BTreeMap::new(),
+            standbys: Standbys::default(),
             reports: Reports::default(),
             counters: Counters::default(),
             presets: Arc::new(Partitions::only_default(&[])),
@@ -202,7 +206,11 @@ impl Sa {
             Answer::One(_) | Answer::Short(_) => None,
         });
         let questions = self.questions.values().map(Receiver::next_wake);
-        let others = [self.reports.next_wake(), self.registered.services.next_expiry()];
+        let others = [
+            self.reports.next_wake(),
+            self.registered.services.next_expiry(),
+            self.standbys.next_wake(),
+        ];
         transfers.chain(questions).chain(others.into_iter().flatten()).min()
     }
 
@@ -242,9 +250,11 @@ impl Sa {
                 }
             }
         }
-        if self.revision != revision && !self.watchers.is_empty() {
+        if self.revision != revision {
+            self.standbys.changed(now, (self.config.life, revision));
             self.tell_watchers(first, out);
         }
+        self.standbys.release(now, out);
     }
 
     fn withdraw(&mut self) {
@@ -253,7 +263,7 @@ impl Sa {
         self.open.clear();
         self.turns.clear();
         self.questions.clear();
-        self.counters.dropped += self.watchers.len() as u64;
+        self.counters.dropped += (self.watchers.len() + self.standbys.withdraw()) as u64;
         self.watchers.clear();
         self.reports.clear();
         self.silent.clear();

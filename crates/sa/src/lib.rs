@@ -34,12 +34,13 @@ mod report;
 mod revision;
 mod service;
 mod snapshot;
+mod standbys;
 mod tables;
 mod told;
 
 pub use self::core::Sa;
 pub use config::Config;
-pub use copy::{Copier, CopyConfig};
+pub use copy::{Copier, CopyConfig, Worth};
 pub use io::{Counters, Input, Output};
 pub use kept::{BadLine, Registrations};
 pub use member::{Group, Groups};

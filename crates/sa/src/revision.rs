@@ -1,9 +1,12 @@
 //! What a standby of ours asks beside the tables: how often they have changed, and to be told when they change.
 //!
 //! A question that names the number in force is held back. When something is registered it is answered **before** the
-//! client is: whoever was told that it is a member can rely on every standby that watches having been told that its
-//! copy is no longer all there is. An answer that is lost on its way is made up for by the next question, within a
-//! second.
+//! client is, and the client when the standby has shown that it knows ([`crate::standbys`]): whoever was told that it
+//! is a member can rely on every standby knowing that its copy is no longer all there is. An answer that is lost on its
+//! way is made up for by the next question.
+//!
+//! A question says of which number and life the asker may have all there is, if of any, without the component bit of
+//! the life if it is not to be held back.
 
 use selvedge_wire::sa::records::{self, revision};
 use selvedge_wire::{Datagram, Method, Status};
@@ -27,23 +30,26 @@ impl Sa {
         if !request.trusted {
             return Err(Refusal::Denied);
         }
+        let (data, all) = (request.data(), revision::LIFE.mask() | revision::NUMBER.mask());
+        let known = (revision::LIFE.get(data), revision::NUMBER.get(data));
+        let shown = (request.mask() & revision::NUMBER.mask() != 0).then_some(known);
+        let in_force = (self.config.life, self.revision);
+        let exchange = Exchange::of(&request.reply(request.mad));
+        self.standbys.asked(self.now, exchange, shown, in_force);
         // What was registered may still be thinned out by the first plan.
         if self.snapshot.is_none() {
             return Err(Refusal::Busy);
         }
-        let (data, all) = (request.data(), revision::LIFE.mask() | revision::NUMBER.mask());
-        let known = (revision::LIFE.get(data), revision::NUMBER.get(data));
-        if request.mask() & all != all || known != (self.config.life, self.revision) {
+        if request.mask() & all != all || known != in_force {
             out.push(self.revision_answer(request));
             return Ok(());
         }
-        let exchange = Exchange::of(&request.reply(request.mad));
-        if self.watchers.len() >= WATCHERS_MAX && !self.watchers.contains_key(&exchange) {
+        if self.watchers.len() >= WATCHERS_MAX && !self.watchers.contains_key(&exchange.who()) {
             // Who gave up is not known; whoever is left asks again.
             self.watchers.pop_first();
             self.counters.dropped += 1;
         }
-        self.watchers.insert(exchange, *request);
+        self.watchers.insert(exchange.who(), *request);
         Ok(())
     }
 

@@ -9,196 +9,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_plan::ServiceLevels;
-use selvedge_sa::{Config, Copier, CopyConfig, Input, Registrations, Sa};
-use selvedge_types::{Lid, Sl};
+use selvedge_sa::{Config, Input, Sa, Worth};
+use selvedge_types::Sl;
 use selvedge_wire::sa::{Rmpp, records};
-use selvedge_wire::{Attribute, AttributeId, Datagram, Gid, Mad, Method, PortInfo, Status};
-use support::{Bench, Value, Wish, group_parameters, number};
-
-const IPOIB: Gid = Gid([
-    0xFF, 0x12, 0x40, 0x1B, 0xFF, 0xFF, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF,
-]);
-
-const TREE: &str = "pgft:m=2x4,w=1x2,p=1x1";
-
-/// A master with its administrator, and a standby at a host of the same fabric.
-struct Two {
-    master: Bench,
-    /// Where the standby sits.
-    own: Lid,
-    copier: Copier,
-    copies: usize,
-    copy: Registrations,
-    /// Does not know the question for the revision: refuses it, or says nothing, as OpenSM.
-    is_foreign: Option<bool>,
-    /// Answers nobody.
-    is_dead: bool,
-}
-
-impl Two {
-    fn new() -> Self {
-        Self::with(&Wish::new(TREE))
-    }
-
-    fn with(wish: &Wish) -> Self {
-        let config = Config {
-            life: 77,
-            ..Config::default()
-        };
-        let master = Bench::with(wish, config);
-        let own = master.host(5);
-        let mut copier = Copier::new(CopyConfig::default());
-        copier.begin(master.now);
-        Self {
-            master,
-            own,
-            copier,
-            copies: 0,
-            copy: Registrations::default(),
-            is_foreign: None,
-            is_dead: false,
-        }
-    }
-
-    /// What comes of what the copier sends.
-    fn answers(&mut self, asked: &Datagram) -> Vec<Datagram> {
-        if asked.mad.attribute() == AttributeId::PORT_INFO {
-            let info = PortInfo {
-                lid: self.own,
-                sm_lid: self.master.host(0),
-                ..PortInfo::default()
-            };
-            let mut mad = asked.mad;
-            mad.set_method(Method::GetResp);
-            mad.set_smp_data(&info.emit());
-            return vec![Datagram { mad, ..*asked }];
-        }
-        assert_eq!(asked.address.lid, self.master.host(0));
-        if self.is_dead {
-            return Vec::new();
-        }
-        if let Some(refuses) = self
-            .is_foreign
-            .filter(|_| asked.mad.attribute() == records::REVISION.id)
-        {
-            if !refuses {
-                return Vec::new();
-            }
-            let mut mad = asked.mad;
-            mad.set_method(Method::GetResp);
-            mad.set_status(Status::BAD_METHOD_ATTRIBUTE);
-            return vec![Datagram { mad, ..*asked }];
-        }
-        self.master.lid = self.own;
-        let said = self.master.send(&asked.mad);
-        said.into_iter().map(|output| output.datagram).collect()
-    }
-
-    /// Hands the copier what arrived, and goes on until nothing is on its way.
-    fn hand(&mut self, mut arrived: Vec<Datagram>) {
-        for _ in 0..10_000 {
-            if arrived.is_empty() {
-                return;
-            }
-            let mut out = Vec::new();
-            for datagram in arrived.drain(..) {
-                self.copier.received(self.master.now, &datagram, &mut out);
-            }
-            if let Some(copy) = self.copier.take() {
-                self.copies += 1;
-                self.copy = *copy;
-            }
-            arrived = out.iter().flat_map(|output| self.answers(&output.datagram)).collect();
-        }
-        panic!("it never rests");
-    }
-
-    /// Lets so many milliseconds pass.
-    fn pass(&mut self, ms: u64) {
-        for _ in 0..ms {
-            self.master.now += Duration::from_millis(1);
-            let mut out = Vec::new();
-            self.copier.wake(self.master.now, &mut out);
-            let arrived = out.iter().flat_map(|output| self.answers(&output.datagram)).collect();
-            self.hand(arrived);
-        }
-    }
-
-    /// A host joins the group; what the standby is told comes before the host's answer.
-    fn join(&mut self, host: usize) {
-        use records::member as m;
-        let (gid, lid) = (self.master.gid(host), self.master.host(host));
-        let mut fields = vec![
-            (m::MGID, Value::Gid(IPOIB)),
-            (m::PORT_GID, Value::Gid(gid)),
-            (m::JOIN_STATE, number(1_u8)),
-        ];
-        fields.extend(group_parameters());
-        let mad = self.master.question(Method::Set, &records::MEMBER, &fields);
-        self.set(lid, &mad);
-    }
-
-    fn set(&mut self, lid: Lid, mad: &Mad) {
-        self.master.lid = lid;
-        let said: Vec<Datagram> = self
-            .master
-            .send(mad)
-            .into_iter()
-            .map(|output| output.datagram)
-            .collect();
-        let (last, before) = said.split_last().unwrap();
-        assert_eq!((last.address.lid, last.mad.status()), (lid, Status::OK), "{}", last.mad);
-        assert!(before.iter().all(|to| to.address.lid == self.own));
-        if !self.is_dead {
-            self.hand(before.to_vec());
-        }
-    }
-
-    fn members(&self) -> usize {
-        self.copy.counts().1
-    }
-
-    /// An administrator that has the copy says what the master says.
-    fn check_same(&mut self) {
-        let text = |of: &Registrations| of.to_text();
-        let mut other = Sa::new(Config::default());
-        other.handle(
-            self.master.now,
-            Input::Copied(Box::new(self.copy.clone())),
-            &mut Vec::new(),
-        );
-        let (ours, theirs) = (other.registrations(), self.master.sa.registrations());
-        // Where a subscriber sits is looked up when it is told something.
-        let without_lids = |text: String| {
-            let lines = text.lines().map(|line| match line.strip_prefix("subscription ") {
-                Some(rest) => {
-                    let words: Vec<&str> = rest.split(' ').collect();
-                    format!("{} {} {}", words[0], words[2], words[4])
-                }
-                None => line.to_owned(),
-            });
-            lines.collect::<Vec<_>>()
-        };
-        assert_eq!(without_lids(text(&ours)), without_lids(text(&theirs)));
-    }
-}
+use selvedge_wire::{Datagram, Method, Status};
+use support::two::{TREE, Two};
+use support::{Bench, Value, Wish, number};
 
 #[test]
 fn the_copy_is_what_the_master_has_and_knows_when_it_is_not() {
     let mut two = Two::new();
     two.join(1);
     two.pass(10);
-    assert_eq!((two.copies, two.members(), two.copier.is_all()), (1, 1, true));
+    assert_eq!((two.copies, two.members(), two.is_all()), (1, 1, true));
     two.check_same();
     // Nothing happens: nothing is copied.
     two.pass(10_000);
-    assert_eq!((two.copies, two.copier.is_all()), (1, true));
+    assert_eq!((two.copies, two.is_all()), (1, true));
     // The standby knows of a change before the host that made it does.
     two.join(2);
-    assert!(!two.copier.is_all());
+    assert!(!two.is_all());
     two.join(3);
     two.pass(100);
-    assert_eq!((two.copies, two.members(), two.copier.is_all()), (2, 3, true));
+    assert_eq!((two.copies, two.members(), two.is_all()), (2, 3, true));
     two.check_same();
 }
 
@@ -241,10 +74,10 @@ fn what_senders_are_told_is_copied_until_they_are_told_something_else() {
     };
     // Another plan that tells them the same is no news; neither is a member.
     commit(&mut two, &wish(4, 0, 2));
-    assert!(two.copier.is_all());
+    assert!(two.is_all());
     two.join(2);
     two.pass(100);
-    assert!(two.copier.is_all() && two.copier.take_levels().is_none());
+    assert!(two.is_all() && two.copier.take_levels().is_none());
     // Others: those that are known are known to be old before any sender is told.
     commit(&mut two, &wish(4, 1, 3));
     assert_eq!(two.copier.take_levels().map(|told| told.lanes), Some(0));
@@ -335,7 +168,7 @@ fn ports_that_the_master_has_forgotten_are_copied() {
         two.pass(100);
     };
     commit(&mut two, vec![7]);
-    assert_eq!((two.members(), two.copier.is_all()), (1, true));
+    assert_eq!((two.members(), two.is_all()), (1, true));
     assert_eq!(two.copier.take_forgotten(), Some(BTreeSet::from([guid])));
     assert!(two.copy.forgotten().contains(&guid));
     two.check_same();
@@ -361,7 +194,7 @@ fn a_table_of_many_segments_is_copied_whole() {
     }
     two.pass(10);
     // Seven rows of 56 bytes: two segments.
-    assert_eq!((two.copies, two.members(), two.copier.is_all()), (1, 7, true));
+    assert_eq!((two.copies, two.members(), two.is_all()), (1, 7, true));
     two.check_same();
 }
 
@@ -372,12 +205,12 @@ fn of_a_master_that_says_no_revision_it_never_is_all() {
         two.is_foreign = Some(refuses);
         two.join(1);
         two.pass(1_500);
-        assert_eq!((two.members(), two.copier.is_all()), (1, false), "{refuses}");
+        assert_eq!((two.members(), two.is_all()), (1, false), "{refuses}");
         let copies = two.copies;
         two.join(2);
         two.pass(1_000);
         assert_eq!(
-            (two.copies, two.members(), two.copier.is_all()),
+            (two.copies, two.members(), two.is_all()),
             (copies + 1, 2, false),
             "{refuses}"
         );
@@ -391,23 +224,23 @@ fn what_was_all_stays_so_when_the_master_dies_and_what_was_not_does_not() {
     two.pass(10);
     two.is_dead = true;
     two.pass(10_000);
-    assert!(two.copier.is_all());
+    assert_eq!(two.copier.worth(), Worth::Unproven);
     let mut two = Two::new();
     two.join(1);
     two.pass(10);
     two.join(2);
     two.is_dead = true;
     two.pass(10_000);
-    assert!(!two.copier.is_all());
+    assert_eq!(two.copier.worth(), Worth::Part);
     two.copier.end();
-    assert!(!two.copier.is_all() && two.copier.next_wake().is_none());
+    assert_eq!((two.copier.worth(), two.copier.next_wake()), (Worth::Part, None));
 }
 
 #[test]
 fn another_life_of_the_master_is_not_taken_for_this_one() {
     let mut two = Two::new();
     two.pass(10);
-    assert_eq!((two.copies, two.copier.is_all()), (1, true));
+    assert_eq!((two.copies, two.is_all()), (1, true));
     let config = Config {
         life: 78,
         ..Config::default()
@@ -416,7 +249,7 @@ fn another_life_of_the_master_is_not_taken_for_this_one() {
     two.master = Bench::with(&Wish::new("pgft:m=2x4,w=1x2,p=1x1"), config);
     two.master.now = now;
     two.pass(2_000);
-    assert_eq!((two.copies, two.copier.is_all()), (2, true));
+    assert_eq!((two.copies, two.is_all()), (2, true));
 }
 
 #[test]

@@ -15,6 +15,7 @@ use selvedge_sim::{Par, Seed};
 use selvedge_types::{Lid, PortNum};
 
 use crate::event::Event;
+use crate::held::covering;
 use crate::job::{Job, JobResult, Outcome};
 
 /// What the tables in force are to a plan.
@@ -83,7 +84,7 @@ impl Job {
         if lanes > most {
             return None;
         }
-        let mut tables = found.clone();
+        let mut tables = covering(found.clone(), &self.installed);
         drop_circles_of_nobody(fabric, lids, &mut tables);
         let attempt = |tables: Tables| {
             let routed = Routed {

@@ -18,6 +18,7 @@ use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::lane_smp;
 use crate::past::{Taken, goes_unnoticed};
+use crate::seat::Seat;
 use crate::smp::{self, Smp};
 
 /// A Set on its way: position in the change set.
@@ -41,6 +42,8 @@ pub struct Apply {
     next: usize,
     in_flight: usize,
     wait: Option<Wait>,
+    /// What is known of our own port in this wait.
+    pub seat: Seat,
     /// A forwarding table block was not acknowledged: steps after it are not proved.
     is_torn: bool,
     /// Tables that have changed since the last wait, and the steps since.
@@ -119,6 +122,7 @@ impl Apply {
             next: 0,
             in_flight: 0,
             wait: None,
+            seat: Seat::default(),
             is_torn: false,
             taken: Taken::default(),
             has_drained: false,
@@ -159,7 +163,10 @@ impl Apply {
         }
         loop {
             let phase = phases.get(self.phase)?;
-            if self.wait.is_some_and(|wait| wait.until > now) {
+            if self
+                .wait
+                .is_some_and(|wait| wait.until > now || !self.seat.is_known(&wait))
+            {
                 return None;
             }
             if self.wait.take().is_some() {
@@ -226,7 +233,7 @@ impl Apply {
                 phases: phases.len(),
                 label: phase.label,
             };
-            self.wait = Some(wait);
+            (self.wait, self.seat) = (Some(wait), Seat::new(now));
             events.push(Event::Draining { wait });
         }
     }

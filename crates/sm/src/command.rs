@@ -25,7 +25,11 @@ impl Sm {
                 }
                 self.returned.extend(ports);
             }
-            Command::Registered => self.reregister = Reregister::Not,
+            Command::Registered => {
+                self.reregister = Reregister::Not;
+                self.others.is_unproven = false;
+            }
+            Command::Unproven => self.look_whether_master_lives(),
             Command::HoldBack => self.others.copies = true,
             Command::Ready => self.hold_back_no_longer(),
             Command::Told(told) => self.take_told(*told),

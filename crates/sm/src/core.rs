@@ -267,13 +267,8 @@ impl Sm {
             (Token::Table { .. } | Token::Lanes(_), reading @ Stage::Reading { .. }) => {
                 reading.table_read(token, ok(answer));
             }
-            (Token::Set(id), Stage::Applying(apply, _)) => {
-                apply.ended(id, answer, &mut events);
-                // Nobody else may tell: a switch that was off does not know whom to.
-                if std::mem::take(&mut apply.met_lost_link) {
-                    self.sweep_due.get_or_insert(SweepReason::Overtaken);
-                }
-            }
+            (Token::Set(id), Stage::Applying(..)) => self.set_ended(id, answer, &mut events),
+            (Token::Held(_), Stage::Applying(..)) => self.seat_answered(answer),
             (Token::OtherSm(at), Stage::Electing { .. }) => self.other_sm(at, answer, &mut events),
             (Token::Probe(at), Stage::Probing(_)) => self.port_looked_at(at, answer, out),
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
@@ -287,7 +282,10 @@ impl Sm {
                 let changed = self.lanes_were_read_back(table, answer, out) || so_far;
                 self.stage = Stage::LightSweep { changed };
             }
-            (Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin, Stage::LightSweep { changed }) => {
+            (
+                Token::Held(_) | Token::Unwatched | Token::Knock | Token::Twin | Token::Who(_),
+                Stage::LightSweep { changed },
+            ) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
             }
             (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
@@ -314,6 +312,7 @@ impl Sm {
                 | Token::Knock
                 | Token::Twin
                 | Token::AtLink(_)
+                | Token::Who(_)
                 | Token::Copy(_)
                 | Token::Manager
                 | Token::Handover
@@ -553,6 +552,7 @@ impl Sm {
             }
             Stage::Copying(_) => self.feed_copying(),
             Stage::Reading { .. } => self.ask_for_tables(),
+            Stage::Applying(..) => self.ask_for_the_seat(now),
             _ => {}
         }
         let Stage::Applying(apply, _) = &mut self.stage else {

@@ -214,7 +214,7 @@ impl Sm {
 
     /// Links that were left out for long enough are looked at again.
     pub(crate) fn let_back_in(&mut self, now: Time) {
-        for (guid, _) in self.flaps.release(now) {
+        for ((guid, _), _) in self.flaps.release(now) {
             let node = self
                 .inventory
                 .as_ref()

@@ -9,8 +9,12 @@ use selvedge_plan::Policy;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum};
 
-/// A link by the lower of its two ends.
-type Key = (Guid, PortNum);
+/// A port by name.
+type End = (Guid, PortNum);
+
+/// A link by its two ends, the lower first. One end is not enough: a cable that is plugged in elsewhere may lead from
+/// there to a host, for which nothing stands in, or to the manager itself.
+type Key = (End, End);
 
 /// What is remembered of links between switches that went down.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +62,7 @@ impl Flaps {
         self.links.values().filter_map(|record| record.until).min()
     }
 
-    /// Lets back in what has been left out for long enough: one end of each link.
+    /// Lets back in what has been left out for long enough.
     pub fn release(&mut self, now: Time) -> Vec<Key> {
         let mut free = Vec::new();
         for (&key, record) in &mut self.links {
@@ -77,14 +81,14 @@ impl Flaps {
         self.links.clear();
     }
 
-    /// Both ends of every link that is left out.
+    /// Both ends of every link that is left out and that is there as it was.
     pub fn held(&self, fabric: &Fabric) -> BTreeSet<PortRef> {
         let held = self.links.iter().filter(|(_, record)| record.until.is_some());
-        let ends = held.filter_map(|(&(guid, port), _)| {
-            let node = fabric.find(guid)?;
-            Some(PortRef { node, port })
-        });
-        ends.flat_map(|at| [Some(at), fabric.peer(at)]).flatten().collect()
+        let find = |(guid, port): End| fabric.find(guid).map(|node| PortRef { node, port });
+        held.filter_map(|(&(low, high), _)| Some([find(low)?, find(high)?]))
+            .filter(|&[low, high]| fabric.peer(low) == Some(high))
+            .flatten()
+            .collect()
     }
 }
 
@@ -95,7 +99,8 @@ fn key(fabric: &Fabric, at: PortRef) -> Option<Key> {
         fabric.switch_index(end.node)?;
     }
     let name = |end: PortRef| (fabric.node(end.node).guid, end.port);
-    Some(name(at).min(name(far)))
+    let (at, far) = (name(at), name(far));
+    Some((at.min(far), at.max(far)))
 }
 
 fn seconds(count: u32) -> Duration {
@@ -108,6 +113,36 @@ mod tests {
     use selvedge_types::NodeKind;
 
     use super::*;
+
+    /// A switch of two ports, whose second is cabled to the first of another switch, or of a host.
+    fn cabled_to(kind: NodeKind, guid: u64) -> (Fabric, PortRef) {
+        let [one, two] = [1, 2].map(|n| PortNum::new(n).unwrap());
+        let mut builder = FabricBuilder::new();
+        let near = builder.add(Node::new(NodeKind::Switch, Guid(1), 2, "near"));
+        let far = builder.add(Node::new(kind, Guid(guid), 2, "far"));
+        builder.link((near, two), (far, one)).unwrap();
+        let fabric = builder.finish().unwrap();
+        let node = fabric.find(Guid(1)).unwrap();
+        (fabric, PortRef { node, port: two })
+    }
+
+    #[test]
+    fn a_cable_that_is_moved_is_another_link() {
+        let policy = Policy {
+            flap_downs: 1,
+            ..Policy::default()
+        };
+        let (before, at) = cabled_to(NodeKind::Switch, 2);
+        let mut flaps = Flaps::default();
+        assert!(flaps.down(&before, at, Time::ZERO, &policy).is_some());
+        assert_eq!(flaps.held(&before).len(), 2);
+        let (after, _) = cabled_to(NodeKind::Ca, 3);
+        assert!(
+            flaps.held(&after).is_empty(),
+            "nothing stands in for the link of a host"
+        );
+        assert_eq!(flaps.held(&before).len(), 2, "the cable is where it was again");
+    }
 
     #[test]
     fn too_often_within_the_window_is_left_out_for_a_while() {

@@ -15,6 +15,7 @@ use crate::core::{Sm, ok};
 use crate::event::{Event, SweepReason};
 use crate::inventory::Inventory;
 use crate::io::Output;
+use crate::register::Reregister;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
 use crate::{report, smp, standby};
@@ -190,11 +191,15 @@ impl Sm {
         if self.view.role != role {
             self.view.role = role;
             match role {
-                Role::Master => self.others.copied_from = None,
+                Role::Master => {
+                    self.others.copied_from = None;
+                    self.others.leans_on_copy = false;
+                }
                 // Its own link is down: what hosts had registered is known still.
                 Role::Discovering => self.leave_multicast(),
                 Role::Standby | Role::NotActive => {
                     self.served = None;
+                    self.others.leans_on_copy = true;
                     self.leave_multicast();
                 }
             }
@@ -265,6 +270,9 @@ impl Sm {
             Some(info) if is_it(info) => {
                 if let Stage::Standby { misses, .. } = &mut self.stage {
                     *misses = 0;
+                }
+                if std::mem::take(&mut self.others.is_unproven) {
+                    self.reregister = Reregister::Wanted;
                 }
                 self.tell_worse_master(info, out);
             }

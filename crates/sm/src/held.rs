@@ -55,17 +55,21 @@ pub fn previous_tables(installed: &Installed, switches: usize, top: Lid) -> Opti
 }
 
 /// Tables that reach as far as entries in force: where the highest LIDs are gone, a lower LinearFDBTop would only put
-/// their entries to sleep, and whoever raised it again would bring them into force before they are written.
+/// their entries to sleep, and whoever raised it again would bring them into force before they are written. In blocks
+/// that the tables have, those are the entries that stay.
 pub fn covering(tables: Tables, installed: &Installed) -> Tables {
+    let last_of = |block: usize, data: &[u8; BLOCK_LIDS]| {
+        let last = data.iter().rposition(|&port| port != NO_PATH)?;
+        u16::try_from(block * BLOCK_LIDS + last).ok()
+    };
     let beyond = |blocks: &Vec<Option<[u8; BLOCK_LIDS]>>| {
         let known = blocks.iter().enumerate().skip(tables.blocks());
-        let lids = known.filter_map(|(block, held)| {
-            let last = held.as_ref()?.iter().rposition(|&port| port != NO_PATH)?;
-            u16::try_from(block * BLOCK_LIDS + last).ok()
-        });
-        lids.max()
+        known.filter_map(|(block, held)| last_of(block, held.as_ref()?)).max()
     };
-    let Some(top) = installed.lfts.iter().filter_map(beyond).max() else {
+    let last = tables.blocks() - 1;
+    let stay = tables.tile(last).iter().filter_map(|data| last_of(last, data));
+    let held = installed.lfts.iter().filter_map(beyond);
+    let Some(top) = held.chain(stay).max().filter(|&top| top > tables.top().0) else {
         return tables;
     };
     let mut wider = Tables::new(tables.switches(), Lid(top));
@@ -112,5 +116,24 @@ mod tests {
         check(60, &[(0, Some(5)), (1, None)], 60);
         check(63, &[(1, Some(0))], 64);
         check(10, &[(1, Some(9)), (3, Some(2))], 194);
+    }
+
+    #[test]
+    fn tables_reach_as_far_as_their_own_entries() {
+        let check = |top: u16, kept: Option<usize>, want: u16| {
+            let mut tables = Tables::new(2, Lid(top));
+            let last = tables.blocks() - 1;
+            let entry = kept.map(|column| &mut tables.block_mut(SwitchIdx::from_usize(1), last)[column]);
+            entry.into_iter().for_each(|entry| *entry = 3);
+            let wider = covering(tables, &Installed::unknown(2));
+            assert_eq!(wider.top(), Lid(want), "{top} {kept:?}");
+            let held = kept.map(|column| wider.block(SwitchIdx::from_usize(1), last)[column]);
+            assert_eq!(held, kept.map(|_| 3));
+        };
+        check(20, None, 20);
+        check(20, Some(19), 20);
+        check(20, Some(24), 24);
+        check(63, Some(63), 63);
+        check(64, Some(3), 67);
     }
 }

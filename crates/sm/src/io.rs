@@ -58,6 +58,9 @@ pub enum Command {
     ReregisterThese(BTreeSet<Guid>),
     /// What hosts registered is known after all: nobody is asked.
     Registered,
+    /// What hosts registered with the master was known, and the administrator beside the master does not say any more
+    /// that nothing is new. Hosts are asked if the master is heard of after this: it may have registered something.
+    Unproven,
     /// Whoever runs this manager copies what hosts registered with the master: whenever it begins to stand by, it is
     /// not to be given the subnet before [`Self::Ready`].
     HoldBack,

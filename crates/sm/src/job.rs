@@ -458,7 +458,8 @@ impl Job {
                 ..WayOptions::default()
             };
             let mut changes = way::propose(fabric, installed, &plan, &options);
-            way::let_clear(&mut changes, (fabric, installed), self.fog);
+            let fog = self.fog.max(way::out_of_sight(fabric, installed, &plan));
+            way::let_clear(&mut changes, (fabric, installed), fog);
             register::ask(&self.asks, fabric, &plan, &mut changes);
             changes
         };

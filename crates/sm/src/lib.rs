@@ -44,6 +44,7 @@ mod rehang;
 mod repair;
 mod report;
 mod rest;
+mod seat;
 mod second_look;
 mod sending;
 mod settle;

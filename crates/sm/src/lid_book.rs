@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_fabric::Fabric;
+use selvedge_fabric::{Fabric, Port};
 use selvedge_plan::{Lids, Policy};
-use selvedge_types::{Guid, LidRange};
+use selvedge_types::{Guid, Lid, LidRange};
 
 use crate::io::PersistentState;
 
@@ -21,6 +21,9 @@ pub struct LidBook {
     pub before: BTreeMap<Guid, LidRange>,
     /// Ports that have not been seen to hold what was planned for them in this life.
     unseen: BTreeSet<Guid>,
+    /// Those of whom nothing was read since that says so: somebody took the Set, and where a cable was moved
+    /// meanwhile, it was somebody else.
+    unread: BTreeSet<Guid>,
     /// Ports that were stored and have not been seen with their LIDs in this life: a Set of an earlier life may have
     /// gone to somebody else.
     unproven: BTreeSet<Guid>,
@@ -33,8 +36,18 @@ impl LidBook {
             planned: state.lids.clone(),
             before: state.lids_before.clone(),
             unseen: BTreeSet::new(),
+            unread: BTreeSet::new(),
             unproven: state.lids.keys().copied().collect(),
         }
+    }
+
+    /// True if a port holds what was planned for it, or what it was known to hold before.
+    pub fn is_stored(&self, port: &Port) -> bool {
+        let known = [self.planned.get(&port.guid), self.before.get(&port.guid)];
+        known
+            .into_iter()
+            .flatten()
+            .any(|known| known.base == port.settings.lids.base)
     }
 
     /// What each port is known by, and what it may hold instead. A port may have taken the LIDs of the last plan though
@@ -49,7 +62,25 @@ impl LidBook {
                 false => spared.push(std::mem::replace(range, before)),
             }
         }
+        spared.extend(self.doubtful(&known).into_iter().filter_map(|guid| known.remove(&guid)));
         (known, spared)
+    }
+
+    /// Ports by whose answers alone they have their LIDs, while another one is known by them that was read to hold
+    /// them: they were meant for the one and went to the other.
+    fn doubtful(&self, known: &BTreeMap<Guid, LidRange>) -> Vec<Guid> {
+        let is_unread = |guid: &Guid| self.unread.contains(guid);
+        let is_proven = |guid: &Guid| !is_unread(guid) && !self.unproven.contains(guid);
+        let proven = known.iter().filter(|(guid, _)| is_proven(guid));
+        let of_proven: BTreeSet<Lid> = match self.unread.is_empty() {
+            true => BTreeSet::new(),
+            false => proven.flat_map(|(_, range)| range.iter()).collect(),
+        };
+        let is_of_another = |range: &LidRange| range.iter().any(|lid| of_proven.contains(&lid));
+        let doubtful = known
+            .iter()
+            .filter(|(guid, range)| is_unread(guid) && is_of_another(range));
+        doubtful.map(|(guid, _)| *guid).collect()
     }
 
     /// A plan is about to be stored, then applied to `fabric`.
@@ -58,6 +89,7 @@ impl LidBook {
             let Some(port) = fabric.port(at) else { continue };
             let held = port.settings.lids;
             self.unseen.insert(port.guid);
+            self.unread.insert(port.guid);
             if held == range {
                 self.seen(port.guid);
             } else if held.base.is_unicast() {
@@ -82,29 +114,39 @@ impl LidBook {
     /// A plan was dropped before anything of it was sent: ports hold what they held.
     pub fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
         for (at, range) in lids.iter() {
-            let guid = fabric.port(at).map(|port| port.guid).unwrap_or_default();
-            if self.planned.get(&guid) == Some(&range)
-                && let Some(before) = self.before.remove(&guid)
+            let Some(port) = fabric.port(at) else { continue };
+            if self.planned.get(&port.guid) == Some(&range)
+                && let Some(before) = self.before.remove(&port.guid)
             {
-                self.planned.insert(guid, before);
+                self.planned.insert(port.guid, before);
+                if port.settings.lids == before {
+                    self.unread.remove(&port.guid);
+                }
             }
         }
     }
 
+    /// It was read to hold what is planned for it.
     fn seen(&mut self, guid: Guid) {
+        self.answered(guid);
+        self.unread.remove(&guid);
+    }
+
+    /// It has taken that, as far as answers tell.
+    fn answered(&mut self, guid: Guid) {
         self.before.remove(&guid);
         self.unseen.remove(&guid);
         self.unproven.remove(&guid);
     }
 
-    /// What ports hold after a plan was applied, or a part of it.
+    /// What ports hold, as far as their answers tell, after a plan was applied, or a part of it.
     pub fn held(&mut self, fabric: &Fabric, lids: &Lids) {
         if self.before.is_empty() && self.unseen.is_empty() {
             return;
         }
         for (at, range) in lids.iter() {
             if let Some(port) = fabric.port(at).filter(|port| port.settings.lids == range) {
-                self.seen(port.guid);
+                self.answered(port.guid);
             }
         }
     }
@@ -124,7 +166,7 @@ impl LidBook {
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, Node, PortRef};
-    use selvedge_types::{Lid, Lmc, NodeKind, PortNum};
+    use selvedge_types::{Lmc, NodeKind, PortNum};
 
     use super::*;
 
@@ -137,14 +179,19 @@ mod tests {
 
     /// A host with GUID 7 that holds LIDs, and a plan that gives it others.
     fn host(held: LidRange, planned: LidRange) -> (Fabric, Lids) {
+        host_of(7, held, planned)
+    }
+
+    /// The same with another GUID.
+    fn host_of(guid: u64, held: LidRange, planned: LidRange) -> (Fabric, Lids) {
         let mut builder = FabricBuilder::new();
         let port = PortNum::new(1).unwrap();
-        let mut node = Node::new(NodeKind::Ca, Guid(7), 1, "h");
+        let mut node = Node::new(NodeKind::Ca, Guid(guid), 1, "h");
         let settings = node.port_mut(port).unwrap();
-        (settings.guid, settings.settings.lids) = (Guid(7), held);
+        (settings.guid, settings.settings.lids) = (Guid(guid), held);
         builder.add(node);
         let fabric = builder.finish().unwrap();
-        let node = fabric.find(Guid(7)).unwrap();
+        let node = fabric.find(Guid(guid)).unwrap();
         let mut lids = Lids::new();
         lids.insert(PortRef { node, port }, planned).unwrap();
         (fabric, lids)
@@ -189,6 +236,35 @@ mod tests {
         // It may never get it, or must give it up.
         check(range(5, 0), (LidRange::default(), range(5, 0)), true);
         check(range(5, 0), (range(5, 0), range(7, 0)), true);
+    }
+
+    #[test]
+    fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
+        let known = |book: &LidBook| book.known(&Policy::default());
+        for was_read in [false, true] {
+            let (mut book, none) = (LidBook::default(), LidRange::default());
+            let reads = std::iter::once(none).chain(was_read.then_some(range(5, 0)));
+            for held in reads {
+                let (fabric, lids) = host_of(9, held, range(5, 0));
+                book.plan(&fabric, &lids);
+                let (fabric, lids) = host_of(9, range(5, 0), range(5, 0));
+                book.held(&fabric, &lids);
+            }
+            assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
+            // The Set of LID 5 that was meant for 9 may have gone to 7, over a cable that was moved.
+            let (fabric, lids) = host(range(5, 0), range(5, 0));
+            book.plan(&fabric, &lids);
+            let (lids, spared) = known(&book);
+            assert_eq!(lids.get(&Guid(7)), Some(&range(5, 0)));
+            assert_eq!(
+                (lids.contains_key(&Guid(9)), spared.len()),
+                (was_read, usize::from(!was_read))
+            );
+            // It has others now: whose they were nobody doubts any more.
+            let (fabric, lids) = host(range(8, 0), range(8, 0));
+            book.plan(&fabric, &lids);
+            assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
+        }
     }
 
     #[test]

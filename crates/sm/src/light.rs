@@ -44,7 +44,7 @@ impl Sm {
             (Some(inventory), Mode::Manage | Mode::DryRun) => Arc::clone(inventory),
         };
         // Planned around already, and there is no hurry: now it is looked for, and forgotten.
-        if inventory.lacks_switches() {
+        if inventory.lacks_switches() || self.lacks_twins(&inventory) {
             self.sweep_due.get_or_insert(SweepReason::Again);
             return;
         }
@@ -65,6 +65,13 @@ impl Sm {
         }
         self.prepare_lanes();
         self.stage = Stage::LightSweep { changed: false };
+    }
+
+    /// True if switches are left out, and what only they lead to, as two show one GUID. Whoever shows another's may be
+    /// behind the other one: no door of ours leads there.
+    fn lacks_twins(&self, inventory: &Inventory) -> bool {
+        let mut duplicates = self.duplicates.iter();
+        duplicates.any(|&guid| inventory.fabric.find(guid).is_none())
     }
 
     /// True if a port of the plan in force is not ACTIVE, and nothing that is known says why.
@@ -133,12 +140,23 @@ impl Sm {
             self.exchange.submit(AgentId::UNKNOWN, (token, get));
         }
         for at in torn_links(&inventory.fabric) {
+            self.ask_who(inventory, inventory.fabric.peer(at).map(|far| far.node));
             let leads_on = inventory.fabric.node(at.node).is_switch() || at == inventory.local;
             let route = inventory.agents[at.node].route.then(at.port).filter(|_| leads_on);
             let ask = |route| smp::get(AttributeId::NODE_INFO, 0, &route, self.config.policy.m_key);
             if let Some(get) = route.map(ask) {
                 self.exchange.submit(AgentId::UNKNOWN, (Token::AtLink(at), get));
             }
+        }
+    }
+
+    /// Asks by its own way who a node is. Of two that showed one GUID the other one may have answered behind a link
+    /// of which this one knows nothing.
+    fn ask_who(&mut self, inventory: &Inventory, node: Option<NodeIdx>) {
+        let agent = node.and_then(|node| Some((node, inventory.agents.get(node)?)));
+        if let Some((node, agent)) = agent {
+            let get = smp::get(AttributeId::NODE_INFO, 0, &agent.route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(node.0), (Token::Who(node), get));
         }
     }
 
@@ -215,6 +233,13 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         Token::Knock => node().is_some(),
         // A node shows another GUID than those that two have.
         Token::Twin => node().is_some_and(|info| !duplicates.contains(&info.node_guid)),
+        // Who says nothing is asked by other questions, too.
+        Token::Who(at) => {
+            let known = inventory.and_then(|inventory| inventory.fabric.nodes().get(at));
+            node()
+                .zip(known)
+                .is_some_and(|(info, known)| info.node_guid != known.guid)
+        }
         Token::Light(_)
         | Token::Discover(_)
         | Token::OtherSm(_)
@@ -255,7 +280,7 @@ mod tests {
     use selvedge_wire::Method;
 
     use super::*;
-    use crate::made::{SECOND, empty_plan, info, inventory, master, place, row};
+    use crate::made::{SECOND, empty_plan, guid, info, inventory, master, place, row};
     use crate::view::PortReport;
 
     #[test]
@@ -314,6 +339,24 @@ mod tests {
     }
 
     #[test]
+    fn a_node_is_asked_by_its_own_way_who_it_is() {
+        let known = inventory(row());
+        let at = place(&known, SECOND, 0).node;
+        let check = |guid: Guid, want: bool| {
+            let mut mad = Mad::directed(Method::GetResp, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
+            let info = NodeInfo {
+                node_guid: guid,
+                ..row()[SECOND].info
+            };
+            mad.set_smp_data(&info.emit());
+            let is_other = differs(Token::Who(at), Some(&mad), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{guid}");
+        };
+        check(known.fabric.node(at).guid, false);
+        check(Guid(0x77), true);
+    }
+
+    #[test]
     fn what_nobody_explains_is_swept_for() {
         let check = |reason: PortReason, want: Option<SweepReason>| {
             let mut sm = master();
@@ -326,5 +369,20 @@ mod tests {
         };
         check(PortReason::Unexplained, Some(SweepReason::Again));
         check(PortReason::NoLink, None);
+    }
+
+    #[test]
+    fn switches_that_are_left_out_for_one_guid_are_swept_for() {
+        let check = |guid: Guid, want: Option<SweepReason>| {
+            let mut sm = master();
+            let known = Arc::new(inventory(row()));
+            (sm.inventory, sm.view.plan) = (Some(known), Some(Arc::new(empty_plan())));
+            sm.duplicates.insert(guid);
+            sm.begin_light_sweep();
+            assert_eq!(sm.sweep_due, want, "{guid:?}");
+        };
+        check(Guid(99), Some(SweepReason::Again));
+        // One of the two is there, and is asked.
+        check(guid(SECOND), None);
     }
 }

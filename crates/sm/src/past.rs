@@ -18,7 +18,7 @@ use self::reset::Gone;
 pub use self::taken::{Taken, goes_unnoticed};
 
 /// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
-const FOG_LIFETIMES: u32 = 2;
+pub const FOG_LIFETIMES: u32 = 2;
 /// Where switches keep packets for ever, those of an earlier change are taken to be gone after so long. It is an
 /// assumption: nothing bounds it.
 pub const ASSUMED_GONE: Duration = Duration::from_secs(60);

@@ -9,10 +9,10 @@ use selvedge_plan::{Generation, Installed};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases::is_live;
-use selvedge_wire::AttributeId;
+use selvedge_wire::{AttributeId, Mad};
 
 use crate::adopt::Adopt;
-use crate::apply::Apply;
+use crate::apply::{Apply, SetId};
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::{Event, SweepReason};
@@ -422,6 +422,18 @@ impl Sm {
         self.balance_applied(now, out);
         self.rest(now);
         self.after_apply(inventory, out);
+    }
+
+    /// Takes what became of a Set.
+    pub(crate) fn set_ended(&mut self, id: SetId, answer: Option<&Mad>, events: &mut Vec<Event>) {
+        let Stage::Applying(apply, _) = &mut self.stage else {
+            return;
+        };
+        apply.ended(id, answer, events);
+        // Nobody else may tell: a switch that was off does not know whom to.
+        if std::mem::take(&mut apply.met_lost_link) {
+            self.sweep_due.get_or_insert(SweepReason::Overtaken);
+        }
     }
 
     /// A sweep is due while a phase waits: what has been acknowledged stays, the rest is planned anew.

@@ -80,7 +80,8 @@ impl Sm {
     /// registered with the other one is lost when that leaves.
     ///
     /// Before the first plan of a life the ports tell whose they were: what is stored is not all of those that name
-    /// another master, unless this manager has stood by, and knows.
+    /// another master, unless this manager has stood by, and knows. Masters of two subnets that became one may have had
+    /// the same LID: who has a LID that was never stored for it here is the other's.
     fn note_returned(&mut self, inventory: &Inventory) {
         let fabric = &inventory.fabric;
         let known = self.in_plan().or_else(|| self.served.take());
@@ -89,7 +90,7 @@ impl Sm {
         let names_us = |port: &Port| own.is_none_or(|own| own.contains(port.settings.sm_lid));
         let is_ours = |port: &Port| match &known {
             Some(known) => known.contains(&port.guid) && names_us(port),
-            None => has_stood_by || names_us(port),
+            None => has_stood_by || names_us(port) && self.lids.is_stored(port),
         };
         let is_host = |at: PortRef| !fabric.node(at.node).is_switch() && at != inventory.local;
         let ends = fabric

@@ -6,6 +6,7 @@ use selvedge_types::{PortNum, PortState};
 use crate::core::Sm;
 use crate::event::Event;
 use crate::io::Output;
+use crate::register::Reregister;
 use crate::stage::Stage;
 use crate::view::{PortReason, Role};
 
@@ -49,8 +50,11 @@ impl Sm {
         out.push(Output::Event(Event::LocalPortDown { what }));
         self.remember_served();
         self.view.plan = None;
-        // No wonder that the master was silent.
+        // No wonder that the master was silent: it may have lived on, and hosts may have registered with it.
         self.others.silent = None;
+        if self.others.leans_on_copy {
+            self.reregister = Reregister::Wanted;
+        }
         if self.view.role == Role::Master {
             self.change_role(Role::Discovering, None, out);
         }

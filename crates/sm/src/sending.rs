@@ -20,7 +20,10 @@ impl Sm {
             _ => self.next_sweep,
         };
         let wait = match &self.stage {
-            Stage::Applying(apply, _) => apply.wait().map(|wait| wait.until),
+            Stage::Applying(apply, _) => {
+                let interval = self.config.poll_interval;
+                apply.wait().and_then(|wait| apply.seat.due(&wait, interval))
+            }
             _ => None,
         };
         let release = matches!(self.stage, Stage::Idle)

@@ -50,6 +50,8 @@ pub enum Token {
     Twin,
     /// NodeInfo behind a link that came up before its switch knew us, or showed PortStateChange, in a light sweep.
     AtLink(PortRef),
+    /// NodeInfo of a node whose link is up at the other end only, by the node's own way, in a light sweep.
+    Who(NodeIdx),
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
     /// What is behind such a port, if its link came back.

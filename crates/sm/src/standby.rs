@@ -50,6 +50,10 @@ pub struct Others {
     pub holds_back: bool,
     /// It has done so in this life.
     pub has_stood_by: bool,
+    /// What hosts have registered is known by a copy of the last master's, if at all: this manager is none since.
+    pub leans_on_copy: bool,
+    /// The copy of what hosts registered was all there is when it was last heard so: it is not if the master lives.
+    pub is_unproven: bool,
     /// The master of whom there is one, or none to be had; it may have been out of sight for a moment since.
     pub copied_from: Option<Guid>,
     /// How often this manager was asked.
@@ -206,6 +210,7 @@ impl Sm {
         self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);
         self.change_role(Role::Standby, Some(master.guid), out);
+        self.others.is_unproven = false;
         self.next_poll = Some(now + self.config.poll_interval);
         self.sweep_due = None;
         self.stage = Stage::Standby {
@@ -224,6 +229,15 @@ impl Sm {
         let is_free = matches!(self.stage, Stage::Standby { .. }) && self.exchange.open() == 0;
         // The answer to a poll that is under way does as well.
         if std::mem::take(&mut self.others.holds_back) && is_free {
+            self.next_poll = Some(self.now);
+        }
+    }
+
+    /// The administrator beside the master is silent. If the master is not, hosts may have registered something of
+    /// which nothing was heard; so it is polled at once.
+    pub(crate) fn look_whether_master_lives(&mut self) {
+        self.others.is_unproven = true;
+        if matches!(self.stage, Stage::Standby { .. }) && self.exchange.open() == 0 {
             self.next_poll = Some(self.now);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use selvedge_sa::Worth;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Input, Role};
 
@@ -24,10 +25,10 @@ impl Driver {
     /// Tells the manager what its copy of what the master knows is worth: what senders were told, which hosts need to
     /// be asked should it become master now, whether it may.
     pub(super) fn tell_copy(&mut self, now: Time) -> Result<(), DaemonError> {
-        let (is_all, levels, forgotten, is_settled) = {
+        let (worth, levels, forgotten, is_settled) = {
             let copier = &mut self.seat.desk().copier;
             let (levels, forgotten) = (copier.take_levels(), copier.take_forgotten());
-            (copier.is_all(), levels, forgotten, copier.is_settled(now))
+            (copier.worth(), levels, forgotten, copier.is_settled(now))
         };
         if let Some(forgotten) = forgotten {
             self.feed(Input::Command(Command::ReregisterThese(forgotten)))?;
@@ -37,23 +38,22 @@ impl Driver {
             let told = selvedge_sm::ToldLevels { by, lanes, by_port };
             self.feed(Input::Command(Command::Told(Box::new(told))))?;
         }
-        self.tell_registered(is_all)?;
+        self.tell_worth(worth)?;
         if is_settled && !std::mem::replace(&mut self.is_ready, true) {
             self.feed(Input::Command(Command::Ready))?;
         }
         Ok(())
     }
 
-    fn tell_registered(&mut self, is_all: bool) -> Result<(), DaemonError> {
-        if std::mem::replace(&mut self.is_copied, is_all) == is_all {
+    fn tell_worth(&mut self, worth: Worth) -> Result<(), DaemonError> {
+        if std::mem::replace(&mut self.copy_worth, worth) == worth {
             return Ok(());
         }
-        let command = if is_all {
-            Command::Registered
-        } else {
-            Command::Reregister
-        };
-        self.feed(Input::Command(command))
+        self.feed(Input::Command(match worth {
+            Worth::All => Command::Registered,
+            Worth::Unproven => Command::Unproven,
+            Worth::Part => Command::Reregister,
+        }))
     }
 
     /// Writes down what hosts and the administrator have said, unless something is in a hurry.
@@ -103,7 +103,7 @@ impl Driver {
                     desk.copier.end();
                 }
                 drop(desk);
-                (self.is_copied, self.is_ready) = (false, false);
+                (self.copy_worth, self.is_ready) = (Worth::Part, false);
                 self.feed(Input::Command(Command::Reregister))
             }
         }

@@ -60,6 +60,8 @@ pub enum RecordedInput {
     ReregisterThese(BTreeSet<Guid>),
     /// [`Command::Registered`].
     Registered,
+    /// [`Command::Unproven`].
+    Unproven,
     /// [`Command::HoldBack`].
     HoldBack,
     /// [`Command::Ready`].
@@ -102,6 +104,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Reregister => f.write_str("command reregister"),
             Self::ReregisterThese(ports) => write!(f, "command reregister {} ports", ports.len()),
             Self::Registered => f.write_str("command registered"),
+            Self::Unproven => f.write_str("command unproven"),
             Self::HoldBack => f.write_str("command hold back"),
             Self::Ready => f.write_str("command ready"),
             Self::Told(told) => write!(
@@ -231,6 +234,7 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             ports.iter().for_each(|guid| out.extend(guid.0.to_le_bytes()));
         }
         Input::Command(Command::Registered) => begin(12),
+        Input::Command(Command::Unproven) => begin(21),
         Input::Command(Command::HoldBack) => begin(13),
         Input::Command(Command::Ready) => begin(14),
         Input::Command(Command::Told(told)) => {
@@ -330,6 +334,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),
         11 => Some(RecordedInput::Reregister),
         12 => Some(RecordedInput::Registered),
+        21 => Some(RecordedInput::Unproven),
         13 => Some(RecordedInput::HoldBack),
         14 => Some(RecordedInput::Ready),
         15 => match reader.u16().zip(reader.text()) {

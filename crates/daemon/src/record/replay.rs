@@ -110,6 +110,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Reregister => Input::Command(Command::Reregister),
         RecordedInput::ReregisterThese(ports) => Input::Command(Command::ReregisterThese(ports.clone())),
         RecordedInput::Registered => Input::Command(Command::Registered),
+        RecordedInput::Unproven => Input::Command(Command::Unproven),
         RecordedInput::HoldBack => Input::Command(Command::HoldBack),
         RecordedInput::Ready => Input::Command(Command::Ready),
         RecordedInput::Told(told) => Input::Command(Command::Told(Box::new(told.clone()))),

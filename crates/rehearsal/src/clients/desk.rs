@@ -6,7 +6,7 @@ use std::time::Duration;
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_plan::Plan;
-use selvedge_sa::{Agents, Config, Copier, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources};
+use selvedge_sa::{Agents, Config, Copier, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources, Worth};
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Inventory, Role, ToldLevels};
 use selvedge_wire::{Datagram, Mad, Method, PortInfo, SmInfo, SwitchInfo};
@@ -55,7 +55,7 @@ pub struct Desk {
     seen: u64,
     due: Option<Time>,
     groups_told: Time,
-    is_copied: bool,
+    copy_worth: Worth,
     is_ready: bool,
     commits: u32,
 }
@@ -77,7 +77,7 @@ impl Desk {
             seen: 0,
             due: None,
             groups_told: Time::ZERO,
-            is_copied: false,
+            copy_worth: Worth::Part,
             is_ready: false,
             commits: 0,
         }
@@ -93,7 +93,7 @@ impl Desk {
         self.sa = Sa::with_registrations(config, world.now(), self.stored.clone().unwrap_or_default());
         self.copier = Copier::new(CopyConfig::default());
         (self.runs, self.seen, self.due, self.commits) = (true, 0, None, 0);
-        (self.is_copied, self.is_ready, self.in_force) = (false, false, None);
+        (self.copy_worth, self.is_ready, self.in_force) = (Worth::Part, false, None);
         let forgotten = self.sa.registrations().forgotten().clone();
         if self.is_lost {
             world.tell(self.id, Command::Reregister)?;
@@ -195,7 +195,7 @@ impl Desk {
                 if role == Role::NotActive {
                     self.copier.end();
                 }
-                (self.is_copied, self.is_ready) = (false, false);
+                (self.copy_worth, self.is_ready) = (Worth::Part, false);
                 world.tell(self.id, Command::Reregister)
             }
         }
@@ -239,7 +239,7 @@ impl Desk {
 
     /// What the manager is told of the copy.
     fn tell_copy(&mut self, world: &mut Rehearsal) -> Result<(), RehearsalError> {
-        let (is_all, is_settled) = (self.copier.is_all(), self.copier.is_settled(world.now()));
+        let (worth, is_settled) = (self.copier.worth(), self.copier.is_settled(world.now()));
         if let Some(told) = self.copier.take_levels() {
             let selvedge_sa::ToldLevels { by, lanes, by_port } = *told;
             world.tell(self.id, Command::Told(Box::new(ToldLevels { by, lanes, by_port })))?;
@@ -248,11 +248,11 @@ impl Desk {
         if let Some(forgotten) = forgotten.filter(|_| self.defect != Some(DeskDefect::CopiesNoForgotten)) {
             world.tell(self.id, Command::ReregisterThese(forgotten))?;
         }
-        if std::mem::replace(&mut self.is_copied, is_all) != is_all {
-            let command = if is_all {
-                Command::Registered
-            } else {
-                Command::Reregister
+        if std::mem::replace(&mut self.copy_worth, worth) != worth {
+            let command = match worth {
+                Worth::All => Command::Registered,
+                Worth::Unproven => Command::Unproven,
+                Worth::Part => Command::Reregister,
             };
             world.tell(self.id, command)?;
         }

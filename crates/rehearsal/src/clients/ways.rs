@@ -39,6 +39,12 @@ pub fn arrives(chassis: &Chassis, from: PortIdx, lid: Lid) -> Option<PortIdx> {
     None
 }
 
+/// The port at the other end of a cable that packets pass, if no switch is there: it gets whatever is sent, and no
+/// table of any manager has a say in it.
+pub fn next_to(chassis: &Chassis, port: PortIdx) -> Option<PortIdx> {
+    beyond(chassis, port).filter(|&peer| chassis.switch(chassis.port_ref(peer).node).is_none())
+}
+
 /// True if a plan has a way from a port to a LID, which is that of a port of the plan.
 pub fn is_planned(fabric: &Fabric, plan: &Plan, from: PortRef, to: Lid) -> bool {
     let Some(owner) = plan.lids.owner(to) else { return false };

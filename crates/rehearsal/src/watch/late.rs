@@ -10,7 +10,7 @@ use selvedge_sim::Time;
 use selvedge_sm::Role;
 use selvedge_wire::AttributeId;
 
-use super::{Checker, Lie, Rule, Sent, Watcher, name};
+use super::{Checker, Rule, Sent, Watcher, name};
 use crate::Violation;
 use crate::digest::Digest;
 use crate::manager::{Manager, ManagerId};
@@ -21,6 +21,15 @@ const TRAP_ANSWER: Duration = Duration::from_millis(10);
 const TRAP_ANSWER_OUTSIDE: Duration = Duration::from_secs(1);
 /// A light sweep comes at its interval; then it takes as long as agents that answer late make it.
 const READ_BACK_GRACE: Duration = Duration::from_secs(4);
+
+/// A block that a switch acknowledged and does not hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lie {
+    since: Time,
+    /// When its switch was last out of reach of who wrote it.
+    apart: Time,
+    by: ManagerId,
+}
 
 impl Watcher {
     /// What a switch acknowledged and does not hold. True if this Set ends such a lie: who sent it believed the switch
@@ -51,6 +60,7 @@ impl Watcher {
             self.lied = Some(now);
             self.lies.entry((node, modifier)).or_insert(Lie {
                 since: now,
+                apart: now,
                 by: sent.manager,
             });
         }
@@ -84,23 +94,31 @@ impl Watcher {
         managers: &[Manager],
         subnets: &Subnets,
     ) -> Result<(), Violation> {
-        let chassis = emulator.chassis();
+        // Who wrote it, if he is master, and can reach the switch.
+        let life = |lie: &Lie, node| {
+            let life = managers.get(lie.by.0)?.life.as_ref();
+            let life = life.filter(|life| life.sm.role() == Role::Master)?;
+            let (at, own) = (emulator.port_of(life.client)?, emulator.chassis().port_at(node, 0)?);
+            subnets.connected(at, own).then_some(life)
+        };
+        let is_outside = self.counting.is_some();
+        for (&(node, _), lie) in self.lies.iter_mut().filter(|_| !is_outside) {
+            if life(lie, node).is_none() {
+                lie.apart = now;
+            }
+        }
         let overdue = self.lies.iter().find(|(_, lie)| {
             let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
-            sweep.is_some_and(|sweep| now > lie.since + sweep + READ_BACK_GRACE)
+            let is_over = |from: Time| sweep.is_some_and(|sweep| now > from + sweep + READ_BACK_GRACE);
+            // Nobody reads where he cannot reach: that a switch is back he finds by the next light sweep.
+            is_over(lie.since) && (lie.apart == now || is_over(lie.apart))
         });
         let Some((&(node, block), &lie)) = overdue else {
             return Ok(());
         };
         let manager = managers.get(lie.by.0);
-        let life = manager
-            .and_then(|m| m.life.as_ref())
-            .filter(|life| life.sm.role() == Role::Master);
-        let at = life.and_then(|life| emulator.port_of(life.client));
-        let own = chassis.port_at(node, 0);
-        let reaches = at
-            .zip(own)
-            .is_some_and(|(at, own)| subnets.connected(at, own) && life.is_some_and(|l| l.sm.is_resting()));
+        let reaches = life(&lie, node).is_some_and(|life| life.sm.is_resting());
+        let chassis = emulator.chassis();
         self.lies.remove(&(node, block));
         if !reaches && self.counting.is_none() {
             return Ok(());

@@ -1,6 +1,7 @@
 //! Which port held which LID: a book that outlives every manager.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
@@ -140,6 +141,12 @@ impl LidBook {
         (new, first)
     }
 
+    /// True if the port with a GUID held these LIDs last, and does not hold them now.
+    pub fn is_lost(&self, chassis: &Chassis, guid: Guid, range: LidRange) -> bool {
+        let holds = |port: PortIdx| chassis.port_guid(port) == guid && chassis.port(port).settings().lids == range;
+        self.by_guid.get(&guid) == Some(&range) && !end_ports(chassis).any(holds)
+    }
+
     /// A Set that was meant for another port, as a rule explains, gave a port another LID: its own is what it had.
     pub fn went_astray(&mut self, moved: &Moved) {
         self.own.entry(moved.guid).or_insert(moved.before);
@@ -151,11 +158,12 @@ impl LidBook {
     }
 
     /// True if a port that came back without its LIDs could not have them, as another one held some of them when its
-    /// manager looked: Sets go out side by side, and whose comes first does not matter.
-    pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>) -> bool {
+    /// manager looked, or had so short a time before (`drain`) that packets to it may have been under way: Sets go out
+    /// side by side, and whose comes first does not matter.
+    pub fn was_held_by_another(&self, moved: &Moved, looked_at: Option<Time>, drain: Duration) -> bool {
         let overlaps = |range: &LidRange| range.base <= moved.before.last() && moved.before.base <= range.last();
         let of_others = self.left.iter().filter(|(guid, _)| **guid != moved.guid);
-        let mut since = of_others.filter(|(_, (_, at))| looked_at.is_some_and(|looked_at| *at >= looked_at));
+        let mut since = of_others.filter(|(_, (_, at))| looked_at.is_some_and(|looked_at| *at + drain >= looked_at));
         !moved.kept && since.any(|(_, (range, _))| overlaps(range))
     }
 
@@ -185,12 +193,12 @@ impl LidBook {
             let held = chassis.port(*port).settings().lids;
             held.base.is_unicast() && held.base <= moved.before.last() && moved.before.base <= held.last()
         };
-        // Whoever held it last while the other was off. Who comes back without it has no claim on a port that holds it.
-        let claims = |port: PortIdx| {
-            let range = self.by_guid.get(&chassis.port_guid(port));
-            range.is_some_and(|range| range.base <= moved.before.last() && moved.before.base <= range.last())
+        // Whoever held it last while the other was off, and may be off now: its LIDs are kept for it. Who comes back
+        // without it has no claim on a port that holds it.
+        let is_of_another = |(guid, range): (&Guid, &LidRange)| {
+            *guid != moved.guid && range.base <= moved.before.last() && moved.before.base <= range.last()
         };
-        if others().any(|port| overlaps(&port) || !moved.kept && claims(port)) {
+        if others().any(|port| overlaps(&port)) || !moved.kept && self.by_guid.iter().any(is_of_another) {
             return Some(Rule::LidConflict);
         }
         if is_own {
@@ -309,6 +317,11 @@ mod tests {
             &[&one_after_the_other[..], &[Off(2), On(2), Gets(2, 5)]].concat(),
             Some(Rule::LidConflict),
         );
+        // The one that holds it is off as well now: its LIDs are kept for it.
+        check(
+            &[&one_after_the_other[..], &[Off(2), Gets(1, 5)]].concat(),
+            Some(Rule::LidConflict),
+        );
         // Its own comes back once.
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4)], Some(Rule::PutRight));
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
@@ -384,14 +397,45 @@ mod tests {
             let mut book = LidBook::default();
             book.note_left(&moved(7, 10, true), Time::from_secs(5));
             let looked_at = looked_at.map(Time::from_secs);
-            assert_eq!(book.was_held_by_another(&moved_now, looked_at), want, "{moved_now:?}");
+            let was_held = book.was_held_by_another(&moved_now, looked_at, Duration::from_secs(2));
+            assert_eq!(was_held, want, "{moved_now:?}");
         };
         check(moved(8, 10, false), Some(4), true);
-        // It held them itself; others; after the other had left them; nobody looked; it is the same port.
+        // Packets to the other may be under way.
+        check(moved(8, 10, false), Some(7), true);
+        // It held them itself; others; long after the other had left them; nobody looked; it is the same port.
         check(moved(8, 10, true), Some(4), false);
         check(moved(8, 12, false), Some(4), false);
-        check(moved(8, 10, false), Some(6), false);
+        check(moved(8, 10, false), Some(8), false);
         check(moved(8, 10, false), None, false);
         check(moved(7, 10, false), Some(4), false);
+    }
+
+    #[test]
+    fn lids_that_a_port_has_no_more_are_lost() {
+        let mut b = FabricBuilder::new();
+        b.add(Node::new(NodeKind::Switch, Guid(1), 2, "s"));
+        let mut chassis = Chassis::new(&b.finish().unwrap());
+        let node = chassis.fabric().find(Guid(1)).unwrap();
+        let port = chassis.port_at(node, 0).unwrap();
+        let range = |base| LidRange {
+            base: Lid(base),
+            lmc: Lmc::ZERO,
+        };
+        let settings = *chassis.port(port).settings();
+        let lids = range(4);
+        chassis.set_settings(port, selvedge_fabric::PortSettings { lids, ..settings });
+        let book = LidBook::new(&chassis);
+        let check = |chassis: &Chassis, want: bool| {
+            assert_eq!(book.is_lost(chassis, Guid(1), range(4)), want);
+            // Neither these nor another port's have ever been held.
+            assert!(!book.is_lost(chassis, Guid(1), range(5)));
+            assert!(!book.is_lost(chassis, Guid(2), range(4)));
+        };
+        check(&chassis, false);
+        chassis.power_off(node);
+        check(&chassis, true);
+        chassis.power_on(node);
+        check(&chassis, true);
     }
 }

@@ -9,6 +9,7 @@ mod heard;
 mod judged;
 mod late;
 mod lids;
+mod lids_stay;
 mod outside;
 mod routes;
 mod rule;
@@ -22,7 +23,7 @@ use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_emulator::{Change, ClientId, Emulator};
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
-use selvedge_sm::{PersistentState, Role};
+use selvedge_sm::Role;
 use selvedge_types::{Guid, Lid, LidRange, TransactionId};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
@@ -33,6 +34,7 @@ use crate::subnet::{Subnets, ports_of};
 
 use heard::Heard;
 pub(crate) use judged::{Clerk, Passed};
+use late::Lie;
 use lids::LidBook;
 use outside::Counting;
 pub use outside::{Findings, Found};
@@ -55,13 +57,6 @@ struct Sent {
 #[derive(Clone, Debug, Default)]
 struct OnTheWire {
     open: BTreeMap<TransactionId, Time>,
-}
-
-/// A block that a switch acknowledged and does not hold.
-#[derive(Clone, Copy, Debug)]
-struct Lie {
-    since: Time,
-    by: ManagerId,
 }
 
 /// A route that a Set took away.
@@ -98,6 +93,8 @@ pub(crate) struct Watcher {
     stored: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// LIDs that a manager first stored of a port while bits were flipped: one may be of a flipped bit.
     misread: BTreeSet<(ManagerId, Guid, LidRange)>,
+    /// LIDs that a manager first stored of a port which had lost them before it looked: it hit on them by chance.
+    guessed: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// Whose Set was last taken, and when that was first another one's than before.
@@ -150,6 +147,7 @@ impl Watcher {
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
             misread: BTreeSet::new(),
+            guessed: BTreeSet::new(),
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,
@@ -183,15 +181,6 @@ impl Watcher {
     /// An operator or a start changes what is wanted.
     pub fn wanted_changed(&mut self) {
         self.interrupted.clear();
-    }
-
-    /// A manager is told that its state is stored.
-    pub fn stored(&mut self, id: ManagerId, state: &PersistentState) {
-        for (&guid, &range) in &state.lids {
-            if self.stored.insert((id, guid, range)) && self.echoes_flipped_bits(self.now) {
-                self.misread.insert((id, guid, range));
-            }
-        }
     }
 
     /// A manager receives a datagram.
@@ -469,68 +458,21 @@ impl Watcher {
         }
     }
 
-    fn lids_stay(
-        &mut self,
-        chassis: &Chassis,
-        (node, attribute): (NodeIdx, AttributeId),
-        (id, manager): (Option<ManagerId>, Option<&Manager>),
-        excuse: Option<Rule>,
-    ) -> Result<bool, Violation> {
-        if attribute != AttributeId::PORT_INFO {
-            return Ok(false);
-        }
-        let (held, moved) = self.lids.take(chassis, node);
-        // What its manager had stored for the port was meant for it.
-        let was_meant = id
-            .zip(moved)
-            .is_some_and(|(id, moved)| self.stored.contains(&(id, moved.guid(), moved.now())));
-        if let (Some(id), Some((port, range)), true) = (id, held, self.counting.is_some()) {
-            // What it has set it is to keep: it has a file for that.
-            self.unique_outside(chassis, (port, range), excuse)?;
-            self.stored.insert((id, chassis.port_guid(port), range));
-        } else if let (Some(manager), Some((port, range))) = (manager, held) {
-            let stored = manager.stored.lids.get(&chassis.port_guid(port));
-            if stored != Some(&range) {
-                let (manager, lid) = (manager.name.clone(), range.base);
-                let is_cloned = self.lids.is_cloned(chassis.port_guid(port));
-                let excuse = excuse.or(is_cloned.then_some(Rule::ClonedGuid));
-                let port = chassis.fabric().port_name(chassis.port_ref(port));
-                self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
-            }
-        }
-        let Some(moved) = moved else { return Ok(held.is_some()) };
-        let knew = id.is_some_and(|id| self.stored.contains(&(id, moved.guid(), moved.before())));
-        if excuse.is_some() && !was_meant {
-            self.lids.went_astray(&moved);
-        }
-        let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looked_at);
-        let was_held = self.lids.was_held_by_another(&moved, looked_at)
-            || manager.is_some_and(|manager| self.lids.is_anothers_again(&moved, &manager.stored.lids));
-        self.lids.note_left(&moved, self.now);
-        let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
-        let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
-        let misread =
-            |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
-        let excuse = excuse.or_else(|| id.is_some_and(misread).then_some(Rule::CorruptMedium));
-        self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
-        Ok(true)
-    }
-
     /// What must hold when everything is quiet: nothing in circles, and everybody reaches every port that holds a LID.
     pub fn at_rest(&mut self, now: Time, chassis: &Chassis, subnets: &Subnets, at: PortIdx) -> Result<(), Violation> {
         let _ = self.routes.mend(now, chassis);
         self.interrupted.clear();
-        if let Some(cycle) = self.routes.any_cycle(chassis) {
-            return Err(Violation::Cycle {
-                channels: ways(chassis, &cycle),
-            });
-        }
         let group = subnets.group(at);
         let here = |node: NodeIdx| chassis.port_at(node, 0).is_some_and(|own| subnets.group(own) == group);
         let positions = (0..).map_while(|i| self.routes.switch(i)).zip(0_u32..);
         let switches = positions
             .filter(|(node, _)| here(*node))
             .fold(0_u64, |bits, (_, i)| bits | 1 << i);
+        if let Some(cycle) = self.routes.any_cycle(chassis, switches) {
+            return Err(Violation::Cycle {
+                channels: ways(chassis, &cycle),
+            });
+        }
         for &port in subnets.live().iter().filter(|&&port| subnets.group(port) == group) {
             let wire = chassis.wire(port);
             let range = chassis.port(port).settings().lids;

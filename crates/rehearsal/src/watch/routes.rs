@@ -251,10 +251,12 @@ impl Routes {
         circles.map(|(lid, _)| Lid(lid))
     }
 
-    /// Ports of a circle of channels, if there is one.
-    pub fn any_cycle(&mut self, chassis: &Chassis) -> Option<Vec<PortIdx>> {
-        let far = &self.far;
-        let cycle = self.channels.any_cycle(|channel| end(far, channel))?;
+    /// Ports of a circle of channels that begins at one of these switches, if there is one.
+    pub fn any_cycle(&mut self, chassis: &Chassis, switches: Switches) -> Option<Vec<PortIdx>> {
+        let (far, stride) = (&self.far, self.stride);
+        let is_here = |channel: u32| switches & 1 << (channel as usize / stride) != 0;
+        let end_here = |channel| end(far, channel).filter(|_| is_here(channel));
+        let cycle = self.channels.any_cycle(end_here)?;
         Some(self.ports_of(chassis, &cycle))
     }
 

@@ -30,6 +30,9 @@ const SPECS: [&str; 4] = [
     "ring:switches=5,hosts=2",
 ];
 const SEEDS: u64 = 60;
+/// Seeds that found a defect once: a registration was acknowledged and a moment later its master killed, while the
+/// standby could not hear of it; it registered while the standby's own link was down.
+const FOUND: [u64; 2] = [1982, 884];
 const EVENTS: usize = 25;
 /// How long everything may take to become well.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -75,14 +78,15 @@ fn disturb(stage: &mut Stage) -> Result<(), Wrong> {
 /// `SELVEDGE_SEEDS=5000` runs so many, `SELVEDGE_SEEDS=237..238` those.
 #[test]
 fn what_hosts_were_told_holds_whatever_happens() {
-    let seeds = match std::env::var("SELVEDGE_SEEDS") {
-        Err(_) => 1..SEEDS + 1,
+    let seeds: Vec<u64> = match std::env::var("SELVEDGE_SEEDS") {
+        Err(_) => (1..SEEDS + 1).chain(FOUND).collect(),
         Ok(text) => match text.split_once("..") {
-            Some((from, to)) => from.parse().unwrap()..to.parse().unwrap(),
-            None => 1..text.parse::<u64>().unwrap() + 1,
+            Some((from, to)) => (from.parse().unwrap()..to.parse().unwrap()).collect(),
+            None => (1..text.parse::<u64>().unwrap() + 1).collect(),
         },
     };
     let wrong: Vec<String> = seeds
+        .into_iter()
         .filter_map(|seed| Some(format!("{seed}: {}", run(seed, None).err()?)))
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "test code: a broken fixture must stop the test")]
 
 pub mod fuzz;
+pub mod two;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -12,6 +12,8 @@ use crate::io::Command;
 use crate::stored::GENERATIONS_AHEAD;
 use crate::{DefaultJudge, Job, StageName};
 
+mod standing_by;
+
 /// The far host, as its agent holds it; the near one is number 0.
 #[derive(Clone, Copy, Debug)]
 struct Host {
@@ -562,29 +564,4 @@ fn a_better_manager_is_offered_the_subnet() {
     check((SmState::NotActive, 15, 1), true, Role::Master, &[]);
     check((SmState::Standby, 1, 2), true, Role::Master, &["SLV-SM-0063"]);
     check((SmState::Master, 1, 2), true, Role::Master, &["SLV-SM-0063"]);
-}
-
-/// A host that crashed shows IsSM for ever, and nobody answers there: its standby does not wait for it once more.
-#[test]
-fn a_master_that_missed_its_polls_is_not_asked_again() {
-    let mut bench = Bench::new(Mode::Manage);
-    let master = SmInfo {
-        guid: Guid(0x21),
-        sm_key: 1,
-        act_count: 1,
-        priority: selvedge_wire::Bits::saturating(3),
-        state: SmState::Master,
-    };
-    bench.hosts[1].manager = Some((master, true));
-    bench.hosts[1].info.capabilities = CapabilityMask::IS_SM;
-    bench.hand(Input::Start);
-    assert_eq!(bench.sm.role(), Role::Standby);
-    bench.hosts[1].is_mute = true;
-    for polls in 1..=bench.sm.config.poll_misses {
-        assert_eq!(bench.sm.role(), Role::Standby, "{polls}");
-        bench.now = bench.sm.next_wake().unwrap();
-        bench.hand(Input::Wake);
-        assert_eq!(bench.unheard, polls * (u32::from(bench.sm.config.retries) + 1));
-    }
-    assert_eq!(bench.sm.role(), Role::Master);
 }

@@ -108,7 +108,8 @@ impl fmt::Display for MulticastEvent {
             Self::Refused { why } => write!(f, "multicast trees refused, those in force stay: {why}"),
             Self::Silent { what } => write!(
                 f,
-                "\"{what}\" does not take its multicast table; trees go around it for a minute, or until a sweep"
+                "\"{what}\" does not take its multicast table; trees go around it until a sweep, or for \
+                 4 s (up to a minute if it goes on)"
             ),
             Self::Differs { what, block, position } => write!(
                 f,

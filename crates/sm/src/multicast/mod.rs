@@ -39,7 +39,10 @@ pub use copying::{CopyId, Copying};
 pub use event::MulticastEvent;
 pub use job::{Beside, MulticastPlan, MulticastTask};
 
-/// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens.
+/// How long a switch that refused its multicast table, or does not answer for it, is left out if nothing else happens:
+/// at first, as it may be its answers that were lost, and twice as long each time that it happens again, up to the
+/// second of these.
+const MUTE_FIRST: Duration = Duration::from_secs(4);
 const MUTE: Duration = Duration::from_secs(60);
 
 /// What the manager remembers of multicast.
@@ -55,6 +58,8 @@ pub struct Multicast {
     roots: BTreeMap<Lid, Guid>,
     /// Switches that are left out, until when.
     mute: BTreeMap<Guid, Time>,
+    /// Switches that have been, until when and for how long the last time.
+    was_mute: BTreeMap<Guid, (Time, Duration)>,
     /// When something is to be done, if nothing else is.
     due: Option<Time>,
     /// The job on its way, with what it plans for.
@@ -151,7 +156,14 @@ impl Multicast {
     }
 
     fn silence(&mut self, switch: Guid, now: Time) {
-        self.mute.insert(switch, now + MUTE);
+        // Other blocks of it that were under way fail for the same reason.
+        if self.mute.get(&switch).is_some_and(|until| *until > now) {
+            return;
+        }
+        let last = self.was_mute.get(&switch).filter(|(until, _)| now.since(*until) < MUTE);
+        let pause = last.map_or(MUTE_FIRST, |(_, pause)| pause.saturating_mul(2).min(MUTE));
+        self.was_mute.insert(switch, (now + pause, pause));
+        self.mute.insert(switch, now + pause);
     }
 }
 

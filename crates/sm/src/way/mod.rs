@@ -32,6 +32,7 @@ use selvedge_verify::{Severity, Subject};
 
 pub use clear::let_clear;
 pub use show::{StepSummary, in_words, summary};
+pub use wake::out_of_sight;
 
 use lanes::Lanes;
 use net::Net;

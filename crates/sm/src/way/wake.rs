@@ -1,18 +1,22 @@
 //! Old entries that the plan does not want and the planner cannot follow are dropped first: those that lead to links
-//! which are about to go ACTIVE, while they carry nothing, and those that lead to ACTIVE ports behind which nobody
-//! answers, as there may be a link to a switch that is known otherwise.
+//! which are about to go ACTIVE, while they carry nothing, those above a LinearFDBTop that is about to be raised, while
+//! nobody looks them up, and those that lead to ACTIVE ports behind which nobody answers, as there may be a link to a
+//! switch that is known otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Phase, Plan, Tables};
-use selvedge_types::{Idx, Lid, PortState};
+use selvedge_types::{Idx, Lid, PortNum, PortState};
 use selvedge_verify::Subject;
 use selvedge_verify::phases::{self, Links, PhaseOptions, Proposal, Wake, Write};
 
 use super::WayOptions;
+use crate::past::{ASSUMED_GONE, FOG_LIFETIMES};
 
 const LABEL: &str = "drop old entries that lead to links which come up";
+const ABOVE: &str = "drop old entries that lie above LinearFDBTop";
 const DARK: &str = "drop old entries that lead where nobody answers";
 
 /// What the switches hold once old entries that would wake are dropped, and the phase that drops them; `None` if there
@@ -27,12 +31,12 @@ pub fn drop_first(
     base: &ChangeSet,
     options: &WayOptions<'_>,
 ) -> Option<(Installed, Phase)> {
-    let wake = Wake::of_changes(fabric, base);
     let silent = silent_ports(fabric);
-    if wake.is_empty() && silent.is_empty() {
+    if silent.is_empty() && !Wake::may_be_of(fabric, base) {
         return None;
     }
     let held = phases::in_force(installed, plan);
+    let wake = Wake::of_changes(fabric, &held, base);
     let dark = into_the_dark(&held, &plan.tables, &silent);
     let all: Vec<Write> = wake.entries(&held).collect();
     let is_planned = |write: &Write| plan.tables.get(write.switch, write.lid) == write.egress;
@@ -40,7 +44,12 @@ pub fn drop_first(
     if !planned.is_empty() && !may_wake(fabric, &held, plan, &others, options) {
         others.extend(planned);
     }
-    let label = if others.is_empty() { DARK } else { LABEL };
+    let top = |write: &Write| fabric.switch(write.switch).switch_settings.linear_top;
+    let label = match others.iter().all(|write| write.lid.0 > top(write)) {
+        _ if others.is_empty() => DARK,
+        true => ABOVE,
+        false => LABEL,
+    };
     others.extend(dark);
     if others.is_empty() {
         return None;
@@ -70,6 +79,29 @@ pub fn drop_first(
         ops,
     };
     Some((after, phase))
+}
+
+/// How long packets may be under way out of sight by entries that are dropped first: two switches that both have a
+/// port behind which nobody answers may have a cable between them, and what one has just sent by it goes on by the
+/// entries of the other. No proof counts with that, as nobody sees the cable. A port that led only to LIDs which nobody
+/// seen has is one of a host.
+pub fn out_of_sight(fabric: &Fabric, installed: &Installed, plan: &Plan) -> Duration {
+    let silent = silent_ports(fabric);
+    let switches: BTreeSet<SwitchIdx> = silent.iter().map(|(switch, _)| *switch).collect();
+    if switches.len() < 2 || !phases::is_live(fabric) {
+        return Duration::ZERO;
+    }
+    let held = phases::in_force(installed, plan);
+    let is_seen = |write: &Write| {
+        let owner = plan.lids.owner(write.lid);
+        owner.is_some_and(|at| at.port == PortNum::MANAGEMENT || fabric.link_is_up(at))
+    };
+    if !into_the_dark(&held, &plan.tables, &silent).iter().any(is_seen) {
+        return Duration::ZERO;
+    }
+    let settings = fabric.switches().iter().map(|&node| fabric.node(node).switch_settings);
+    let bound = phases::drain_bound_ns(settings.map(|settings| settings.lifetime), FOG_LIFETIMES);
+    bound.map_or(ASSUMED_GONE, Duration::from_nanos)
 }
 
 /// ACTIVE ports of switches behind which nobody is known.
@@ -123,10 +155,11 @@ fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], opti
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, LinkState, Node};
-    use selvedge_types::{Guid, NodeKind, PortNum};
+    use selvedge_fabric::{FabricBuilder, LinkState, Node, PortRef};
+    use selvedge_types::{Guid, LidRange, Lmc, NodeKind, PhysState};
 
     use super::*;
+    use crate::made::empty_plan;
 
     /// Two switches with a link at their ports 1; port 2 of the first is in some state, and nobody is known behind it.
     /// Held are LID 5 by port 2 and LID 6 by port 1.
@@ -160,5 +193,56 @@ mod tests {
         check(PortState::Active, (NO_PATH, 1), &[(5, 2)]);
         check(PortState::Active, (2, NO_PATH), &[]);
         check(PortState::Init, (1, 2), &[]);
+    }
+
+    /// Two switches with a link at their ports 1; behind port 2 of the first nobody is known, nor behind that of the
+    /// second, which is in some state. The first sends to LID 5 by port 2; it is to be another port, or the same.
+    fn waits(second: PortState, is_of_somebody: bool, wanted: u8) -> bool {
+        let port = |n| PortNum::new(n).unwrap();
+        let mut b = FabricBuilder::new();
+        let keys = [(1, PortState::Active), (2, second)].map(|(guid, state)| {
+            let mut node = Node::new(NodeKind::Switch, Guid(guid), 2, format!("s{guid}"));
+            node.switch_settings.lifetime = 3;
+            for (n, state) in [(1, PortState::Active), (2, state)] {
+                let link = &mut node.port_mut(port(n)).unwrap().link;
+                (link.state, link.phys) = (state, PhysState::LinkUp);
+            }
+            b.add(node)
+        });
+        b.link((keys[0], port(1)), (keys[1], port(1))).unwrap();
+        let fabric = b.finish().unwrap();
+        let mut plan = Plan {
+            tables: Tables::new(2, Lid(9)),
+            ..empty_plan()
+        };
+        plan.tables.set(SwitchIdx(0), Lid(5), wanted);
+        if is_of_somebody {
+            let (node, port) = (fabric.switches()[SwitchIdx(1)], PortNum::MANAGEMENT);
+            let (base, lmc) = (Lid(5), Lmc::default());
+            let range = LidRange { base, lmc };
+            plan.lids.insert(PortRef { node, port }, range).unwrap();
+        }
+        let mut installed = Installed::unknown(2);
+        let mut data = [NO_PATH; BLOCK_LIDS];
+        data[5] = 2;
+        installed.learn(SwitchIdx(0), 0, data);
+        let wait = out_of_sight(&fabric, &installed, &plan);
+        // Two lifetimes of 4.096 µs × 2^3.
+        assert!(
+            wait.is_zero() || wait == Duration::from_nanos(2 * (4_096 << 3)),
+            "{wait:?}"
+        );
+        !wait.is_zero()
+    }
+
+    #[test]
+    fn what_may_cross_a_cable_out_of_sight_is_waited_for() {
+        use PortState::{Active, Down};
+        assert!(waits(Active, true, 1));
+        // Behind the only port is nobody who sends on.
+        assert!(!waits(Down, true, 1));
+        // A host that is silent.
+        assert!(!waits(Active, false, 1));
+        assert!(!waits(Active, true, 2));
     }
 }

@@ -64,7 +64,7 @@ pub fn passage(
         return Passage::Still;
     }
     let held = in_force(installed, plan);
-    let wake = Wake::of_changes(fabric, changes);
+    let wake = Wake::of_changes(fabric, &held, changes);
     let tables = wake.in_force(&held);
     let lanes_in_force = lanes_in_force.or_else(|| installed.lanes_in_force());
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
@@ -130,11 +130,14 @@ pub fn longest_wait(
     lanes_in_force: Option<(&ServiceLevels, &SlToVl)>,
     switch_pairs: Severity,
 ) -> Option<u32> {
-    let wake = Wake::of_changes(fabric, changes);
-    if wake.is_empty() || changes.phases.iter().all(|phase| phase.wait_before_ns == 0) {
+    if changes.phases.iter().all(|phase| phase.wait_before_ns == 0) {
         return Some(0);
     }
     let held = in_force(installed, plan);
+    let wake = Wake::of_changes(fabric, &held, changes);
+    if wake.is_empty() {
+        return Some(0);
+    }
     let tables = wake.in_force(&held);
     let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
     let mut options = PhaseOptions {

@@ -1,9 +1,11 @@
-//! Links that go ACTIVE on the way: from then on they carry what old entries send there.
+//! Links that go ACTIVE on the way: from then on they carry what old entries send there. And entries above
+//! LinearFDBTop: once that is raised they are in force.
 //!
 //! An entry may lead to a port that is trained and not ACTIVE: its link was down, or its cable was moved, and nobody
 //! has written it since. It drops packets. The moment the link goes ACTIVE it is in force, in whatever direction it may
 //! lead now. So such entries count as none until a phase activates their link, and that phase is a step that writes all
-//! of them; the wait before it is that step's.
+//! of them; the wait before it is that step's. The same goes for what a switch holds above its LinearFDBTop (two
+//! masters wrote at a time, say), until a phase raises it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +20,16 @@ type End = (SwitchIdx, u8);
 /// Blocks that are not what they were at first.
 type Written<'a> = BTreeMap<(SwitchIdx, usize), &'a [u8; BLOCK_LIDS]>;
 
-/// Links between switches that are trained and carry nothing yet.
+/// Links between switches that are trained and carry nothing yet, and entries that no packet is looked up in yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wake {
     asleep: BTreeSet<End>,
+    /// LinearFDBTop of switches that hold entries above it, where it is to be raised.
+    tops: Tops,
 }
+
+/// LinearFDBTop of some switches.
+type Tops = BTreeMap<SwitchIdx, Lid>;
 
 /// True if a port's link leads to another switch and is trained, but not ACTIVE at both ends: it carries nothing.
 #[must_use]
@@ -45,33 +52,58 @@ impl Wake {
                 .map(move |(port, _)| PortRef { node, port });
             ports.filter(sleeps).map(move |at| (switch, at.port.get()))
         });
-        Self { asleep: ends.collect() }
+        Self {
+            asleep: ends.collect(),
+            tops: Tops::new(),
+        }
     }
 
-    /// Those that a change set activates; if it activates none, what leads there does not matter.
+    /// Those that a change set activates; if it activates none, what leads there does not matter. `tables` is what the
+    /// switches hold: entries of them which come into force as it raises LinearFDBTop are among them.
     #[must_use]
-    pub fn of_changes(fabric: &Fabric, changes: &ChangeSet) -> Self {
+    pub fn of_changes(fabric: &Fabric, tables: &Tables, changes: &ChangeSet) -> Self {
+        let mut wake = Self::of_links(fabric, changes);
+        for (switch, new) in ops(changes).filter_map(|op| raised(fabric, op)) {
+            let top = Lid(fabric.switch(switch).switch_settings.linear_top);
+            if !between(tables, &Written::new(), switch, (top, new)).is_empty() {
+                wake.tops.insert(switch, top);
+            }
+        }
+        wake
+    }
+
+    /// The links alone.
+    fn of_links(fabric: &Fabric, changes: &ChangeSet) -> Self {
         let of_all = Self::of(fabric);
-        let ops = changes.phases.iter().flat_map(|phase| &phase.ops);
-        match ops
-            .flat_map(|op| woken(fabric, op))
-            .any(|end| of_all.asleep.contains(&end))
-        {
+        let is_asleep = |end| of_all.asleep.contains(&end);
+        match ops(changes).flat_map(|op| woken(fabric, op)).any(is_asleep) {
             true => of_all,
             false => Self::default(),
         }
     }
 
-    /// True if every link that is trained carries packets.
+    /// False if a change set activates no link between switches and raises no LinearFDBTop, whatever the switches hold.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.asleep.is_empty()
+    pub fn may_be_of(fabric: &Fabric, changes: &ChangeSet) -> bool {
+        ops(changes).any(|op| raised(fabric, op).is_some()) || !Self::of_links(fabric, changes).is_empty()
     }
 
-    /// Entries that lead there.
+    /// True if every link that is trained carries packets, and every entry is in force.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.asleep.is_empty() && self.tops.is_empty()
+    }
+
+    /// Entries that packets do not meet.
     pub fn entries<'a>(&'a self, tables: &'a Tables) -> impl Iterator<Item = Write> + 'a {
         let ends = self.asleep.iter();
-        ends.flat_map(move |&(switch, port)| leading_to(tables, &BTreeMap::new(), (switch, port)))
+        let behind = ends.flat_map(move |&(switch, port)| leading_to(tables, &BTreeMap::new(), (switch, port)));
+        let above = self.tops.iter().flat_map(move |(&switch, &top)| {
+            let all = between(tables, &BTreeMap::new(), switch, (top, tables.top()));
+            all.into_iter()
+                .filter(move |write| !self.asleep.contains(&(switch, write.egress)))
+        });
+        behind.chain(above)
     }
 
     /// The tables as packets meet them: such entries drop.
@@ -87,7 +119,7 @@ impl Wake {
     /// What a change set does to the entries that packets meet, step by step; `tables` is what the switches hold.
     #[must_use]
     pub fn steps(&self, fabric: &Fabric, tables: &Tables, changes: &ChangeSet) -> Vec<PhaseStep> {
-        let mut asleep = self.asleep.clone();
+        let (mut asleep, mut tops) = (self.asleep.clone(), self.tops.clone());
         let mut written = Written::new();
         let mut steps: Vec<PhaseStep> = Vec::new();
         // What was waited before a phase that changes nothing for packets counts for the next.
@@ -96,9 +128,21 @@ impl Wake {
             let woken: BTreeSet<End> = phase.ops.iter().flat_map(|op| woken(fabric, op)).collect();
             let woken: Vec<End> = woken.into_iter().filter(|end| asleep.remove(end)).collect();
             let wakes = woken.iter().flat_map(|&end| leading_to(tables, &written, end));
-            let wakes: Vec<Write> = wakes.collect();
+            let mut wakes: Vec<Write> = wakes.filter(|write| !is_above(&tops, write)).collect();
+            for (switch, new) in phase.ops.iter().filter_map(|op| raised(fabric, op)) {
+                let Some(top) = tops.get_mut(&switch).filter(|top| **top < new) else {
+                    continue;
+                };
+                let old = std::mem::replace(top, new);
+                let above = between(tables, &written, switch, (old, new));
+                wakes.extend(
+                    above
+                        .into_iter()
+                        .filter(|write| !asleep.contains(&(switch, write.egress))),
+                );
+            }
             // Whatever order the Sets of one phase have: with all its links awake each mix has more dependencies.
-            let writes = changed(fabric, (tables, &asleep), &mut written, &phase.ops);
+            let writes = changed(fabric, (tables, &asleep, &tops), &mut written, &phase.ops);
             wait_before_ns = wait_before_ns.saturating_add(phase.wait_before_ns);
             for writes in [wakes, writes].into_iter().filter(|writes| !writes.is_empty()) {
                 steps.push(PhaseStep { wait_before_ns, writes });
@@ -107,6 +151,10 @@ impl Wake {
         }
         steps
     }
+}
+
+fn ops(changes: &ChangeSet) -> impl Iterator<Item = &Op> {
+    changes.phases.iter().flat_map(|phase| &phase.ops)
 }
 
 /// The ends of the link that a Set activates, if it does and the link is between switches.
@@ -124,6 +172,38 @@ fn woken(fabric: &Fabric, op: &Op) -> impl Iterator<Item = End> {
     let end = |at: PortRef| Some((fabric.switch_index(at.node)?, at.port.get()));
     let ends = at.and_then(|at| Some([end(at)?, end(fabric.peer(at)?)?]));
     ends.into_iter().flatten()
+}
+
+/// The LinearFDBTop that a Set gives a switch, if it is a higher one than in force.
+fn raised(fabric: &Fabric, op: &Op) -> Option<(SwitchIdx, Lid)> {
+    match op {
+        Op::Switch { node, settings } => {
+            let is_higher = settings.linear_top > fabric.node(*node).switch_settings.linear_top;
+            Some((fabric.switch_index(*node)?, Lid(settings.linear_top))).filter(|_| is_higher)
+        }
+        Op::Port { .. } | Op::Lft { .. } | Op::PKeys { .. } | Op::SlToVl { .. } | Op::Arbitration { .. } => None,
+    }
+}
+
+/// True if an entry is of a LID that its switch looks up in no table yet.
+fn is_above(tops: &Tops, write: &Write) -> bool {
+    tops.get(&write.switch).is_some_and(|top| write.lid > *top)
+}
+
+/// Entries of a switch that lead somewhere, of LIDs above one and up to another.
+fn between(tables: &Tables, written: &Written<'_>, switch: SwitchIdx, (above, upto): (Lid, Lid)) -> Vec<Write> {
+    if switch.to_usize() >= tables.switches() {
+        return Vec::new();
+    }
+    let entry = |lid: u16| {
+        let (block, column) = (usize::from(lid) / BLOCK_LIDS, usize::from(lid) % BLOCK_LIDS);
+        let held = tables.block(switch, block);
+        let egress = written.get(&(switch, block)).copied().unwrap_or(held)[column];
+        let lid = Lid(lid);
+        (egress != NO_PATH).then_some(Write { switch, lid, egress })
+    };
+    let lids = above.0.saturating_add(1)..=upto.min(tables.top()).0;
+    lids.filter_map(entry).collect()
 }
 
 /// Entries that lead to a port.
@@ -149,16 +229,16 @@ fn leading_to(tables: &Tables, written: &Written<'_>, (switch, port): End) -> Ve
 /// Entries that the Sets of a phase change for packets; notes what they write.
 fn changed<'a>(
     fabric: &Fabric,
-    (tables, asleep): (&Tables, &BTreeSet<End>),
+    (tables, asleep, tops): (&Tables, &BTreeSet<End>, &Tops),
     written: &mut Written<'a>,
     ops: &'a [Op],
 ) -> Vec<Write> {
     let mut writes = Vec::new();
-    let met = |switch: SwitchIdx, entry: u8| {
-        if asleep.contains(&(switch, entry)) {
-            NO_PATH
-        } else {
-            entry
+    let met = |switch: SwitchIdx, lid: usize, entry: u8| {
+        let is_above = tops.get(&switch).is_some_and(|top| lid > top.index());
+        match is_above || asleep.contains(&(switch, entry)) {
+            true => NO_PATH,
+            false => entry,
         }
     };
     let mut new = Vec::new();
@@ -172,7 +252,8 @@ fn changed<'a>(
         let known = is_known.then(|| tables.block(switch, place.1));
         let held = written.get(&place).copied().or(known);
         for ((lid, &entry), column) in (place.1 * BLOCK_LIDS..).zip(data).zip(0..) {
-            let (old, egress) = (held.map(|held| met(switch, held[column])), met(switch, entry));
+            let old = held.map(|held| met(switch, lid, held[column]));
+            let egress = met(switch, lid, entry);
             if let (true, Ok(lid)) = (old != Some(egress), u16::try_from(lid)) {
                 let lid = Lid(lid);
                 writes.push(Write { switch, lid, egress });
@@ -186,7 +267,7 @@ fn changed<'a>(
 
 #[cfg(test)]
 mod tests {
-    use selvedge_fabric::{FabricBuilder, Node, PortSettings};
+    use selvedge_fabric::{FabricBuilder, Node, PortSettings, SwitchSettings};
     use selvedge_plan::Phase;
     use selvedge_types::{Guid, NodeKind, PhysState, PortNum};
 
@@ -201,6 +282,7 @@ mod tests {
         let mut b = FabricBuilder::new();
         let keys = [1_u64, 2].map(|guid| {
             let mut node = Node::new(NodeKind::Switch, Guid(guid), 2, format!("s{guid}"));
+            node.switch_settings.linear_top = 6;
             for (n, state) in [(1, PortState::Active), (2, PortState::Armed)] {
                 let p = node.port_mut(port(n)).unwrap();
                 (p.link.phys, p.link.state) = (PhysState::LinkUp, state);
@@ -218,6 +300,15 @@ mod tests {
         entries.iter().for_each(|&(lid, egress)| data[lid] = egress);
         let node = fabric.switches()[SwitchIdx(switch)];
         Op::Lft { node, block: 0, data }
+    }
+
+    fn raise(fabric: &Fabric, switch: u32, linear_top: u16) -> Op {
+        let settings = SwitchSettings {
+            linear_top,
+            ..SwitchSettings::default()
+        };
+        let node = fabric.switches()[SwitchIdx(switch)];
+        Op::Switch { node, settings }
     }
 
     fn activate(fabric: &Fabric, switch: u32) -> Op {
@@ -243,16 +334,22 @@ mod tests {
             ],
             ..ChangeSet::default()
         };
-        let wake = Wake::of_changes(&fabric, &changes);
-        let steps = wake.steps(&fabric, &Tables::new(2, Lid(9)), &changes);
+        let tables = Tables::new(2, Lid(9));
+        let wake = Wake::of_changes(&fabric, &tables, &changes);
+        let steps = wake.steps(&fabric, &tables, &changes);
         assert_eq!(steps.iter().map(|step| step.wait_before_ns).collect::<Vec<_>>(), [7]);
     }
 
     /// What the steps write: switch, LID, egress.
     fn check(phases: Vec<Vec<Op>>, want: &[&[(u32, u16, u8)]]) {
+        check_with(&[], phases, want);
+    }
+
+    /// The same where the switches hold these entries as well; their LinearFDBTop is 6.
+    fn check_with(more: &[(u32, u16, u8)], phases: Vec<Vec<Op>>, want: &[&[(u32, u16, u8)]]) {
         let fabric = pair();
         let mut tables = Tables::new(2, Lid(9));
-        for (switch, lid, egress) in [(0, 5, 2), (0, 6, 1), (1, 5, 2)] {
+        for (switch, lid, egress) in [(0, 5, 2), (0, 6, 1), (1, 5, 2)].iter().chain(more).copied() {
             tables.set(SwitchIdx(switch), Lid(lid), egress);
         }
         let phase = |ops| Phase {
@@ -264,7 +361,7 @@ mod tests {
             phases: phases.into_iter().map(phase).collect(),
             ..ChangeSet::default()
         };
-        let wake = Wake::of_changes(&fabric, &changes);
+        let wake = Wake::of_changes(&fabric, &tables, &changes);
         let step = |step: PhaseStep| {
             let mut writes: Vec<_> = step.writes.iter().map(|w| (w.switch.0, w.lid.0, w.egress)).collect();
             writes.sort_unstable();
@@ -308,10 +405,66 @@ mod tests {
     }
 
     #[test]
+    fn a_higher_top_writes_what_lies_above_the_old_one() {
+        let fabric = pair();
+        let above = [(0, 7, 1), (0, 9, 1), (1, 7, 1)];
+        let raise_first = || raise(&fabric, 0, 8);
+        check_with(&above, vec![vec![raise_first()]], &[&[(0, 7, 1)]]);
+        // What was dropped or changed before does not wake as it was; what is written above the top is met once it is
+        // raised.
+        let drop = lft(&fabric, 0, &[(5, 2), (6, 1)]);
+        check_with(&above, vec![vec![drop], vec![raise_first()]], &[]);
+        let other = lft(&fabric, 0, &[(5, 2), (6, 1), (8, 1)]);
+        check_with(&above, vec![vec![other.clone()], vec![raise_first()]], &[&[(0, 8, 1)]]);
+        check_with(
+            &above,
+            vec![vec![raise_first()], vec![other]],
+            &[&[(0, 7, 1)], &[(0, 7, 255), (0, 8, 1)]],
+        );
+        // A lower one, or nothing above it.
+        check_with(&above, vec![vec![raise(&fabric, 0, 5)]], &[]);
+        check_with(&[], vec![vec![raise_first()]], &[]);
+        // It leads to a link that sleeps: whatever comes last brings it into force.
+        let both = [(0, 7, 2)];
+        check_with(
+            &both,
+            vec![vec![raise_first()], vec![activate(&fabric, 0)]],
+            &[&[(0, 5, 2), (0, 7, 2), (1, 5, 2)]],
+        );
+        check_with(
+            &both,
+            vec![vec![activate(&fabric, 0)], vec![raise_first()]],
+            &[&[(0, 5, 2), (1, 5, 2)], &[(0, 7, 2)]],
+        );
+    }
+
+    #[test]
+    fn entries_above_the_top_are_none_until_it_is_raised() {
+        let fabric = pair();
+        let mut tables = Tables::new(2, Lid(9));
+        tables.set(SwitchIdx(0), Lid(6), 1);
+        tables.set(SwitchIdx(0), Lid(7), 1);
+        let changes = ChangeSet {
+            phases: vec![Phase {
+                label: "",
+                wait_before_ns: 0,
+                ops: vec![raise(&fabric, 0, 9)],
+            }],
+            ..ChangeSet::default()
+        };
+        let wake = Wake::of_changes(&fabric, &tables, &changes);
+        let met = wake.in_force(&tables);
+        assert!(Wake::may_be_of(&fabric, &changes));
+        let found = [6, 7].map(|lid| met.get(SwitchIdx(0), Lid(lid)));
+        assert_eq!(found, [1, NO_PATH]);
+    }
+
+    #[test]
     fn nothing_sleeps_where_nothing_is_activated() {
         let fabric = pair();
-        let wake = Wake::of_changes(&fabric, &ChangeSet::default());
+        let wake = Wake::of_changes(&fabric, &Tables::new(2, Lid(9)), &ChangeSet::default());
         assert!(wake.is_empty());
+        assert!(!Wake::may_be_of(&fabric, &ChangeSet::default()));
         assert!(!Wake::of(&fabric).is_empty());
     }
 }

@@ -1,0 +1,97 @@
+//! Ports keep their LIDs: what every Set of one is held against, and what its manager can have known.
+
+use std::time::Duration;
+
+use selvedge_chassis::Chassis;
+use selvedge_fabric::NodeIdx;
+use selvedge_sim::Time;
+use selvedge_sm::PersistentState;
+use selvedge_wire::AttributeId;
+
+use super::channels::lifetime;
+use super::{Checker, Rule, Watcher};
+use crate::Violation;
+use crate::manager::{Manager, ManagerId};
+
+impl Watcher {
+    /// A manager is told that its state is stored; when it had last begun to look.
+    pub fn stored(&mut self, id: ManagerId, looked_at: Option<Time>, state: &PersistentState, chassis: &Chassis) {
+        let is_after_faults = looked_at.is_some_and(|looked_at| self.disturbed.is_none_or(|at| at < looked_at));
+        for (&guid, &range) in &state.lids {
+            if !self.stored.insert((id, guid, range)) {
+                continue;
+            }
+            if self.echoes_flipped_bits(self.now) {
+                self.misread.insert((id, guid, range));
+            }
+            // Nothing that it could see told it so; of a plan that is never sent nobody else hears.
+            if is_after_faults && self.lids.is_lost(chassis, guid, range) {
+                self.guessed.insert((id, guid, range));
+            }
+        }
+    }
+
+    /// Looks at what a Set of PortInfo gave the ports of a node; true if they hold other LIDs than before.
+    pub(super) fn lids_stay(
+        &mut self,
+        chassis: &Chassis,
+        (node, attribute): (NodeIdx, AttributeId),
+        (id, manager): (Option<ManagerId>, Option<&Manager>),
+        excuse: Option<Rule>,
+    ) -> Result<bool, Violation> {
+        if attribute != AttributeId::PORT_INFO {
+            return Ok(false);
+        }
+        let (held, moved) = self.lids.take(chassis, node);
+        // What its manager had stored for the port was meant for it.
+        let was_meant = id
+            .zip(moved)
+            .is_some_and(|(id, moved)| self.stored.contains(&(id, moved.guid(), moved.now())));
+        if let (Some(id), Some((port, range)), true) = (id, held, self.counting.is_some()) {
+            // What it has set it is to keep: it has a file for that.
+            self.unique_outside(chassis, (port, range), excuse)?;
+            self.stored.insert((id, chassis.port_guid(port), range));
+        } else if let (Some(manager), Some((port, range))) = (manager, held) {
+            let stored = manager.stored.lids.get(&chassis.port_guid(port));
+            if stored != Some(&range) {
+                let (manager, lid) = (manager.name.clone(), range.base);
+                let is_cloned = self.lids.is_cloned(chassis.port_guid(port));
+                let excuse = excuse.or(is_cloned.then_some(Rule::ClonedGuid));
+                let port = chassis.fabric().port_name(chassis.port_ref(port));
+                self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
+            }
+        }
+        if let (Some(id), Some((port, range))) = (id, held) {
+            self.guessed.remove(&(id, chassis.port_guid(port), range));
+        }
+        let Some(moved) = moved else { return Ok(held.is_some()) };
+        let knew = id.is_some_and(|id| {
+            let claim = (id, moved.guid(), moved.before());
+            self.stored.contains(&claim) && !self.guessed.contains(&claim)
+        });
+        if excuse.is_some() && !was_meant {
+            self.lids.went_astray(&moved);
+        }
+        let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looked_at);
+        let was_held = self.lids.was_held_by_another(&moved, looked_at, drain(chassis))
+            || manager.is_some_and(|manager| self.lids.is_anothers_again(&moved, &manager.stored.lids));
+        self.lids.note_left(&moved, self.now);
+        let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);
+        let excuse = excuse.or(was_held.then_some(Rule::LidConflict));
+        let misread =
+            |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
+        let excuse = excuse.or_else(|| id.is_some_and(misread).then_some(Rule::CorruptMedium));
+        self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
+        Ok(true)
+    }
+}
+
+/// How long packets may be under way that meet every switch: a packet lives as long as each lets it.
+fn drain(chassis: &Chassis) -> Duration {
+    let switches = chassis
+        .fabric()
+        .nodes()
+        .indices()
+        .filter(|&node| chassis.is_switch(node));
+    switches.map(|node| lifetime(chassis, node)).sum()
+}

@@ -1,0 +1,98 @@
+//! Standbys that take what they copied for all there is, and answers that wait until they know better.
+//!
+//! A standby that takes over asks hosts to register again only if it knows that something was registered which it has
+//! not copied. It is told before the host is; but a datagram may be lost, and the master may end a moment later. So who
+//! changes something is answered when every standby that has the tables as they were has **shown that it knows**: its
+//! next question says of which number it may have all there is. That takes as long as an answer does on its way. Who
+//! shows nothing for [`WAIT`] is waited for no longer; by then it has noticed that it hears nothing, and its manager
+//! looks whether the master lives ([`crate::Worth::Unproven`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use selvedge_sim::Time;
+use selvedge_types::Lid;
+
+use crate::client::Exchange;
+use crate::io::Output;
+
+/// How long an answer waits at most. Hosts are told that it may take 1.07 s (ClassPortInfo.RespTimeValue); a standby
+/// notices after two of its questions, 0.7 s, that it hears nothing.
+const WAIT: Duration = Duration::from_millis(800);
+/// Standbys that are waited for: more nobody has.
+const STANDBYS_MAX: usize = 32;
+/// Answers that wait: each is 0.3 KB. More changes are answered with BUSY.
+const HELD_MAX: usize = 16_384;
+
+/// A standby's administrator: its LID and queue pair.
+type Standby = (Lid, u32);
+/// A master's life and number.
+type Revision = (u64, u64);
+
+/// What is known of standbys, and what waits for them.
+#[derive(Debug, Default)]
+pub(crate) struct Standbys {
+    /// Who may take its copy for all there is.
+    content: BTreeSet<Standby>,
+    /// Who may do so still, although something has changed: what it may have, and how long it is waited for.
+    unaware: BTreeMap<Standby, (Revision, Time)>,
+    /// Answers for hosts.
+    held: BTreeMap<Exchange, Output>,
+}
+
+impl Standbys {
+    /// A standby has asked, and shows of what it may have all there is, if of anything.
+    pub fn asked(&mut self, now: Time, exchange: Exchange, shown: Option<Revision>, in_force: Revision) {
+        let who = exchange.who();
+        if self.unaware.get(&who).is_some_and(|(old, _)| shown != Some(*old)) {
+            self.unaware.remove(&who);
+        }
+        self.content.remove(&who);
+        let has_room = self.content.len() + self.unaware.len() < STANDBYS_MAX;
+        match shown.filter(|_| has_room) {
+            Some(shown) if shown == in_force => _ = self.content.insert(who),
+            // It may have all that another life knew, and does not know yet that this one has begun.
+            Some(shown) if shown.0 != in_force.0 => _ = self.unaware.entry(who).or_insert((shown, now + WAIT)),
+            Some(_) | None => {}
+        }
+    }
+
+    /// Something has changed since this.
+    pub fn changed(&mut self, now: Time, before: Revision) {
+        for who in std::mem::take(&mut self.content) {
+            self.unaware.entry(who).or_insert((before, now + WAIT));
+        }
+    }
+
+    /// True if there is room for one more answer that waits.
+    pub fn has_room(&self) -> bool {
+        self.held.len() < HELD_MAX
+    }
+
+    /// The answer to a change: at once, or when standbys know of it.
+    pub fn answer(&mut self, answer: Output, out: &mut Vec<Output>) {
+        if self.content.is_empty() && self.unaware.is_empty() {
+            return out.push(answer);
+        }
+        // Asked again while it waits: one answer is enough, that to what was asked last.
+        self.held.insert(Exchange::of(&answer.datagram), answer);
+    }
+
+    /// When somebody is waited for no longer.
+    pub fn next_wake(&self) -> Option<Time> {
+        self.unaware.values().map(|(_, due)| *due).min()
+    }
+
+    /// Sends what waits for nobody any more.
+    pub fn release(&mut self, now: Time, out: &mut Vec<Output>) {
+        self.unaware.retain(|_, (_, due)| *due > now);
+        if self.unaware.is_empty() {
+            out.extend(std::mem::take(&mut self.held).into_values());
+        }
+    }
+
+    /// Nobody is answered any more: hosts ask again. Standbys have what they have. Returns how many waited.
+    pub fn withdraw(&mut self) -> usize {
+        std::mem::take(&mut self.held).len()
+    }
+}

@@ -1,0 +1,86 @@
+//! A manager that stands by, and what it makes of silence.
+
+use super::*;
+use crate::register::Reregister;
+
+/// The manager at the far host is master.
+fn standing_by() -> Bench {
+    let mut bench = Bench::new(Mode::Manage);
+    let master = SmInfo {
+        guid: Guid(0x21),
+        sm_key: 1,
+        act_count: 1,
+        priority: selvedge_wire::Bits::saturating(3),
+        state: SmState::Master,
+    };
+    bench.hosts[1].manager = Some((master, true));
+    bench.hosts[1].info.capabilities = CapabilityMask::IS_SM;
+    bench.hand(Input::Start);
+    assert_eq!(bench.sm.role(), Role::Standby);
+    bench
+}
+
+/// A host that crashed shows IsSM for ever, and nobody answers there: its standby does not wait for it once more.
+#[test]
+fn a_master_that_missed_its_polls_is_not_asked_again() {
+    let mut bench = standing_by();
+    bench.hosts[1].is_mute = true;
+    for polls in 1..=bench.sm.config.poll_misses {
+        assert_eq!(bench.sm.role(), Role::Standby, "{polls}");
+        bench.now = bench.sm.next_wake().unwrap();
+        bench.hand(Input::Wake);
+        assert_eq!(bench.unheard, polls * (u32::from(bench.sm.config.retries) + 1));
+    }
+    assert_eq!(bench.sm.role(), Role::Master);
+}
+
+/// The administrator beside the master is silent: whether hosts may have registered anything depends on whether the
+/// master lives, and that is asked at once.
+#[test]
+fn a_silent_administrator_is_believed_dead_if_its_manager_is() {
+    let check = |is_mute: bool, want: Reregister| {
+        let mut bench = standing_by();
+        bench.hand(Input::Command(Command::Registered));
+        bench.hand(Input::Command(Command::Unproven));
+        assert_eq!(bench.sm.reregister, Reregister::Not, "nothing is known yet");
+        assert!(bench.sm.next_wake().unwrap() <= bench.now);
+        bench.hosts[1].is_mute = is_mute;
+        bench.hand(Input::Wake);
+        assert_eq!(bench.sm.reregister, want);
+        // It says again that nothing is new: later polls are polls.
+        bench.hosts[1].is_mute = false;
+        bench.hand(Input::Command(Command::Registered));
+        bench.until_due();
+        assert_eq!(bench.sm.reregister, Reregister::Not);
+    };
+    check(false, Reregister::Wanted);
+    check(true, Reregister::Not);
+}
+
+/// The master falls silent because the standby's own link is down: it may live, and hosts may register with it.
+#[test]
+fn a_standby_whose_link_was_down_asks_hosts() {
+    let take_over = |was_down: bool| {
+        let mut bench = standing_by();
+        bench.hand(Input::Command(Command::Registered));
+        let (state, phys_state) = (bench.hosts[0].info.state, bench.hosts[0].info.phys_state);
+        if was_down {
+            (bench.hosts[0].info.state, bench.hosts[0].info.phys_state) =
+                (Some(PortState::Down), Some(PhysState::Polling));
+        }
+        bench.hosts[1].is_mute = true;
+        for _ in 0..bench.sm.config.poll_misses {
+            bench.until_due();
+        }
+        assert_eq!(bench.has("SLV-SM-0018"), was_down);
+        let reregister = bench.sm.reregister;
+        (bench.hosts[0].info.state, bench.hosts[0].info.phys_state) = (state, phys_state);
+        bench.hosts[1].manager = None;
+        bench.hosts[1].info.capabilities = CapabilityMask::default();
+        bench.hand(Input::Command(Command::Sweep));
+        assert_eq!(bench.sm.role(), Role::Master);
+        reregister
+    };
+    assert_eq!(take_over(true), Reregister::Wanted);
+    assert_eq!(take_over(false), Reregister::Not);
+}
