@@ -41,6 +41,41 @@ fn trimmed(keys: &[PKey]) -> &[PKey] {
     keys.get(..used).unwrap_or_default()
 }
 
+/// A table with `first` at index 0, and with each of `left` at the place that it holds already, or else at one that is
+/// free. There is room for all of them.
+///
+/// Where another block follows, the last place of a block is never 0, as that is how discovery sees that there is one:
+/// without a key it holds [`PKey::NOBODYS`].
+fn placed(first: Option<PKey>, mut left: Vec<PKey>, held: &[PKey], room: usize) -> Vec<PKey> {
+    let fixed = usize::from(first.is_some());
+    let mut table = vec![PKey(0); room.min(held.len().max(fixed + left.len()))];
+    if let (Some(slot), Some(first)) = (table.first_mut(), first) {
+        *slot = first;
+    }
+    for (slot, held) in table.iter_mut().zip(held).skip(fixed) {
+        if let Some(found) = left.iter().position(|key| key.0 & 0x7FFF == held.0 & 0x7FFF) {
+            *slot = left.remove(found);
+        }
+    }
+    let mut left = left.into_iter();
+    for slot in table.iter_mut().skip(fixed).filter(|slot| slot.0 == 0) {
+        *slot = left.next().unwrap_or_default();
+    }
+    table.truncate(trimmed(&table).len());
+    let followed = table.len().saturating_sub(1) / BLOCK_PKEYS * BLOCK_PKEYS;
+    for last in table
+        .iter_mut()
+        .take(followed)
+        .skip(BLOCK_PKEYS - 1)
+        .step_by(BLOCK_PKEYS)
+    {
+        if last.0 == 0 {
+            *last = PKey::NOBODYS;
+        }
+    }
+    table
+}
+
 /// Whom a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
@@ -184,11 +219,8 @@ impl Partitions {
         keys
     }
 
-    /// The P_Key table that an end port shall hold: what it holds already stays where it is. The second value says
-    /// how many keys it has no room for.
-    ///
-    /// Only where another block follows is the last place of a block never left empty, as that is how discovery sees
-    /// that there is one: the last key moves there if its own went.
+    /// The P_Key table that an end port shall hold: what it holds already stays where it is, since queue pairs name
+    /// their key by its place, and is not cut off for a new one. The second value says how many keys it has no room for.
     #[must_use]
     pub fn table(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<(Vec<PKey>, usize)> {
         let (node, port) = (fabric.nodes().get(at.node)?, fabric.port(at)?);
@@ -198,37 +230,20 @@ impl Partitions {
         let room = usize::from(node.partition_cap).max(1);
         let mut wanted = self.keys(node.kind, port.guid, at == manager);
         let too_many = wanted.len().saturating_sub(room);
+        // Those that it holds come first, but for the one of index 0.
+        if let Some(rest) = wanted.get_mut(1..).filter(|_| too_many > 0) {
+            rest.sort_by_key(|key| !port.pkeys.iter().any(|held| held.0 & 0x7FFF == key.0 & 0x7FFF));
+        }
         wanted.truncate(room);
-        let mut table = vec![PKey(0); room.min(wanted.len().max(port.pkeys.len()).max(1))];
-        let mut left = wanted.into_iter();
-        // Without any the first place stays empty.
-        table[0] = left.next().unwrap_or_default();
-        let mut left: Vec<PKey> = left.collect();
-        for (slot, held) in table.iter_mut().zip(&port.pkeys).skip(1) {
-            if let Some(found) = left.iter().position(|key| key.0 & 0x7FFF == held.0 & 0x7FFF) {
-                *slot = left.remove(found);
-            }
-        }
-        let mut left = left.into_iter();
-        for slot in table.iter_mut().skip(1).filter(|slot| slot.0 == 0) {
-            *slot = left.next().unwrap_or_default();
-        }
-        table.truncate(trimmed(&table).len());
-        for last in (BLOCK_PKEYS - 1..).step_by(BLOCK_PKEYS) {
-            if last + 1 >= table.len() {
-                break;
-            }
-            if table[last].0 == 0 {
-                table[last] = table.pop().unwrap_or_default();
-                table.truncate(trimmed(&table).len());
-            }
-        }
+        let first = (!wanted.is_empty()).then(|| wanted.remove(0));
+        let table = placed(first, wanted, &port.pkeys, room);
         Some((table, too_many))
     }
 
     /// The keys that the switch port in front of an end port shall let pass: those that the end port shall hold, its
-    /// limited keys of partitions that it is a full member of left out. `None` if `at` is no such port, if its switch
-    /// enforces nothing, or if it has no room for all of them.
+    /// limited keys of partitions that it is a full member of left out. What the switch port holds already stays where it
+    /// is: a key that went from one block to another would be in none for a moment, and packets with it be dropped. `None`
+    /// if `at` is no such port, if its switch enforces nothing, or if it has no room for all of them.
     ///
     /// Source: OpenSM observed (`osm_pkey_mgr.c`).
     #[must_use]
@@ -242,7 +257,8 @@ impl Partitions {
         let is_full_too = |key: PKey| key.0 & 0x8000 == 0 && held.contains(&PKey(key.0 | 0x8000));
         let keys = held.iter().filter(|key| key.0 & 0x7FFF != 0 && !is_full_too(**key));
         let keys: Vec<PKey> = keys.copied().collect();
-        (keys.len() <= room).then_some(keys)
+        let there = &fabric.port(at)?.pkeys;
+        (keys.len() <= room).then(|| placed(None, keys, there, room))
     }
 }
 
@@ -328,8 +344,7 @@ mod tests {
         );
     }
 
-    /// Forty partitions, of which some end: the others stay where they are, but for the one that says that a block
-    /// follows.
+    /// Forty partitions, of which some end: the others stay where they are.
     #[test]
     fn more_than_a_block_of_keys_stay_where_they_are() {
         let everybody = [rule(Who::All, true, false)];
@@ -348,18 +363,39 @@ mod tests {
         check(&[5], 128, |table| table[5] = 0, 0);
         check(&[40], 128, |table| table.truncate(40), 0);
         // At the last place of a block.
-        check(&[31], 128, |table| table[31] = table.pop().unwrap(), 0);
-        check(
-            &[31, 40],
-            128,
-            |table| {
-                table.truncate(40);
-                table[31] = table.pop().unwrap();
-            },
-            0,
-        );
+        check(&[31], 128, |table| table[31] = PKey::NOBODYS.0, 0);
+        let two = |table: &mut Vec<u16>| {
+            table.truncate(40);
+            table[31] = PKey::NOBODYS.0;
+        };
+        check(&[31, 40], 128, two, 0);
+        // Nothing follows any more.
+        let last_of_both: Vec<u16> = (31..=40).collect();
+        check(&last_of_both, 128, |table| table.truncate(31), 0);
         check(&[], 36, |table| table.truncate(36), 5);
         check(&[], 1, |table| table.truncate(1), 40);
+    }
+
+    /// A place that is nobody's is the first to be given when it is the first that is free; a port that has no room for
+    /// all keeps what it holds.
+    #[test]
+    fn new_keys_take_free_places_only() {
+        let everybody = [rule(Who::All, true, false)];
+        let mut held: Vec<u16> = [0xFFFF].into_iter().chain((1..=40).map(|key| key | 0x8000)).collect();
+        held[31] = PKey::NOBODYS.0;
+        let keys = |keys: std::ops::RangeInclusive<u16>| {
+            let keys = keys.filter(|key| *key != 31);
+            let keys: Vec<(u16, &[Rule])> = keys.map(|key| (key, &everybody[..])).collect();
+            let mut partitions = with(&keys);
+            partitions.partitions.get_mut(&Partitions::DEFAULT).unwrap().rules = everybody.to_vec();
+            partitions
+        };
+        assert_eq!(table_of(&keys(1..=40), &held, false, 128), (held.clone(), 0));
+        let mut want = held.clone();
+        want[31] = 0x8000 | 41;
+        assert_eq!(table_of(&keys(1..=41), &held, false, 128), (want.clone(), 0));
+        let held = vec![0xFFFF, 0x8000 | 39, 0x8000 | 40];
+        assert_eq!(table_of(&keys(1..=40), &held, false, 3), (held.clone(), 37));
     }
 
     #[test]

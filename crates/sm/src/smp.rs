@@ -82,7 +82,8 @@ pub fn pkeys_modifier(fabric: &Fabric, at: PortRef, block: u16) -> u32 {
     }
 }
 
-/// True if another block of keys follows one of a table with room for so many: its last place is taken.
+/// True if another block of keys follows one of a table with room for so many: its last place is not 0
+/// (`Partitions::table` sees to that).
 pub fn more_pkeys(table: &PKeyTable, block: u16, room: u16) -> bool {
     let next = (usize::from(block) + 1) * PKeyTable::PER_BLOCK;
     next < usize::from(room) && table.keys.last().is_some_and(|last| last.0 != 0)

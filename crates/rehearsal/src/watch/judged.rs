@@ -231,7 +231,9 @@ fn switch(route: &DirectedRoute, top: u16, lifetime: u8) -> u64 {
 }
 
 fn p_keys(route: &DirectedRoute, block: u16, table: &PKeyTable) -> u64 {
-    start(route, AttributeId::PKEY_TABLE, block.into()).bytes(&table.emit()).0
+    start(route, AttributeId::PKEY_TABLE, block.into())
+        .bytes(&table.emit())
+        .0
 }
 
 fn port(route: &DirectedRoute, num: u8, lids: (Lid, u8, Lid), link: (u16, u8), state: u8) -> u64 {
