@@ -5,6 +5,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx, SwitchSettings};
 use selvedge_types::{IdxVec, Lid, PKey, PortNum, PortState, Sl, Vl};
 
+use crate::partition::{pkey_block, unlike_pkey_blocks};
 use crate::{ArbBlock, BLOCK_LIDS, Generation, HeldLanes, LaneRows, Plan, ServiceLevels, SlToVl, Tables, lane_tables};
 
 /// One Set.
@@ -26,11 +27,13 @@ pub enum Op {
         /// What it shall hold.
         settings: SwitchSettings,
     },
-    /// P_KeyTable, block 0.
+    /// A block of a P_KeyTable.
     PKeys {
         /// The port.
         port: PortRef,
-        /// Its keys.
+        /// Block number.
+        block: u16,
+        /// Its keys; places beyond are empty.
         keys: Vec<PKey>,
     },
     /// SLtoVLMappingTable: rows towards one port, or all of a switch.
@@ -294,12 +297,12 @@ pub fn changes(fabric: &Fabric, installed: &Installed, plan: &Plan) -> ChangeSet
         }
     }
     for (port, end) in &plan.end_ports {
-        if fabric.port(*port).is_some_and(|seen| seen.pkeys != end.pkeys) {
-            configure.push(Op::PKeys {
-                port: *port,
-                keys: end.pkeys.clone(),
-            });
-        }
+        let held = fabric.port(*port).map_or(&end.pkeys, |seen| &seen.pkeys);
+        configure.extend(unlike_pkey_blocks(held, &end.pkeys).map(|block| Op::PKeys {
+            port: *port,
+            block,
+            keys: pkey_block(&end.pkeys, block).to_vec(),
+        }));
     }
     for (switch, &settings) in plan.switches.iter_enumerated() {
         let node = fabric.switches()[switch];

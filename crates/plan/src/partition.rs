@@ -5,8 +5,76 @@ use std::collections::BTreeMap;
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_types::{Guid, NodeKind, PKey, PortNum};
 
-/// P_Keys that a port's table is planned up to: its first block, which is all that is read and written.
-pub const PKEYS_MAX: usize = 32;
+/// P_Keys in a block of a P_KeyTable, which is what one SMP reads or writes. Source: IBA vol 1 §14.2.5.7.
+pub const BLOCK_PKEYS: usize = 32;
+
+/// A block of a table, without what is empty at its end.
+#[must_use]
+pub fn pkey_block(table: &[PKey], block: u16) -> &[PKey] {
+    let keys = table.chunks(BLOCK_PKEYS).nth(block.into()).unwrap_or_default();
+    trimmed(keys)
+}
+
+/// A table once one of its blocks is another one.
+#[must_use]
+pub fn with_pkey_block(table: &[PKey], block: u16, keys: &[PKey]) -> Vec<PKey> {
+    let first = usize::from(block) * BLOCK_PKEYS;
+    let mut now = table.to_vec();
+    now.resize(now.len().max(first + BLOCK_PKEYS), PKey(0));
+    for (place, slot) in now.iter_mut().skip(first).take(BLOCK_PKEYS).enumerate() {
+        *slot = keys.get(place).copied().unwrap_or_default();
+    }
+    now.truncate(trimmed(&now).len());
+    now
+}
+
+/// The blocks in which two tables differ.
+pub fn unlike_pkey_blocks<'a>(held: &'a [PKey], wanted: &'a [PKey]) -> impl Iterator<Item = u16> + 'a {
+    let blocks = held.len().max(wanted.len()).div_ceil(BLOCK_PKEYS);
+    let blocks = (0..).take(blocks);
+    blocks.filter(|&block| pkey_block(held, block) != pkey_block(wanted, block))
+}
+
+/// Keys without what is empty at their end.
+fn trimmed(keys: &[PKey]) -> &[PKey] {
+    let used = keys.iter().rposition(|key| key.0 != 0).map_or(0, |last| last + 1);
+    keys.get(..used).unwrap_or_default()
+}
+
+/// A table with `first` at index 0, and with each of `left` at the place that it holds already, or else at one that is
+/// free. There is room for all of them.
+///
+/// Where another block follows, the last place of a block is never 0, as that is how discovery sees that there is one:
+/// without a key it holds [`PKey::NOBODYS`].
+fn placed(first: Option<PKey>, mut left: Vec<PKey>, held: &[PKey], room: usize) -> Vec<PKey> {
+    let fixed = usize::from(first.is_some());
+    let mut table = vec![PKey(0); room.min(held.len().max(fixed + left.len()))];
+    if let (Some(slot), Some(first)) = (table.first_mut(), first) {
+        *slot = first;
+    }
+    for (slot, held) in table.iter_mut().zip(held).skip(fixed) {
+        if let Some(found) = left.iter().position(|key| key.0 & 0x7FFF == held.0 & 0x7FFF) {
+            *slot = left.remove(found);
+        }
+    }
+    let mut left = left.into_iter();
+    for slot in table.iter_mut().skip(fixed).filter(|slot| slot.0 == 0) {
+        *slot = left.next().unwrap_or_default();
+    }
+    table.truncate(trimmed(&table).len());
+    let followed = table.len().saturating_sub(1) / BLOCK_PKEYS * BLOCK_PKEYS;
+    for last in table
+        .iter_mut()
+        .take(followed)
+        .skip(BLOCK_PKEYS - 1)
+        .step_by(BLOCK_PKEYS)
+    {
+        if last.0 == 0 {
+            *last = PKey::NOBODYS;
+        }
+    }
+    table
+}
 
 /// Whom a rule is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,45 +219,36 @@ impl Partitions {
         keys
     }
 
-    /// The P_Key table that an end port shall hold: what it holds already stays where it is. The second value says
-    /// how many keys it has no room for.
+    /// The P_Key table that an end port shall hold: what it holds already stays where it is, since queue pairs name
+    /// their key by its place, and is not cut off for a new one. The second value says how many keys it has no room for.
     #[must_use]
     pub fn table(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<(Vec<PKey>, usize)> {
         let (node, port) = (fabric.nodes().get(at.node)?, fabric.port(at)?);
         if node.is_switch() && at.port != PortNum::MANAGEMENT {
             return None;
         }
-        let room = usize::from(node.partition_cap).clamp(1, PKEYS_MAX);
+        let room = usize::from(node.partition_cap).max(1);
         let mut wanted = self.keys(node.kind, port.guid, at == manager);
         let too_many = wanted.len().saturating_sub(room);
+        // Those that it holds come first, but for the one of index 0.
+        if let Some(rest) = wanted.get_mut(1..).filter(|_| too_many > 0) {
+            rest.sort_by_key(|key| !port.pkeys.iter().any(|held| held.0 & 0x7FFF == key.0 & 0x7FFF));
+        }
         wanted.truncate(room);
-        let mut left = wanted.into_iter();
-        let mut table = vec![PKey(0); room];
-        // Without any the first place stays empty.
-        table[0] = left.next().unwrap_or_default();
-        let mut left: Vec<PKey> = left.collect();
-        for (slot, held) in table.iter_mut().zip(&port.pkeys).skip(1) {
-            if let Some(found) = left.iter().position(|key| key.0 & 0x7FFF == held.0 & 0x7FFF) {
-                *slot = left.remove(found);
-            }
-        }
-        let mut left = left.into_iter();
-        for slot in table.iter_mut().skip(1).filter(|slot| slot.0 == 0) {
-            *slot = left.next().unwrap_or_default();
-        }
-        let used = table.iter().rposition(|key| key.0 != 0).map_or(0, |last| last + 1);
-        table.truncate(used);
+        let first = (!wanted.is_empty()).then(|| wanted.remove(0));
+        let table = placed(first, wanted, &port.pkeys, room);
         Some((table, too_many))
     }
 
     /// The keys that the switch port in front of an end port shall let pass: those that the end port shall hold, its
-    /// limited keys of partitions that it is a full member of left out. `None` if `at` is no such port, if its switch
-    /// enforces nothing, or if it has no room for all of them.
+    /// limited keys of partitions that it is a full member of left out. What the switch port holds already stays where it
+    /// is: a key that went from one block to another would be in none for a moment, and packets with it be dropped. `None`
+    /// if `at` is no such port, if its switch enforces nothing, or if it has no room for all of them.
     ///
     /// Source: OpenSM observed (`osm_pkey_mgr.c`).
     #[must_use]
     pub fn enforced(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<Vec<PKey>> {
-        let room = usize::from(fabric.nodes().get(at.node)?.switch?.enforce_cap).min(PKEYS_MAX);
+        let room = usize::from(fabric.nodes().get(at.node)?.switch?.enforce_cap);
         let peer = fabric.peer(at)?;
         if room == 0 || at.port == PortNum::MANAGEMENT || fabric.switch_index(peer.node).is_some() {
             return None;
@@ -198,7 +257,8 @@ impl Partitions {
         let is_full_too = |key: PKey| key.0 & 0x8000 == 0 && held.contains(&PKey(key.0 | 0x8000));
         let keys = held.iter().filter(|key| key.0 & 0x7FFF != 0 && !is_full_too(**key));
         let keys: Vec<PKey> = keys.copied().collect();
-        (keys.len() <= room).then_some(keys)
+        let there = &fabric.port(at)?.pkeys;
+        (keys.len() <= room).then(|| placed(None, keys, there, room))
     }
 }
 
@@ -241,27 +301,109 @@ mod tests {
         partitions
     }
 
+    /// The table of a port that holds these keys and has room for so many, and how many keys it has no room for.
+    fn table_of(partitions: &Partitions, held: &[u16], is_manager: bool, room: u16) -> (Vec<u16>, usize) {
+        let mut builder = FabricBuilder::new();
+        let mut node = Node::new(NodeKind::Ca, Guid(0x10), 1, "h");
+        node.partition_cap = room;
+        let one = PortNum::new(1).unwrap();
+        let port = node.port_mut(one).unwrap();
+        port.guid = Guid(0x11);
+        port.pkeys = held.iter().map(|key| PKey(*key)).collect();
+        builder.add(node);
+        let fabric = builder.finish().unwrap();
+        let at = fabric.find_port(Guid(0x11)).unwrap();
+        let manager = PortRef {
+            port: if is_manager { one } else { PortNum::MANAGEMENT },
+            ..at
+        };
+        let (table, over) = partitions.table(&fabric, at, manager).unwrap();
+        (table.iter().map(|key| key.0).collect(), over)
+    }
+
+    #[test]
+    fn tables_have_as_many_blocks_as_they_need() {
+        let keys = |keys: &[u16]| -> Vec<PKey> { keys.iter().map(|key| PKey(*key)).collect() };
+        let long: Vec<u16> = (1..=40).collect();
+        let long = keys(&long);
+        assert_eq!(pkey_block(&long, 0), &long[..32]);
+        assert_eq!(pkey_block(&long, 1), &long[32..]);
+        assert_eq!(pkey_block(&long, 2), &[]);
+        let unlike = |held: &[PKey], wanted: &[PKey]| unlike_pkey_blocks(held, wanted).collect::<Vec<_>>();
+        assert_eq!(unlike(&long, &long), [] as [u16; 0]);
+        assert_eq!(unlike(&long[..1], &long), [0, 1]);
+        assert_eq!(unlike(&long, &long[..32]), [1]);
+        // What is empty at the end is no difference.
+        assert_eq!(unlike(&keys(&[1, 0, 0]), &keys(&[1])), [] as [u16; 0]);
+        assert_eq!(with_pkey_block(&long[..1], 1, &long[32..])[32..], long[32..]);
+        assert_eq!(with_pkey_block(&long, 1, &[]), long[..32]);
+        assert_eq!(with_pkey_block(&long, 0, &[])[32..], long[32..]);
+        assert_eq!(
+            with_pkey_block(&keys(&[7, 8, 9]), 0, &keys(&[7, 0, 9])),
+            keys(&[7, 0, 9])
+        );
+    }
+
+    /// Forty partitions, of which some end: the others stay where they are.
+    #[test]
+    fn more_than_a_block_of_keys_stay_where_they_are() {
+        let everybody = [rule(Who::All, true, false)];
+        let held: Vec<u16> = [0xFFFF].into_iter().chain((1..=40).map(|key| key | 0x8000)).collect();
+        let check = |gone: &[u16], room: u16, edit: fn(&mut Vec<u16>), too_many: usize| {
+            let keys: Vec<u16> = (1..=40).filter(|key| !gone.contains(key)).collect();
+            let more: Vec<(u16, &[Rule])> = keys.iter().map(|key| (*key, &everybody[..])).collect();
+            let mut partitions = with(&more);
+            partitions.partitions.get_mut(&Partitions::DEFAULT).unwrap().rules = everybody.to_vec();
+            let mut want = held.clone();
+            edit(&mut want);
+            let found = table_of(&partitions, &held, false, room);
+            assert_eq!(found, (want, too_many), "without {gone:?}, room for {room}");
+        };
+        check(&[], 128, |_| {}, 0);
+        check(&[5], 128, |table| table[5] = 0, 0);
+        check(&[40], 128, |table| table.truncate(40), 0);
+        // At the last place of a block.
+        check(&[31], 128, |table| table[31] = PKey::NOBODYS.0, 0);
+        let two = |table: &mut Vec<u16>| {
+            table.truncate(40);
+            table[31] = PKey::NOBODYS.0;
+        };
+        check(&[31, 40], 128, two, 0);
+        // Nothing follows any more.
+        let last_of_both: Vec<u16> = (31..=40).collect();
+        check(&last_of_both, 128, |table| table.truncate(31), 0);
+        check(&[], 36, |table| table.truncate(36), 5);
+        check(&[], 1, |table| table.truncate(1), 40);
+    }
+
+    /// A place that is nobody's is the first to be given when it is the first that is free; a port that has no room for
+    /// all keeps what it holds.
+    #[test]
+    fn new_keys_take_free_places_only() {
+        let everybody = [rule(Who::All, true, false)];
+        let mut held: Vec<u16> = [0xFFFF].into_iter().chain((1..=40).map(|key| key | 0x8000)).collect();
+        held[31] = PKey::NOBODYS.0;
+        let keys = |keys: std::ops::RangeInclusive<u16>| {
+            let keys = keys.filter(|key| *key != 31);
+            let keys: Vec<(u16, &[Rule])> = keys.map(|key| (key, &everybody[..])).collect();
+            let mut partitions = with(&keys);
+            partitions.partitions.get_mut(&Partitions::DEFAULT).unwrap().rules = everybody.to_vec();
+            partitions
+        };
+        assert_eq!(table_of(&keys(1..=40), &held, false, 128), (held.clone(), 0));
+        let mut want = held.clone();
+        want[31] = 0x8000 | 41;
+        assert_eq!(table_of(&keys(1..=41), &held, false, 128), (want.clone(), 0));
+        let held = vec![0xFFFF, 0x8000 | 39, 0x8000 | 40];
+        assert_eq!(table_of(&keys(1..=40), &held, false, 3), (held.clone(), 37));
+    }
+
     #[test]
     fn what_a_port_holds_stays_where_it_is() {
         let check =
             |partitions: &Partitions, held: &[u16], is_manager: bool, room: u16, want: &[u16], too_many: usize| {
-                let mut builder = FabricBuilder::new();
-                let mut node = Node::new(NodeKind::Ca, Guid(0x10), 1, "h");
-                node.partition_cap = room;
-                let one = PortNum::new(1).unwrap();
-                let port = node.port_mut(one).unwrap();
-                port.guid = Guid(0x11);
-                port.pkeys = held.iter().map(|key| PKey(*key)).collect();
-                builder.add(node);
-                let fabric = builder.finish().unwrap();
-                let at = fabric.find_port(Guid(0x11)).unwrap();
-                let manager = PortRef {
-                    port: if is_manager { one } else { PortNum::MANAGEMENT },
-                    ..at
-                };
-                let (table, over) = partitions.table(&fabric, at, manager).unwrap();
-                let table: Vec<u16> = table.iter().map(|key| key.0).collect();
-                assert_eq!((table, over), (want.to_vec(), too_many), "{held:x?}");
+                let found = table_of(partitions, held, is_manager, room);
+                assert_eq!(found, (want.to_vec(), too_many), "{held:x?}");
             };
         check(&Partitions::default(), &[0xFFFF], false, 32, &[0xFFFF], 0);
         check(&Partitions::default(), &[], false, 32, &[0xFFFF], 0);

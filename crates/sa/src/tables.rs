@@ -2,7 +2,7 @@
 
 use selvedge_fabric::{Node, Port, PortRef, SwitchIdx};
 use selvedge_plan::{ArbBlock, BLOCK_LIDS, link_lanes};
-use selvedge_types::{Lid, NodeKind, PKey, PortNum, Sl, Vl};
+use selvedge_types::{Lid, NodeKind, PortNum, Sl, Vl};
 use selvedge_wire::sa::{Layout, SaData, records};
 use selvedge_wire::{
     Attribute, Bits, GuidInfo, MulticastForwardingTable, NodeDescription, NodeInfo, PKeyTable, PortInfo, SlToVl,
@@ -380,43 +380,41 @@ fn guid_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step
     Step::Row
 }
 
-/// Keys as the plan has them: of end ports block by block; of a switch of port 0, and of the ports that enforce
-/// partitions, which have room for one block.
+/// Blocks of a P_KeyTable at most, as a port has at most 65,535 keys.
+const PKEY_BLOCKS: u32 = 1 << 11;
+
+/// Keys as the plan has them, block by block: of end ports, and of switch ports that enforce partitions.
 fn pkey_table(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
-    let number = cursor.inner as usize;
-    let (num, block, keys) = match end.is_switch {
-        true => {
-            let num = u8::try_from(number).ok().filter(|&num| num <= node.port_count());
-            let Some(num) = num.and_then(PortNum::new) else {
-                return none(cursor);
-            };
-            let at = PortRef { port: num, ..end.at };
-            let enforced = ground.snapshot.plan().end_ports.get(&at).map(|port| &port.pkeys[..]);
-            let keys = match num {
-                PortNum::MANAGEMENT => Some(ground.snapshot.keys(end)),
-                _ => enforced,
-            };
-            (num.get(), 0, keys)
-        }
-        false => (end.at.port.get(), number, Some(ground.snapshot.keys(end))),
+    let (number, block) = (cursor.inner / PKEY_BLOCKS, (cursor.inner % PKEY_BLOCKS) as usize);
+    let num = match end.is_switch {
+        true => u8::try_from(number).ok().filter(|&num| num <= node.port_count()),
+        false => (number == 0).then(|| end.at.port.get()),
     };
-    let held: Option<&[PKey]> = keys.map(|keys| keys.chunks(PKeyTable::PER_BLOCK).nth(block).unwrap_or_default());
-    match held {
-        Some([]) if block > 0 => return none(cursor),
-        Some(_) => cursor.inner += 1,
-        None => {
-            cursor.inner += 1;
-            return Step::Nothing;
-        }
-    }
+    let Some(num) = num.and_then(PortNum::new) else {
+        return none(cursor);
+    };
+    let at = PortRef { port: num, ..end.at };
+    let keys = if end.is_switch && num != PortNum::MANAGEMENT {
+        let enforced = ground.snapshot.plan().end_ports.get(&at);
+        enforced.map(|port| &port.pkeys[..])
+    } else {
+        Some(ground.snapshot.keys(end))
+    };
+    let held = keys.map(|keys| keys.chunks(PKeyTable::PER_BLOCK).nth(block).unwrap_or_default());
+    // The first block is there even if it is empty.
+    let Some(held) = held.filter(|held| block == 0 || !held.is_empty()) else {
+        cursor.inner = (number + 1) * PKEY_BLOCKS;
+        return Step::Nothing;
+    };
+    cursor.inner += 1;
     let mut table = PKeyTable::default();
-    for (slot, key) in table.keys.iter_mut().zip(held.unwrap_or_default()) {
+    for (slot, key) in table.keys.iter_mut().zip(held) {
         *slot = *key;
     }
     records::pkey_table::LID.set(row, u64::from(end.lids.base.0));
     records::pkey_table::BLOCK.set(row, block as u64);
-    records::pkey_table::PORT.set(row, u64::from(num));
+    records::pkey_table::PORT.set(row, u64::from(num.get()));
     records::pkey_table::TABLE.put(row, &table.emit());
     Step::Row
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use selvedge_fabric::{Fabric, LinkState, NodeIdx, PortRef, PortSettings};
 use selvedge_mad::AgentId;
+use selvedge_plan::partition::with_pkey_block;
 use selvedge_plan::{BLOCK_LIDS, Installed, Op, Phase};
 use selvedge_sim::Time;
 use selvedge_types::{PortNum, PortState};
@@ -275,9 +276,9 @@ impl Apply {
                 &agent.route,
                 m_key,
             ),
-            Op::PKeys { port, keys } => smp::set(
+            Op::PKeys { port, block, keys } => smp::set(
                 &smp::pkeys(keys),
-                smp::pkeys_modifier(&self.fabric, *port),
+                smp::pkeys_modifier(&self.fabric, *port, *block),
                 agent.route_to(port.port),
                 m_key,
             ),
@@ -438,9 +439,11 @@ impl Apply {
                     format!("the switch answers with LinearFDBTop {}", held.linear_top)
                 })
             }
-            Op::PKeys { port, keys } => {
+            Op::PKeys { port, block, keys } => {
                 let held = PKeyTable::parse(data).map_err(|e| e.to_string())?;
-                Arc::make_mut(&mut self.fabric).set_pkeys(*port, keys.clone());
+                let before = self.fabric.port(*port).map(|seen| &seen.pkeys[..]);
+                let now = with_pkey_block(before.unwrap_or_default(), *block, keys);
+                Arc::make_mut(&mut self.fabric).set_pkeys(*port, now);
                 expect(held.keys.starts_with(keys), || {
                     "the port answers with other P_Keys".to_owned()
                 })
@@ -511,7 +514,9 @@ impl Apply {
         match op {
             Op::Lft { node, block, .. } => format!("LinearForwardingTable block {block} of {}", name(node)),
             Op::Switch { node, .. } => format!("SwitchInfo of {}", name(node)),
-            Op::PKeys { port, .. } => format!("P_KeyTable of {}", self.fabric.port_name(*port)),
+            Op::PKeys { port, block, .. } => {
+                format!("P_KeyTable block {block} of {}", self.fabric.port_name(*port))
+            }
             Op::SlToVl { port, .. } => format!("SLtoVLMappingTable of {}", self.fabric.port_name(*port)),
             Op::Arbitration { port, block, .. } => {
                 format!("VLArbitrationTable block {block} of {}", self.fabric.port_name(*port))

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_mad::AgentId;
+use selvedge_plan::partition::with_pkey_block;
 use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
 use selvedge_wire::{
     Attribute, AttributeId, CapabilityMask, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable,
@@ -16,6 +17,7 @@ use selvedge_wire::{
 use crate::PortReason;
 use crate::event::Event;
 use crate::inventory::{Found, FoundPort};
+use crate::smp;
 
 /// What was asked of whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +33,8 @@ pub enum Ask {
     Switch(usize),
     /// PortInfo of a port.
     Port(usize, PortNum),
-    /// P_KeyTable of a port, first block.
-    PKeys(usize, PortNum),
+    /// P_KeyTable of a port, a block.
+    PKeys(usize, PortNum, u16),
 }
 
 /// A request to make: to which agent, what.
@@ -117,7 +119,7 @@ impl Discovery {
             Ask::Description(_) => (NodeDescription::ID, found.route),
             Ask::Switch(_) => (SwitchInfo::ID, found.route),
             Ask::Port(_, port) => (PortInfo::ID, found.ports[port.index()].route.unwrap_or(found.route)),
-            Ask::PKeys(_, port) => (PKeyTable::ID, found.ports[port.index()].route.unwrap_or(found.route)),
+            Ask::PKeys(_, port, _) => (PKeyTable::ID, found.ports[port.index()].route.unwrap_or(found.route)),
             Ask::Node { .. } => (NodeInfo::ID, found.route),
         };
         let agent = u32::try_from(node).map_or(AgentId::UNKNOWN, AgentId);
@@ -170,10 +172,21 @@ impl Discovery {
             }
             Ask::Switch(node) => self.found[node].switch = Some(SwitchInfo::parse(data)?),
             Ask::Port(node, port) => self.port(node, port, &PortInfo::parse(data)?, out),
-            Ask::PKeys(node, port) => {
+            Ask::PKeys(node, port, block) => {
                 let table = PKeyTable::parse(data)?;
-                let used = table.keys.iter().rposition(|k| k.0 != 0).map_or(0, |last| last + 1);
-                self.found[node].ports[port.index()].pkeys = table.keys[..used].to_vec();
+                let found = &mut self.found[node];
+                let is_enforced = found.info.kind == NodeKind::Switch && port != PortNum::MANAGEMENT;
+                let room = match found.switch.filter(|_| is_enforced) {
+                    Some(switch) => switch.enforce_cap,
+                    None if is_enforced => 0,
+                    None => found.info.partition_cap,
+                };
+                let held = &mut found.ports[port.index()].pkeys;
+                *held = with_pkey_block(held, block, &table.keys);
+                if smp::more_pkeys(&table, block, room) {
+                    let modifier = PKeyTable::modifier(block + 1, if is_enforced { port.get() } else { 0 });
+                    self.ask(node, Ask::PKeys(node, port, block + 1), modifier, out);
+                }
             }
         }
         Ok(())
@@ -203,7 +216,7 @@ impl Discovery {
                 self.found[node].ports[port.index()].trouble = Some(PortReason::PeerSilent);
                 format!("PortInfo of {}[{port}]; the port is left out", self.name(node))
             }
-            Ask::PKeys(node, port) => format!("P_KeyTable of {}[{port}]", self.name(node)),
+            Ask::PKeys(node, port, block) => format!("P_KeyTable block {block} of {}[{port}]", self.name(node)),
         };
         events.push(Event::Silent { what });
     }
@@ -263,7 +276,7 @@ impl Discovery {
             port.route = Some(route);
             port.guid = info.port_guid;
             self.ask(node, Ask::Port(node, entered), u32::from(entered.get()), out);
-            self.ask(node, Ask::PKeys(node, entered), 0, out);
+            self.ask(node, Ask::PKeys(node, entered, 0), 0, out);
         }
     }
 
@@ -272,7 +285,7 @@ impl Discovery {
         let is_switch = |node: usize| self.found[node].info.kind == NodeKind::Switch;
         let can = self.found[node].switch.is_none_or(|switch| switch.enforce_cap > 0);
         if self.enforces && can && is_switch(node) && !is_switch(host) {
-            self.ask(node, Ask::PKeys(node, port), PKeyTable::modifier(0, port.get()), out);
+            self.ask(node, Ask::PKeys(node, port, 0), PKeyTable::modifier(0, port.get()), out);
         }
     }
 
@@ -330,7 +343,7 @@ impl Discovery {
         self.ask(node, Ask::Description(node), 0, out);
         if info.kind == NodeKind::Switch {
             self.ask(node, Ask::Switch(node), 0, out);
-            self.ask(node, Ask::PKeys(node, PortNum::MANAGEMENT), 0, out);
+            self.ask(node, Ask::PKeys(node, PortNum::MANAGEMENT, 0), 0, out);
             for port in (0..=info.port_count).filter_map(PortNum::new) {
                 self.ask(node, Ask::Port(node, port), u32::from(port.get()), out);
             }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_plan::partition::with_pkey_block;
 use selvedge_types::{IdxVec, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, PortInfo, SmpData};
 
@@ -497,9 +498,9 @@ impl Probe {
                 known == Some((info.lid, info.sm_lid))
             }),
             Behind::PKeys => PKeyTable::parse(data).is_ok_and(|table| {
-                let used = table.keys.iter().rposition(|k| k.0 != 0).map_or(0, |last| last + 1);
-                back.pkeys = Some(table.keys[..used].to_vec());
-                true
+                back.pkeys = Some(with_pkey_block(&[], 0, &table.keys));
+                // More than that is for a sweep to read.
+                !smp::more_pkeys(&table, 0, fabric.node(far.node).partition_cap)
             }),
         });
         self.is_strange |= !is_right;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
-use selvedge_types::{PhysState, PortNum, PortState};
+use selvedge_types::{Lid, PhysState, PortNum, PortState};
 
 use crate::config::Mode;
 use crate::inventory::Inventory;
@@ -119,7 +119,7 @@ fn guarded(port: &Port, key: u64) -> bool {
 
 /// The ports whose M_Key is not `key`, in words; `None` if there is none. Where most ports have our key, one that has
 /// the LIDs we gave it (`ours`) is not counted: nobody else took the fabric over, but a bit was flipped on the way of a
-/// Set, and the port can be had back.
+/// Set, and the port can be had back. The same of one that was given its LIDs by whoever gave the others our key.
 pub fn foreign_m_keys(fabric: &Fabric, key: u64, ours: impl Fn(&Port) -> bool) -> Option<String> {
     let named_max = 5;
     let in_use = |(at, port): &(PortRef, &Port)| at.port == PortNum::MANAGEMENT || port.is_up();
@@ -127,8 +127,9 @@ pub fn foreign_m_keys(fabric: &Fabric, key: u64, ours: impl Fn(&Port) -> bool) -
         .end_ports()
         .filter(in_use)
         .partition(|(_, port)| guarded(port, key));
-    if foreign.len() < free.len() {
-        foreign.retain(|(_, port)| !ours(port));
+    if !foreign.is_empty() && foreign.len() < free.len() {
+        let theirs = SetByOne::of(fabric, key, foreign.len());
+        foreign.retain(|(_, port)| !ours(port) && !theirs.is_of(port));
     }
     let foreign: Vec<PortRef> = foreign.into_iter().map(|(at, _)| at).collect();
     let names: Vec<String> = foreign.iter().take(named_max).map(|&at| fabric.port_name(at)).collect();
@@ -136,5 +137,101 @@ pub fn foreign_m_keys(fabric: &Fabric, key: u64, ours: impl Fn(&Port) -> bool) -
         0 => None,
         count if count <= named_max => Some(names.join(", ")),
         count => Some(format!("{} and {} more", names.join(", "), count - named_max)),
+    }
+}
+
+/// Ports that a manager with our key has set, by what they hold.
+struct SetByOne {
+    /// The LID of that manager; none if there were several, or if too few ports tell.
+    manager: Option<Lid>,
+    /// LIDs that two ports hold.
+    twice: BTreeSet<Lid>,
+}
+
+impl SetByOne {
+    /// Looks for the one manager that all ports with our key name, if those are more than so many.
+    fn of(fabric: &Fabric, key: u64, more_than: usize) -> Self {
+        let keyed = || {
+            let keyed = fabric
+                .end_ports()
+                .filter(|(_, port)| key != 0 && port.settings.m_key == key);
+            keyed.map(|(_, port)| port.settings.sm_lid)
+        };
+        let first = keyed().next().filter(|lid| lid.is_unicast());
+        let is_one = first.is_some_and(|first| keyed().all(|lid| lid == first)) && keyed().count() > more_than;
+        let (mut held, mut twice) = (BTreeSet::new(), BTreeSet::new());
+        let ranges = fabric.end_ports().map(|(_, port)| port.settings.lids);
+        for lid in ranges
+            .filter(|range| range.base.is_unicast())
+            .flat_map(|range| range.iter())
+        {
+            if !held.insert(lid) {
+                twice.insert(lid);
+            }
+        }
+        Self {
+            manager: first.filter(|_| is_one),
+            twice,
+        }
+    }
+
+    /// True if that manager has set a port: it names it, and both have their LIDs for themselves. In a subnet that became
+    /// one with ours, whose manager had the same LID, it would not be so.
+    fn is_of(&self, port: &Port) -> bool {
+        let lids = port.settings.lids;
+        let is_single = |lid| !self.twice.contains(&lid);
+        let is_its = |manager| manager == port.settings.sm_lid && is_single(manager);
+        lids.base.is_unicast() && lids.iter().all(is_single) && self.manager.is_some_and(is_its)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_types::{Guid, LidRange, NodeKind};
+
+    use super::*;
+
+    const KEY: u64 = 7;
+
+    /// A port's LID, the manager that it names, and its M_Key.
+    type Held = (u16, u16, u64);
+
+    /// Three ports that hold LIDs 1 to 3 from manager 1 by our key, and these: how many of them are somebody else's.
+    fn check(more: &[Held], want: usize) {
+        let mut builder = FabricBuilder::new();
+        let ours: [Held; 3] = [(1, 1, KEY), (2, 1, KEY), (3, 1, KEY)];
+        for (&(lid, manager, m_key), guid) in ours.iter().chain(more).zip(1..) {
+            let mut node = Node::new(NodeKind::Ca, Guid(guid), 1, "h");
+            let port = node.port_mut(PortNum::new(1).unwrap()).unwrap();
+            port.guid = Guid(guid);
+            port.link.phys = PhysState::LinkUp;
+            port.link.state = PortState::Active;
+            port.settings.lids = LidRange::single(Lid(lid));
+            (port.settings.sm_lid, port.settings.m_key) = (Lid(manager), m_key);
+            port.settings.m_key_protect = 1;
+            builder.add(node);
+        }
+        let fabric = builder.finish().unwrap();
+        let found = foreign_m_keys(&fabric, KEY, |_| false);
+        let count = found.map_or(0, |names| names.split(", ").count());
+        assert_eq!(count, want, "{more:?}");
+    }
+
+    #[test]
+    fn a_key_that_a_flipped_bit_left_is_nobody_s() {
+        check(&[], 0);
+        check(&[(4, 1, 5)], 0);
+        // Its agent does not show it.
+        check(&[(4, 1, 0)], 0);
+        // Another manager's; one of another subnet that had the same LID, with and without its manager's port.
+        check(&[(4, 5, 5)], 1);
+        check(&[(3, 1, 5)], 1);
+        check(&[(1, 1, 5), (4, 1, 5)], 2);
+        // It has no LID; most are not ours.
+        check(&[(0, 1, 5)], 1);
+        check(&[(4, 1, 5), (5, 1, 5), (6, 1, 5)], 3);
+        // Those with our key do not agree on who is master.
+        check(&[(4, 1, 5), (5, 2, KEY)], 1);
     }
 }

@@ -74,12 +74,19 @@ pub fn lft(data: &[u8; 64]) -> LinearForwardingTable {
     LinearForwardingTable { ports: *data }
 }
 
-/// The modifier of a P_KeyTable's first block: only a switch has several tables.
-pub fn pkeys_modifier(fabric: &Fabric, at: PortRef) -> u32 {
+/// The modifier of a P_KeyTable's block: only a switch has several tables.
+pub fn pkeys_modifier(fabric: &Fabric, at: PortRef, block: u16) -> u32 {
     match fabric.switch_index(at.node) {
-        Some(_) => PKeyTable::modifier(0, at.port.get()),
-        None => 0,
+        Some(_) => PKeyTable::modifier(block, at.port.get()),
+        None => PKeyTable::modifier(block, 0),
     }
+}
+
+/// True if another block of keys follows one of a table with room for so many: its last place is not 0
+/// (`Partitions::table` sees to that).
+pub fn more_pkeys(table: &PKeyTable, block: u16, room: u16) -> bool {
+    let next = (usize::from(block) + 1) * PKeyTable::PER_BLOCK;
+    next < usize::from(room) && table.keys.last().is_some_and(|last| last.0 != 0)
 }
 
 /// A P_KeyTable block that starts with `keys`.

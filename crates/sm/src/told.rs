@@ -210,10 +210,13 @@ impl Sm {
     }
 
     /// Another manager is master: what it tells senders is not known here, nor by which engines it routes. Stored, as
-    /// a restart must not take for its tables what was this manager's.
+    /// a restart must not take for its tables what was this manager's, with the LIDs that its ports have.
     pub(crate) fn forget_told(&mut self, out: &mut Vec<Output>) {
         self.told_by = None;
         let before = self.stored.clone();
+        // What ports were seen to hold is known by a later life, too: they may be away when it looks.
+        self.stored.lids.clone_from(&self.lids.planned);
+        self.stored.lids_before.clone_from(&self.lids.before);
         self.stored.engines.clear();
         self.stored.lanes_wanted = 0;
         self.take_told(ToldLevels::default());

@@ -151,7 +151,11 @@ fn apply(fabric: &mut Fabric, installed: &mut Installed, changes: &ChangeSet) {
                 installed.learn(switch, usize::from(*block), *data);
             }
             Op::Switch { node, settings } => fabric.set_switch(*node, *settings),
-            Op::PKeys { port, keys } => fabric.set_pkeys(*port, keys.clone()),
+            Op::PKeys { port, block, keys } => {
+                let held = &fabric.port(*port).unwrap().pkeys;
+                let now = selvedge_plan::partition::with_pkey_block(held, *block, keys);
+                fabric.set_pkeys(*port, now);
+            }
             Op::SlToVl { .. } | Op::Arbitration { .. } => {}
             Op::Port { port, settings, .. } => {
                 let link = fabric.port(*port).unwrap().link;

@@ -3,9 +3,11 @@
 //! The Sets are replayed on what the agents hold; what is then still different is missing. Nothing here asks how the
 //! change set was computed.
 
-use selvedge_fabric::{Fabric, NodeIdx, PortRef, PortSettings, SwitchIdx};
-use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneRows, NO_PATH, Op, Plan};
-use selvedge_types::{Idx, PortNum, PortState};
+use std::collections::BTreeSet;
+
+use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef, PortSettings, SwitchIdx};
+use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LaneRows, NO_PATH, Op, Plan, partition::BLOCK_PKEYS};
+use selvedge_types::{Idx, PKey, PortNum, PortState};
 
 use crate::by_port::ByPort;
 use crate::enforcement;
@@ -23,6 +25,7 @@ pub fn findings(fabric: &Fabric, installed: &Installed, plan: &Plan, changes: &C
         wanted: ByPort::filled(fabric, None),
         switches: vec![None; fabric.switches().len()],
         pkeys: ByPort::filled(fabric, None),
+        pkey_blocks: BTreeSet::new(),
         ports: ByPort::filled(fabric, None),
         latest: None,
         is_live: phases::is_live(fabric),
@@ -97,6 +100,8 @@ struct Replay<'a> {
     switches: Vec<Option<u32>>,
     /// The same of each P_KeyTable.
     pkeys: ByPort<Option<u32>>,
+    /// Blocks of P_KeyTables that were written; what is wrong with them has been said.
+    pkey_blocks: BTreeSet<(PortRef, u16)>,
     /// The same of each PortInfo.
     ports: ByPort<Option<u32>>,
     /// The last Set that every active port relies on.
@@ -134,9 +139,15 @@ impl<'a> Replay<'a> {
                 self.switches[switch.to_usize()] = Some(phase);
                 plan.switches.get(switch) == Some(settings)
             }),
-            Op::PKeys { port, keys } => {
+            Op::PKeys { port, block, keys } => {
                 self.pkeys.set(*port, Some(phase));
-                plan.end_ports.get(port).is_some_and(|want| want.pkeys == *keys)
+                self.pkey_blocks.insert((*port, *block));
+                let first = usize::from(*block) * BLOCK_PKEYS;
+                plan.end_ports.get(port).is_some_and(|want| {
+                    let wanted = |place: usize| want.pkeys.get(first + place).copied().unwrap_or_default();
+                    let written = |place: usize| keys.get(place).copied().unwrap_or_default();
+                    keys.len() <= BLOCK_PKEYS && (0..BLOCK_PKEYS).all(|place| wanted(place) == written(place))
+                })
             }
             Op::SlToVl { .. } | Op::Arbitration { .. } => self.lanes.write(op, phase),
             Op::Port { port, settings, .. } => {
@@ -228,8 +239,21 @@ impl<'a> Replay<'a> {
             self.expect(same, Target::Switch(switch));
         }
         for (&at, end) in &plan.end_ports {
-            let same = fabric.port(at).is_none_or(|seen| seen.pkeys == end.pkeys);
-            self.expect(same, Target::PKeys(at));
+            // Key by key: each that is another one has to be in a block that was written.
+            let is_right = |seen: &Port| {
+                let places = 0..seen.pkeys.len().max(end.pkeys.len());
+                let key = |table: &[PKey], place: usize| table.get(place).copied().unwrap_or_default();
+                let is_written = |place: usize| {
+                    let block = u16::try_from(place / BLOCK_PKEYS);
+                    block.is_ok_and(|block| self.pkey_blocks.contains(&(at, block)))
+                };
+                let mut unlike = places.filter(|&place| key(&seen.pkeys, place) != key(&end.pkeys, place));
+                unlike.all(is_written)
+            };
+            if !fabric.port(at).is_none_or(is_right) {
+                let (place, attribute) = self.describe(Target::PKeys(at));
+                self.error(Fault::ChangeMissing { place, attribute });
+            }
         }
         for (&at, want) in &plan.ports {
             let Some(seen) = fabric.port(at) else { continue };
@@ -264,7 +288,8 @@ impl<'a> Replay<'a> {
     fn expect(&mut self, same: bool, target: Target) {
         let written = match target {
             Target::Switch(switch) => self.switches.get(switch.to_usize()).copied().flatten(),
-            Target::PKeys(at) => self.pkeys.get(at).flatten(),
+            // Block by block, see there.
+            Target::PKeys(_) => None,
             Target::Port(at) => self.ports.get(at).flatten(),
         };
         if same || written.is_some() {
@@ -452,6 +477,14 @@ mod tests {
             }
         });
         check(PortState::Active, keys, &["0031", "0031", "0031", "0031"]);
+        // Keys of another block are not those of the plan.
+        let blocks = edit_first(|op| {
+            if let Op::PKeys { block, .. } = op {
+                *block += 1;
+            }
+        });
+        let of_each = [["0031"; 4], ["0030"; 4]].concat();
+        check(PortState::Active, blocks, &of_each);
         let stranger = |set: &mut ChangeSet| {
             let port = PortRef {
                 node: NodeIdx(99),
@@ -470,6 +503,33 @@ mod tests {
             |set| set.generation = set.generation.next(),
             &["0034"],
         );
+    }
+
+    /// A table of several blocks is right when each block that differs was written.
+    #[test]
+    fn every_block_of_keys_is_written() {
+        let check = |left_out: Option<u16>, want: &[&str]| {
+            let (fabric, mut plan, installed) = start(PortState::Active);
+            let is_host = |at: &PortRef| fabric.switch_index(at.node).is_none();
+            let host = plan.end_ports.keys().copied().find(is_host).unwrap();
+            let more = (1..70).map(|key| PKey(0x8000 | key));
+            plan.end_ports.get_mut(&host).unwrap().pkeys.extend(more);
+            let mut set = changes(&fabric, &installed, &plan);
+            let is_it = |op: &Op| matches!(op, Op::PKeys { port, .. } if *port == host);
+            let written = set.phases.iter().flat_map(|phase| &phase.ops).filter(|op| is_it(op));
+            assert_eq!(written.count(), 3);
+            for phase in &mut set.phases {
+                let is_out = |op: &Op| matches!(op, Op::PKeys { block, .. } if Some(*block) == left_out);
+                phase.ops.retain(|op| !(is_it(op) && is_out(op)));
+            }
+            let found = findings(&fabric, &installed, &plan, &set);
+            let codes: Vec<_> = found.iter().map(|f| &f.code["SLV-JUDGE-".len()..]).collect();
+            assert_eq!(codes, want, "without block {left_out:?}");
+        };
+        check(None, &[]);
+        for block in 0..3 {
+            check(Some(block), &["0030"]);
+        }
     }
 
     #[test]

@@ -124,6 +124,10 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use selvedge_sim::Time;
+    use selvedge_sm::Asked;
+
+    use super::super::format::put_input;
     use super::*;
 
     #[test]
@@ -133,5 +137,29 @@ mod tests {
         check(b"SLVREC09", "it does not begin with SLVREC02");
         check(b"SLVREC02", "it ends inside its header");
         check(b"SLVREC02\x09", "mode 9 is unknown");
+    }
+
+    /// Commands that say all by their name: each has a tag of its own, is printed, and is carried out again.
+    #[test]
+    fn commands_come_back() {
+        let check = |command: Command, want: &str| {
+            let given = Input::Command(command);
+            let mut bytes = Vec::new();
+            put_input(&mut bytes, Time(7), &given);
+            let entry = take_entry(&mut Reader::new(&bytes)).unwrap().unwrap();
+            assert_eq!((entry.time, entry.input.to_string().as_str()), (Time(7), want));
+            let again = input(&entry.input, &mut BTreeMap::new()).unwrap();
+            assert_eq!(format!("{again:?}"), format!("{given:?}"));
+            assert!(take_entry(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+        };
+        check(Command::Sweep, "command sweep");
+        check(Command::Rebalance(Asked { at_once: false }), "command rebalance");
+        check(Command::Rebalance(Asked { at_once: true }), "command rebalance at once");
+        check(Command::Reregister, "command reregister");
+        check(Command::Registered, "command registered");
+        check(Command::Unproven, "command unproven");
+        check(Command::HoldBack, "command hold back");
+        check(Command::Ready, "command ready");
+        check(Command::Stop, "command stop");
     }
 }

@@ -133,14 +133,14 @@ fn digest_of_op(inventory: &Inventory, op: &Op) -> Option<u64> {
     Some(match op {
         Op::Lft { block, data, .. } => lft(&agent.route, (*block).into(), data),
         Op::Switch { settings, .. } => switch(&agent.route, settings.linear_top, settings.lifetime),
-        Op::PKeys { port, keys } => {
+        Op::PKeys { port, block, keys } => {
             let mut table = PKeyTable {
                 keys: [PKey(0); PKeyTable::PER_BLOCK],
             };
             for (slot, key) in table.keys.iter_mut().zip(keys) {
                 *slot = *key;
             }
-            p_keys(agent.route_to(port.port), &table)
+            p_keys(agent.route_to(port.port), *block, &table)
         }
         Op::SlToVl { port, rows, lanes } => {
             let egress = u32::from(port.port.get());
@@ -192,7 +192,7 @@ fn digest_of(mad: &Mad) -> Option<u64> {
         AttributeId::SL_TO_VL | AttributeId::VL_ARBITRATION => {
             Some(table(&route, mad.attribute(), mad.modifier(), mad.smp_data()))
         }
-        AttributeId::PKEY_TABLE => Some(p_keys(&route, &mad.read().ok()?)),
+        AttributeId::PKEY_TABLE => Some(p_keys(&route, PKeyTable::block(mad.modifier()), &mad.read().ok()?)),
         AttributeId::PORT_INFO => {
             let info: PortInfo = mad.read().ok()?;
             let state = info.state.map_or(0, |state| state.code());
@@ -230,8 +230,10 @@ fn switch(route: &DirectedRoute, top: u16, lifetime: u8) -> u64 {
     digest.number(top.into()).number(lifetime.into()).0
 }
 
-fn p_keys(route: &DirectedRoute, table: &PKeyTable) -> u64 {
-    start(route, AttributeId::PKEY_TABLE, 0).bytes(&table.emit()).0
+fn p_keys(route: &DirectedRoute, block: u16, table: &PKeyTable) -> u64 {
+    start(route, AttributeId::PKEY_TABLE, block.into())
+        .bytes(&table.emit())
+        .0
 }
 
 fn port(route: &DirectedRoute, num: u8, lids: (Lid, u8, Lid), link: (u16, u8), state: u8) -> u64 {

@@ -148,6 +148,11 @@ impl LidBook {
         (new, first)
     }
 
+    /// What the port with a GUID held last.
+    pub fn held_last(&self, guid: Guid) -> Option<LidRange> {
+        self.by_guid.get(&guid).copied()
+    }
+
     /// True if the port with a GUID held these LIDs last, and does not hold them now.
     pub fn is_lost(&self, chassis: &Chassis, guid: Guid, range: LidRange) -> bool {
         let holds = |port: PortIdx| chassis.port_guid(port) == guid && chassis.port(port).settings().lids == range;

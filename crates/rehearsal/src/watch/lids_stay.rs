@@ -6,6 +6,7 @@ use selvedge_chassis::Chassis;
 use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_sm::PersistentState;
+use selvedge_types::{Guid, LidRange};
 use selvedge_wire::AttributeId;
 
 use super::channels::lifetime;
@@ -18,6 +19,7 @@ impl Watcher {
     pub fn stored(&mut self, id: ManagerId, looked_at: Option<Time>, state: &PersistentState, chassis: &Chassis) {
         let is_after_faults = looked_at.is_some_and(|looked_at| self.disturbed.is_none_or(|at| at < looked_at));
         for (&guid, &range) in &state.lids {
+            self.believes((id, guid), range);
             if !self.stored.insert((id, guid, range)) {
                 continue;
             }
@@ -28,6 +30,26 @@ impl Watcher {
             if is_after_faults && self.lids.is_lost(chassis, guid, range) {
                 self.guessed.insert((id, guid, range));
             }
+        }
+    }
+
+    /// A manager takes these for a port's LIDs. What it took for them before is no knowledge, if the port had never held
+    /// it by then: when another manager gives it to the port later, this one hears nothing of that.
+    fn believes(&mut self, (id, guid): (ManagerId, Guid), range: LidRange) {
+        let before = self.believed.get(&(id, guid)).copied();
+        let was_held = self.lids.held_last(guid) == Some(range) || before == Some((range, true));
+        if let Some((other, false)) = before.filter(|(other, _)| *other != range) {
+            self.dropped.insert((id, guid, other));
+        }
+        self.dropped.remove(&(id, guid, range));
+        self.believed.insert((id, guid), (range, was_held));
+    }
+
+    /// A port holds these LIDs, whoever gave them to it.
+    fn is_held(&mut self, guid: Guid, range: LidRange) {
+        let of_port = self.believed.iter_mut().filter(|((_, of), _)| *of == guid);
+        for (_, (believed, was_held)) in of_port {
+            *was_held |= *believed == range;
         }
     }
 
@@ -61,13 +83,18 @@ impl Watcher {
                 self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
             }
         }
-        if let (Some(id), Some((port, range))) = (id, held) {
-            self.guessed.remove(&(id, chassis.port_guid(port), range));
+        if let Some((port, range)) = held {
+            let guid = chassis.port_guid(port);
+            self.is_held(guid, range);
+            if let Some(id) = id {
+                self.guessed.remove(&(id, guid, range));
+                self.dropped.remove(&(id, guid, range));
+            }
         }
         let Some(moved) = moved else { return Ok(held.is_some()) };
         let knew = id.is_some_and(|id| {
             let claim = (id, moved.guid(), moved.before());
-            self.stored.contains(&claim) && !self.guessed.contains(&claim)
+            self.stored.contains(&claim) && !self.guessed.contains(&claim) && !self.dropped.contains(&claim)
         });
         if excuse.is_some() && !was_meant {
             self.lids.went_astray(&moved);

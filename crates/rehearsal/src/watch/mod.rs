@@ -100,6 +100,10 @@ pub(crate) struct Watcher {
     misread: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// LIDs that a manager first stored of a port which had lost them before it looked: it hit on them by chance.
     guessed: BTreeSet<(ManagerId, Guid, LidRange)>,
+    /// What each manager has stored of each port, and whether the port has held it since.
+    believed: BTreeMap<(ManagerId, Guid), (LidRange, bool)>,
+    /// LIDs of which a manager thought better before the port had held them.
+    dropped: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// Whose Set was last taken, and when that was first another one's than before.
@@ -154,6 +158,8 @@ impl Watcher {
             stored: BTreeSet::new(),
             misread: BTreeSet::new(),
             guessed: BTreeSet::new(),
+            believed: BTreeMap::new(),
+            dropped: BTreeSet::new(),
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,

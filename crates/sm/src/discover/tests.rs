@@ -276,3 +276,50 @@ fn speeds_are_seen_wherever_they_are() {
     // Every node here is of one make: the first host is asked twice, the switches never learn that they were to be.
     check(Some(Shown::ToThoseWhoKnow), 13);
 }
+
+/// Another block of keys is asked for where the last place of one is taken and the table goes on.
+#[test]
+fn keys_are_read_block_by_block() {
+    let mut nodes = vec![host(0x10), switch(0x20, 2)];
+    cable(&mut nodes, (0, 1), (1, 1));
+    let port = PortNum::new(1).unwrap();
+    // Who is asked: the host, port 0 of the switch, or a switch port that enforces; how many keys its block has.
+    let check =
+        |(node, port): (usize, PortNum), (room, enforced): (u16, u16), block: u16, keys: u16, want: Option<u32>| {
+            let mut discovery = walk(&nodes).0;
+            discovery.found[node].info.partition_cap = room;
+            discovery.found[node].switch = discovery.found[node].switch.map(|switch| selvedge_wire::SwitchInfo {
+                enforce_cap: enforced,
+                ..switch
+            });
+            let (mut out, mut events) = (Vec::new(), Vec::new());
+            let mut mad = Mad::directed(Method::GetResp, PKeyTable::ID, block.into(), &DirectedRoute::LOCAL);
+            let mut table = PKeyTable::default();
+            for (slot, key) in table.keys.iter_mut().zip(1..=keys) {
+                *slot = selvedge_types::PKey(key);
+            }
+            mad.write(&table);
+            let ask = Ask::PKeys(node, port, block);
+            discovery
+                .answered(ask, &DirectedRoute::LOCAL, &mad, &mut out, &mut events)
+                .unwrap();
+            let asked: Vec<u32> = out.iter().map(|request| request.modifier).collect();
+            assert_eq!(
+                asked,
+                want.into_iter().collect::<Vec<_>>(),
+                "{node} {port} {room} {block} {keys}"
+            );
+            let held = &discovery.found[node].ports[port.index()].pkeys;
+            assert_eq!(held.len(), usize::from(32 * block + keys));
+        };
+    let (of_host, own) = ((0, port), (1, PortNum::MANAGEMENT));
+    check(of_host, (128, 0), 0, 31, None);
+    check(of_host, (128, 0), 0, 32, Some(1));
+    check(of_host, (32, 0), 0, 32, None);
+    check(of_host, (40, 0), 1, 8, None);
+    check(of_host, (128, 0), 2, 32, Some(3));
+    check(of_host, (128, 0), 3, 32, None);
+    check(own, (64, 0), 0, 32, Some(1));
+    check((1, port), (64, 32), 0, 32, None);
+    check((1, port), (32, 64), 0, 32, Some(1 << 16 | 1));
+}

@@ -5,7 +5,15 @@ use crate::register::Reregister;
 
 /// The manager at the far host is master.
 fn standing_by() -> Bench {
-    let mut bench = Bench::new(Mode::Manage);
+    standing_by_of([0, 0], PersistentState::default())
+}
+
+/// The same, where the hosts hold these LIDs, after a life that stored something.
+fn standing_by_of(lids: [u16; 2], state: PersistentState) -> Bench {
+    let mut bench = Bench::with_state(Mode::Manage, state);
+    for (host, lid) in bench.hosts.iter_mut().zip(lids) {
+        host.info.lid = Lid(lid);
+    }
     let master = SmInfo {
         guid: Guid(0x21),
         sm_key: 1,
@@ -83,4 +91,26 @@ fn a_standby_whose_link_was_down_asks_hosts() {
     };
     assert_eq!(take_over(true), Reregister::Wanted);
     assert_eq!(take_over(false), Reregister::Not);
+}
+
+/// Both may be killed, and ports be off when this one looks again: it knows by what LIDs the master had them.
+#[test]
+fn the_lids_of_the_master_are_stored() {
+    let single = |lid: u16| LidRange::single(Lid(lid));
+    let lids = [(Guid(0x21), single(9)), (Guid(0x31), single(4))].into();
+    let lids_before = [(Guid(0x21), single(8))].into();
+    let state = PersistentState {
+        lids,
+        lids_before,
+        ..PersistentState::default()
+    };
+    let bench = standing_by_of([3, 7], state);
+    let [(stored, sets)] = &bench.stored[..] else {
+        panic!("{:?}", bench.stored)
+    };
+    let want = [(0x11, 3), (0x21, 7), (0x31, 4)].map(|(guid, lid)| (Guid(guid), single(lid)));
+    assert_eq!((&stored.lids, stored.lids_before.len(), *sets), (&want.into(), 0, 0));
+    // A life later there is nothing new.
+    assert!(standing_by_of([3, 7], stored.clone()).stored.is_empty());
+    assert!(standing_by().stored.is_empty());
 }
