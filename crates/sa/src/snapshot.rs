@@ -315,7 +315,13 @@ impl Snapshot {
     /// GID of an end port.
     #[must_use]
     pub fn gid(&self, end: &EndPort) -> Gid {
-        Gid::new(self.prefix, end.guid)
+        self.gid_of(end.guid)
+    }
+
+    /// GID of this subnet with a GUID.
+    #[must_use]
+    pub fn gid_of(&self, guid: Guid) -> Gid {
+        Gid::new(self.prefix, guid)
     }
 
     /// Longest time of a packet under way: 4.096 µs · 2^value.

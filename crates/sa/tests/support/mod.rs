@@ -61,6 +61,8 @@ pub struct Wish {
     pub generation: u64,
     /// Hosts that are not there, by number.
     pub gone: Vec<usize>,
+    /// Entries that the GUID tables of hosts have.
+    pub guid_cap: u8,
 }
 
 impl Wish {
@@ -76,6 +78,7 @@ impl Wish {
             own_row: None,
             generation: 1,
             gone: Vec::new(),
+            guid_cap: 1,
         }
     }
 
@@ -159,9 +162,10 @@ impl Wish {
 
     /// Everything a snapshot is made of.
     pub fn sources(&self) -> Sources {
-        let Spec::Generated(recipe) = self.spec.parse().unwrap() else {
+        let Spec::Generated(mut recipe) = self.spec.parse().unwrap() else {
             panic!("{} is no generator", self.spec);
         };
+        recipe.options.guid_cap = self.guid_cap;
         let mut fabric = recipe.fabric().unwrap();
         let lids = self.lids(&fabric);
         let hosts: Vec<PortRef> = fabric
@@ -278,6 +282,12 @@ impl Bench {
         };
         bench.lid = bench.host(0);
         bench
+    }
+
+    /// Another plan is in force.
+    pub fn commit(&mut self, wish: &Wish) {
+        self.snapshot = wish.snapshot();
+        self.feed(Input::Committed(Arc::clone(&self.snapshot)));
     }
 
     /// LID of the host with this number, counted from 0.
