@@ -412,6 +412,7 @@ impl Sm {
         if !self.is_repairing() {
             self.owe_second_look(&inventory.fabric, &fabric);
         }
+        self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
         self.applied_beside_another();
         out.push(Output::Event(match failed {

@@ -1,7 +1,7 @@
 //! Judges Sets of GUIDInfo: a port keeps its own GUID, gets what it shall have and has room for, and no two ports ever
 //! have one GUID.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::aliases::{AliasChange, BLOCK_GUIDS, GuidSet, HeldGuids, PortAliases, aliases_in};
@@ -46,9 +46,11 @@ pub fn judge_aliases(
     let mut docket = Docket::new(options);
     // How many blocks of each port have a GUID; of ports that are not there none.
     let mut holders: BTreeMap<Guid, BTreeMap<Guid, u32>> = BTreeMap::new();
-    let mut now = held.clone();
+    let mut now = HeldGuids::new();
+    let sets = change.phases.iter().flatten();
+    let written: BTreeSet<Guid> = sets.flat_map(|set| set.guids).collect();
     for (&(port, _), block) in held.iter().filter(|((port, _), _)| fabric.find_port(*port).is_some()) {
-        for guid in aliases_in(port, block) {
+        for guid in aliases_in(port, block).filter(|guid| written.contains(guid)) {
             *holders.entry(guid).or_default().entry(port).or_default() += 1;
         }
     }
@@ -63,7 +65,9 @@ pub fn judge_aliases(
                     continue;
                 }
             };
-            let before = now.insert((own, set.block), set.guids).unwrap_or_default();
+            let place = (own, set.block);
+            let before = now.insert(place, set.guids).or_else(|| held.get(&place).copied());
+            let before = before.unwrap_or_default();
             for guid in aliases_in(own, &set.guids) {
                 let others = holders.entry(guid).or_default();
                 *others.entry(own).or_default() += 1;
