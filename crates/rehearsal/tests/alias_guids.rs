@@ -13,6 +13,7 @@ use selvedge_plan::Policy;
 use selvedge_plan::aliases::PortAliases;
 use selvedge_rehearsal::{ManagerId, Options, Rehearsal};
 use selvedge_sim::Seed;
+use selvedge_sm::Command;
 use selvedge_types::{Guid, NodeKind};
 use selvedge_wire::{Address, AttributeId, Class, Datagram, GuidInfo, Mad, Method, Status};
 
@@ -223,6 +224,9 @@ fn a_port_that_comes_keeps_its_own_guid() {
     let late = world.hosts[6];
     world.fault("kill \"H-6\"");
     world.rest_after(Duration::from_secs(15));
+    // Until everything is looked at anew, who is gone has its GUID still.
+    world.rehearsal.command(world.manager, Command::Sweep).unwrap();
+    world.rest_after(Duration::from_secs(1));
     world.tell(&[(1, &[(1, late.0), (2, 0x12)])]);
     world.rehearsal.run_for(Duration::from_secs(2)).unwrap();
     assert_eq!(held(&world.rehearsal, &world.fabric)[&world.hosts[1]][&1], late);

@@ -173,6 +173,12 @@ impl Aliases {
         self.changed.extend(self.by_port.keys());
     }
 
+    /// These come in the place of others: all of both count as changed.
+    pub fn follow(&mut self, before: &Self) {
+        self.all_changed();
+        self.changed.extend(before.by_port.keys());
+    }
+
     /// A port that is there has its own GUID, whoever had it as alias before.
     pub fn yield_to(&mut self, snapshot: &Snapshot) -> BTreeSet<Guid> {
         let taken = self.owners.keys().filter(|guid| snapshot.by_guid(**guid).is_some());
@@ -243,7 +249,7 @@ impl Aliases {
 
     /// True if a port may have a GUID: it is no port's own, nor an alias of one that is there.
     fn may_have(&self, snapshot: &Snapshot, port: Guid, guid: Guid) -> bool {
-        let is_others = |owner: &Guid| *owner == port || snapshot.by_guid(*owner).is_some();
+        let is_others = |owner: &Guid| *owner == port || snapshot.is_in_service(*owner);
         guid != Guid::NONE && snapshot.by_guid(guid).is_none() && !self.owners.get(&guid).is_some_and(is_others)
     }
 

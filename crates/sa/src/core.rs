@@ -262,7 +262,7 @@ impl Sa {
                     self.restore(*kept);
                     // Groups that are there no longer have no members.
                     self.registered.groups.changed.extend(before.groups.by_mlid.keys());
-                    self.registered.aliases.all_changed();
+                    self.registered.aliases.follow(&before.aliases);
                     self.revision += 1;
                 }
             }

@@ -277,6 +277,13 @@ impl Snapshot {
         ends.filter(|end| end.is_switch || ports.contains_key(&end.at))
     }
 
+    /// True if an end port with this GUID can be reached.
+    #[must_use]
+    pub fn is_in_service(&self, guid: Guid) -> bool {
+        let end = self.by_guid(guid).and_then(|place| self.end(place));
+        end.is_some_and(|end| end.is_switch || self.sources.plan.ports.contains_key(&end.at))
+    }
+
     /// Number of end ports with LIDs.
     #[must_use]
     pub fn end_count(&self) -> u32 {

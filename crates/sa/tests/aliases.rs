@@ -419,6 +419,16 @@ fn standbys_copy_them() {
     ] {
         assert!(text.lines().any(|have| have == line), "{line}\n{text}");
     }
+    // A manager that was told of an older copy is told of what is no more.
+    let mut standby = Sa::new(Config::default());
+    for copy in [two.copy.clone(), Registrations::default()] {
+        standby.handle(two.master.now, Input::Copied(Box::new(copy)), &mut Vec::new());
+    }
+    let told = standby.take_changed_aliases();
+    assert_eq!(
+        told.iter().map(|of| (of.port, of.guids.len())).collect::<Vec<_>>(),
+        [(port, 0)]
+    );
     // To strangers they are not shown like this.
     two.master.lid = two.master.host(2);
     assert_eq!(

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::aliases::{AliasChange, BLOCK_GUIDS, GuidSet, HeldGuids, PortAliases, aliases_in};
-use selvedge_types::{Guid, PortNum};
+use selvedge_types::{Guid, PortNum, PortState};
 use serde::Serialize;
 
 use crate::figures::Figures;
@@ -32,7 +32,8 @@ pub enum AliasFault {
     ),
 }
 
-/// Judges a change of alias GUIDs. `held` is what ports hold as far as known, `wanted` what they shall have.
+/// Judges a change of alias GUIDs. `held` is what ports hold as far as known, `wanted` what they shall have. A port whose
+/// link is not ACTIVE has nothing that others see; whoever makes it ACTIVE reads what it holds.
 ///
 /// # Errors
 /// A refusal with the whole verdict, if there is any error.
@@ -49,7 +50,7 @@ pub fn judge_aliases(
     let mut now = HeldGuids::new();
     let sets = change.phases.iter().flatten();
     let written: BTreeSet<Guid> = sets.flat_map(|set| set.guids).collect();
-    for (&(port, _), block) in held.iter().filter(|((port, _), _)| fabric.find_port(*port).is_some()) {
+    for (&(port, _), block) in held.iter().filter(|((port, _), _)| is_seen(fabric, *port)) {
         for guid in aliases_in(port, block).filter(|guid| written.contains(guid)) {
             *holders.entry(guid).or_default().entry(port).or_default() += 1;
         }
@@ -88,6 +89,15 @@ pub fn judge_aliases(
         }
     }
     passed(change, docket.verdict(Figures::default()))
+}
+
+/// True if others can see a port: its link is ACTIVE, or it is a switch's own.
+fn is_seen(fabric: &Fabric, port: Guid) -> bool {
+    let at = fabric.find_port(port);
+    at.is_some_and(|at| {
+        let link = fabric.port(at).map(|port| port.link.state);
+        at.port == PortNum::MANAGEMENT || link == Some(PortState::Active)
+    })
 }
 
 /// The GUID of the port that a Set is for, if the Set is right by itself.
@@ -144,14 +154,19 @@ mod tests {
 
     use super::*;
 
-    /// Hosts with GUIDs 1 and 2, with room for so many.
-    fn fabric(rooms: [u8; 2]) -> Fabric {
+    /// Hosts with GUIDs 1 and on, with room for so many; the link of the third is down.
+    fn fabric(rooms: [u8; 3]) -> Fabric {
         let mut builder = FabricBuilder::new();
         for (number, room) in (1..).zip(rooms) {
             let mut node = Node::new(NodeKind::Ca, Guid(0x10 + number), 1, "h");
             let port = node.port_mut(PortNum::new(1).unwrap()).unwrap();
             port.guid = Guid(number);
             port.capability.guids = room;
+            port.link.state = if number == 3 {
+                PortState::Down
+            } else {
+                PortState::Active
+            };
             builder.add(node);
         }
         builder.finish().unwrap()
@@ -162,7 +177,7 @@ mod tests {
 
     /// What the judge says: port, block and what is in it, by phase.
     fn check(held: &[(u64, u8, &[u64])], wanted: &[(u64, u8, u64)], phases: &[Phase<'_>], want: &[AliasFault]) {
-        let fabric = fabric([16, 5]);
+        let fabric = fabric([16, 5, 16]);
         let block = |guids: &[u64]| core::array::from_fn(|at| Guid(guids.get(at).copied().unwrap_or(0)));
         let holds: HeldGuids = held
             .iter()
@@ -230,8 +245,8 @@ mod tests {
         check(&held, &moved, &[&[gives[0], takes[0]]], &[AliasFault::Taken(Guid(11))]);
         check(&held, &moved, &[takes], &[AliasFault::Taken(Guid(11))]);
         check(&held, &moved, &[takes, gives], &[AliasFault::Taken(Guid(11))]);
-        // Who is not there has nothing.
-        let gone: [(u64, u8, &[u64]); 1] = [(9, 0, &[9, 11])];
+        // Who is not there has nothing, and whose link is down nothing that anybody sees.
+        let gone: [(u64, u8, &[u64]); 2] = [(9, 0, &[9, 11]), (3, 0, &[3, 11])];
         check(&gone, &moved, &[takes], &[]);
         // A port's own GUID is nobody's alias.
         check(&[], &[(2, 1, 1)], &[&[(1, 0, &[2, 1])]], &[AliasFault::Taken(Guid(1))]);

@@ -202,9 +202,14 @@ impl AliasGuids {
         guids.iter_mut().skip(room).for_each(|guid| *guid = Guid::NONE);
         let mut is_all = true;
         for guid in guids.iter_mut().filter(|guid| **guid != Guid::NONE && **guid != port) {
+            // Another block of the same port gives it up first as well.
+            let is_here = self.held.get(&(port, block)).is_some_and(|held| held.contains(guid));
             let has_other = self.holders.get(guid).is_some_and(|holders| {
-                let is_there = |other: &Guid| fabric.find_port(*other).is_some();
-                let mut others = holders.keys().filter(|other| **other != port && is_there(other));
+                let is_other = |other: &Guid| match *other == port {
+                    true => !is_here,
+                    false => reachable(fabric, *other).is_some(),
+                };
+                let mut others = holders.keys().filter(|other| is_other(other));
                 others.any(|other| !freed.contains(&(*guid, *other)))
             });
             if has_other {
