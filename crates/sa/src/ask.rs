@@ -148,9 +148,7 @@ impl Sa {
             _ if method == Method::GetMulti => return Err(Refusal::BadAttribute),
             id if id == records::SERVICE.id => table(service::rows),
             id if id == records::INFORM_INFO_RECORD.id => table(inform::rows),
-            id if [records::FORGOTTEN.id, records::ALIAS.id].contains(&id) && !request.trusted => {
-                return Err(Refusal::Denied);
-            }
+            id if is_for_standbys(id) && !request.trusted => return Err(Refusal::Denied),
             id if id == records::FORGOTTEN.id => table(forgotten::rows),
             id if id == records::ALIAS.id => table(alias::rows),
             id if id == records::MEMBER.id => {
@@ -297,6 +295,11 @@ impl Sa {
         }
         Ok(())
     }
+}
+
+/// True for tables of our own that say of ports what is none of others' business.
+fn is_for_standbys(id: AttributeId) -> bool {
+    [records::FORGOTTEN.id, records::ALIAS.id].contains(&id)
 }
 
 /// The port number of an arbitration table asked for by a host's LID: it has one port, whatever number is given.

@@ -32,8 +32,8 @@ pub enum AliasFault {
     ),
 }
 
-/// Judges a change of alias GUIDs. `held` is what ports hold as far as known, `wanted` what they shall have. A port whose
-/// link is not ACTIVE has nothing that others see; whoever makes it ACTIVE reads what it holds.
+/// Judges a change of alias GUIDs. `held` is what ports hold as far as known, `wanted` what they shall have. A port
+/// whose link is not ACTIVE has nothing that others see; whoever makes it ACTIVE reads what it holds.
 ///
 /// # Errors
 /// A refusal with the whole verdict, if there is any error.

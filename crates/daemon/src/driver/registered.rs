@@ -10,7 +10,7 @@ use super::{Driver, SHOW_INTERVAL};
 use crate::DaemonError;
 
 impl Driver {
-    /// Tells the manager which groups and alias GUIDs have changed: not too often, as a thousand hosts may join at once.
+    /// Tells the manager which groups and alias GUIDs have changed: not too often, a thousand hosts may join at once.
     pub(super) fn tell_groups(&mut self, now: Time) -> Result<(), DaemonError> {
         let mut desk = self.seat.desk();
         if !desk.administrator.has_changed_groups() || now.since(self.groups_told_at) < SHOW_INTERVAL {

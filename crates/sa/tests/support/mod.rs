@@ -160,13 +160,17 @@ impl Wish {
         (ports, end_ports, infos)
     }
 
-    /// Everything a snapshot is made of.
-    pub fn sources(&self) -> Sources {
+    fn fabric(&self) -> Fabric {
         let Spec::Generated(mut recipe) = self.spec.parse().unwrap() else {
             panic!("{} is no generator", self.spec);
         };
         recipe.options.guid_cap = self.guid_cap;
-        let mut fabric = recipe.fabric().unwrap();
+        recipe.fabric().unwrap()
+    }
+
+    /// Everything a snapshot is made of.
+    pub fn sources(&self) -> Sources {
+        let mut fabric = self.fabric();
         let lids = self.lids(&fabric);
         let hosts: Vec<PortRef> = fabric
             .end_ports()

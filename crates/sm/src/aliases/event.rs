@@ -85,8 +85,8 @@ impl fmt::Display for AliasEvent {
             ),
             Self::Taken { guid, from, owner } => write!(
                 f,
-                "alias GUID {guid} of {from} is the own GUID of {owner}: it is taken away from {from}; give its virtual \
-                 function another one"
+                "alias GUID {guid} of {from} is the own GUID of {owner}: it is taken away from {from}; give its \
+                 virtual function another one"
             ),
         }
     }

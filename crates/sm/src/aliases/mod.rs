@@ -5,7 +5,7 @@
 //! nothing of this happens, and not a MAD is sent for it.
 //!
 //! A block is read before it is first written, so that a take-over changes nothing that is right. A port whose PortInfo
-//! was set, as it has rebooted or its link was down, is read again. What a port gives up another gets in the step after.
+//! was set, as it has rebooted or its link was down, is read again. What a port gives up another gets in the next step.
 
 mod event;
 mod naming;
