@@ -426,4 +426,26 @@ mod tests {
         check(&[1]);
         check(&[u64::MAX, 3, 2]);
     }
+
+    #[test]
+    fn alias_guids_come_back() {
+        let check = |ports: &[(u64, &[(u8, u64)])]| {
+            let told = ports.iter().map(|&(port, guids)| PortAliases {
+                port: Guid(port),
+                guids: guids.iter().map(|&(entry, guid)| (entry, Guid(guid))).collect(),
+            });
+            let told: Vec<PortAliases> = told.collect();
+            let mut bytes = Vec::new();
+            put_input(&mut bytes, Time(7), &Input::Aliases(told.clone()));
+            let entry = take_entry(&mut Reader::new(&bytes)).unwrap().unwrap();
+            let RecordedInput::Aliases(read) = entry.input else {
+                panic!("{}", entry.input);
+            };
+            assert_eq!((entry.time, read), (Time(7), told));
+            assert!(take_entry(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+        };
+        check(&[]);
+        check(&[(1, &[])]);
+        check(&[(1, &[(1, 0x11), (255, u64::MAX)]), (u64::MAX, &[(8, 0x18)])]);
+    }
 }
