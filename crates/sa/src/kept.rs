@@ -1,7 +1,7 @@
 //! What clients have registered, as a value: it outlives the process that knew it.
 //!
-//! As text it is a line per group, member, subscription, service and alias GUID, records in hexadecimal as they stand on
-//! the wire:
+//! As text it is a line per group, member, subscription, service and alias GUID, records in hexadecimal as they
+//! stand on the wire:
 //! ```text
 //! format 1
 //! serial 2
