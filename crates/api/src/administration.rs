@@ -36,4 +36,6 @@ pub struct Administration {
     pub groups: u64,
     /// Memberships in them.
     pub members: u64,
+    /// Alias GUIDs of ports.
+    pub aliases: u64,
 }

@@ -380,11 +380,12 @@ fn administration(of: &Administration, row: &mut impl FnMut(&str, String)) {
     row(
         "registered",
         format!(
-            "{} services, {} subscriptions, {} members of {} multicast groups",
+            "{} services, {} subscriptions, {} members of {} multicast groups, {} alias GUIDs",
             thousands(of.services),
             thousands(of.subscriptions),
             thousands(of.members),
-            thousands(of.groups)
+            thousands(of.groups),
+            thousands(of.aliases)
         ),
     );
 }

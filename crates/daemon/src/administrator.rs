@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use selvedge_api as api;
 use selvedge_config::AdministratorOptions;
 use selvedge_fabric::{NodeIdx, PortRef};
+use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 pub(crate) use selvedge_sa::Config;
 use selvedge_sa::{Agents, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources};
@@ -81,7 +82,7 @@ impl Administrator {
     /// What it did so far, to be shown.
     pub(crate) fn counts(&self) -> api::Administration {
         let counters = self.sa.counters();
-        let [services, subscriptions, groups, members] = self.sa.registered().map(|count| count as u64);
+        let [services, subscriptions, groups, members, aliases] = self.sa.registered().map(|count| count as u64);
         api::Administration {
             received: counters.received,
             answered: counters.answered,
@@ -98,6 +99,7 @@ impl Administrator {
             subscriptions,
             groups,
             members,
+            aliases,
         }
     }
 
@@ -111,9 +113,14 @@ impl Administrator {
         self.sa.take_changed_groups()
     }
 
-    /// True if there are some.
+    /// Ports whose alias GUIDs have changed, for the manager.
+    pub(crate) fn take_changed_aliases(&mut self) -> Vec<PortAliases> {
+        self.sa.take_changed_aliases()
+    }
+
+    /// True if there are some, of either.
     pub(crate) fn has_changed_groups(&self) -> bool {
-        self.sa.groups().has_changed()
+        self.sa.groups().has_changed() || self.sa.aliases().has_changed()
     }
 
     /// See [`Sa::revision`].

@@ -16,6 +16,7 @@
 //! assert_eq!(tables.block(SwitchIdx(1), 1)[6], 9, "the second block of 64, as one Set carries it");
 //! ```
 
+pub mod aliases;
 mod change;
 mod lane_tables;
 mod lanes;

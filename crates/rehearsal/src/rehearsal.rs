@@ -10,6 +10,7 @@ use selvedge_chassis::PortIdx;
 use selvedge_emulator::{ClientId, Delivery, Emulator, EmulatorConfig, Fault};
 use selvedge_fabric::Fabric;
 use selvedge_plan::Policy;
+use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_sim::{Seed, Time};
 use selvedge_sm::{Command, Config, Event, Input, Judge, Output, PersistentState, Sm, StageName, View};
@@ -203,6 +204,11 @@ impl Rehearsal {
     /// Tells a manager of multicast groups, as its administrator does.
     pub fn groups(&mut self, id: ManagerId, groups: Vec<MulticastGroup>) -> Result<(), RehearsalError> {
         self.hand(id, Input::Groups(groups))
+    }
+
+    /// Tells a manager of alias GUIDs, as its administrator does.
+    pub fn aliases(&mut self, id: ManagerId, ports: Vec<PortAliases>) -> Result<(), RehearsalError> {
+        self.hand(id, Input::Aliases(ports))
     }
 
     /// Gives a manager another policy: now if it runs, and in all lives to come.

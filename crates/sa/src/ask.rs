@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::report::Event;
 use crate::snapshot::{EndPort, Snapshot};
 use crate::tables::{TABLES, Table};
-use crate::{forgotten, inform, service};
+use crate::{alias, forgotten, inform, service};
 
 impl Sa {
     pub(crate) fn request(&mut self, datagram: &Datagram, mad: &Mad, out: &mut Vec<Output>) {
@@ -142,14 +142,15 @@ impl Sa {
             id if id == records::MULTI_PATH.id && method == Method::GetMulti => {
                 answered = &records::PATH;
                 compared = 0;
-                let paths = Paths::of_multi(snapshot, mask, data, hidden_from)?;
+                let paths = Paths::of_multi((snapshot, &self.registered.aliases), mask, data, hidden_from)?;
                 Source::Paths(Box::new(paths))
             }
             _ if method == Method::GetMulti => return Err(Refusal::BadAttribute),
             id if id == records::SERVICE.id => table(service::rows),
             id if id == records::INFORM_INFO_RECORD.id => table(inform::rows),
-            id if id == records::FORGOTTEN.id && !request.trusted => return Err(Refusal::Denied),
+            id if is_for_standbys(id) && !request.trusted => return Err(Refusal::Denied),
             id if id == records::FORGOTTEN.id => table(forgotten::rows),
+            id if id == records::ALIAS.id => table(alias::rows),
             id if id == records::MEMBER.id => {
                 member_wishes = Some(member::Wishes::of(mask, data));
                 let members = request.trusted || self.asks_of_itself(request, snapshot, requester);
@@ -190,7 +191,9 @@ impl Sa {
     /// True if a requester asks for its own membership.
     fn asks_of_itself(&self, request: &Request, snapshot: &Snapshot, requester: u32) -> bool {
         use records::member::PORT_GID;
-        request.mask() & PORT_GID.mask() != 0 && snapshot.by_gid(Gid(PORT_GID.wide(request.data()))) == Some(requester)
+        let port = Gid(PORT_GID.wide(request.data()));
+        let named = || self.registered.aliases.find(snapshot, port);
+        request.mask() & PORT_GID.mask() != 0 && named().is_some_and(|(place, _)| place == requester)
     }
 
     fn path_source(
@@ -204,15 +207,19 @@ impl Sa {
         let dgid = Gid(f::DGID.wide(data));
         if mask & f::DGID.mask() != 0 && dgid.is_multicast() {
             let from = if mask & f::SGID.mask() != 0 {
-                snapshot.by_gid(Gid(f::SGID.wide(data)))
+                self.registered.aliases.find(snapshot, Gid(f::SGID.wide(data)))
             } else {
-                snapshot.by_lid(Lid(f::SLID.get(data) as u16))
+                let place = snapshot.by_lid(Lid(f::SLID.get(data) as u16));
+                place.and_then(|place| Some((place, snapshot.end(place)?.guid)))
             };
-            let from = from.and_then(|place| snapshot.end(place)).ok_or(Refusal::InvalidGid)?;
-            let row = self.registered.groups.path(snapshot, from, dgid)?;
+            let from = from.and_then(|(place, named)| Some((snapshot.end(place)?, named)));
+            let row = self
+                .registered
+                .groups
+                .path(snapshot, from.ok_or(Refusal::InvalidGid)?, dgid)?;
             return Ok(Source::Ready(Some(Box::new(row))));
         }
-        let mut paths = Paths::of_path(snapshot, mask, data, requester)?;
+        let mut paths = Paths::of_path((snapshot, &self.registered.aliases), mask, data, requester)?;
         if !request.wants_table() {
             paths.only_first();
         }
@@ -236,15 +243,16 @@ impl Sa {
             services,
             groups,
             subscriptions,
+            aliases,
             ..
         } = &mut self.registered;
         let config = &self.config;
         if !self.standbys.has_room() {
             return Err(Refusal::Busy);
         }
-        let mut event = None;
+        let mut events = Vec::new();
         let record = match (request.mad.method(), layout.id) {
-            (Method::Set, id) if id == records::SERVICE.id => services.set(config, snapshot, who, what)?,
+            (Method::Set, id) if id == records::SERVICE.id => services.set(config, (snapshot, aliases), who, what)?,
             (_, id) if id == records::SERVICE.id => services.delete(who, what)?,
             (Method::Set, id) if id == records::INFORM_INFO.id => {
                 subscriptions.set(config, who, request.from, what.1)?
@@ -254,10 +262,25 @@ impl Sa {
                 let looked_at = u32::try_from(groups.by_mlid.len() / 8).unwrap_or(u32::MAX);
                 self.limits.charge(config, request.from.lid, looked_at);
                 let changed = match method {
-                    Method::Set => groups.join((config, snapshot), who, what)?,
-                    _ => groups.leave(snapshot, who, what)?,
+                    Method::Set => groups.join((config, snapshot, aliases), who, what)?,
+                    _ => groups.leave((snapshot, aliases), who, what)?,
                 };
-                event = changed.event;
+                events.extend(changed.event);
+                changed.record
+            }
+            (method, id) if id == records::GUID_INFO.id => {
+                let changed = match method {
+                    Method::Set => aliases.set((config, snapshot), who, what)?,
+                    _ => {
+                        let looked_at = u32::try_from(groups.by_mlid.len() / 8).unwrap_or(u32::MAX);
+                        self.limits.charge(config, request.from.lid, looked_at);
+                        aliases.delete((snapshot, groups), who, what)?
+                    }
+                };
+                if !changed.gone.is_empty() {
+                    let ended = groups.keep(|guid| !changed.gone.contains(&guid));
+                    events.extend(ended.into_iter().map(|mgid| (member::DELETED, mgid)));
+                }
                 changed.record
             }
             _ => return Err(Refusal::BadAttribute),
@@ -266,12 +289,17 @@ impl Sa {
         let mut mad = request.answer(Status::OK, layout.offset());
         *mad.sa_data_mut() = record;
         self.standbys.answer(send(request.reply(mad)), out);
-        if let Some((number, mgid)) = event {
+        for (number, mgid) in events {
             let issuer = self.issuer();
             self.tell(&Event::of_gid(number, issuer, mgid), out);
         }
         Ok(())
     }
+}
+
+/// True for tables of our own that say of ports what is none of others' business.
+fn is_for_standbys(id: AttributeId) -> bool {
+    [records::FORGOTTEN.id, records::ALIAS.id].contains(&id)
 }
 
 /// The port number of an arbitration table asked for by a host's LID: it has one port, whatever number is given.

@@ -40,6 +40,9 @@ pub struct Config {
     pub groups: usize,
     /// Multicast groups that one port may have created or joined. Default 512.
     pub groups_per_client: usize,
+    /// Alias GUIDs in all, and as many that were given out. Default 262,144: sixteen functions of 16,384 ports. Beyond,
+    /// those of ports that are not there are forgotten; more are answered with NO_RESOURCES.
+    pub aliases: usize,
     /// Reports that wait for their answers. Default 65,536: each subscriber there may be is told of one event; one
     /// needs 400 bytes. More are dropped and counted.
     pub reports: usize,
@@ -64,6 +67,7 @@ impl Default for Config {
             subscriptions_per_client: 64,
             groups: 1_024,
             groups_per_client: 512,
+            aliases: 262_144,
             reports: 65_536,
         }
     }

@@ -7,21 +7,23 @@ use selvedge_types::{Guid, Lid, Sl};
 use selvedge_wire::sa::{Layout, SA_DATA_LEN, SaData, records};
 use selvedge_wire::{Address, Gid};
 
-use crate::forgotten;
 use crate::kept::{KeptGroup, KeptService, KeptSubscription, Registrations};
 use crate::member::Member;
+use crate::{alias, forgotten};
 
-/// What is asked for; the last two of a master of ours only, as others do not know them.
-pub const TABLES: [&Layout; 5] = [
+/// What is asked for; the last three of a master of ours only, as others do not know them.
+pub const TABLES: [&Layout; 6] = [
     &records::MEMBER,
     &records::SERVICE,
     &records::INFORM_INFO_RECORD,
     &records::TOLD_LEVEL,
     &records::FORGOTTEN,
+    &records::ALIAS,
 ];
-/// Place of what senders are told, and of those whose registrations are forgotten.
+/// Place of what senders are told, of those whose registrations are forgotten, and of alias GUIDs.
 pub const LEVELS: usize = 3;
 const FORGOTTEN: usize = 4;
+const ALIASES: usize = 5;
 /// A lease without end.
 const FOR_EVER: u64 = 0xFFFF_FFFF;
 
@@ -56,6 +58,7 @@ pub fn registrations(tables: &[Rows]) -> Registrations {
     all.services = rows(1).filter_map(service).collect();
     all.subscriptions = rows(2).filter_map(subscription).collect();
     all.forgotten = forgotten::read(rows(FORGOTTEN));
+    all.aliases = rows(ALIASES).map(alias::read).collect();
     all
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_mad::rmpp::{Progress, Receiver, ReceiverConfig, Sender, Taken};
+use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::partition::Partitions;
 use selvedge_sim::Time;
@@ -12,6 +13,7 @@ use selvedge_types::Lid;
 use selvedge_wire::sa::{Rmpp, RmppKind, SaData};
 use selvedge_wire::{Attribute, Datagram, Gid, Mad, Method, Notice, Status};
 
+use crate::alias::Aliases;
 use crate::client::{Exchange, Request};
 use crate::config::Config;
 use crate::io::{Counters, Input, Output};
@@ -129,6 +131,7 @@ impl Sa {
         all.subscriptions.restore(kept.subscriptions);
         all.services.restore(self.now, kept.services);
         all.forgotten = kept.forgotten;
+        all.aliases.restore(kept.aliases);
     }
 
     /// What clients have registered, to be stored: an answer must not be forgotten by a restart.
@@ -140,6 +143,7 @@ impl Sa {
             subscriptions: self.registered.subscriptions.kept(),
             services: self.registered.services.kept(),
             forgotten: self.registered.forgotten.clone(),
+            aliases: self.registered.aliases.kept(),
             serial,
         }
     }
@@ -160,13 +164,14 @@ impl Sa {
         }
     }
 
-    /// How many services, subscriptions, groups and memberships there are.
+    /// How many services, subscriptions, groups, memberships and alias GUIDs there are.
     #[must_use]
-    pub fn registered(&self) -> [usize; 4] {
+    pub fn registered(&self) -> [usize; 5] {
         let all = &self.registered;
         let members = all.groups.iter().map(|group| group.members.len()).sum();
         let groups = all.groups.iter().count();
-        [all.services.count(), all.subscriptions.count(), groups, members]
+        let (services, subscriptions) = (all.services.count(), all.subscriptions.count());
+        [services, subscriptions, groups, members, all.aliases.count()]
     }
 
     /// Questions of standbys that are held back until something is registered.
@@ -189,7 +194,18 @@ impl Sa {
 
     /// Groups that have changed since the last call, for whoever builds their trees; one that has ended has no members.
     pub fn take_changed_groups(&mut self) -> Vec<MulticastGroup> {
-        self.registered.groups.take_changed()
+        self.registered.groups.take_changed(&self.registered.aliases)
+    }
+
+    /// Alias GUIDs of ports.
+    #[must_use]
+    pub const fn aliases(&self) -> &Aliases {
+        &self.registered.aliases
+    }
+
+    /// Ports whose alias GUIDs have changed since the last call, for whoever writes them.
+    pub fn take_changed_aliases(&mut self) -> Vec<PortAliases> {
+        self.registered.aliases.take_changed()
     }
 
     /// When [`Input::Wake`] is due, if nothing else happens.
@@ -246,6 +262,7 @@ impl Sa {
                     self.restore(*kept);
                     // Groups that are there no longer have no members.
                     self.registered.groups.changed.extend(before.groups.by_mlid.keys());
+                    self.registered.aliases.follow(&before.aliases);
                     self.revision += 1;
                 }
             }
@@ -277,14 +294,18 @@ impl Sa {
         let is_changed = self.registered.note_gone(is_there);
         self.registered.services.keep(is_there);
         self.registered.subscriptions.keep(is_there);
-        let ended = self.registered.groups.keep(is_there);
-        self.revision += u64::from(is_changed);
+        // An alias goes on after its port is gone: it is the port's again when that is back, until another one asks.
+        let yielded = self.registered.aliases.yield_to(&snapshot);
+        let aliases = &self.registered.aliases;
+        let ended = self.registered.groups.keep(|guid| is_there(aliases.port_of(guid)));
+        self.revision += u64::from(is_changed || !yielded.is_empty());
         let issuer = self.issuer();
         for mgid in ended {
             self.tell(&Event::of_gid(DELETED, issuer, mgid), out);
         }
         if old.is_none() {
             self.registered.groups.all_changed();
+            self.registered.aliases.all_changed();
         }
         self.make_presets(out);
         // Nobody is told of a whole fabric: at the first plan there is nobody who has asked.

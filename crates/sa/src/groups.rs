@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use selvedge_plan::multicast::{self as plan, MulticastGroup};
 use selvedge_plan::partition::PresetGroup;
-use selvedge_types::{Lid, Mtu};
+use selvedge_types::{Guid, Lid, Mtu};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{SA_DATA_LEN, records};
 
+use crate::alias::Aliases;
 use crate::config::Config;
 use crate::member::{FULL, Group, Groups, Member, NON_MEMBER};
 use crate::rate::{Selector, StaticRate};
@@ -27,21 +28,23 @@ impl Groups {
 
     /// Groups that have changed since the last call, as whoever builds trees needs them; one that has ended has no
     /// members.
-    pub(crate) fn take_changed(&mut self) -> Vec<MulticastGroup> {
+    /// A port is a member once, by whichever of its GUIDs it has joined.
+    pub(crate) fn take_changed(&mut self, aliases: &Aliases) -> Vec<MulticastGroup> {
         let group = |mlid: u16| {
             let group = self.by_mlid.get(&mlid);
             let receives = |m: &Member| m.join_state & (FULL | NON_MEMBER) != 0;
-            let member = |m: &Member| plan::Member {
-                guid: m.guid,
-                receives: receives(m),
-            };
+            let mut members: BTreeMap<Guid, bool> = BTreeMap::new();
+            for member in group.iter().flat_map(|group| &group.members) {
+                *members.entry(aliases.port_of(member.guid)).or_default() |= receives(member);
+            }
             MulticastGroup {
                 mlid: Lid(mlid),
                 mtu: group.and_then(|group| Mtu::from_code(group.mtu)).unwrap_or(Mtu::B256),
                 sl: group.and_then(Group::sl).unwrap_or_default(),
-                members: group
-                    .map(|group| group.members.iter().map(member).collect())
-                    .unwrap_or_default(),
+                members: members
+                    .into_iter()
+                    .map(|(guid, receives)| plan::Member { guid, receives })
+                    .collect(),
             }
         };
         std::mem::take(&mut self.changed).into_iter().map(group).collect()

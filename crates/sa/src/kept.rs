@@ -1,6 +1,7 @@
 //! What clients have registered, as a value: it outlives the process that knew it.
 //!
-//! As text it is a line per group, member, subscription and service, records in hexadecimal as they stand on the wire:
+//! As text it is a line per group, member, subscription, service and alias GUID, records in hexadecimal as they
+//! stand on the wire:
 //! ```text
 //! format 1
 //! serial 2
@@ -8,6 +9,8 @@
 //! member 0x0002c90300001235 1
 //! subscription 0x0002c90300001235 17 1 0 0000…
 //! service 0x0002c90300001235 3600 0000…
+//! alias 0x0002c90300001235 3 0x0014050000000001
+//! given 0x0002c90300001235 3 0x0014050000000001
 //! ```
 //! A service's number is what was left of its lease in seconds when this was written, `-` if it has none: the lease
 //! goes on from there.
@@ -49,6 +52,17 @@ pub(crate) struct KeptService {
     pub record: SaData,
 }
 
+/// An alias GUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct KeptAlias {
+    /// Its port's own GUID.
+    pub port: Guid,
+    pub entry: u8,
+    pub guid: Guid,
+    /// It was given out for this entry, which gets it again; it need not have it now.
+    pub is_given: bool,
+}
+
 /// What clients have registered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Registrations {
@@ -57,13 +71,14 @@ pub struct Registrations {
     pub(crate) services: Vec<KeptService>,
     /// Ports that are gone and had registered something, which is forgotten.
     pub(crate) forgotten: BTreeSet<Guid>,
+    pub(crate) aliases: Vec<KeptAlias>,
     /// Of group GIDs that were given out.
     pub(crate) serial: u64,
 }
 
 /// A line that is none of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} is no group, member, subscription or service")]
+#[error("line {line} is no group, member, subscription, service or alias GUID")]
 pub struct BadLine {
     /// Its number, from 1.
     pub line: usize,
@@ -116,6 +131,10 @@ impl Registrations {
         for guid in &self.forgotten {
             let _ = writeln!(text, "forgotten {guid}");
         }
+        for alias in &self.aliases {
+            let word = if alias.is_given { "given" } else { "alias" };
+            let _ = writeln!(text, "{word} {} {} {}", alias.port, alias.entry, alias.guid);
+        }
         text
     }
 
@@ -167,6 +186,12 @@ impl Registrations {
             ["forgotten", guid] => {
                 self.forgotten.insert(guid.parse().ok()?);
             }
+            [word @ ("alias" | "given"), port, entry, guid] => self.aliases.push(KeptAlias {
+                port: port.parse().ok()?,
+                entry: entry.parse().ok()?,
+                guid: guid.parse().ok()?,
+                is_given: word == "given",
+            }),
             _ => return None,
         }
         Some(())
@@ -238,6 +263,14 @@ mod tests {
                 },
             ],
             forgotten: [Guid(10), Guid(11)].into(),
+            aliases: [false, true]
+                .map(|is_given| KeptAlias {
+                    port: Guid(9),
+                    entry: 255,
+                    guid: Guid(0x0014_0500_0000_0001),
+                    is_given,
+                })
+                .into(),
             serial: 4,
         };
         assert_eq!(Registrations::from_text(&all.to_text()), Ok(all));
@@ -258,5 +291,7 @@ mod tests {
         check("format 1\nservice 0x1 5 zz\n", 2);
         check("format 1\nsubscription 0x1 1 1 16 00\n", 2);
         check("format 1\nhello\n", 2);
+        check("format 1\nalias 0x1 256 0x2\n", 2);
+        check("format 1\ngiven 0x1 2 x\n", 2);
     }
 }

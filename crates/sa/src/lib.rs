@@ -12,6 +12,7 @@
 //! A request that is wrong is refused by its status, one that comes too early or too often with BUSY; nothing is
 //! dropped in silence but what is no request.
 
+mod alias;
 mod ask;
 mod client;
 mod config;
@@ -39,6 +40,7 @@ mod tables;
 mod told;
 
 pub use self::core::Sa;
+pub use alias::Aliases;
 pub use config::Config;
 pub use copy::{Copier, CopyConfig, Worth};
 pub use io::{Counters, Input, Output};

@@ -10,6 +10,7 @@ use selvedge_types::{Guid, Lid, PKey, Sl};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{Filter, SA_DATA_LEN, SaData, records};
 
+use crate::alias::Aliases;
 use crate::config::Config;
 use crate::kept::KeptGroup;
 use crate::path::wish;
@@ -68,6 +69,12 @@ impl Group {
         self.is_preset || self.members.iter().any(|m| m.join_state & (FULL | SEND_ONLY_FULL) != 0)
     }
 
+    /// True if one of these is a member.
+    pub(crate) fn has_any(&self, guids: &BTreeSet<Guid>) -> bool {
+        let mut named = guids.iter();
+        named.any(|guid| self.members.binary_search_by_key(guid, |m| m.guid).is_ok())
+    }
+
     /// Service level of its packets.
     pub(crate) fn sl(&self) -> Option<Sl> {
         Sl::new(u8::try_from(records::member::SL.get(&self.record)).ok()?)
@@ -122,21 +129,22 @@ impl Groups {
     /// A port joins a group, which is created if it is the first.
     pub fn join(
         &mut self,
-        (config, snapshot): (&Config, &Snapshot),
-        (requester, trusted): (&EndPort, bool),
+        (config, snapshot, aliases): (&Config, &Snapshot, &Aliases),
+        who: (&EndPort, bool),
         (mask, data): (u64, &SaData),
     ) -> Result<Changed, Refusal> {
         use records::member as f;
-        let (port, join_state) = member(snapshot, (requester, trusted), (mask, data))?;
-        let gid = snapshot.gid(port);
+        let (port, guid, join_state) = member((snapshot, aliases), who, (mask, data))?;
         let mgid = match mask & f::MGID.mask() {
             0 => Gid::default(),
             _ => Gid(f::MGID.wide(data)),
         };
         let known = self.by_mgid.get(&mgid).copied();
-        let of_port = |group: &Group| group.members.binary_search_by_key(&port.guid, |m| m.guid).is_ok();
+        let of_port = |group: &Group| group.members.binary_search_by_key(&guid, |m| m.guid).is_ok();
         let is_new_member = known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(of_port));
-        let own = || self.iter().filter(|group| of_port(group)).count();
+        // A limit of the port, by whichever of its GUIDs it joins.
+        let is_own = |group: &&Group| group.members.iter().any(|m| aliases.port_of(m.guid) == port.guid);
+        let own = || self.iter().filter(is_own).count();
         if is_new_member && own() >= config.groups_per_client {
             return Err(Refusal::NoResources);
         }
@@ -158,18 +166,17 @@ impl Groups {
         if event.is_none() {
             suits(group, snapshot, port, (mask, data))?;
         }
-        let held = match group.members.binary_search_by_key(&port.guid, |m| m.guid) {
+        let held = match group.members.binary_search_by_key(&guid, |m| m.guid) {
             Ok(at) => {
                 group.members[at].join_state |= join_state;
                 group.members[at].join_state
             }
             Err(at) => {
-                let guid = port.guid;
                 group.members.insert(at, Member { guid, join_state });
                 join_state
             }
         };
-        let record = group.with(gid, held);
+        let record = group.with(snapshot.gid_of(guid), held);
         Ok(Changed { record, event })
     }
 
@@ -281,20 +288,20 @@ impl Groups {
     /// A port leaves a group, or gives up some of what it was in it.
     pub fn leave(
         &mut self,
-        snapshot: &Snapshot,
-        (requester, trusted): (&EndPort, bool),
+        (snapshot, aliases): (&Snapshot, &Aliases),
+        who: (&EndPort, bool),
         (mask, data): (u64, &SaData),
     ) -> Result<Changed, Refusal> {
         use records::member as f;
         if mask & f::MGID.mask() == 0 {
             return Err(Refusal::Insufficient);
         }
-        let (port, join_state) = member(snapshot, (requester, trusted), (mask, data))?;
+        let (_, guid, join_state) = member((snapshot, aliases), who, (mask, data))?;
         let mgid = Gid(f::MGID.wide(data));
         let mlid = *self.by_mgid.get(&mgid).ok_or(Refusal::Invalid)?;
         self.changed.insert(mlid);
         let group = self.by_mlid.get_mut(&mlid).ok_or(Refusal::Invalid)?;
-        let at = group.members.binary_search_by_key(&port.guid, |m| m.guid);
+        let at = group.members.binary_search_by_key(&guid, |m| m.guid);
         let at = at.map_err(|_| Refusal::Invalid)?;
         let held = group.members[at].join_state;
         // Source: OpenSM: nobody gives up what it is not.
@@ -303,7 +310,7 @@ impl Groups {
         }
         let rest = held & !join_state;
         // Source: IBA vol 1 §15.2.5.17 (o15-0.1.14), as osmtest checks it: what is left of it.
-        let record = group.with(snapshot.gid(port), rest);
+        let record = group.with(snapshot.gid_of(guid), rest);
         group.members[at].join_state = rest;
         if group.members[at].join_state == 0 {
             group.members.remove(at);
@@ -383,7 +390,7 @@ impl Groups {
     }
 
     /// The path of an end port to a group, as a PathRecord. Source: IBA vol 1 §15.2.5.16 (DGID of a group).
-    pub fn path(&self, snapshot: &Snapshot, from: &EndPort, mgid: Gid) -> Result<SaData, Refusal> {
+    pub fn path(&self, snapshot: &Snapshot, (from, named): (&EndPort, Guid), mgid: Gid) -> Result<SaData, Refusal> {
         use records::{member as m, path as f};
         let group = self.find(mgid).ok_or(Refusal::None)?;
         if !belongs(snapshot, from, group.pkey) {
@@ -391,7 +398,7 @@ impl Groups {
         }
         let mut row = [0; SA_DATA_LEN];
         f::DGID.put(&mut row, &mgid.0);
-        f::SGID.put(&mut row, &snapshot.gid(from).0);
+        f::SGID.put(&mut row, &snapshot.gid_of(named).0);
         f::SLID.set(&mut row, u64::from(from.lids.base.0));
         for (to, of) in [
             (f::DLID, m::MLID),
@@ -421,12 +428,12 @@ pub(crate) fn serial_of(mgid: Gid) -> Option<u64> {
         .filter(|serial| *serial <= u64::from(u32::MAX))
 }
 
-/// The port that joins or leaves, and as what.
+/// The port that joins or leaves, by which GUID, and as what.
 fn member<'a>(
-    snapshot: &'a Snapshot,
+    (snapshot, aliases): (&'a Snapshot, &Aliases),
     (requester, trusted): (&EndPort, bool),
     (mask, data): (u64, &SaData),
-) -> Result<(&'a EndPort, u8), Refusal> {
+) -> Result<(&'a EndPort, Guid, u8), Refusal> {
     use records::member as f;
     let needed = f::PORT_GID.mask() | f::JOIN_STATE.mask();
     if mask & needed != needed {
@@ -436,15 +443,14 @@ fn member<'a>(
     if join_state == 0 {
         return Err(Refusal::Invalid);
     }
-    let place = snapshot
-        .by_gid(Gid(f::PORT_GID.wide(data)))
-        .ok_or(Refusal::InvalidGid)?;
+    let named = aliases.find(snapshot, Gid(f::PORT_GID.wide(data)));
+    let (place, guid) = named.ok_or(Refusal::InvalidGid)?;
     let port = snapshot.end(place).ok_or(Refusal::InvalidGid)?;
     // Nobody joins for another port.
     if port.guid != requester.guid && !trusted {
         return Err(Refusal::Denied);
     }
-    Ok((port, join_state))
+    Ok((port, guid, join_state))
 }
 
 /// True if a port has a key of this partition, as full or limited member.
@@ -544,11 +550,11 @@ pub fn member_rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -
         return Step::Nothing;
     };
     cursor.inner += 1;
-    let place = ground.snapshot.by_guid(member.guid);
-    let Some(end) = place.and_then(|place| ground.snapshot.end(place)) else {
+    let port = ground.registered.aliases.port_of(member.guid);
+    if ground.snapshot.by_guid(port).is_none() {
         return Step::Nothing;
-    };
-    *row = group.with(ground.snapshot.gid(end), member.join_state);
+    }
+    *row = group.with(ground.snapshot.gid_of(member.guid), member.join_state);
     Step::Row
 }
 

@@ -1,9 +1,10 @@
 //! Paths: a row for every pair of LIDs that suits.
 
-use selvedge_types::{Lid, PKey, Sl};
+use selvedge_types::{Guid, Lid, PKey, Sl};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{Field, SaData, records};
 
+use crate::alias::Aliases;
 use crate::query::Step;
 use crate::rate::{self, Selector, StaticRate, Wish};
 use crate::refusal::Refusal;
@@ -95,17 +96,20 @@ impl Fields {
 /// End ports on one side of a question, by position.
 #[derive(Clone, Debug)]
 enum Side {
-    /// Exactly these.
-    These(Vec<u32>),
+    /// Exactly these, with the GUIDs that they are named by.
+    These(Vec<(u32, Guid)>),
     /// All.
     All,
 }
 
 impl Side {
-    fn get(&self, snapshot: &Snapshot, at: usize) -> Option<u32> {
+    fn get(&self, snapshot: &Snapshot, at: usize) -> Option<(u32, Guid)> {
         match self {
             Self::These(all) => all.get(at).copied(),
-            Self::All => u32::try_from(at).ok().filter(|&at| at < snapshot.end_count()),
+            Self::All => {
+                let at = u32::try_from(at).ok()?;
+                Some((at, snapshot.end(at)?.guid))
+            }
         }
     }
 
@@ -141,7 +145,12 @@ pub struct Paths {
 
 impl Paths {
     /// What a PathRecord asks. `requester`: see the field.
-    pub fn of_path(snapshot: &Snapshot, mask: u64, data: &SaData, requester: Option<u32>) -> Result<Self, Refusal> {
+    pub fn of_path(
+        names: (&Snapshot, &Aliases),
+        mask: u64,
+        data: &SaData,
+        requester: Option<u32>,
+    ) -> Result<Self, Refusal> {
         use records::path as f;
         let gid = |field: Field| (mask & field.mask() != 0).then(|| Gid(field.wide(data)));
         let lid = |field: Field| (mask & field.mask() != 0).then(|| Lid(field.get(data) as u16));
@@ -150,8 +159,8 @@ impl Paths {
             return Err(Refusal::None);
         }
         let (slid, dlid) = (lid(f::SLID), lid(f::DLID));
-        let sources = side(snapshot, gid(f::SGID), slid)?;
-        let targets = side(snapshot, gid(f::DGID), dlid)?;
+        let sources = side(names, gid(f::SGID), slid)?;
+        let targets = side(names, gid(f::DGID), dlid)?;
         let most_of_pair = PATH.most(mask, data)?;
         Ok(Self::new(
             PATH.wishes(mask, data),
@@ -163,7 +172,12 @@ impl Paths {
     }
 
     /// What a MultiPathRecord asks.
-    pub fn of_multi(snapshot: &Snapshot, mask: u64, data: &SaData, requester: Option<u32>) -> Result<Self, Refusal> {
+    pub fn of_multi(
+        (snapshot, aliases): (&Snapshot, &Aliases),
+        mask: u64,
+        data: &SaData,
+        requester: Option<u32>,
+    ) -> Result<Self, Refusal> {
         use records::multi_path as f;
         let needed = f::SGID_COUNT.mask() | f::DGID_COUNT.mask();
         if mask & needed != needed {
@@ -177,7 +191,7 @@ impl Paths {
         let mut places = Vec::with_capacity(sources + targets);
         for gid in gids.take(sources + targets) {
             let gid = Gid(core::array::from_fn(|i| gid[i]));
-            places.push(snapshot.by_gid(gid).ok_or(Refusal::InvalidGid)?);
+            places.push(aliases.find(snapshot, gid).ok_or(Refusal::InvalidGid)?);
         }
         let targets = Side::These(places.split_off(sources));
         let most_of_pair = MULTI_PATH.most(mask, data)?;
@@ -230,10 +244,10 @@ impl Paths {
 
     /// The next path, or the next pair.
     pub fn next(&mut self, snapshot: &Snapshot, row: &mut SaData) -> Step {
-        let Some(source) = self.sources.get(snapshot, self.source) else {
+        let Some((source, sguid)) = self.sources.get(snapshot, self.source) else {
             return Step::End;
         };
-        let Some(target) = self.targets.get(snapshot, self.target) else {
+        let Some((target, dguid)) = self.targets.get(snapshot, self.target) else {
             (self.source, self.target) = (self.source + 1, 0);
             return Step::Nothing;
         };
@@ -256,6 +270,7 @@ impl Paths {
         let path = Path {
             source: (source, from, slid),
             target: (target, to, dlid),
+            named: (sguid, dguid),
         };
         match path.answer(snapshot, &self.wishes) {
             Some(answer) => {
@@ -317,14 +332,15 @@ fn lid_at(end: &EndPort, offset: u16) -> Lid {
 }
 
 /// The end ports that a GID and a LID mean.
-fn side(snapshot: &Snapshot, gid: Option<Gid>, lid: Option<Lid>) -> Result<Side, Refusal> {
+fn side((snapshot, aliases): (&Snapshot, &Aliases), gid: Option<Gid>, lid: Option<Lid>) -> Result<Side, Refusal> {
     let by_gid = gid
-        .map(|gid| snapshot.by_gid(gid).ok_or(Refusal::InvalidGid))
+        .map(|gid| aliases.find(snapshot, gid).ok_or(Refusal::InvalidGid))
         .transpose()?;
-    let by_lid = lid.map(|lid| snapshot.by_lid(lid));
+    let own = |place: u32| Some((place, snapshot.end(place)?.guid));
+    let by_lid = lid.map(|lid| snapshot.by_lid(lid).and_then(own));
     Ok(match (by_gid, by_lid) {
         (None, None) => Side::All,
-        (Some(gid), Some(Some(lid))) if gid == lid => Side::These(vec![gid]),
+        (Some(gid), Some(Some(lid))) if gid.0 == lid.0 => Side::These(vec![gid]),
         (Some(gid), None) => Side::These(vec![gid]),
         (None, Some(Some(lid))) => Side::These(vec![lid]),
         // Two ends that are not one, or a LID that nobody has.
@@ -336,6 +352,8 @@ fn side(snapshot: &Snapshot, gid: Option<Gid>, lid: Option<Lid>) -> Result<Side,
 struct Path<'a> {
     source: (u32, &'a EndPort, Lid),
     target: (u32, &'a EndPort, Lid),
+    /// The GUIDs by which they are asked for: their own, or aliases.
+    named: (Guid, Guid),
 }
 
 /// What is answered.
@@ -386,9 +404,9 @@ impl Path<'_> {
 
     fn write(&self, snapshot: &Snapshot, answer: &Answer, preference: u8, row: &mut SaData) {
         use records::path as f;
-        let ((_, from, slid), (_, to, dlid)) = (self.source, self.target);
-        f::DGID.put(row, &snapshot.gid(to).0);
-        f::SGID.put(row, &snapshot.gid(from).0);
+        let ((_, _, slid), (_, _, dlid)) = (self.source, self.target);
+        f::DGID.put(row, &snapshot.gid_of(self.named.1).0);
+        f::SGID.put(row, &snapshot.gid_of(self.named.0).0);
         f::DLID.set(row, u64::from(dlid.0));
         f::SLID.set(row, u64::from(slid.0));
         f::REVERSIBLE.set(row, u64::from(answer.reversible));

@@ -7,6 +7,7 @@ use selvedge_plan::multicast::MftBlocks;
 use selvedge_types::Guid;
 use selvedge_wire::sa::{Filter, Layout, SaData};
 
+use crate::alias::Aliases;
 use crate::inform::Subscriptions;
 use crate::member::{self, Groups};
 use crate::path::Paths;
@@ -22,6 +23,8 @@ pub(crate) struct Registered {
     pub services: Services,
     pub groups: Groups,
     pub subscriptions: Subscriptions,
+    /// Alias GUIDs of ports.
+    pub aliases: Aliases,
     /// What switches copy of multicast, by GUID.
     pub copies: Arc<BTreeMap<Guid, MftBlocks>>,
     /// Ports that had registered something and are gone since.
@@ -38,7 +41,7 @@ impl Registered {
         let members = self
             .groups
             .iter()
-            .flat_map(|group| group.members.iter().map(|m| m.guid));
+            .flat_map(|group| group.members.iter().map(|m| self.aliases.port_of(m.guid)));
         let all = members.chain(self.subscriptions.owners()).chain(self.services.owners());
         let gone: Vec<Guid> = all.filter(|guid| !is_there(*guid)).collect();
         let has_gone = !gone.is_empty();

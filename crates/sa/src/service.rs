@@ -8,6 +8,7 @@ use selvedge_types::{Guid, PKey};
 use selvedge_wire::Gid;
 use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
 
+use crate::alias::Aliases;
 use crate::config::Config;
 use crate::kept::KeptService;
 use crate::query::{Cursor, Ground, Step};
@@ -61,7 +62,7 @@ impl Services {
     pub fn set(
         &mut self,
         config: &Config,
-        snapshot: &Snapshot,
+        (snapshot, aliases): (&Snapshot, &Aliases),
         (requester, trusted): (&EndPort, bool),
         (mask, data): (u64, &SaData),
     ) -> Result<SaData, Refusal> {
@@ -86,7 +87,7 @@ impl Services {
             f::KEY.put(&mut record, &[0; 16]);
         }
         let name = Name::of(&record);
-        let owner = snapshot.by_gid(name.gid).ok_or(Refusal::InvalidGid)?;
+        let (owner, _) = aliases.find(snapshot, name.gid).ok_or(Refusal::InvalidGid)?;
         let owner = snapshot.end(owner).ok_or(Refusal::InvalidGid)?.guid;
         // Nobody offers a service in another's name.
         if owner != requester.guid && !trusted {

@@ -277,6 +277,13 @@ impl Snapshot {
         ends.filter(|end| end.is_switch || ports.contains_key(&end.at))
     }
 
+    /// True if an end port with this GUID can be reached.
+    #[must_use]
+    pub fn is_in_service(&self, guid: Guid) -> bool {
+        let end = self.by_guid(guid).and_then(|place| self.end(place));
+        end.is_some_and(|end| end.is_switch || self.sources.plan.ports.contains_key(&end.at))
+    }
+
     /// Number of end ports with LIDs.
     #[must_use]
     pub fn end_count(&self) -> u32 {
@@ -315,7 +322,13 @@ impl Snapshot {
     /// GID of an end port.
     #[must_use]
     pub fn gid(&self, end: &EndPort) -> Gid {
-        Gid::new(self.prefix, end.guid)
+        self.gid_of(end.guid)
+    }
+
+    /// GID of this subnet with a GUID.
+    #[must_use]
+    pub fn gid_of(&self, guid: Guid) -> Gid {
+        Gid::new(self.prefix, guid)
     }
 
     /// Longest time of a packet under way: 4.096 µs · 2^value.

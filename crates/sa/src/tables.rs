@@ -372,10 +372,9 @@ fn guid_info(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step
     }
     records::guid_info::LID.set(row, u64::from(end.lids.base.0));
     records::guid_info::BLOCK.set(row, u64::from(cursor.inner));
-    // No alias is given out: the port's own GUID is all there is.
-    if cursor.inner == 0 {
-        records::guid_info::GUID0.set(row, end.guid.0);
-    }
+    // GUIDCap has eight bits.
+    let block = u8::try_from(cursor.inner).unwrap_or(u8::MAX);
+    ground.registered.aliases.write(end.guid, block, row);
     cursor.inner += 1;
     Step::Row
 }

@@ -11,6 +11,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
+use crate::aliases::AliasGuids;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
 use crate::event::{Event, SweepReason};
@@ -113,6 +114,8 @@ pub struct Sm {
     pub(crate) balancing: Balancing,
     /// Multicast groups and trees.
     pub(crate) multicast: Multicast,
+    /// Alias GUIDs of ports.
+    pub(crate) aliases: AliasGuids,
     /// What discovery asks next; empty between answers.
     requests: Vec<Request>,
 }
@@ -171,6 +174,7 @@ impl Sm {
             represses: Vec::new(),
             balancing: Balancing::default(),
             multicast: Multicast::default(),
+            aliases: AliasGuids::default(),
             silence: Silence::default(),
             silent: Silent::default(),
             duplicates: BTreeSet::new(),
@@ -207,6 +211,7 @@ impl Sm {
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id, out),
             Input::Groups(groups) => self.groups_changed(groups),
+            Input::Aliases(ports) => self.aliases_changed(ports),
             Input::Command(command) => self.command(command, out),
         }
         self.advance(now, out);
@@ -296,6 +301,7 @@ impl Sm {
                 self.stage = Stage::LightSweep { changed };
             }
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
+            (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
             (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
             (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
@@ -317,6 +323,7 @@ impl Sm {
                 | Token::AtLink(_)
                 | Token::Who(_)
                 | Token::Copy(_)
+                | Token::Name(_)
                 | Token::Manager
                 | Token::Handover
                 | Token::Poll,
@@ -366,6 +373,7 @@ impl Sm {
             self.look_again_if_due();
             self.balance_if_due(now, out);
             self.multicast_if_due(now, out);
+            self.name_if_due(now, out);
             self.feed(now, out);
             if self.exchange.open() > 0 || !self.step(now, out) {
                 return;
@@ -377,7 +385,7 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) => true,
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
             // What has been waited counts, so this ends however often it happens.
@@ -450,6 +458,7 @@ impl Sm {
             Stage::Applying(apply, inventory) if apply.is_done() => self.applied(*apply, &inventory, now, out),
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
+            Stage::Naming(naming) => self.naming_settled(*naming, now, out),
             Stage::LightSweep { changed } => {
                 if !self.second_look.is_alone() {
                     if self.begin_reading_back(changed) {
@@ -554,6 +563,7 @@ impl Sm {
                 self.ask_lanes_back();
             }
             Stage::Copying(_) => self.feed_copying(),
+            Stage::Naming(_) => self.feed_naming(),
             Stage::Reading { .. } => self.ask_for_tables(),
             Stage::Applying(..) => self.ask_for_the_seat(now),
             _ => {}

@@ -9,6 +9,7 @@ use selvedge_routing::Difference;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::SmControl;
 
+use crate::aliases::AliasEvent;
 use crate::apply::Wait;
 use crate::multicast::MulticastEvent;
 
@@ -356,6 +357,8 @@ pub enum Event {
     },
     /// Something about multicast trees.
     Multicast(MulticastEvent),
+    /// Something about alias GUIDs.
+    Aliases(AliasEvent),
     /// A link came back and is set up, without a sweep.
     LinkReturned {
         /// The port that was seen to be up.
@@ -433,6 +436,7 @@ impl Event {
             Self::LanesDiffer { .. } => "SLV-SM-0046",
             Self::LevelsUnknown => "SLV-SM-0047",
             Self::Multicast(event) => event.code(),
+            Self::Aliases(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
             Self::Told { .. } => "SLV-SM-0062",
@@ -488,6 +492,7 @@ impl Event {
             | Self::StrangeManager { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::Multicast(event) => event.severity(),
+            Self::Aliases(event) => event.severity(),
             Self::NoPlan
             | Self::StepsLeftOut { .. }
             | Self::SubnetUpWithErrors { .. }
@@ -562,6 +567,7 @@ impl Event {
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
             Self::Multicast(event) => write!(f, "{event}"),
+            Self::Aliases(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }

@@ -69,7 +69,7 @@ impl Sm {
         // A step towards balance is short, and a fault comes next.
         let repairs = self.failover.repaired.is_some() || self.is_balancing();
         match self.stage {
-            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) => {
+            Stage::Idle | Stage::LightSweep { .. } | Stage::Copying(_) | Stage::Naming(_) => {
                 self.knows_the_fabric() && self.has_looked_again()
             }
             Stage::Probing(_) => true,
@@ -154,7 +154,7 @@ impl Sm {
             return;
         }
         let is_free = match self.stage {
-            Stage::Idle | Stage::Copying(_) => true,
+            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) => true,
             // A trap does not wait; what the light sweep itself finds, until it is through.
             Stage::LightSweep { changed } => {
                 let is_trap = matches!(self.failover.reason, Some(SweepReason::Trap(_)));
@@ -458,7 +458,10 @@ impl Sm {
 
     /// All is prepared but for what packets under way may do: prepares that, once it is known for how long they matter.
     pub(crate) fn prepare_for_what_is_under_way(&mut self, out: &mut Vec<Output>) {
-        let is_free = matches!(self.stage, Stage::Idle | Stage::Copying(_) | Stage::LightSweep { .. });
+        let is_free = matches!(
+            self.stage,
+            Stage::Idle | Stage::Copying(_) | Stage::Naming(_) | Stage::LightSweep { .. }
+        );
         let lacks_it = self
             .failover
             .warm

@@ -218,11 +218,11 @@ impl Sm {
                     self.others.leans_on_copy = false;
                 }
                 // Its own link is down: what hosts had registered is known still.
-                Role::Discovering => self.leave_multicast(),
+                Role::Discovering => self.leave_what_hosts_registered(),
                 Role::Standby | Role::NotActive => {
                     self.served = None;
                     self.others.leans_on_copy = true;
-                    self.leave_multicast();
+                    self.leave_what_hosts_registered();
                 }
             }
             out.push(Output::Event(Event::Role { role, other }));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::{EngineName, Generation, Policy};
 use selvedge_types::{Guid, Lid, LidRange};
@@ -38,6 +39,8 @@ pub enum Input {
     },
     /// Multicast groups as they are now; those that are not named are as they were.
     Groups(Vec<MulticastGroup>),
+    /// Alias GUIDs of ports as they are to be now; ports that are not named have what they had.
+    Aliases(Vec<PortAliases>),
     /// The operator wants something.
     Command(Command),
 }

@@ -1,11 +1,14 @@
 //! Who decides what may be sent.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use selvedge_fabric::Fabric;
+use selvedge_plan::aliases::{AliasChange, HeldGuids, PortAliases};
 use selvedge_plan::multicast::{MulticastChange, MulticastTables};
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::Par;
+use selvedge_types::Guid;
 use selvedge_verify::standing::{LinkChange, Replaced, Standing};
 use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
 
@@ -75,6 +78,17 @@ pub trait Judge: Send + Sync + fmt::Debug {
         change: MulticastChange,
     ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
         selvedge_verify::judge_taking_away(fabric, held, change, &JudgeOptions::default())
+    }
+
+    /// Judges a change of alias GUIDs.
+    fn judge_aliases(
+        &self,
+        inventory: &Inventory,
+        held: &HeldGuids,
+        wanted: &BTreeMap<Guid, PortAliases>,
+        change: AliasChange,
+    ) -> Result<Judged<AliasChange>, Box<Refusal>> {
+        selvedge_verify::judge_aliases(&inventory.fabric, held, wanted, change, &JudgeOptions::default())
     }
 }
 
@@ -163,5 +177,15 @@ impl Judge for DefaultJudge {
         change: MulticastChange,
     ) -> Result<Judged<MulticastChange>, Box<Refusal>> {
         selvedge_verify::judge_taking_away(fabric, held, change, &self.options)
+    }
+
+    fn judge_aliases(
+        &self,
+        inventory: &Inventory,
+        held: &HeldGuids,
+        wanted: &BTreeMap<Guid, PortAliases>,
+        change: AliasChange,
+    ) -> Result<Judged<AliasChange>, Box<Refusal>> {
+        selvedge_verify::judge_aliases(&inventory.fabric, held, wanted, change, &self.options)
     }
 }

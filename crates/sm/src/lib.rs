@@ -5,6 +5,7 @@
 //! `Judged<ChangeSet>`.
 
 mod adopt;
+mod aliases;
 mod apply;
 mod command;
 mod config;
@@ -65,6 +66,7 @@ mod wires;
 pub use crate::apply::Wait;
 pub use crate::config::{Config, Mode};
 pub use crate::core::Sm;
+pub use aliases::AliasEvent;
 pub use damage::Damage;
 pub use event::{Event, Severity, SweepReason};
 pub use inventory::{Agent, Inventory};

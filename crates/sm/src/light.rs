@@ -271,6 +271,7 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         | Token::Handover
         | Token::Probe(_)
         | Token::Copy(_)
+        | Token::Name(_)
         | Token::AtLink(_)
         | Token::Behind(..) => false,
     }

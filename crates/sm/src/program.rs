@@ -420,6 +420,7 @@ impl Sm {
             self.unwatched.extend(cleared(&inventory.fabric, &fabric));
             self.owe_second_look(&inventory.fabric, &fabric);
         }
+        self.aliases_after_apply(&fabric, outcome.changes.value());
         self.finish(inventory, fabric, installed, &failures);
         self.applied_beside_another();
         out.push(Output::Event(match failed {

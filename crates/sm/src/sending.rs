@@ -16,7 +16,7 @@ impl Sm {
         let timer = match self.stage {
             Stage::Standby { .. } => self.next_poll,
             // Nobody serves it before trees are written: due already, it would come again at once, for ever.
-            Stage::Stopped | Stage::Disabled { .. } | Stage::Copying(_) => None,
+            Stage::Stopped | Stage::Disabled { .. } | Stage::Copying(_) | Stage::Naming(_) => None,
             _ => self.next_sweep,
         };
         let wait = match &self.stage {
@@ -36,12 +36,22 @@ impl Sm {
         let trees = matches!(self.stage, Stage::Idle)
             .then(|| self.multicast_due())
             .flatten();
+        let names = matches!(self.stage, Stage::Idle).then(|| self.aliases_due()).flatten();
         let fog = self.past.fog(self.now);
         let look = (matches!(self.stage, Stage::Idle) && (!fog.is_zero() || self.knows_the_fabric()))
             .then(|| self.second_look.due())
             .flatten()
             .map(|due| if fog.is_zero() { due } else { due.max(self.now + fog) });
-        let due = [self.exchange.next_wake(), timer, wait, release, balance, trees, look];
+        let due = [
+            self.exchange.next_wake(),
+            timer,
+            wait,
+            release,
+            balance,
+            trees,
+            names,
+            look,
+        ];
         due.into_iter().chain([self.repress_at()]).flatten().min()
     }
 

@@ -81,6 +81,7 @@ impl Sm {
             },
             Stage::Idle
             | Stage::Copying(_)
+            | Stage::Naming(_)
             | Stage::Electing { .. }
             | Stage::Planning { .. }
             | Stage::Persisting { .. }

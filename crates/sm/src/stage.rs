@@ -8,6 +8,7 @@ use selvedge_plan::{Installed, LaneTable};
 use selvedge_types::Guid;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, SmInfo};
 
+use crate::aliases::{NameId, Naming};
 use crate::apply::{Apply, SetId};
 use crate::discover::{Ask, Discovery};
 use crate::inventory::Inventory;
@@ -58,6 +59,8 @@ pub enum Token {
     Behind(PortRef, Behind),
     /// A block of a multicast table.
     Copy(CopyId),
+    /// A block of a port's GUIDs.
+    Name(NameId),
     /// SMInfo of the master, from a standby.
     Poll,
     /// SMInfo of another manager, in a light sweep of the master.
@@ -127,6 +130,8 @@ pub enum Stage {
     Probing(Box<Probe>),
     /// Reading or writing multicast tables.
     Copying(Box<Copying>),
+    /// Reading or writing alias GUIDs.
+    Naming(Box<Naming>),
     /// Watching the master.
     Standby {
         /// Where it is.
@@ -190,7 +195,7 @@ impl Stage {
             Self::Reading { .. } => StageName::ReadingTables,
             Self::Planning { .. } => StageName::Planning,
             Self::Persisting { .. } => StageName::Persisting,
-            Self::Applying(..) | Self::Copying(_) => StageName::Applying,
+            Self::Applying(..) | Self::Copying(_) | Self::Naming(_) => StageName::Applying,
             Self::Probing(_) => StageName::Probing,
             Self::LightSweep { .. } => StageName::LightSweep,
         }

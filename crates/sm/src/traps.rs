@@ -78,6 +78,7 @@ impl Sm {
             | Stage::Persisting { .. }
             | Stage::LightSweep { .. }
             | Stage::Copying(_)
+            | Stage::Naming(_)
             | Stage::Standby { .. }
             | Stage::HandingOver { .. }
             | Stage::Disabled { .. }

@@ -94,6 +94,8 @@ pub struct Options {
     pub mtu: Mtu,
     /// Data lanes that every port has, as PortInfo.VLCap codes them. Default 4: eight lanes.
     pub vls: u8,
+    /// Entries of the GUID table of every host port (PortInfo.GUIDCap). Default 1: no aliases.
+    pub guid_cap: u8,
 }
 
 impl Default for Options {
@@ -110,6 +112,7 @@ impl Default for Options {
             },
             mtu: Mtu::B4096,
             vls: 4,
+            guid_cap: 1,
         }
     }
 }

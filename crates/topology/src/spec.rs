@@ -135,6 +135,7 @@ const COMMON_KEYS: &[&str] = &[
     "rate",
     "mtu",
     "vls",
+    "guidcap",
 ];
 
 impl Generator {
@@ -344,6 +345,9 @@ impl<'a> Given<'a> {
             vls: self.value("vls", default.vls, "1, 2, 4, 8 or 15 data lanes", |text| {
                 let lanes: u8 = text.parse().ok()?;
                 (1..=5).find(|&code| PortCapability::lanes_of_code(code) == lanes)
+            })?,
+            guid_cap: self.value("guidcap", default.guid_cap, "1 to 255 entries", |text| {
+                text.parse().ok().filter(|&entries| entries > 0)
             })?,
         })
     }

@@ -5,6 +5,7 @@ use selvedge_types::{Guid, Lid, LidRange, Mtu, PKey, PortNum, PortState, Sl, Vl}
 use serde::Serialize;
 
 use crate::Kind;
+use crate::aliases::AliasFault;
 use crate::multicast::Stray;
 use crate::phases::PhaseFinding;
 
@@ -396,6 +397,11 @@ pub enum Fault {
         mlid: Lid,
         member: Place,
     },
+    AliasChange {
+        port: Place,
+        block: u8,
+        why: AliasFault,
+    },
 }
 
 impl Fault {
@@ -447,6 +453,7 @@ impl Fault {
             Self::MulticastChange { .. } => Kind::MulticastChange,
             Self::MulticastCircle { .. } => Kind::MulticastCircle,
             Self::MulticastApart { .. } => Kind::MulticastApart,
+            Self::AliasChange { .. } => Kind::AliasChange,
         }
     }
 }

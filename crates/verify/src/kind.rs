@@ -127,6 +127,8 @@ kinds! {
     /// SLV-JUDGE-0057: a member of a multicast group is left apart from others, as each tree that joins them could
     /// deadlock.
     MulticastApart, "SLV-JUDGE-0057", "multicast-apart";
+    /// SLV-JUDGE-0058: a Set of GUIDInfo does not write what is planned, or two ports would have one GUID.
+    AliasChange, "SLV-JUDGE-0058", "alias-change";
 }
 
 impl Kind {
@@ -146,6 +148,7 @@ impl Kind {
                 | Self::MulticastLoop
                 | Self::MulticastWay
                 | Self::MulticastChange
+                | Self::AliasChange
         )
     }
 }

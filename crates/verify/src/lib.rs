@@ -30,6 +30,7 @@
 //! table look-ups; `cargo run --release -p selvedge-verify --example judge_speed` says what that takes. A proof that is
 //! kept costs what changes: see [`standing`].
 
+mod aliases;
 mod by_port;
 mod cdg;
 mod contention;
@@ -59,6 +60,7 @@ mod transition;
 mod verdict;
 mod witness;
 
+pub use aliases::{AliasFault, judge_aliases};
 pub use contention::{Bisection, Contention, ContentionOptions, ShiftFigures, Stretch, contention};
 pub use figures::{Figures, LaneFigures, Load, PairFigures};
 pub use finding::{

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::aliases::AliasFault;
 use crate::finding::{
     Attribute, Cause, Fault, Finding, Hop, LaneFault, Place, Severity, Sources, Step, Traffic, Unlike, Witness,
 };
@@ -145,6 +146,9 @@ impl fmt::Display for Fault {
             | Self::MulticastChange { .. }
             | Self::MulticastCircle { .. }
             | Self::MulticastApart { .. } => multicast_text(self, f),
+            Self::AliasChange { port, block, why } => {
+                write!(f, "GUIDInfo block {block} of {port}: {}", alias_text(*why))
+            }
             Self::LinearTopLow { .. }
             | Self::LinearCap { .. }
             | Self::LidMissing { .. }
@@ -456,6 +460,17 @@ fn multicast_text(fault: &Fault, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             "multicast block {block} position {position} of {switch} would not become what is planned"
         ),
         _ => copies_text(fault, f),
+    }
+}
+
+/// What is wrong with a Set of GUIDInfo.
+fn alias_text(why: AliasFault) -> String {
+    match why {
+        AliasFault::NoPort => "there is no such end port".to_owned(),
+        AliasFault::OwnGuid => "its first entry would not be the port's own GUID".to_owned(),
+        AliasFault::NoRoom => "the port has no room for an entry (GUIDCap)".to_owned(),
+        AliasFault::NotAsWanted => "it would not become what is planned".to_owned(),
+        AliasFault::Taken(guid) => format!("another port has {guid}"),
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Driver, SHOW_INTERVAL};
 use crate::DaemonError;
 
 impl Driver {
-    /// Tells the manager which groups have changed: not too often, as a thousand hosts may join at once.
+    /// Tells the manager which groups and alias GUIDs have changed: not too often, a thousand hosts may join at once.
     pub(super) fn tell_groups(&mut self, now: Time) -> Result<(), DaemonError> {
         let mut desk = self.seat.desk();
         if !desk.administrator.has_changed_groups() || now.since(self.groups_told_at) < SHOW_INTERVAL {
@@ -18,8 +18,15 @@ impl Driver {
         }
         self.groups_told_at = now;
         let groups = desk.administrator.take_changed_groups();
+        let ports = desk.administrator.take_changed_aliases();
         drop(desk);
-        self.feed(Input::Groups(groups))
+        if !ports.is_empty() {
+            self.feed(Input::Aliases(ports))?;
+        }
+        match groups.is_empty() {
+            true => Ok(()),
+            false => self.feed(Input::Groups(groups)),
+        }
     }
 
     /// Tells the manager what its copy of what the master knows is worth: what senders were told, which hosts need to

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use selvedge_config::{Settings, parse, print_settings};
+use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::{Member, MulticastGroup};
 use selvedge_plan::{EngineName, Generation, Policy};
 use selvedge_sim::Time;
@@ -52,6 +53,8 @@ pub enum RecordedInput {
     Rebalance(Asked),
     /// [`Command::SetPolicy`].
     SetPolicy(Arc<Policy>),
+    /// [`Input::Aliases`].
+    Aliases(Vec<PortAliases>),
     /// [`Input::Groups`].
     Groups(Vec<MulticastGroup>),
     /// [`Command::Reregister`].
@@ -100,6 +103,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Rebalance(Asked { at_once: false }) => f.write_str("command rebalance"),
             Self::Rebalance(Asked { at_once: true }) => f.write_str("command rebalance at once"),
             Self::SetPolicy(_) => f.write_str("command set policy"),
+            Self::Aliases(ports) => write!(f, "alias GUIDs of {} ports", ports.len()),
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
             Self::Reregister => f.write_str("command reregister"),
             Self::ReregisterThese(ports) => write!(f, "command reregister {} ports", ports.len()),
@@ -222,6 +226,10 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
             };
             put_text(out, &print_settings(&settings));
         }
+        Input::Aliases(ports) => {
+            begin(22);
+            put_aliases(out, ports);
+        }
         Input::Groups(groups) => {
             begin(20);
             put_groups(out, groups);
@@ -268,6 +276,30 @@ fn length(n: usize) -> [u8; 4] {
 
 fn take_guids(reader: &mut Reader<'_>) -> Option<BTreeSet<Guid>> {
     (0..reader.u32()?).map(|_| reader.u64().map(Guid)).collect()
+}
+
+fn put_aliases(out: &mut Vec<u8>, ports: &[PortAliases]) {
+    out.extend(length(ports.len()));
+    for PortAliases { port, guids } in ports {
+        out.extend(port.0.to_le_bytes());
+        out.extend(length(guids.len()));
+        for (entry, guid) in guids {
+            out.push(*entry);
+            out.extend(guid.0.to_le_bytes());
+        }
+    }
+}
+
+fn take_aliases(reader: &mut Reader<'_>) -> Option<Vec<PortAliases>> {
+    let mut ports = Vec::new();
+    for _ in 0..reader.u32()? {
+        let port = Guid(reader.u64()?);
+        let entries = reader.u32()?;
+        let guids = (0..entries).map(|_| Some((reader.u8()?, Guid(reader.u64()?))));
+        let guids = guids.collect::<Option<_>>()?;
+        ports.push(PortAliases { port, guids });
+    }
+    Some(ports)
 }
 
 fn put_groups(out: &mut Vec<u8>, groups: &[MulticastGroup]) {
@@ -330,6 +362,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
             None => None,
         },
         8 => Some(RecordedInput::Stop),
+        22 => take_aliases(reader).map(RecordedInput::Aliases),
         20 => take_groups(reader).map(RecordedInput::Groups),
         9 | 10 => Some(RecordedInput::Rebalance(Asked { at_once: tag == 10 })),
         11 => Some(RecordedInput::Reregister),
@@ -392,5 +425,27 @@ mod tests {
         check(&[]);
         check(&[1]);
         check(&[u64::MAX, 3, 2]);
+    }
+
+    #[test]
+    fn alias_guids_come_back() {
+        let check = |ports: &[(u64, &[(u8, u64)])]| {
+            let told = ports.iter().map(|&(port, guids)| PortAliases {
+                port: Guid(port),
+                guids: guids.iter().map(|&(entry, guid)| (entry, Guid(guid))).collect(),
+            });
+            let told: Vec<PortAliases> = told.collect();
+            let mut bytes = Vec::new();
+            put_input(&mut bytes, Time(7), &Input::Aliases(told.clone()));
+            let entry = take_entry(&mut Reader::new(&bytes)).unwrap().unwrap();
+            let RecordedInput::Aliases(read) = entry.input else {
+                panic!("{}", entry.input);
+            };
+            assert_eq!((entry.time, read), (Time(7), told));
+            assert!(take_entry(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+        };
+        check(&[]);
+        check(&[(1, &[])]);
+        check(&[(1, &[(1, 0x11), (255, u64::MAX)]), (u64::MAX, &[(8, 0x18)])]);
     }
 }

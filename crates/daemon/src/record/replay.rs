@@ -116,6 +116,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Told(told) => Input::Command(Command::Told(Box::new(told.clone()))),
         RecordedInput::Rebalance(asked) => Input::Command(Command::Rebalance(*asked)),
         RecordedInput::SetPolicy(policy) => Input::Command(Command::SetPolicy(Arc::clone(policy))),
+        RecordedInput::Aliases(ports) => Input::Aliases(ports.clone()),
         RecordedInput::Groups(groups) => Input::Groups(groups.clone()),
         RecordedInput::Stop => Input::Command(Command::Stop),
         RecordedInput::Asked(_) | RecordedInput::Said(_) => return None,

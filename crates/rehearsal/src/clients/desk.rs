@@ -229,6 +229,10 @@ impl Desk {
             });
             self.is_marked &= self.is_lost;
         }
+        if self.sa.aliases().has_changed() && now.since(self.groups_told) >= GATHER_GROUPS {
+            let ports = self.sa.take_changed_aliases();
+            world.aliases(self.id, ports)?;
+        }
         if self.sa.groups().has_changed() && now.since(self.groups_told) >= GATHER_GROUPS {
             self.groups_told = now;
             let groups = self.sa.take_changed_groups();

@@ -214,7 +214,7 @@ impl Clients {
             }
             let after = (desk.sa.registered(), desk.sa.registrations().forgotten().clone());
             if before != after {
-                let ([services, subscriptions, groups, members], forgotten) = after;
+                let ([services, subscriptions, groups, members, _], forgotten) = after;
                 let text = format!(
                     "{} knows {members} members of {groups} groups, {subscriptions} subscriptions, \
                      {services} services; forgotten {forgotten:?}",

@@ -1,19 +1,20 @@
 //! What judges have passed, noted beside them, so that every Set can be compared with it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use selvedge_fabric::Fabric;
+use selvedge_plan::aliases::{AliasChange, GuidSet, HeldGuids, PortAliases};
 use selvedge_plan::multicast::{MftSet, MulticastChange, MulticastTables};
 use selvedge_plan::{ChangeSet, Installed, LaneRows, Op, Plan};
 use selvedge_sim::Par;
 use selvedge_sm::{Accepted, Inventory, Judge};
-use selvedge_types::{Lid, PKey, PortNum};
+use selvedge_types::{Guid, Lid, PKey, PortNum};
 use selvedge_verify::standing::{LinkChange, Replaced, Standing};
 use selvedge_verify::{Judged, MulticastSubject, Refusal, Verdict};
 use selvedge_wire::{
-    Attribute, AttributeId, DirectedRoute, Mad, MulticastForwardingTable, PKeyTable, PortInfo, SlToVl, SwitchInfo,
-    VlArbEntry, VlArbitration,
+    Attribute, AttributeId, DirectedRoute, GuidInfo, Mad, MulticastForwardingTable, PKeyTable, PortInfo, SlToVl,
+    SwitchInfo, VlArbEntry, VlArbitration,
 };
 
 use crate::digest::Digest;
@@ -41,6 +42,18 @@ impl Passed {
             let modifier = MulticastForwardingTable::modifier(set.block, set.position);
             let data = MulticastForwardingTable { masks: set.data }.emit();
             Some(copies(&inventory.agents.get(*node)?.route, modifier, &data))
+        };
+        passed.push_front(change.phases.iter().flatten().filter_map(digest).collect());
+    }
+
+    fn note_aliases(&self, inventory: &Inventory, change: &AliasChange) {
+        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        passed.truncate(CHANGE_SETS - 1);
+        let digest = |set: &GuidSet| {
+            let agent = inventory.agents.get(set.port.node)?;
+            let data = GuidInfo { guids: set.guids }.emit();
+            let route = agent.route_to(set.port.port);
+            Some(table(route, AttributeId::GUID_INFO, set.block.into(), &data))
         };
         passed.push_front(change.phases.iter().flatten().filter_map(digest).collect());
     }
@@ -126,6 +139,18 @@ impl Judge for Clerk {
         self.passed.note_copies(inventory, change.value());
         Ok(change)
     }
+
+    fn judge_aliases(
+        &self,
+        inventory: &Inventory,
+        held: &HeldGuids,
+        wanted: &BTreeMap<Guid, PortAliases>,
+        change: AliasChange,
+    ) -> Result<Judged<AliasChange>, Box<Refusal>> {
+        let change = self.judge.judge_aliases(inventory, held, wanted, change)?;
+        self.passed.note_aliases(inventory, change.value());
+        Ok(change)
+    }
 }
 
 fn digest_of_op(inventory: &Inventory, op: &Op) -> Option<u64> {
@@ -189,7 +214,7 @@ fn digest_of(mad: &Mad) -> Option<u64> {
             Some(switch(&route, info.linear_top.0, info.lifetime_value.get()))
         }
         AttributeId::MULTICAST_FORWARDING => Some(copies(&route, mad.modifier(), mad.smp_data())),
-        AttributeId::SL_TO_VL | AttributeId::VL_ARBITRATION => {
+        AttributeId::SL_TO_VL | AttributeId::VL_ARBITRATION | AttributeId::GUID_INFO => {
             Some(table(&route, mad.attribute(), mad.modifier(), mad.smp_data()))
         }
         AttributeId::PKEY_TABLE => Some(p_keys(&route, PKeyTable::block(mad.modifier()), &mad.read().ok()?)),

@@ -23,12 +23,16 @@ pub const METHODS: [u8; 8] = [0x01, 0x02, 0x12, 0x14, 0x15, 0x81, 0x05, 0x7B];
 fn snapshots() -> &'static [Arc<Snapshot>; 2] {
     static MADE: OnceLock<[Arc<Snapshot>; 2]> = OnceLock::new();
     MADE.get_or_init(|| {
+        let whole = Wish {
+            guid_cap: 12,
+            ..Wish::new(TREE)
+        };
         let gone = Wish {
             gone: vec![1, 4],
             generation: 2,
-            ..Wish::new(TREE)
+            ..whole.clone()
         };
-        [Wish::new(TREE).snapshot(), gone.snapshot()]
+        [whole.snapshot(), gone.snapshot()]
     })
 }
 

@@ -61,6 +61,8 @@ pub struct Wish {
     pub generation: u64,
     /// Hosts that are not there, by number.
     pub gone: Vec<usize>,
+    /// Entries that the GUID tables of hosts have.
+    pub guid_cap: u8,
 }
 
 impl Wish {
@@ -76,6 +78,7 @@ impl Wish {
             own_row: None,
             generation: 1,
             gone: Vec::new(),
+            guid_cap: 1,
         }
     }
 
@@ -157,12 +160,17 @@ impl Wish {
         (ports, end_ports, infos)
     }
 
-    /// Everything a snapshot is made of.
-    pub fn sources(&self) -> Sources {
-        let Spec::Generated(recipe) = self.spec.parse().unwrap() else {
+    fn fabric(&self) -> Fabric {
+        let Spec::Generated(mut recipe) = self.spec.parse().unwrap() else {
             panic!("{} is no generator", self.spec);
         };
-        let mut fabric = recipe.fabric().unwrap();
+        recipe.options.guid_cap = self.guid_cap;
+        recipe.fabric().unwrap()
+    }
+
+    /// Everything a snapshot is made of.
+    pub fn sources(&self) -> Sources {
+        let mut fabric = self.fabric();
         let lids = self.lids(&fabric);
         let hosts: Vec<PortRef> = fabric
             .end_ports()
@@ -278,6 +286,12 @@ impl Bench {
         };
         bench.lid = bench.host(0);
         bench
+    }
+
+    /// Another plan is in force.
+    pub fn commit(&mut self, wish: &Wish) {
+        self.snapshot = wish.snapshot();
+        self.feed(Input::Committed(Arc::clone(&self.snapshot)));
     }
 
     /// LID of the host with this number, counted from 0.

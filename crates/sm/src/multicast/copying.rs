@@ -240,7 +240,7 @@ impl Sm {
             }
             Work::Write { .. } => self.multicast.all_stale(now),
             Work::Read(_) => self.multicast.due = Some(now),
-            Work::ReadBack(_) => {}
+            Work::ReadBack(_) => self.read_guids_back(),
         }
         self.view.copies = Arc::clone(self.multicast.held());
     }
@@ -248,6 +248,7 @@ impl Sm {
     /// Something else comes first: what was under way may have been carried out or not. True if routes were to follow:
     /// they are not known to be right any more.
     pub(crate) fn interrupt_copying(&mut self) -> bool {
+        self.interrupt_naming();
         if !matches!(self.stage, Stage::Copying(_)) {
             return false;
         }

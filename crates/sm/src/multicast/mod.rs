@@ -192,7 +192,8 @@ impl Sm {
     }
 
     /// Another manager is in charge: what it writes is not known here, and members tell it who they are.
-    pub(crate) fn leave_multicast(&mut self) {
+    pub(crate) fn leave_what_hosts_registered(&mut self) {
+        self.leave_aliases();
         self.multicast = Multicast::default();
         self.view.groups = Arc::default();
     }

@@ -47,8 +47,9 @@ impl Sm {
             .into_iter()
             .filter_map(|(guid, place)| Some((switch(guid)?, place)));
         let blocks: Vec<_> = blocks.collect();
-        if !blocks.is_empty() {
-            self.stage = Stage::Copying(Box::new(Copying::reading_back(inventory, blocks)));
+        if blocks.is_empty() {
+            return self.read_guids_back();
         }
+        self.stage = Stage::Copying(Box::new(Copying::reading_back(inventory, blocks)));
     }
 }

@@ -87,6 +87,10 @@ fn nodes(recipe: &Recipe, plane: &Plane) -> Vec<Node> {
             recipe.options.ports_per_host,
             format!("H-{host}"),
         );
+        let capability = PortCapability {
+            guids: recipe.options.guid_cap,
+            ..capability
+        };
         nodes.push(with_capability(node, capability, HOST_DEVICE));
     }
     nodes

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use crate::AttributeId;
 
 /// All of them, by attribute.
-pub static ALL: [&Layout; 22] = [
+pub static ALL: [&Layout; 23] = [
     &CLASS_PORT_INFO,
     &NOTICE,
     &INFORM_INFO,
@@ -31,6 +31,7 @@ pub static ALL: [&Layout; 22] = [
     &REVISION,
     &TOLD_LEVEL,
     &FORGOTTEN,
+    &ALIAS,
 ];
 
 /// Makes a record: its layout, and a module with a constant for each field.
@@ -479,5 +480,15 @@ record! {
      before.",
     forgotten, FORGOTTEN = 0xff55 "ForgottenPortRecord" 8 {
         GUID "PortGUID" 0 [0; 64] Hex "Which port"
+    }
+}
+
+record! {
+    "An alias GUID of a port, or one that was given out for an entry: for standbys of ours, as the records before.",
+    alias, ALIAS = 0xff56 "AliasGUIDRecord" 24 {
+        PORT "PortGUID" 0 [0; 64] Hex "Whose it is"
+        GUID "GUID" 1 [64; 64] Hex "Which it is"
+        ENTRY "Entry" 2 [128; 8] Number "Entry of GUIDInfo"
+        IS_GIVEN "Given" 3 [136; 8] Number "1: it was given out for this entry, which gets it again"
     }
 }

@@ -1,0 +1,105 @@
+//! Alias GUIDs of ports, as GUIDInfo holds them: what each port shall have, and the Sets that lead there.
+//!
+//! A virtual function of a channel adapter has a GUID of its own behind the LID of its port. The subnet administrator
+//! gives them out; the manager writes them. Forwarding does not depend on them.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::PortRef;
+use selvedge_types::Guid;
+
+/// GUIDs in a block of GUIDInfo, which is what one SMP reads or writes. Source: IBA vol 1 §14.2.5.5.
+pub const BLOCK_GUIDS: usize = 8;
+
+/// A block of GUIDInfo; [`Guid::NONE`] where there is none.
+pub type GuidBlock = [Guid; BLOCK_GUIDS];
+
+/// Blocks that agents hold as far as known, by port GUID and number.
+pub type HeldGuids = BTreeMap<(Guid, u8), GuidBlock>;
+
+/// The aliases that a port shall have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PortAliases {
+    /// Its own GUID, which is entry 0.
+    pub port: Guid,
+    /// By entry.
+    pub guids: BTreeMap<u8, Guid>,
+}
+
+impl PortAliases {
+    /// A block as the port shall hold it.
+    #[must_use]
+    pub fn block(&self, block: u8) -> GuidBlock {
+        let first = usize::from(block) * BLOCK_GUIDS;
+        core::array::from_fn(|place| match u8::try_from(first + place) {
+            Ok(0) => self.port,
+            Ok(entry) => self.guids.get(&entry).copied().unwrap_or(Guid::NONE),
+            Err(_) => Guid::NONE,
+        })
+    }
+
+    /// Blocks in which there are aliases.
+    pub fn blocks(&self) -> impl Iterator<Item = u8> + '_ {
+        let mut last = None;
+        let blocks = self.guids.keys().map(|entry| entry / BLOCK_GUIDS as u8);
+        blocks.filter(move |&block| last.replace(block) != Some(block))
+    }
+}
+
+/// The aliases in a block: all but the port's own GUID and what is empty.
+pub fn aliases_in(port: Guid, block: &GuidBlock) -> impl Iterator<Item = Guid> + '_ {
+    block
+        .iter()
+        .copied()
+        .filter(move |&guid| guid != Guid::NONE && guid != port)
+}
+
+/// One Set of GUIDInfo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuidSet {
+    /// The port.
+    pub port: PortRef,
+    /// Block number.
+    pub block: u8,
+    /// What it shall hold.
+    pub guids: GuidBlock,
+}
+
+/// Sets in phases: all of one are acknowledged before the next begins. What one port gives up another may get in the
+/// next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AliasChange {
+    /// The phases, in order.
+    pub phases: Vec<Vec<GuidSet>>,
+}
+
+impl AliasChange {
+    /// How many Sets there are.
+    #[must_use]
+    pub fn sets(&self) -> usize {
+        self.phases.iter().map(Vec::len).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_the_ports_own_guid_first() {
+        let aliases = PortAliases {
+            port: Guid(1),
+            guids: [(1, Guid(11)), (7, Guid(17)), (8, Guid(18)), (255, Guid(19))].into(),
+        };
+        let check = |block: u8, want: [u64; 8]| assert_eq!(aliases.block(block), want.map(Guid), "block {block}");
+        check(0, [1, 11, 0, 0, 0, 0, 0, 17]);
+        check(1, [18, 0, 0, 0, 0, 0, 0, 0]);
+        check(2, [0; 8]);
+        check(31, [0, 0, 0, 0, 0, 0, 0, 19]);
+        // Beyond what has a number.
+        check(32, [0; 8]);
+        assert_eq!(aliases.blocks().collect::<Vec<_>>(), [0, 1, 31]);
+        let found: Vec<Guid> = aliases_in(Guid(1), &aliases.block(0)).collect();
+        assert_eq!(found, [Guid(11), Guid(17)]);
+    }
+}

@@ -1,0 +1,93 @@
+//! What is told of alias GUIDs.
+
+use std::fmt;
+
+use selvedge_types::Guid;
+
+use crate::event::Severity;
+
+/// Something about alias GUIDs that an operator may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AliasEvent {
+    /// Ports hold the GUIDs that they shall have.
+    InForce {
+        /// Ports that have aliases.
+        ports: usize,
+        /// Sets that it took.
+        sets: usize,
+    },
+    /// The judge refuses what was planned: nothing was sent.
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// A port does not answer for its GUIDs, or does not take them.
+    Silent {
+        /// The port.
+        what: String,
+    },
+    /// A port does not hold a block as it was written.
+    Differs {
+        /// The port.
+        what: String,
+        /// The block.
+        block: u8,
+    },
+    /// An alias is the own GUID of a port that has come: it is taken away.
+    Taken {
+        /// The GUID.
+        guid: Guid,
+        /// Whose alias it was.
+        from: String,
+        /// Whose own it is.
+        owner: String,
+    },
+}
+
+impl AliasEvent {
+    /// Its stable code.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InForce { .. } => "SLV-SM-0080",
+            Self::Refused { .. } => "SLV-SM-0081",
+            Self::Silent { .. } => "SLV-SM-0082",
+            Self::Differs { .. } => "SLV-SM-0083",
+            Self::Taken { .. } => "SLV-SM-0084",
+        }
+    }
+
+    /// How much it matters.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::InForce { .. } => Severity::Info,
+            Self::Silent { .. } | Self::Differs { .. } | Self::Taken { .. } => Severity::Warning,
+            Self::Refused { .. } => Severity::Error,
+        }
+    }
+}
+
+impl fmt::Display for AliasEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InForce { ports, sets } => write!(f, "alias GUIDs of {ports} ports in force, {sets} Sets"),
+            Self::Refused { why } => write!(f, "alias GUIDs refused, ports hold what they held: {why}"),
+            Self::Silent { what } => write!(
+                f,
+                "{what} does not take its alias GUIDs; tried again in 4 s, and each minute if it goes on: does its \
+                 agent know GUIDInfo?"
+            ),
+            Self::Differs { what, block } => write!(
+                f,
+                "{what} does not hold GUIDInfo block {block} as it was written; it is written again"
+            ),
+            Self::Taken { guid, from, owner } => write!(
+                f,
+                "alias GUID {guid} of {from} is the own GUID of {owner}: it is taken away from {from}; give its \
+                 virtual function another one"
+            ),
+        }
+    }
+}
