@@ -2,12 +2,13 @@
 //!
 //! A trap gets lost until its switch knows us and the way to us is in the tables, and where the plan clears
 //! PortStateChange it clears what came after the sweep as well. So every switch is asked whether something changed,
-//! ports that were DOWN when their switch learnt of us are asked for, and behind every link of a switch that was new
-//! to us, or showed PortStateChange, it is asked who is there: a cable that was moved in between shows in nothing
-//! else. Such a switch is asked for its LID as well: if it has been off in between, what the plan wrote has put its
-//! LinearFDBTop up again, and it does not know whom to send traps to. That is a tenth as many questions as a bring-up
-//! takes, and comes a second after it. Repairs do not need it, as they begin where traps arrive. If something happens
-//! before it is through, a sweep takes the place of the repair, as what is known may be half of the old cables.
+//! ports that were DOWN when their switch learnt of us are asked for, and all ports of one that knew us and showed
+//! PortStateChange; and behind every link of such a switch, or one that was new to us, it is asked who is there: a
+//! cable that was moved in between shows in nothing else. Such a switch is asked for its LID as well: if it has
+//! been off in between, what the plan wrote has put its LinearFDBTop up again, and it does not know whom to send
+//! traps to. That is a tenth as many questions as a bring-up takes, and comes a second after it. Repairs do not
+//! need it, as they begin where traps arrive. If something happens before it is through, a sweep takes the place of
+//! the repair, as what is known may be half of the old cables.
 //!
 //! Where the plan took so short a time that hardly a cable can have been moved, a repair should not have to wait for a
 //! second: then it is asked at once who is behind the links, which takes a tenth of that short time, and the rest a
