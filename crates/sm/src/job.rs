@@ -22,7 +22,7 @@ use crate::adopt::Adopt;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
-use crate::judge::{DefaultJudge, Judge};
+use crate::judge::{Accepted, DefaultJudge, Judge};
 use crate::multicast::{Copies, MulticastPlan, MulticastTask, TakenApart};
 use crate::ports::{DeclinedByGuid, Ports};
 use crate::rebalance::{Balance, Rebalance};
@@ -144,6 +144,19 @@ pub struct Outcome {
     /// How long it waits for packets that nobody knows. A wait that is no longer than that was not measured by those
     /// that are known.
     pub(crate) fog: Duration,
+}
+
+impl Outcome {
+    /// Of what is mended in place: it asks nobody, and waits for nobody who is not known.
+    pub(crate) fn in_place(plan: Plan, accepted: Accepted) -> Self {
+        Self {
+            plan: Arc::new(plan),
+            changes: accepted.changes,
+            verdict: Arc::new(accepted.verdict),
+            asks: Asks::Nobody,
+            fog: Duration::ZERO,
+        }
+    }
 }
 
 impl Job {

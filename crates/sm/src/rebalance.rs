@@ -12,7 +12,6 @@ use selvedge_verify::{JudgeOptions, Load, Subject, verify};
 
 use crate::event::Event;
 use crate::job::{Job, JobResult, Outcome, in_words, options};
-use crate::register::Asks;
 use crate::repair::{away, widened};
 use crate::view::View;
 use crate::way::{self, WayOptions};
@@ -261,13 +260,7 @@ impl Rebalance {
         let accepted = (job.judge)
             .judge(inventory, &installed, &plan, &change_set, par)
             .map_err(|refusal| in_words(&refusal))?;
-        Ok(Outcome {
-            plan: Arc::new(plan),
-            changes: accepted.changes,
-            verdict: Arc::new(accepted.verdict),
-            asks: Asks::Nobody,
-            fog: std::time::Duration::ZERO,
-        })
+        Ok(Outcome::in_place(plan, accepted))
     }
 }
 

@@ -18,7 +18,6 @@ use crate::damage::Damage;
 use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::job::{Job, JobResult, Outcome};
-use crate::register::Asks;
 use crate::warm::{Spare, Warm};
 use crate::way::{self, WayOptions};
 use crate::{lanes, past, ports, rehang};
@@ -152,13 +151,7 @@ impl Repair {
         for switch in self.damage.gone.iter().filter_map(|&node| fabric.switch_index(node)) {
             installed.lfts.get_mut(switch).into_iter().for_each(Vec::clear);
         }
-        let outcome = Outcome {
-            plan: Arc::new(plan),
-            changes: accepted.changes,
-            verdict: Arc::new(accepted.verdict),
-            asks: Asks::Nobody,
-            fog: Duration::ZERO,
-        };
+        let outcome = Outcome::in_place(plan, accepted);
         let inventory = Arc::new(inventory);
         job.inventory = Arc::clone(&inventory);
         Some(JobResult {
@@ -335,13 +328,7 @@ impl Repair {
         };
         let (accepted, judged) = job.timed(judge);
         let accepted = accepted.map_err(|refusal| crate::job::in_words(&refusal))?;
-        let outcome = Outcome {
-            plan: Arc::new(plan),
-            changes: accepted.changes,
-            verdict: Arc::new(accepted.verdict),
-            asks: Asks::Nobody,
-            fog: Duration::ZERO,
-        };
+        let outcome = Outcome::in_place(plan, accepted);
         Ok((outcome, judged))
     }
 }

@@ -1,5 +1,5 @@
-//! What packets meet of a block that is written, or that LinearFDBTop no longer covers: they may be under way by what was
-//! there before.
+//! What packets meet of a block that is written, or that LinearFDBTop no longer covers: they may be under way by what
+//! was there before.
 
 use selvedge_fabric::{NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
