@@ -82,11 +82,6 @@ impl<'a> Subject<'a> {
     #[must_use]
     pub fn strays(&self) -> Vec<Lid> {
         let mut strays = Vec::new();
-        // Entries above LinearFDBTop are asleep.
-        let linear_top = self
-            .switches
-            .and_then(|all| all.iter().map(|one| Lid(one.linear_top)).max());
-        let top = linear_top.map_or(self.tables.top(), |linear| linear.min(self.tables.top()));
         for block in 0..self.tables.blocks() {
             let lid = |i: usize| Lid(u16::try_from(block * BLOCK_LIDS + i).unwrap_or(u16::MAX));
             let may_be = |lid: Lid| (Lid(1)..=self.tables.top()).contains(&lid) && self.lids.owner(lid).is_none();
