@@ -131,8 +131,8 @@ impl Ours {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until entries have changed since its log was so long, and nothing is to be done any more: between two steps
-    /// of a change it may wait for seconds.
+    /// Waits until entries have changed since its log was so long, and nothing is to be done any more: between two
+    /// steps of a change it may wait for seconds.
     fn wait_changed(&self, since: usize) {
         let last = |text: &str, codes: &[&str]| codes.iter().filter_map(|code| text.rfind(code)).max();
         let is_done = |text: &str| {
@@ -288,7 +288,7 @@ fn levels(probe: &mut Probe, sa: u16, from: u16, to: &[u16]) -> Vec<Option<u64>>
 }
 
 /// The level of IPoIB's group, as a host is told that joins it, or has joined.
-/// A host asks again when nothing comes: the answer to a join may wait for a standby, and a busy machine takes its time.
+/// A host asks again when nothing comes: the answer to a join may wait for a standby, and a busy machine is slow.
 fn joined_level(probe: &mut Probe, sa: u16, guid: Guid) -> u64 {
     let mut mad = join(guid);
     mad.set_component_mask(member::MGID.mask() | member::PORT_GID.mask() | member::JOIN_STATE.mask());

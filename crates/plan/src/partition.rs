@@ -220,7 +220,8 @@ impl Partitions {
     }
 
     /// The P_Key table that an end port shall hold: what it holds already stays where it is, since queue pairs name
-    /// their key by its place, and is not cut off for a new one. The second value says how many keys it has no room for.
+    /// their key by its place, and is not cut off for a new one. The second value says how many keys it has no room
+    /// for.
     #[must_use]
     pub fn table(&self, fabric: &Fabric, at: PortRef, manager: PortRef) -> Option<(Vec<PKey>, usize)> {
         let (node, port) = (fabric.nodes().get(at.node)?, fabric.port(at)?);
@@ -241,9 +242,9 @@ impl Partitions {
     }
 
     /// The keys that the switch port in front of an end port shall let pass: those that the end port shall hold, its
-    /// limited keys of partitions that it is a full member of left out. What the switch port holds already stays where it
-    /// is: a key that went from one block to another would be in none for a moment, and packets with it be dropped. `None`
-    /// if `at` is no such port, if its switch enforces nothing, or if it has no room for all of them.
+    /// limited keys of partitions that it is a full member of left out. What the switch port holds already stays where
+    /// it is: a key that went from one block to another would be in none for a moment, and packets with it be dropped.
+    /// `None` if `at` is no such port, if its switch enforces nothing, or if it has no room for all of them.
     ///
     /// Source: OpenSM observed (`osm_pkey_mgr.c`).
     #[must_use]

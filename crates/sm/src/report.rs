@@ -175,8 +175,8 @@ impl SetByOne {
         }
     }
 
-    /// True if that manager has set a port: it names it, and both have their LIDs for themselves. In a subnet that became
-    /// one with ours, whose manager had the same LID, it would not be so.
+    /// True if that manager has set a port: it names it, and both have their LIDs for themselves. In a subnet that
+    /// became one with ours, whose manager had the same LID, it would not be so.
     fn is_of(&self, port: &Port) -> bool {
         let lids = port.settings.lids;
         let is_single = |lid| !self.twice.contains(&lid);

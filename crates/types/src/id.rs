@@ -269,8 +269,8 @@ impl PKey {
     /// The default partition, full membership. Source: IBA vol 1 §10.9.1.2.
     pub const DEFAULT_FULL: Self = Self(0xFFFF);
 
-    /// A key of no partition that is not 0: as invalid as that in a table, since its lower 15 bits are, but seen to have
-    /// been written. Source: IBA vol 1 §10.9.1.2.
+    /// A key of no partition that is not 0: as invalid as that in a table, since its lower 15 bits are, but seen to
+    /// have been written. Source: IBA vol 1 §10.9.1.2.
     pub const NOBODYS: Self = Self(0x8000);
 
     /// True if two keys may talk: same partition, at least one full member. Source: IBA vol 1 §10.9.3.

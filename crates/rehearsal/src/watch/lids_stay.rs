@@ -33,8 +33,8 @@ impl Watcher {
         }
     }
 
-    /// A manager takes these for a port's LIDs. What it took for them before is no knowledge, if the port had never held
-    /// it by then: when another manager gives it to the port later, this one hears nothing of that.
+    /// A manager takes these for a port's LIDs. What it took for them before is no knowledge, if the port had never
+    /// held it by then: when another manager gives it to the port later, this one hears nothing of that.
     fn believes(&mut self, (id, guid): (ManagerId, Guid), range: LidRange) {
         let before = self.believed.get(&(id, guid)).copied();
         let was_held = self.lids.held_last(guid) == Some(range) || before == Some((range, true));
