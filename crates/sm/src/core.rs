@@ -459,28 +459,7 @@ impl Sm {
             Stage::Probing(probe) => self.probed(*probe, now, out),
             Stage::Copying(copying) => self.copying_settled(*copying, now, out),
             Stage::Naming(naming) => self.naming_settled(*naming, now, out),
-            Stage::LightSweep { changed } => {
-                if !self.second_look.is_alone() {
-                    if self.begin_reading_back(changed) {
-                        self.stage = Stage::LightSweep { changed };
-                        return true;
-                    }
-                    self.end_reading_back();
-                }
-                let is_first = self.second_look.is_first();
-                if changed {
-                    self.sweep_due = Some(SweepReason::LightSweep);
-                } else {
-                    self.second_look.end();
-                    self.rest(now);
-                }
-                if !is_first {
-                    self.unwatched.clear();
-                    if !changed {
-                        self.read_copies_back();
-                    }
-                }
-            }
+            Stage::LightSweep { changed } => self.light_sweep_settled(changed, now),
             waiting @ (Stage::Idle
             | Stage::Planning { .. }
             | Stage::Persisting { .. }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, NodeIdx, PortRef};
 use selvedge_mad::AgentId;
+use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
 
@@ -18,6 +19,30 @@ use crate::stage::{Stage, Token};
 use crate::view::{PortReason, Role};
 
 impl Sm {
+    /// Everything that a light sweep asked is answered.
+    pub(crate) fn light_sweep_settled(&mut self, changed: bool, now: Time) {
+        if !self.second_look.is_alone() {
+            if self.begin_reading_back(changed) {
+                self.stage = Stage::LightSweep { changed };
+                return;
+            }
+            self.end_reading_back();
+        }
+        let is_first = self.second_look.is_first();
+        if changed {
+            self.sweep_due = Some(SweepReason::LightSweep);
+        } else {
+            self.second_look.end();
+            self.rest(now);
+        }
+        if !is_first {
+            self.unwatched.clear();
+            if !changed {
+                self.read_copies_back();
+            }
+        }
+    }
+
     /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
     pub(crate) fn begin_light_sweep(&mut self) {
         self.next_sweep = None;
