@@ -18,7 +18,7 @@ use selvedge_transport::ibsim::protocol::{CONTROL_LEN, Connect, Control, Kind, P
 use selvedge_transport::ibsim::{Pipe, Way};
 use selvedge_wire::{Class, Mad, Method};
 
-use crate::LabError;
+use crate::{LabError, until};
 
 /// How often a relay's threads look whether they shall end.
 const TICK: Duration = Duration::from_millis(20);
@@ -340,15 +340,12 @@ fn bind(name: &str) -> io::Result<UnixDatagram> {
 /// A process that another thread is starting holds copies of all our sockets until it runs its program: a name may be
 /// taken for that long after its socket was closed here.
 fn bind_when_free(name: &str) -> io::Result<UnixDatagram> {
-    let deadline = Instant::now() + NAME_TIMEOUT;
-    loop {
-        match bind(name) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            result => return result,
-        }
-    }
+    let look = || match bind(name) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(None),
+        Err(error) => Err(LabError::io("binding", name)(error)),
+    };
+    until("a socket name to be free", NAME_TIMEOUT, String::new, look).map_err(io::Error::other)
 }
 
 /// A panicking thread leaves counts that are whole: they are only ever added to.
@@ -367,11 +364,14 @@ mod tests {
         let copy = first.try_clone().unwrap();
         drop(first);
         assert_eq!(bind(&name).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let (done, told) = std::sync::mpsc::channel::<()>();
         let holder = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(30));
+            // Nobody tells: the copy is held for a while.
+            assert!(told.recv_timeout(Duration::from_millis(30)).is_err());
             drop(copy);
         });
         bind_when_free(&name).unwrap();
+        drop(done);
         holder.join().unwrap();
     }
 }

@@ -220,7 +220,7 @@ impl OpenSmOption {
         option(
             "sm_assigned_guid",
             "0x00",
-            Lacking("the GUIDs that are given out begin with 0x00140500"),
+            Lacking("aliases given out begin with 0x00140500"),
         ),
         option(
             "sweep_interval",
