@@ -217,11 +217,7 @@ impl OpenSmOption {
             "TRUE",
             Moot("keys stay where they are in a port's table, only the first place is the default partition's"),
         ),
-        option(
-            "sm_assigned_guid",
-            "0x00",
-            Lacking("aliases given out begin with 0x00140500"),
-        ),
+        option("sm_assigned_guid", "0x00", Lacking("aliases begin with 0x00140500")),
         option(
             "sweep_interval",
             "10",
