@@ -19,7 +19,8 @@
 //! A channel is a directed link between two switches together with a lane. A route that enters a switch by channel a
 //! and leaves by channel b makes b a dependency of a. Without a cycle of dependencies there is no credit deadlock
 //! (Dally and Seitz 1987). Links from and to hosts cannot be part of a cycle and are left out. LIDs that no port owns
-//! count where switches have entries of them: whoever still sends there fills the links that these lead over.
+//! count where switches have entries of them, and routes have one service level: whoever still sends there fills the
+//! links that these lead over.
 //!
 //! # Beside plans
 //! [`phases`] proves or refuses a list of steps from tables in force to others; [`disjoint`] measures how far the LIDs

@@ -60,17 +60,19 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// LIDs in use, ascending: those that ports own, and [those that nobody owns](Self::strays).
+    /// LIDs in use, ascending: those that ports own, and [those that nobody owns](Self::strays) where routes have one
+    /// service level. Where they have several nobody can tell which one a LID had that was somebody's before.
     #[must_use]
     pub fn lids_in_use(&self) -> Vec<Lid> {
         // Entries above LinearFDBTop are asleep.
         let top = self
             .switches
             .and_then(|all| all.iter().map(|one| Lid(one.linear_top)).max());
-        let strays = self
-            .strays()
-            .into_iter()
-            .filter(|lid| top.is_none_or(|top| *lid <= top));
+        let strays = match self.service_levels {
+            ServiceLevels::Uniform(_) => self.strays(),
+            ServiceLevels::PerDestination(_) => Vec::new(),
+        };
+        let strays = strays.into_iter().filter(|lid| top.is_none_or(|top| *lid <= top));
         let mut all: Vec<Lid> = self.lids.by_lid().map(|(lid, _)| lid).chain(strays).collect();
         all.sort_unstable();
         all

@@ -68,8 +68,13 @@ fn start(rng: &mut Rng) -> (Fabric, Plan) {
     }
     let mut plan = support::plan(&fabric, lids, tables);
     let lanes = 1 + below(4) as u8;
-    let levels = (0..=plan.lids.top().0).map(|_| Sl::new(below(4) as u8).unwrap());
-    plan.service_levels = ServiceLevels::PerDestination(levels.collect());
+    let mut level = |_| Sl::new(below(4) as u8).unwrap();
+    let levels: Vec<Sl> = (0..=plan.lids.top().0).map(&mut level).collect();
+    plan.service_levels = match level(0).get() {
+        // Only then LIDs that nobody owns count.
+        0 | 1 => ServiceLevels::Uniform(levels[0]),
+        _ => ServiceLevels::PerDestination(levels),
+    };
     plan.sl_to_vl = SlToVl::modulo(lanes);
     (fabric, plan)
 }
