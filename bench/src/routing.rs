@@ -15,10 +15,10 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 use selvedge_conformance::{HeavyLock, LabError};
 use selvedge_fabric::{Fabric, PortRef};
-use selvedge_plan::{Lids, ServiceLevels, SlToVl, Tables};
+use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
 use selvedge_routing::{Effort, Engine, Rebalance};
 use selvedge_sim::Par;
-use selvedge_types::{Guid, PortNum, Vl};
+use selvedge_types::{Guid, Lid, PortNum, Vl};
 use selvedge_verify::{Contention, ContentionOptions, Figures, JudgeOptions, Kind, Subject, contention, verify};
 
 use crate::case::Case;
@@ -210,6 +210,17 @@ fn theirs(case: &Case, contestant: &Contestant, roots: Vec<Guid>) -> Result<Outc
     Ok(Outcome::Routed(quality))
 }
 
+/// Tables without entries of other LIDs: nobody sends to those.
+fn tables_of(lids: &Lids, tables: &Tables) -> Tables {
+    let mut of_these = tables.clone();
+    for lid in (1..=tables.top().0).map(Lid).filter(|&lid| lids.owner(lid).is_none()) {
+        tables
+            .switch_indices()
+            .for_each(|switch| of_these.set(switch, lid, NO_PATH));
+    }
+    of_these
+}
+
 /// The LIDs of hosts alone.
 fn of_hosts(fabric: &Fabric, lids: &Lids) -> Lids {
     let mut hosts = lids.clone();
@@ -243,8 +254,13 @@ impl Judged {
             findings_max: 1,
             ..JudgeOptions::default()
         };
-        let judge = |lids: &Lids| verify(Subject::tables(fabric, lids, tables, levels, lanes), &options);
-        let verdict = judge(lids);
+        let judge =
+            |lids: &Lids, tables: &Tables| verify(Subject::tables(fabric, lids, tables, levels, lanes), &options);
+        let verdict = judge(lids, tables);
+        let hosts_circle = || {
+            let of_hosts = of_hosts(fabric, lids);
+            judge(&of_hosts, &tables_of(&of_hosts, tables)).count_of(Kind::HostCycle) > 0
+        };
         let hosts = fabric.end_ports().count().saturating_sub(fabric.switches().len());
         let sharing = ContentionOptions {
             par: Par::Rayon,
@@ -256,7 +272,7 @@ impl Judged {
             .all(|&kind| verdict.count_of(kind) == 0);
         Self {
             // What hosts send to agents counts as traffic of hosts: without LIDs of switches there is none.
-            hosts_free: agents_free || judge(&of_hosts(fabric, lids)).count_of(Kind::HostCycle) == 0,
+            hosts_free: agents_free || !hosts_circle(),
             agents_free,
             figures: verdict.figures,
             contention: contention(Subject::tables(fabric, lids, tables, levels, lanes), &sharing),

@@ -67,7 +67,9 @@ fn a_virtual_function_gets_its_guid() {
     .unwrap();
     wait_held(&lab, lid, &[(ALIAS, true), (given, true)]);
 
-    // What was told outlives the manager.
+    // What was stored outlives the manager; of what was not yet, hosts are asked.
+    let mark = state.join("registrations.unstored");
+    until("the store", LIMIT, String::new, || Ok((!mark.exists()).then_some(()))).unwrap();
     drop(ours); // SIGKILL
     let _ours = start();
     assert_eq!(path_to(&mut stranger, sa, ALIAS), lid);
