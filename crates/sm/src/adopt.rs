@@ -152,8 +152,8 @@ pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<
     routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
-/// Takes away entries of LIDs that nobody has, where they lead packets round: the judge follows packets that arrive,
-/// and whoever still sends to such a LID would fill the links of the circle.
+/// Takes away entries of LIDs that nobody has, where they lead packets round: whoever still sends to such a LID fills
+/// the links of the circle, so that the judge would refuse all that was found for them.
 fn drop_circles_of_nobody(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
     let next = |tables: &Tables, switch: SwitchIdx, lid: Lid| {
         let port = PortNum::new(tables.get(switch, lid))?;

@@ -229,14 +229,17 @@ impl Desk {
             });
             self.is_marked &= self.is_lost;
         }
-        if self.sa.aliases().has_changed() && now.since(self.groups_told) >= GATHER_GROUPS {
-            let ports = self.sa.take_changed_aliases();
-            world.aliases(self.id, ports)?;
-        }
-        if self.sa.groups().has_changed() && now.since(self.groups_told) >= GATHER_GROUPS {
+        // As the program does: both at once, not too often.
+        let has_changed = self.sa.groups().has_changed() || self.sa.aliases().has_changed();
+        if has_changed && now.since(self.groups_told) >= GATHER_GROUPS {
             self.groups_told = now;
-            let groups = self.sa.take_changed_groups();
-            world.groups(self.id, groups)?;
+            let (groups, ports) = (self.sa.take_changed_groups(), self.sa.take_changed_aliases());
+            if !ports.is_empty() {
+                world.aliases(self.id, ports)?;
+            }
+            if !groups.is_empty() {
+                world.groups(self.id, groups)?;
+            }
         }
         self.tell_copy(world)
     }

@@ -22,6 +22,7 @@ impl World<'_> {
         }
         Ok(())
     }
+
     /// A manager stays away from ports whose M_Key it does not know, and says that they are to be reset: he does, where
     /// a flipped bit has put that key there. True if he did anything. Each node once: it must help.
     pub(super) fn reset_keys(&mut self) -> Result<bool, RehearsalError> {
