@@ -89,10 +89,10 @@ pub fn blocks_to_read(installed: &Installed, switch: SwitchIdx, linear_top: u16)
         .collect()
 }
 
-/// True if a switch may have been off since its tables were known, and have got its LID and its LinearFDBTop back by what
-/// was on its way: none of its links is ACTIVE still that was when the last plan was made of what was `seen`. Of one that
-/// was fresh then, and was given all its tables, those count that were activated after them, as in the fabric that the
-/// plan left.
+/// True if a switch may have been off since its tables were known, and have got its LID and its LinearFDBTop back by
+/// what was on its way: none of its links is ACTIVE still that was when the last plan was made of what was `seen`. Of
+/// one that was fresh then, and was given all its tables, those count that were activated after them, as in the fabric
+/// that the plan left.
 pub fn may_have_been_off(now: &Fabric, node: NodeIdx, seen: &Fabric, left: &Fabric) -> bool {
     let guid = now.node(node).guid;
     let find = |fabric: &Fabric| fabric.find(guid).filter(|&at| fabric.switch_index(at).is_some());

@@ -147,8 +147,8 @@ impl Sm {
         installed
     }
 
-    /// A plan that was made of what was `seen` is in force: a switch that may have been off since, and all of whose links
-    /// were activated by the plan, shows it by its tables only, once its LID and its LinearFDBTop are back.
+    /// A plan that was made of what was `seen` is in force: a switch that may have been off since, and all of whose
+    /// links were activated by the plan, shows it by its tables only, once its LID and its LinearFDBTop are back.
     fn read_who_may_have_been_off(&mut self, seen: &Fabric, now: &Fabric, installed: &Installed) {
         for (switch, &node) in now.switches().iter_enumerated() {
             let mut ports = now.node(node).external_ports();
