@@ -3,11 +3,11 @@
 use selvedge_types::PortNum;
 use selvedge_wire::PortInfo;
 
-/// True if an answer is another port's than the one that the sweep saw, by what never changes of a port: a cable was moved,
-/// and the Set went to whoever is at the end of its route now. Of a host's port (`of_host`) the number tells as well, as
-/// its agent names the port that was asked; that of a switch names the port through which it was.
+/// True if an answer is another port's than the one that the sweep saw, by what never changes of a port: a cable was
+/// moved, and the Set went to whoever is at the end of its route now. Of a host's port (`of_host`) the number tells as
+/// well, as its agent names the port that was asked; that of a switch names the port through which it was.
 ///
-/// Who answers like the one that was meant is not found out: see [`LidBook`](crate::lid_book::LidBook).
+/// Who answers like the one that was meant is not found out here: `lid_book` knows what else was held before.
 pub(super) fn is_anothers(seen: &PortInfo, answer: &PortInfo, of_host: Option<PortNum>) -> bool {
     let constant = |info: &PortInfo| (info.mtu_cap, info.vl_cap, info.guid_cap);
     let is_its = |port: PortNum| [port.get(), seen.local_port].contains(&answer.local_port);
