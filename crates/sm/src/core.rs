@@ -50,6 +50,8 @@ pub struct Sm {
     pub(crate) view: View,
     /// What the last change was told of.
     pub(crate) last_seen: Option<Arc<Fabric>>,
+    /// What was seen, of which the plan in force was made.
+    pub(crate) planned_on: Option<Arc<Fabric>>,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,
     /// Which LIDs are whose.
@@ -146,6 +148,7 @@ impl Sm {
             stage: Stage::Idle,
             view: View::default(),
             last_seen: None,
+            planned_on: None,
             inventory: None,
             declined: DeclinedByGuid::new(),
             lids: LidBook::stored(&state),

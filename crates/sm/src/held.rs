@@ -1,8 +1,8 @@
 //! What switches hold, looked at before a plan is made.
 
-use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, Installed, NO_PATH, Tables};
-use selvedge_types::{Idx, Lid, PortState};
+use selvedge_types::{Idx, Lid, PortNum, PortState};
 
 /// True if a link between switches is up that carries nothing yet. Keeping every entry that is still good would leave
 /// it idle for ever, so tables are then balanced afresh, as OpenSM does when a switch port was reset. (A link that is
@@ -89,12 +89,63 @@ pub fn blocks_to_read(installed: &Installed, switch: SwitchIdx, linear_top: u16)
         .collect()
 }
 
+/// True if a switch may have been off since its tables were known, and have got its LID and its LinearFDBTop back by
+/// what was on its way: none of its links is ACTIVE still that was when the last plan was made of what was `seen`. Of
+/// one that was fresh then, and was given all its tables, those count that were activated after them, as in the fabric
+/// that the plan left.
+pub fn may_have_been_off(now: &Fabric, node: NodeIdx, seen: &Fabric, left: &Fabric) -> bool {
+    let guid = now.node(node).guid;
+    let find = |fabric: &Fabric| fabric.find(guid).filter(|&at| fabric.switch_index(at).is_some());
+    let was_fresh = find(seen).is_none_or(|at| seen.node(at).switch_settings.linear_top == 0);
+    let before = if was_fresh { left } else { seen };
+    let is_active = |fabric: &Fabric, node: NodeIdx, port: PortNum| {
+        let port = fabric.port(PortRef { node, port });
+        port.is_some_and(|port| port.link.state == PortState::Active)
+    };
+    let Some(known) = find(before) else { return true };
+    let mut ports = now.node(node).external_ports().map(|(port, _)| port);
+    !ports.any(|port| is_active(before, known, port) && is_active(now, node, port))
+}
+
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::SwitchIdx;
     use selvedge_types::Idx;
 
     use super::*;
+    use crate::made::{SECOND, guid, info, inventory, row};
+
+    #[test]
+    fn a_switch_none_of_whose_links_stayed_active_may_have_been_off() {
+        use PortState::{Active, Init};
+        // Its ports when the plan was made, after it, and now; `is_fresh`: it had no tables then.
+        let check = |is_fresh: bool, states: [[PortState; 2]; 3], want: bool| {
+            let [seen, left, now] =
+                [(states[0], is_fresh), (states[1], false), (states[2], false)].map(|(ports, is_fresh)| {
+                    let mut found = row();
+                    for (port, state) in [1, 2].into_iter().zip(ports) {
+                        found[SECOND].ports[port].info = Some(info(state));
+                    }
+                    if is_fresh {
+                        found[SECOND].switch.as_mut().unwrap().linear_top = Lid::NONE;
+                    }
+                    inventory(found).fabric
+                });
+            let node = now.find(guid(SECOND)).unwrap();
+            assert_eq!(
+                may_have_been_off(&now, node, &seen, &left),
+                want,
+                "{is_fresh} {states:?}"
+            );
+        };
+        check(false, [[Active; 2]; 3], false);
+        check(false, [[Active; 2], [Active; 2], [Active, Init]], false);
+        check(false, [[Active; 2], [Active; 2], [Init; 2]], true);
+        // One was activated by the plan: it may have been off before that.
+        check(false, [[Init, Active], [Active; 2], [Active, Init]], true);
+        check(true, [[Init; 2], [Active; 2], [Active, Init]], false);
+        check(true, [[Init; 2], [Active; 2], [Init; 2]], true);
+    }
 
     #[test]
     fn tables_reach_as_far_as_entries_in_force() {

@@ -16,7 +16,7 @@ use crate::apply::{Apply, SetId};
 use crate::config::Mode;
 use crate::core::Sm;
 use crate::event::{Event, SweepReason};
-use crate::held::blocks_to_read;
+use crate::held::{blocks_to_read, may_have_been_off};
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, JobResult, Task};
@@ -139,11 +139,25 @@ impl Sm {
             // Another manager may have been here in between.
             let is_ours = |before: SwitchIdx| sm_lid(seen) == sm_lid(old.switch(before));
             let same_top = seen.switch_settings.linear_top == plan.tables.top().0;
-            if let Some(before) = before.filter(|&before| same_top && is_ours(before)) {
+            let stayed_on = || !may_have_been_off(fabric, node, self.planned_on.as_ref().unwrap_or(old), old);
+            if let Some(before) = before.filter(|&before| same_top && is_ours(before) && stayed_on()) {
                 installed.lfts[switch].clone_from(&self.view.installed.lfts[before]);
             }
         }
         installed
+    }
+
+    /// A plan that was made of what was `seen` is in force: a switch that may have been off since, and all of whose
+    /// links were activated by the plan, shows it by its tables only, once its LID and its LinearFDBTop are back.
+    fn read_who_may_have_been_off(&mut self, seen: &Fabric, now: &Fabric, installed: &Installed) {
+        for (switch, &node) in now.switches().iter_enumerated() {
+            let mut ports = now.node(node).external_ports();
+            let carries = ports.any(|(_, port)| port.link.state == PortState::Active);
+            if carries && may_have_been_off(now, node, seen, now) {
+                let blocks = 0..u16::try_from(installed.lfts.get(switch).map_or(0, Vec::len)).unwrap_or(u16::MAX);
+                self.read_back.again(now.node(node).guid, blocks);
+            }
+        }
     }
 
     fn tables_read(&mut self, inventory: Arc<Inventory>, installed: Installed, now: Time, out: &mut Vec<Output>) {
@@ -397,6 +411,7 @@ impl Sm {
         self.past.add(taken, has_drained, now, after);
         self.lids.held(&fabric, &outcome.plan.lids);
         self.silence.forget_looks();
+        self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
         self.read_back.written(&fabric, outcome.changes.value(), may_be_live);
         self.given_up.settle(now);
         let is_short = lid::is_short(&fabric, &self.config.policy, &outcome.plan.lids);
@@ -504,6 +519,7 @@ impl Sm {
         let installed = installed.into();
         self.note_who_is_gone(&fabric, &installed);
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
+        self.planned_on = Some(Arc::clone(&inventory.fabric));
         let inventory = Inventory {
             fabric,
             ..inventory.clone()

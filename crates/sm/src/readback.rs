@@ -88,6 +88,12 @@ impl ReadBack {
         }
     }
 
+    /// A switch may not hold any more what it was read to hold: all of that is to be read with what was written.
+    pub fn again(&mut self, guid: Guid, blocks: impl IntoIterator<Item = u16>) {
+        self.settle();
+        self.blocks.extend(blocks.into_iter().map(|block| (block, guid)));
+    }
+
     /// It is time for a light sweep, whatever becomes of it.
     pub const fn try_now(&mut self, now: Time) {
         self.tried = Some(now);

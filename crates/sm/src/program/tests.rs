@@ -232,3 +232,50 @@ fn tables_are_not_carried_over_cables_that_were_moved() {
     // The far host is behind the first switch now.
     check(&[(FIRST, 2), (SECOND, 1), (FAR, 1), (SECOND, 2)], true);
 }
+
+/// The row, with the ports of its second switch in this state, and LinearFDBTop of both as a plan has set it.
+fn second_in(state: PortState, sm: &Sm) -> Inventory {
+    let mut found = row();
+    let top = sm.view.plan.as_ref().unwrap().tables.top();
+    for node in [FIRST, SECOND] {
+        found[node].switch.as_mut().unwrap().linear_top = top;
+    }
+    for num in [1, 2] {
+        found[SECOND].ports[num].info = Some(info(state));
+    }
+    inventory(found)
+}
+
+#[test]
+fn tables_of_a_switch_that_may_have_been_off_are_not_carried_over() {
+    let check = |state: PortState, want: [bool; 2]| {
+        let (sm, _) = planned();
+        let found = second_in(state, &sm);
+        let carried = sm.carried_tables(&found);
+        let known = [FIRST, SECOND].map(|node| {
+            let node = found.fabric.find(crate::made::guid(node)).unwrap();
+            carried.block(found.fabric.switch_index(node).unwrap(), 0).is_some()
+        });
+        assert_eq!(known, want, "{state:?}");
+    };
+    check(PortState::Active, [true, true]);
+    check(PortState::Init, [true, false]);
+}
+
+#[test]
+fn a_switch_that_may_have_been_off_before_its_links_were_activated_is_read_back() {
+    // Its ports as they were seen, and as the plan left them.
+    let check = |seen: PortState, left: PortState, want: bool| {
+        let (mut sm, _) = planned();
+        let (seen, left) = (second_in(seen, &sm).fabric, second_in(left, &sm).fabric);
+        sm.read_back.begin_writing(Time::ZERO);
+        sm.read_who_may_have_been_off(&seen, &left, &of(&[0, 1]));
+        sm.read_back.written(&left, &selvedge_plan::ChangeSet::default(), true);
+        sm.now = Time::from_secs(10);
+        assert_eq!(sm.is_read_back_overdue(), want);
+    };
+    check(PortState::Active, PortState::Active, false);
+    check(PortState::Init, PortState::Active, true);
+    // No packet flows by what it holds.
+    check(PortState::Init, PortState::Init, false);
+}
