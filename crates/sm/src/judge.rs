@@ -9,6 +9,7 @@ use selvedge_plan::multicast::{MulticastChange, MulticastTables};
 use selvedge_plan::{ChangeSet, Installed, Plan};
 use selvedge_sim::Par;
 use selvedge_types::Guid;
+use selvedge_verify::phases::Measured;
 use selvedge_verify::standing::{LinkChange, Replaced, Standing};
 use selvedge_verify::{JudgeOptions, Judged, MulticastSubject, Refusal, Verdict};
 
@@ -108,6 +109,17 @@ pub struct DefaultJudge {
     pub options: JudgeOptions,
 }
 
+impl DefaultJudge {
+    /// For changes of routes: of the way to them a manager says what it costs, and nothing else.
+    fn of_changes(&self, par: Par) -> JudgeOptions {
+        JudgeOptions {
+            par,
+            measured: Measured::Costs,
+            ..self.options.clone()
+        }
+    }
+}
+
 impl Judge for DefaultJudge {
     fn judge(
         &self,
@@ -117,10 +129,7 @@ impl Judge for DefaultJudge {
         changes: &(dyn Fn() -> ChangeSet + Sync),
         par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
-        let options = JudgeOptions {
-            par,
-            ..self.options.clone()
-        };
+        let options = self.of_changes(par);
         let changes = selvedge_verify::judge_made(&inventory.fabric, installed, plan, changes, &options)?;
         let verdict = changes.verdict().clone();
         Ok(Accepted { changes, verdict })
@@ -135,10 +144,7 @@ impl Judge for DefaultJudge {
         changes: &(dyn Fn() -> ChangeSet + Sync),
         par: Par,
     ) -> Result<Accepted, Box<Refusal>> {
-        let options = JudgeOptions {
-            par,
-            ..self.options.clone()
-        };
+        let options = self.of_changes(par);
         let judge = selvedge_verify::standing::judge;
         let changes = judge(standing, &inventory.fabric, installed, plan, changes(), &options)?;
         let verdict = changes.verdict().clone();

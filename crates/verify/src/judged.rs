@@ -11,7 +11,7 @@ use selvedge_sim::Par;
 use crate::figures::Figures;
 use crate::finding::Severity;
 use crate::kind::Kind;
-use crate::phases::{Passage, StandingTurns, passage};
+use crate::phases::{Measured, Passage, StandingTurns, passage};
 use crate::subject::Subject;
 use crate::transition;
 use crate::verdict::{Docket, Verdict};
@@ -46,6 +46,8 @@ pub struct JudgeOptions {
     /// The dependencies of the tables in force, if somebody keeps them: then most ways to a plan are proved by what
     /// they add. Must be those of what `installed` says. Default: none, every LID is followed.
     pub turns: Option<Arc<StandingTurns>>,
+    /// What is measured of a way to a plan that is proved. Default: everything.
+    pub measured: Measured,
 }
 
 impl Default for JudgeOptions {
@@ -57,6 +59,7 @@ impl Default for JudgeOptions {
             senders: Senders::All,
             accept: BTreeSet::new(),
             turns: None,
+            measured: Measured::All,
         }
     }
 }

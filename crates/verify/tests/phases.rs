@@ -3,6 +3,8 @@
 
 #[path = "phases/aging.rs"]
 mod aging;
+#[path = "phases/measured.rs"]
+mod measured;
 mod support;
 mod timeline;
 #[path = "phases/waits.rs"]

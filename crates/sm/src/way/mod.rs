@@ -26,7 +26,8 @@ use selvedge_plan::{
 use selvedge_sim::Par;
 use selvedge_types::{Lid, PortState};
 use selvedge_verify::phases::{
-    self, Links, Past, PhaseOptions, PhaseStep, Proposal, StandingTurns, Word, Write, drain_bound_ns, lifetimes,
+    self, Links, Measured, Past, PhaseOptions, PhaseStep, Proposal, StandingTurns, Word, Write, drain_bound_ns,
+    lifetimes,
 };
 use selvedge_verify::{Severity, Subject};
 
@@ -333,6 +334,7 @@ impl<'a> Way<'a> {
             lost: self.past.as_ref().map_or_else(Vec::new, |past| past.lost.clone()),
             switch_pairs: self.options.switch_pairs,
             listed_max: 1,
+            measured: Measured::Costs,
             par: self.options.par,
         }
     }

@@ -10,7 +10,7 @@ use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, NO_PATH, Op, Phase, Plan, Tables};
 use selvedge_types::{Idx, Lid, PortNum, PortState};
 use selvedge_verify::Subject;
-use selvedge_verify::phases::{self, Links, PhaseOptions, Proposal, Wake, Write};
+use selvedge_verify::phases::{self, Links, Measured, PhaseOptions, Proposal, Wake, Write};
 
 use super::WayOptions;
 use crate::past::{ASSUMED_GONE, FOG_LIFETIMES};
@@ -147,6 +147,7 @@ fn may_wake(fabric: &Fabric, held: &Tables, plan: &Plan, dropped: &[Write], opti
         lost: Vec::new(),
         switch_pairs: options.switch_pairs,
         listed_max: 1,
+        measured: Measured::Costs,
         par: options.par,
     };
     // A step that writes nothing new: the tables alone are looked at.

@@ -299,6 +299,7 @@ fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
         lost: Vec::new(),
         switch_pairs: options.switch_pairs,
         listed_max: options.findings_max,
+        measured: options.measured,
         par: options.par,
     }
 }

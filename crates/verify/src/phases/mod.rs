@@ -170,6 +170,8 @@ pub struct PhaseOptions {
     pub switch_pairs: Severity,
     /// Loops that are reported of a step, and live pairs that are named. Default 100: more than anybody reads.
     pub listed_max: usize,
+    /// What is measured of a proposal that is proved. Default: everything.
+    pub measured: Measured,
     /// Whether LIDs may be followed on several threads. The answer is the same. Default: sequential.
     pub par: Par,
 }
@@ -182,9 +184,21 @@ impl Default for PhaseOptions {
             lost: Vec::new(),
             switch_pairs: Severity::Warning,
             listed_max: 100,
+            measured: Measured::All,
             par: Par::Sequential,
         }
     }
+}
+
+/// What is measured of a proposal that is proved, beside the proof.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measured {
+    /// All of [`TransitionFigures`].
+    #[default]
+    All,
+    /// What it costs: entries, waits, packets dropped. Left out is what compares it with other waits, which takes a
+    /// proof for each of them: dependencies and ghosts are 0, no wait is said to be spare, no pairs are named.
+    Costs,
 }
 
 /// The largest traffic whose cycles are errors.
@@ -487,11 +501,15 @@ fn figures(
     options: &PhaseOptions,
 ) -> TransitionFigures {
     let place = |switch: u32| Place::node(trial.subject.fabric, trial.subject.fabric.switches()[SwitchIdx(switch)]);
+    let measures_all = options.measured == Measured::All;
     // With a wait before every step there are no ghosts.
-    let fresh = (trial.steps > 2).then(|| trial.segments(&vec![true; trial.steps as usize]));
-    let costs = drops::drops(trial, options.listed_max);
+    let fresh = (measures_all && trial.steps > 2).then(|| trial.segments(&vec![true; trial.steps as usize]));
+    let costs = drops::drops(trial, if measures_all { options.listed_max } else { 0 });
     let step = |(number, drops): (u32, drops::Drops)| {
-        let turns = trial.mixed(segments, number, Traffic::Switches).len();
+        let turns = match options.measured {
+            Measured::All => trial.mixed(segments, number, Traffic::Switches).len(),
+            Measured::Costs => 0,
+        };
         let fresh = fresh
             .as_ref()
             .map(|fresh| trial.mixed(fresh, number, Traffic::Switches).len());
@@ -518,7 +536,10 @@ fn figures(
         turns_max: steps.iter().map(|step| step.turns).max().unwrap_or(0),
         ghosts_max: steps.iter().map(|step| step.ghosts).max().unwrap_or(0),
         waits: numbers(waits),
-        waits_spare: spare(trial, waits, options),
+        waits_spare: match options.measured {
+            Measured::All => spare(trial, waits, options),
+            Measured::Costs => Vec::new(),
+        },
         waits_short,
         lifetimes_max,
         lost: costs.lost,
