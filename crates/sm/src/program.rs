@@ -444,7 +444,7 @@ impl Sm {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
         }));
-        self.store_engines(out);
+        self.store_in_force(out);
         self.balance_applied(now, out);
         self.rest(now);
         self.after_apply(inventory, out);
