@@ -1,5 +1,6 @@
 //! Sends a judged change set, phase by phase, and keeps account of what each agent answered.
 
+mod answerer;
 mod met;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use selvedge_types::{PortNum, PortState};
 use selvedge_verify::phases;
 use selvedge_wire::{Attribute, LinearForwardingTable, Mad, PKeyTable, PortInfo, SmpData, SwitchInfo};
 
+use self::answerer::is_anothers;
 use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
@@ -465,7 +467,13 @@ impl Apply {
         data: &SmpData,
     ) -> Result<(), String> {
         let held = PortInfo::parse(data).map_err(|e| e.to_string())?;
-        let is_external = port.port != PortNum::MANAGEMENT && self.fabric.node(port.node).is_switch();
+        let is_switch = self.fabric.node(port.node).is_switch();
+        let seen = self.inventory.port_info(port);
+        let of_host = Some(port.port).filter(|_| !is_switch);
+        expect(!seen.is_some_and(|seen| is_anothers(seen, &held, of_host)), || {
+            "another port answers: a cable was moved".to_owned()
+        })?;
+        let is_external = port.port != PortNum::MANAGEMENT && is_switch;
         let mut now = match is_external {
             true => external_settings(&held),
             false => settings(&held),

@@ -24,6 +24,8 @@ pub struct LidBook {
     /// Those of whom nothing was read since that says so: somebody took the Set, and where a cable was moved
     /// meanwhile, it was somebody else.
     unread: BTreeSet<Guid>,
+    /// What those were known to hold before.
+    left: BTreeMap<Guid, LidRange>,
     /// Ports that were stored and have not been seen with their LIDs in this life: a Set of an earlier life may have
     /// gone to somebody else.
     unproven: BTreeSet<Guid>,
@@ -37,6 +39,7 @@ impl LidBook {
             before: state.lids_before.clone(),
             unseen: BTreeSet::new(),
             unread: BTreeSet::new(),
+            left: BTreeMap::new(),
             unproven: state.lids.keys().copied().collect(),
         }
     }
@@ -84,7 +87,10 @@ impl LidBook {
                 false => spared.push(std::mem::replace(range, before)),
             }
         }
-        spared.extend(self.doubtful(&known).into_iter().filter_map(|guid| known.remove(&guid)));
+        for guid in self.doubtful(&known) {
+            spared.extend(known.remove(&guid));
+            known.extend(self.left.get(&guid).map(|&left| (guid, left)));
+        }
         (known, spared)
     }
 
@@ -127,10 +133,18 @@ impl LidBook {
             let holder = lids.owner(lid).and_then(|at| fabric.port(at));
             holder.is_some_and(|port| port.guid != *guid && port.settings.lids.contains(lid))
         };
-        let (unseen, unproven) = (&self.unseen, &self.unproven);
+        let (unseen, unproven, before) = (&self.unseen, &self.unproven, &mut self.before);
         let is_unseen = |guid: &Guid| unseen.contains(guid) || unproven.contains(guid);
-        self.planned
-            .retain(|guid, range| !is_unseen(guid) || !range.iter().any(|lid| is_of_another(guid, lid)));
+        let has_claim = |guid: &Guid, range: &LidRange| !range.iter().any(|lid| is_of_another(guid, lid));
+        self.planned.retain(|guid, range| {
+            if !is_unseen(guid) || has_claim(guid, range) {
+                return true;
+            }
+            // It may hold still what it held before.
+            let held = before.remove(guid).filter(|held| has_claim(guid, held));
+            *range = held.unwrap_or(*range);
+            held.is_some()
+        });
     }
 
     /// A plan was dropped before anything of it was sent: ports hold what they held.
@@ -152,11 +166,12 @@ impl LidBook {
     fn seen(&mut self, guid: Guid) {
         self.answered(guid);
         self.unread.remove(&guid);
+        self.left.remove(&guid);
     }
 
     /// It has taken that, as far as answers tell.
     fn answered(&mut self, guid: Guid) {
-        self.before.remove(&guid);
+        self.left.extend(self.before.remove(&guid).map(|before| (guid, before)));
         self.unseen.remove(&guid);
         self.unproven.remove(&guid);
     }
@@ -305,6 +320,44 @@ mod tests {
             book.plan(&fabric, &lids);
             assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
         }
+    }
+
+    #[test]
+    fn who_has_no_claim_on_new_lids_has_one_on_the_old() {
+        // The host 9 held LIDs and was to have others, which it never took: somebody else has one of these now.
+        let check = |held: LidRange, of_another: LidRange, want: Option<LidRange>| {
+            let mut book = LidBook::default();
+            let (fabric, lids) = host_of(9, held, range(12, 2));
+            book.plan(&fabric, &lids);
+            let (fabric, lids) = host(of_another, of_another);
+            book.plan(&fabric, &lids);
+            let (known, _) = book.known(&Policy::default());
+            assert_eq!(known.get(&Guid(9)), want.as_ref(), "{held:?} {of_another:?}");
+            assert_eq!(book.planned.get(&Guid(9)), want.as_ref());
+            assert!(book.before.is_empty());
+        };
+        check(range(12, 0), range(14, 0), Some(range(12, 0)));
+        check(range(12, 1), range(12, 0), None);
+        check(LidRange::default(), range(14, 0), None);
+    }
+
+    #[test]
+    fn who_only_seemed_to_take_its_lids_is_known_by_the_old() {
+        let mut book = LidBook::default();
+        let (fabric, lids) = host_of(9, range(14, 0), range(5, 0));
+        book.plan(&fabric, &lids);
+        let (fabric, _) = host_of(9, range(5, 0), range(5, 0));
+        book.held(&fabric, &lids);
+        let known = |book: &LidBook| book.known(&Policy::default()).0.get(&Guid(9)).copied();
+        assert_eq!(known(&book), Some(range(5, 0)));
+        // The Set went to 7.
+        let (fabric, lids) = host(range(5, 0), range(5, 0));
+        book.plan(&fabric, &lids);
+        assert_eq!(known(&book), Some(range(14, 0)));
+        // It is back, with what it had.
+        let (fabric, lids) = host_of(9, range(14, 0), range(14, 0));
+        book.plan(&fabric, &lids);
+        assert_eq!((known(&book), book.left.len()), (Some(range(14, 0)), 0));
     }
 
     #[test]
