@@ -37,8 +37,8 @@ bench: setup
 SOAK ?= bench/runs/soak
 soak:
 	scripts/setup build
-	cargo build -q -p selvedge-cli
-	$${CARGO_TARGET_DIR:-target}/debug/selvedge soak --seeds 1..200001 --out $(SOAK)/soak.jsonl --keep $(SOAK)/failing $(ARGS)
+	cargo build -q --release -p selvedge-cli
+	$${CARGO_TARGET_DIR:-target}/release/selvedge soak --seeds 1..200001 --out $(SOAK)/soak.jsonl --keep $(SOAK)/failing $(ARGS)
 
 # Builds with --release.
 packages:

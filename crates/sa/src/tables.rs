@@ -261,17 +261,17 @@ fn multicast_forwarding(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaDa
 }
 
 /// Lanes as the plan has them: of a host's port one row, of a switch one for each ingress and egress. From port 0 of a
-/// switch to itself, what its agent said.
+/// switch to itself, what its agent said. None while the plan leaves the tables alone: ports then hold what whoever was
+/// there before wrote, and nobody has read it.
 fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step {
     let (end, node) = at_cursor!(ground, cursor);
     let plan = ground.snapshot.plan();
-    let ports = u32::from(node.port_count());
-    let is_written = plan.lane_tables.is_some();
-    // A port without a link is not in the plan: its rows are written before it gets one.
-    let of_link = |at: PortRef| {
-        let tables = plan.lane_tables.as_ref()?;
-        Some(tables.row(plan.ports.get(&at).map(link_lanes)?))
+    let Some(tables) = &plan.lane_tables else {
+        return Step::End;
     };
+    let ports = u32::from(node.port_count());
+    // A port without a link is not in the plan: its rows are written before it gets one.
+    let of_link = |at: PortRef| Some(tables.row(plan.ports.get(&at).map(link_lanes)?));
     let (input, output, lanes) = match switch_at(ground, end) {
         Some(switch) => {
             // Ingress 0 (its own port) to the last, each with egress 0 to the last.
@@ -290,8 +290,7 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
                 // Port 0 takes what arrives, on whatever lane. Nobody plans a row there, so only a known one is told.
                 PortNum::MANAGEMENT if input == output => ground.snapshot.own_row(switch),
                 PortNum::MANAGEMENT => None,
-                _ if is_written => of_link(at(output)).filter(|_| has_link(input)),
-                _ => Some(*plan.sl_to_vl.table(switch, input, output)),
+                _ => of_link(at(output)).filter(|_| has_link(input)),
             };
             let Some(lanes) = lanes else {
                 return Step::Nothing;
@@ -301,7 +300,10 @@ fn sl_to_vl(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -> Step 
         None if cursor.inner > 0 => return none(cursor),
         None => {
             cursor.inner += 1;
-            (0, 0, of_link(end.at).unwrap_or(plan.sl_to_vl.default))
+            let Some(lanes) = of_link(end.at) else {
+                return Step::Nothing;
+            };
+            (0, 0, lanes)
         }
     };
     records::sl_to_vl::LID.set(row, u64::from(end.lids.base.0));

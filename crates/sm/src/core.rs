@@ -11,6 +11,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, Lid};
 use selvedge_wire::{AttributeId, Datagram, Mad, Method};
 
+use crate::aim::Aim;
 use crate::aliases::AliasGuids;
 use crate::config::{Config, Mode};
 use crate::discover::{Discovery, Request};
@@ -96,6 +97,8 @@ pub struct Sm {
     pub(crate) unwatched: Vec<PortRef>,
     /// The tables of the plan in force are those that another manager left.
     pub(crate) keeps_found: bool,
+    /// The plan that was left half-way.
+    pub(crate) aim: Option<Arc<Aim>>,
     /// What happened while a sweep's plan was on its way.
     pub(crate) second_look: SecondLook,
     /// What repairs need.
@@ -171,6 +174,7 @@ impl Sm {
             others: Others::default(),
             unwatched: Vec::new(),
             keeps_found: false,
+            aim: None,
             second_look: SecondLook::default(),
             failover: Failover::default(),
             flaps: Flaps::default(),

@@ -131,7 +131,7 @@ impl Sm {
     /// all are read; nor by which entries packets are under way, so those are waited for.
     pub(crate) fn forget_plan(&mut self) {
         self.remember_served();
-        self.view.plan = None;
+        self.drop_plans();
         self.others.met = Some(self.now);
     }
 
@@ -184,7 +184,7 @@ impl Sm {
         // Should the master die, these are the LIDs to keep, also of ports that are away just then.
         self.lids.of_another(&inventory.fabric);
         // Whatever this manager planned, the master writes over it.
-        self.view.plan = None;
+        self.drop_plans();
         self.stand_by(Arc::clone(&inventory), master, now, out);
         let (fabric, installed) = (Arc::clone(&inventory.fabric), Installed::default());
         self.finish(&inventory, fabric, installed, &report::Failures::none());

@@ -19,6 +19,7 @@ use selvedge_verify::phases::is_live;
 use selvedge_verify::{Judged, Refusal, Verdict};
 
 use crate::adopt::Adopt;
+use crate::aim::Aim;
 use crate::event::Event;
 use crate::held::{covering, gained_capacity, has_idle_link, previous_tables};
 use crate::inventory::Inventory;
@@ -91,6 +92,8 @@ pub struct Job {
     pub(crate) asks: Asks,
     /// Whose the tables in force are.
     pub(crate) adopt: Adopt,
+    /// The plan that was left half-way.
+    pub(crate) aim: Option<Arc<Aim>>,
     /// What switches copy.
     pub(crate) copies: Arc<Copies>,
     /// The plan in force, for a job that plans trees beside it.
@@ -181,6 +184,7 @@ impl Job {
             rebalances: false,
             asks: Asks::Nobody,
             adopt: Adopt::No,
+            aim: None,
             copies: Arc::default(),
             plan_in_force: None,
             task,
@@ -297,7 +301,11 @@ impl Job {
         };
         let ports = lid::short(fabric, &self.policy, &lids).count();
         events.extend((ports > 0).then_some(Event::LidsLater { ports }));
-        let previous = match self.balances_afresh() {
+        let is_afresh = self.balances_afresh();
+        if let Some(aimed) = (!is_afresh).then(|| self.aimed(&lids, par)).flatten() {
+            return self.aims(aimed, events);
+        }
+        let previous = match is_afresh {
             true => None,
             false => previous_tables(&self.installed, fabric.switches().len(), lids.top()).map(Arc::new),
         };

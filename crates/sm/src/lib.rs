@@ -5,6 +5,7 @@
 //! `Judged<ChangeSet>`.
 
 mod adopt;
+mod aim;
 mod aliases;
 mod apply;
 mod command;

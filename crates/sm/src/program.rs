@@ -178,7 +178,7 @@ impl Sm {
             out.push(Output::Event(Event::MKeyRefused { what }));
             let failures = report::Failures::nothing_sent(NothingSent::MKey(self.config.policy.m_key));
             self.remember_served();
-            self.view.plan = None;
+            self.drop_plans();
             self.view.failed = 0;
             self.finish(&inventory, Arc::clone(&inventory.fabric), installed, &failures);
             return self.rest(now);
@@ -198,6 +198,7 @@ impl Sm {
         job.asks = self.plan_to_ask_hosts(&inventory);
         let wants_others = self.wants_other_routes();
         job.adopt = Adopt::of(self.view.plan.is_some(), self.keeps_found, wants_others);
+        job.aim.clone_from(&self.aim);
         out.push(Output::Compute(Box::new(job)));
         self.stage = Stage::Planning { inventory, installed };
     }
@@ -216,6 +217,7 @@ impl Sm {
             declined: Arc::default(),
             judge: Arc::clone(&self.judge),
             clock: None,
+            aim: None,
             under_way: match task {
                 Task::Prepare(_) | Task::Settle(_) => None,
                 Task::Plan | Task::Repair(_) | Task::Rebalance(_) | Task::Multicast(_) => {
@@ -292,7 +294,7 @@ impl Sm {
         out.extend(result.events.into_iter().map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.remember_served();
-            self.view.plan = None;
+            self.drop_plans();
             self.view.failed = 0;
             let failures = report::Failures::nothing_sent(NothingSent::NoPlan);
             self.finish(
@@ -420,7 +422,7 @@ impl Sm {
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
         self.hosts_asked(&outcome, failed);
-        self.view.plan = Some(Arc::clone(&outcome.plan));
+        (self.view.plan, self.aim) = (Some(Arc::clone(&outcome.plan)), None);
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;
         self.view.acknowledged = acknowledged;
@@ -442,7 +444,7 @@ impl Sm {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
         }));
-        self.store_engines(out);
+        self.store_in_force(out);
         self.balance_applied(now, out);
         self.rest(now);
         self.after_apply(inventory, out);
@@ -468,6 +470,7 @@ impl Sm {
         now: Time,
         out: &mut Vec<Output>,
     ) {
+        self.note_aim(&apply);
         let wait = apply.wait();
         (apply.installed.under_way, apply.installed.levels) = (None, None);
         let installed = Arc::new(apply.installed);

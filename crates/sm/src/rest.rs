@@ -49,7 +49,7 @@ impl Sm {
     pub(crate) fn cut_off(&mut self, what: String, now: Time, out: &mut Vec<Output>) {
         out.push(Output::Event(Event::LocalPortDown { what }));
         self.remember_served();
-        self.view.plan = None;
+        self.drop_plans();
         // No wonder that the master was silent: it may have lived on, and hosts may have registered with it.
         self.others.silent = None;
         if self.others.leans_on_copy {
