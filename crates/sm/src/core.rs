@@ -509,6 +509,8 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
+        // Should this sweep be repeated, the next one has seen them before.
+        self.others.has_set_up |= self.has_been_set_up_by_another(&inventory.fabric);
         let takes_over = self.config.mode == Mode::Manage && self.view.plan.is_none();
         if takes_over && self.silence.asks_again(&inventory, self.view.sweeps == 0) {
             self.sweep_due = Some(self.sweep_reason.again());
