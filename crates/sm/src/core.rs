@@ -24,6 +24,7 @@ use crate::io::{Input, Output, PersistentState};
 use crate::judge::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
+use crate::listed::Listed;
 use crate::multicast::Multicast;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
@@ -72,6 +73,8 @@ pub struct Sm {
     pub(crate) read_back: ReadBack,
     /// The same of lane tables.
     pub(crate) lane_read_back: LaneReadBack,
+    /// What was said of the operator's lists.
+    pub(crate) listed: Listed,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -160,6 +163,7 @@ impl Sm {
             given_up: GivenUp::default(),
             read_back: ReadBack::default(),
             lane_read_back: LaneReadBack::default(),
+            listed: Listed::default(),
             now: Time::ZERO,
             superseded: 0,
             wires: Wires::default(),
@@ -213,7 +217,7 @@ impl Sm {
                 while let Some(failed) = self.exchange.expired(now) {
                     self.ended(failed, None, out);
                 }
-                self.timers(now);
+                self.timers(now, out);
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id, out),
@@ -357,14 +361,14 @@ impl Sm {
         self.requests = requests;
     }
 
-    fn timers(&mut self, now: Time) {
+    fn timers(&mut self, now: Time, out: &mut Vec<Output>) {
         if matches!(self.stage, Stage::Idle) {
             self.let_back_in(now);
             self.look_behind_links_at_once();
         }
         match self.stage {
             Stage::Idle if self.next_sweep.is_some_and(|at| at <= now) => self.begin_light_sweep(),
-            Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now),
+            Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now, out),
             _ => {}
         }
     }
@@ -509,6 +513,8 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
+        // Should this sweep be repeated, the next one has seen them before.
+        self.others.has_set_up |= self.has_been_set_up_by_another(&inventory.fabric);
         let takes_over = self.config.mode == Mode::Manage && self.view.plan.is_none();
         if takes_over && self.silence.asks_again(&inventory, self.view.sweeps == 0) {
             self.sweep_due = Some(self.sweep_reason.again());

@@ -1,5 +1,6 @@
 //! What an operator may want to know: each kind has a stable code.
 
+mod reason;
 mod words;
 
 use std::fmt;
@@ -11,7 +12,9 @@ use selvedge_wire::SmControl;
 
 use crate::aliases::AliasEvent;
 use crate::apply::Wait;
+use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
+pub use reason::SweepReason;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,68 +25,6 @@ pub enum Severity {
     Warning,
     /// Something does not work.
     Error,
-}
-
-/// Why a sweep began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SweepReason {
-    /// The manager started.
-    Start,
-    /// The operator asked.
-    Command,
-    /// A trap came in.
-    Trap(u16),
-    /// A light sweep found a difference.
-    LightSweep,
-    /// The master is gone.
-    MasterLost,
-    /// Something of the last sweep failed.
-    Again,
-    /// A manager that was not found asked who we are.
-    Asked,
-    /// Another manager did not answer.
-    Unanswered,
-    /// Time for another look.
-    Interval,
-    /// A link was lost while the plan was on its way.
-    Overtaken,
-    /// LIDs that ports wait for are free.
-    LidsFree,
-    /// Another manager handed the subnet over.
-    HandedOver,
-    /// The master told this standby to look.
-    Told,
-}
-
-impl SweepReason {
-    /// Why a sweep is repeated that began so: how a manager came to be master matters to the next as well, and that an
-    /// operator wants load spread anew.
-    pub(crate) const fn again(self) -> Self {
-        match self {
-            Self::MasterLost | Self::HandedOver | Self::Told | Self::Command => self,
-            _ => Self::Again,
-        }
-    }
-}
-
-impl fmt::Display for SweepReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Start => f.write_str("start"),
-            Self::Command => f.write_str("the operator's command"),
-            Self::Trap(number) => write!(f, "trap {number}"),
-            Self::LightSweep => f.write_str("a difference found by the light sweep"),
-            Self::MasterLost => f.write_str("the loss of the master"),
-            Self::Again => f.write_str("what failed in the last sweep"),
-            Self::Asked => f.write_str("a question by a manager that was not found"),
-            Self::Unanswered => f.write_str("another manager that does not answer"),
-            Self::Interval => f.write_str("the time since the last one"),
-            Self::Overtaken => f.write_str("a link that was lost while the plan was on its way"),
-            Self::LidsFree => f.write_str("LIDs that have become free"),
-            Self::HandedOver => f.write_str("the subnet that another manager hands over"),
-            Self::Told => f.write_str("the master's command"),
-        }
-    }
 }
 
 /// Something that happened. The code in [`Event::code`] is stable; `docs/reference/codes.md` has cause and advice.
@@ -355,6 +296,8 @@ pub enum Event {
         /// The first of them.
         what: String,
     },
+    /// A list names GUIDs that are not in the fabric.
+    ListedAbsent(Absent),
     /// Something about multicast trees.
     Multicast(MulticastEvent),
     /// Something about alias GUIDs.
@@ -380,6 +323,15 @@ pub enum Event {
         control: SmControl,
         /// GUID of its port.
         by: Guid,
+    },
+    /// The master did not answer a poll of this standby; after enough of them this manager looks for itself.
+    PollMissed {
+        /// GUID of its port.
+        master: Guid,
+        /// Polls in a row that nobody answered.
+        missed: u32,
+        /// How many are enough.
+        of: u32,
     },
     /// Another manager shows another SM_Key: it is not believed.
     StrangeManager {
@@ -435,12 +387,14 @@ impl Event {
             Self::LanesShort { .. } => "SLV-SM-0045",
             Self::LanesDiffer { .. } => "SLV-SM-0046",
             Self::LevelsUnknown => "SLV-SM-0047",
+            Self::ListedAbsent(_) => "SLV-SM-0048",
             Self::Multicast(event) => event.code(),
             Self::Aliases(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
             Self::Told { .. } => "SLV-SM-0062",
             Self::StrangeManager { .. } => "SLV-SM-0063",
+            Self::PollMissed { .. } => "SLV-SM-0064",
         }
     }
 
@@ -489,7 +443,9 @@ impl Event {
             | Self::PKeysFull { .. }
             | Self::HandoverRefused { .. }
             | Self::LevelsUnknown
+            | Self::ListedAbsent(_)
             | Self::StrangeManager { .. }
+            | Self::PollMissed { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::Multicast(event) => event.severity(),
             Self::Aliases(event) => event.severity(),
@@ -539,10 +495,6 @@ impl Event {
                 f,
                 "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
             ),
-            Self::MKeyRefused { what } => write!(
-                f,
-                "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
-            ),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
@@ -559,6 +511,7 @@ impl Event {
             | Self::ReadBackDiffers { .. }
             | Self::LanesDiffer { .. }
             | Self::SwitchLies { .. }
+            | Self::MKeyRefused { .. }
             | Self::PKeysFull { .. }
             | Self::ForeignState { .. }
             | Self::OutOfLids { .. } => self.of_agents(f),
@@ -566,12 +519,14 @@ impl Event {
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
+            Self::ListedAbsent(absent) => write!(f, "{absent}"),
             Self::Multicast(event) => write!(f, "{event}"),
             Self::Aliases(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }
             | Self::Role { .. }
+            | Self::PollMissed { .. }
             | Self::StrangeManager { .. } => self.of_managers(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, PortRef};
+use selvedge_fabric::{Fabric, Link, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_plan::Installed;
 use selvedge_sim::Time;
@@ -18,6 +18,7 @@ use crate::io::Output;
 use crate::register::Reregister;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
+use crate::wires::Wires;
 use crate::{report, smp, standby};
 
 impl Sm {
@@ -162,7 +163,7 @@ impl Sm {
     /// one is or was here, out of sight.
     pub(crate) fn has_been_set_up_by_another(&self, fabric: &Fabric) -> bool {
         let known = self.view.fabric.as_ref().filter(|_| self.view.plan.is_some());
-        known.is_some_and(|known| is_set_up_since(known, fabric))
+        known.is_some_and(|known| is_set_up_since(known, fabric, &self.wires))
     }
 
     /// Everything has been read: packets of the time of another master are waited for.
@@ -231,10 +232,13 @@ impl Sm {
 
     /// A standby asks the master whether it is still there. What was asked before and is still open was missed: an
     /// interval shorter than what repeats take is kept.
-    pub(crate) fn poll(&mut self, now: Time) {
+    pub(crate) fn poll(&mut self, now: Time, out: &mut Vec<Output>) {
         if self.exchange.open() > 0 {
             self.exchange.clear();
-            if self.unanswered() {
+            let mut events = Vec::new();
+            let is_lost = self.unanswered(&mut events);
+            out.extend(events.into_iter().map(Output::Event));
+            if is_lost {
                 return;
             }
         }
@@ -249,12 +253,17 @@ impl Sm {
 
     /// Nobody answered a poll; true if that is enough to look for oneself. Who was silent so often need not be asked
     /// once more by the same way.
-    fn unanswered(&mut self) -> bool {
-        let way = match &self.stage {
-            Stage::Standby { at, inventory, .. } => Some(*inventory.agents[at.node].route_to(at.port)),
-            _ => None,
+    fn unanswered(&mut self, events: &mut Vec<Event>) -> bool {
+        let (way, missed) = match &self.stage {
+            Stage::Standby { at, inventory, misses } => (
+                Some(*inventory.agents[at.node].route_to(at.port)),
+                misses.saturating_add(1),
+            ),
+            _ => (None, 0),
         };
         let silent = self.view.master.zip(way);
+        let of = self.config.poll_misses;
+        events.extend(silent.map(|(master, _)| Event::PollMissed { master, missed, of }));
         let is_lost = self.missed(1);
         if is_lost {
             self.others.silent = silent;
@@ -299,7 +308,7 @@ impl Sm {
                 self.tell_worse_master(info, out);
             }
             Some(_) => _ = self.missed(self.config.poll_misses),
-            None => _ = self.unanswered(),
+            None => _ = self.unanswered(events),
         }
     }
 }
@@ -336,16 +345,30 @@ fn as_left(info: SmInfo, from: Option<Guid>) -> SmInfo {
     }
 }
 
-/// True if a link between switches that are known is ACTIVE now, and was not when it was last seen or set.
-fn is_set_up_since(known: &Fabric, now: &Fabric) -> bool {
+/// True if a link between switches is ACTIVE now, and was not when it was last seen or set. Of a switch that was out of
+/// sight since, or always, those links count that were never seen where they are.
+fn is_set_up_since(known: &Fabric, now: &Fabric, seen: &Wires) -> bool {
     let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
     let is_switch = |at: PortRef| now.switch_index(at.node).is_some();
-    let was_idle = |at: PortRef| {
-        let before = known.find(now.node(at.node).guid);
-        before.is_some_and(|node| !is_active(known, PortRef { node, port: at.port }))
+    let guid = |at: PortRef| now.node(at.node).guid;
+    let was_active = |at: PortRef| {
+        let node = known.find(guid(at))?;
+        Some(is_active(known, PortRef { node, port: at.port }))
+    };
+    let was_seen = |link: &Link| {
+        let [a, b] = [link.a, link.b].map(|at| (guid(at), at.port));
+        seen.lead(a, b)
     };
     let mut links = now.links().filter(|link| is_switch(link.a) && is_switch(link.b));
-    links.any(|link| is_active(now, link.a) && is_active(now, link.b) && was_idle(link.a) && was_idle(link.b))
+    links.any(|link| {
+        let is_new = match (was_active(link.a), was_active(link.b)) {
+            (Some(a), Some(b)) => !a && !b,
+            // One end had been made so by this manager.
+            (Some(true), None) | (None, Some(true)) => false,
+            (Some(false) | None, None) | (None, Some(false)) => !was_seen(&link),
+        };
+        is_new && is_active(now, link.a) && is_active(now, link.b)
+    })
 }
 
 #[cfg(test)]
@@ -365,13 +388,50 @@ mod tests {
                 }
                 inventory(found).fabric
             });
-            assert_eq!(is_set_up_since(&known, &now), want, "{known:?} {now:?}");
+            assert_eq!(
+                is_set_up_since(&known, &now, &Wires::default()),
+                want,
+                "{known:?} {now:?}"
+            );
         };
         check([Init, Init], [Active, Active], true);
         check([Init, Init], [Active, Init], false);
         check([Active, Active], [Active, Active], false);
         // One end had been made so by this one, which died before the other.
         check([Active, Init], [Active, Active], false);
+    }
+
+    #[test]
+    fn what_comes_into_sight_set_up_was_set_up_by_another_manager() {
+        // Whether the second switch is known, and its link was seen before; the link as it is now.
+        let check = |is_known: bool, was_seen: bool, state: PortState, want: bool| {
+            let mut found = row();
+            for (at, num) in [(FIRST, 2), (SECOND, 1)] {
+                found[at].ports[num].info = Some(info(state));
+            }
+            let (now, all) = (inventory(found).fabric, inventory(row()).fabric);
+            let mut before = row();
+            if !is_known {
+                before[FIRST].ports[2].peer = None;
+                before[FIRST].ports[2].info = Some(info(PortState::Init));
+                before.truncate(SECOND);
+            }
+            let mut seen = Wires::default();
+            if was_seen {
+                seen.note(&all);
+            }
+            let known = inventory(before).fabric;
+            assert_eq!(
+                is_set_up_since(&known, &now, &seen),
+                want,
+                "{is_known} {was_seen} {state:?}"
+            );
+        };
+        check(true, true, PortState::Active, false);
+        check(false, false, PortState::Active, true);
+        check(false, false, PortState::Init, false);
+        // It was out of sight for a time.
+        check(false, true, PortState::Active, false);
     }
 
     #[test]

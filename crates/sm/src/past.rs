@@ -42,6 +42,8 @@ pub struct Past {
     at: Time,
     /// How many lifetimes after that its packets matter, once it is known.
     lifetimes: u32,
+    /// When the last block was acknowledged, also if its switch forwards no packet otherwise for that.
+    sent_at: Time,
     /// The longest of the switches that it was for: some may be out of sight now, and keep packets all the same.
     longest: u8,
     /// What it is to be worked out from, until it is.
@@ -118,6 +120,9 @@ impl Past {
     /// A change was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
     pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After) {
         taken.end_phase();
+        if taken.is_sent {
+            self.sent_at = now;
+        }
         if taken.is_blind {
             self.fog_from(now, &after.fabric);
         }
@@ -234,7 +239,7 @@ impl Past {
 
     /// Tables are not what the last change made of them: some of its Sets went where nobody knows.
     pub fn note_astray(&mut self, fabric: &Fabric) {
-        self.fog_from(self.at, fabric);
+        self.fog_from(self.at.max(self.sent_at), fabric);
     }
 
     /// Another master was here until now: what it changed last nobody knows.
@@ -550,11 +555,12 @@ mod tests {
                 plan: Arc::new(empty_plan()),
                 installed: Arc::new(Installed::unknown(3)),
             };
-            past.add(taken, false, Time::ZERO, after);
+            let start = Time::from_secs(1);
+            past.add(taken, false, start, after);
             if astray {
                 past.note_astray(&fabric);
             }
-            assert_eq!(past.fog(Time::ZERO + now), want, "after {now:?}");
+            assert_eq!(past.fog(start + now), want, "after {now:?}");
         };
         let taken = |is_blind: bool| {
             let mut taken = Taken::default();
@@ -570,5 +576,10 @@ mod tests {
         check(taken(true), false, Duration::ZERO, all);
         check(taken(false), true, Duration::from_micros(4), some);
         check(taken(true), true, Duration::from_secs(1), Duration::ZERO);
+        // Its switch forwards nothing otherwise for it; another one may have taken it.
+        let mut unnoticed = Taken::default();
+        unnoticed.note_sent();
+        check(unnoticed, true, Duration::ZERO, all);
+        check(Taken::default(), true, Duration::ZERO, Duration::ZERO);
     }
 }

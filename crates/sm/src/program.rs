@@ -291,6 +291,7 @@ impl Sm {
         if self.is_repairing() {
             return self.repair_planned(result, (inventory, installed), out);
         }
+        self.listed.tell(&inventory.fabric, &self.config.policy, out);
         out.extend(result.events.into_iter().map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.remember_served();
@@ -444,7 +445,7 @@ impl Sm {
             0 => Event::SubnetUp { sets: acknowledged },
             _ => Event::SubnetUpWithErrors { failed },
         }));
-        self.store_engines(out);
+        self.store_in_force(out);
         self.balance_applied(now, out);
         self.rest(now);
         self.after_apply(inventory, out);

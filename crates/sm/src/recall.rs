@@ -30,18 +30,32 @@ pub struct Silence {
 
 impl Silence {
     /// True, a few times, if packets are under way and somebody does not answer. Later than in the first sweep it
-    /// matters only if nobody knows who it is: he may be a switch.
+    /// matters only if nobody knows who it is: he may be a switch. Or if a switch is believed to hold what it did, or a
+    /// cable to be where it was, of which neither end hears anything: another manager may have set them up otherwise
+    /// since.
     pub fn asks_again(&mut self, inventory: &Inventory, is_first: bool) -> bool {
+        let is_silent = |at: PortRef| {
+            let why = inventory
+                .agents
+                .get(at.node)
+                .and_then(|agent| agent.troubles.get(&at.port));
+            why == Some(&PortReason::PeerSilent)
+        };
         let mut silent = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
-            let silent = agent.troubles.iter().filter(|(_, why)| **why == PortReason::PeerSilent);
-            silent.map(move |(&port, _)| PortRef { node, port })
+            let ports = agent.troubles.keys().map(move |&port| PortRef { node, port });
+            ports.filter(|&at| is_silent(at))
         });
         let fabric = &inventory.fabric;
+        let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
         // Its state is not known: it may carry packets.
-        let is_unknown = |at: PortRef| fabric.switch_index(at.node).is_some() && inventory.port_info(at).is_none();
+        let is_unknown = |at: PortRef| is_switch(at) && inventory.port_info(at).is_none();
+        let is_believed = |at: PortRef| {
+            let far = fabric.peer(at);
+            is_switch(at) && (at.port == PortNum::MANAGEMENT || far.is_some_and(|far| is_switch(far) && is_silent(far)))
+        };
         let matters = match is_first {
             true => silent.next().is_some(),
-            false => has_silent_link(fabric) || silent.any(is_unknown),
+            false => has_silent_link(fabric) || silent.any(|at| is_unknown(at) || is_believed(at)),
         };
         let asks = matters && self.looks < LOOKS_MAX && phases::is_live(&inventory.fabric);
         self.looks += u32::from(asks);
@@ -254,6 +268,20 @@ mod tests {
         let mut found = row();
         let seen = &mut found[SECOND].ports[2];
         (seen.trouble, seen.info) = (Some(PortReason::PeerSilent), None);
+        check(found, false, LOOKS_MAX);
+        // A cable is believed to be where it was.
+        let mut found = row();
+        for (node, num) in [(FIRST, 2), (SECOND, 1)] {
+            found[node].ports[num].trouble = Some(PortReason::PeerSilent);
+        }
+        check(found, false, LOOKS_MAX);
+        // Of one end something was heard.
+        let mut found = row();
+        found[FIRST].ports[2].trouble = Some(PortReason::PeerSilent);
+        check(found, false, 0);
+        // A switch is believed to hold what it did.
+        let mut found = row();
+        found[SECOND].ports[0].trouble = Some(PortReason::PeerSilent);
         check(found, false, LOOKS_MAX);
         // Who it was is known, or it carries nothing.
         check(silent(PortState::Active, true), false, 0);

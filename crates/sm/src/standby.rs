@@ -34,6 +34,8 @@ pub struct Others {
     pub from: Option<Guid>,
     /// When another master last may have set something: nobody knows by which entries packets are under way since.
     pub met: Option<Time>,
+    /// A sweep has found links that another one has made ACTIVE, and tables have not been read since.
+    pub has_set_up: bool,
     /// A better one that has just been told to wait for it, by not being offered it.
     put_off: Option<Guid>,
     /// The same, and when it is looked at again.
@@ -206,6 +208,7 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.others.from = None;
+        self.others.has_set_up = false;
         self.others.has_stood_by = true;
         self.others.holds_back = self.others.copies && self.others.copied_from != Some(master.guid);
         self.forget_told(out);

@@ -57,7 +57,7 @@ impl Sm {
             generation: self.stored.generation,
             lanes,
             levels: others.unwrap_or_default(),
-            // Those of a plan that is yet to come into force: see `store_engines`.
+            // Those of a plan that is yet to come into force: see `store_in_force`.
             engines: self.stored.engines.clone(),
             lane_count,
             lanes_wanted: self.stored.lanes_wanted,
@@ -95,11 +95,17 @@ impl Sm {
         }
     }
 
-    /// Stores which engines were to make the tables, now that they are in force: a manager that dies half way finishes
-    /// what it was about, and does not take some of both for right.
-    pub(crate) fn store_engines(&mut self, out: &mut Vec<Output>) {
+    /// Stores what a plan that was applied has brought into force. Which engines were to make the tables: a manager
+    /// that dies half way finishes what it was about, and does not take some of both for right. And who has taken its
+    /// LIDs: what such a port held before is nothing that it is to get back, however long no other plan is made.
+    pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
-        if is_theirs && self.note_in_force() {
+        let have_taken = self.stored.lids_before != self.lids.before || self.stored.lids != self.lids.planned;
+        if have_taken {
+            self.stored.lids.clone_from(&self.lids.planned);
+            self.stored.lids_before.clone_from(&self.lids.before);
+        }
+        if is_theirs && self.note_in_force() || have_taken {
             self.persist_id += 1;
             out.push(Output::Persist {
                 id: self.persist_id,

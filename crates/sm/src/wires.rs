@@ -14,7 +14,7 @@ use selvedge_types::{Guid, PortNum, PortState};
 use crate::inventory::{Found, FoundPort};
 
 /// A port of a switch.
-type End = (Guid, PortNum);
+pub type End = (Guid, PortNum);
 
 /// Cables between switches by both their ends.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +47,11 @@ impl Wires {
                 self.far.extend([(a, b), (b, a)]);
             }
         }
+    }
+
+    /// True if a cable was between two ports when one of them was last seen up.
+    pub fn lead(&self, near: End, far: End) -> bool {
+        self.far.get(&near) == Some(&far)
     }
 
     /// Completes a sweep: ports that are ACTIVE, and behind which nobody answered, lead where they did.

@@ -36,6 +36,11 @@ impl Moved {
         self.now
     }
 
+    /// True if it held what it had until now: it did not come back without.
+    pub const fn is_kept(self) -> bool {
+        self.kept
+    }
+
     /// True if a port that is to have so many LIDs cannot keep what it had: a block of them begins at a multiple of its
     /// length. It may get the first of its new ones only, if others hold the rest.
     pub const fn must_begin_elsewhere(self, lmc: Lmc) -> bool {

@@ -42,14 +42,19 @@ impl Watcher {
             self.dropped.insert((id, guid, other));
         }
         self.dropped.remove(&(id, guid, range));
+        self.unheard.remove(&(id, guid, range));
         self.believed.insert((id, guid), (range, was_held));
     }
 
-    /// A port holds these LIDs, whoever gave them to it.
-    fn is_held(&mut self, guid: Guid, range: LidRange) {
+    /// A port holds these LIDs now, by whose Set if that is known. Others who take it to have others hear nothing of it,
+    /// also if they gave it these once, before they gave it what they take it to have.
+    fn is_held(&mut self, guid: Guid, range: LidRange, by: Option<ManagerId>) {
         let of_port = self.believed.iter_mut().filter(|((_, of), _)| *of == guid);
-        for (_, (believed, was_held)) in of_port {
+        for (&(id, _), (believed, was_held)) in of_port {
             *was_held |= *believed == range;
+            if by.is_some_and(|by| by != id) && *believed != range {
+                self.unheard.insert((id, guid, range));
+            }
         }
     }
 
@@ -85,16 +90,19 @@ impl Watcher {
         }
         if let Some((port, range)) = held {
             let guid = chassis.port_guid(port);
-            self.is_held(guid, range);
+            self.is_held(guid, range, id);
             if let Some(id) = id {
                 self.guessed.remove(&(id, guid, range));
                 self.dropped.remove(&(id, guid, range));
+                self.unheard.remove(&(id, guid, range));
             }
         }
         let Some(moved) = moved else { return Ok(held.is_some()) };
         let knew = id.is_some_and(|id| {
             let claim = (id, moved.guid(), moved.before());
-            self.stored.contains(&claim) && !self.guessed.contains(&claim) && !self.dropped.contains(&claim)
+            let has_heard = moved.is_kept() || !self.unheard.contains(&claim);
+            let is_no_guess = !self.guessed.contains(&claim) && !self.dropped.contains(&claim);
+            self.stored.contains(&claim) && is_no_guess && has_heard
         });
         if excuse.is_some() && !was_meant {
             self.lids.went_astray(&moved);

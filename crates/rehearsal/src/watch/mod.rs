@@ -104,6 +104,8 @@ pub(crate) struct Watcher {
     believed: BTreeMap<(ManagerId, Guid), (LidRange, bool)>,
     /// LIDs of which a manager thought better before the port had held them.
     dropped: BTreeSet<(ManagerId, Guid, LidRange)>,
+    /// LIDs that another manager gave a port while this one took it to have others, and has not seen since.
+    unheard: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// Whose Set was last taken, and when that was first another one's than before.
@@ -160,6 +162,7 @@ impl Watcher {
             guessed: BTreeSet::new(),
             believed: BTreeMap::new(),
             dropped: BTreeSet::new(),
+            unheard: BTreeSet::new(),
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,

@@ -18,6 +18,7 @@ impl Apply {
         if !self.may_be_live {
             return;
         }
+        self.taken.note_sent();
         let switch = self.fabric.switch_index(node);
         let known = switch.and_then(|switch| self.installed.block(switch, usize::from(block)).copied());
         let met = switch.and_then(|switch| known.map(|known| self.as_met(switch, block, known, data)));

@@ -12,6 +12,7 @@ use crate::io::Command;
 use crate::stored::GENERATIONS_AHEAD;
 use crate::{DefaultJudge, Job, StageName};
 
+mod lids_in_force;
 mod standing_by;
 
 /// The far host, as its agent holds it; the near one is number 0.

@@ -126,6 +126,12 @@ impl Event {
                  again after the next sweep"
             ),
             Self::Told { control, by } => write!(f, "the manager at {by} says {control}"),
+            Self::PollMissed { master, missed, of } => {
+                write!(
+                    f,
+                    "the master at {master} did not answer: {missed} of {of} polls missed"
+                )
+            }
             Self::StrangeManager { guid } => write!(
                 f,
                 "the manager at {guid} shows another SM_Key and is not believed: there may be two masters; give both \
@@ -182,6 +188,10 @@ impl Event {
                 f,
                 "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
                  it may go astray; reset it or take it out; it gets them again at each light sweep"
+            ),
+            Self::MKeyRefused { what } => write!(
+                f,
+                "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
             ),
             Self::OutOfLids { wanted } => write!(
                 f,

@@ -147,7 +147,7 @@ impl Sm {
     /// Everything has been read: what is not as it was left, and by what packets may be under way therefore.
     pub(crate) fn note_what_was_done_unseen(&mut self, inventory: &Inventory, installed: &Installed) {
         let (fabric, now) = (&inventory.fabric, self.now);
-        if self.has_been_set_up_by_another(fabric) {
+        if std::mem::take(&mut self.others.has_set_up) {
             self.others.met = Some(now);
         }
         self.note_strangers(fabric);

@@ -24,6 +24,8 @@ pub struct Taken {
     open: Vec<BlockOf<Guid>>,
     /// Some block was in force, and nobody knew what it held; or too much has changed to be kept.
     pub(super) is_blind: bool,
+    /// Some block was sent, whether packets of the switch that it was for noticed or not.
+    pub(super) is_sent: bool,
 }
 
 impl Taken {
@@ -32,6 +34,11 @@ impl Taken {
         let held = before.unwrap_or([NO_PATH; BLOCK_LIDS]);
         self.before.entry((block.0, block.1)).or_insert(held);
         self.open.push(block);
+    }
+
+    /// A block was sent: should another switch have taken it, its packets notice.
+    pub const fn note_sent(&mut self) {
+        self.is_sent = true;
     }
 
     /// A block was overwritten by whose entries packets may have been forwarded, and nobody had read it.
