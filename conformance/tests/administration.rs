@@ -310,10 +310,7 @@ fn what_the_plan_has_not(stage: &Stage) {
     }
     let told = stage.saquery("NR 9999");
     assert!(!told.contains("dump"), "{told}");
-    for (query, what) in [
-        ("CPI", "Class version............2"),
-        ("GIR 1", "GUIDInfo Record dump"),
-    ] {
+    for (query, what) in [("CPI", "Class version............2"), ("GIR 1", "GUIDInfo Record dump")] {
         assert!(stage.saquery(query).contains(what), "{query}");
     }
 }

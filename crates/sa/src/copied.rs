@@ -9,6 +9,7 @@ use selvedge_wire::{Address, Gid};
 
 use crate::kept::{KeptGroup, KeptService, KeptSubscription, Registrations};
 use crate::member::Member;
+use crate::proxy::JoinedBy;
 use crate::{alias, forgotten};
 
 /// What is asked for; the last three of a master of ours only, as others do not know them.
@@ -73,6 +74,10 @@ fn take_member(row: SaData, groups: &mut BTreeMap<u64, KeptGroup>, serial: &mut 
     f::PORT_GID.put(&mut record, &[0; 16]);
     f::JOIN_STATE.set(&mut record, 0);
     f::PROXY.set(&mut record, 0);
+    let joined_by = match f::PROXY.get(&row) {
+        0 => JoinedBy::Itself,
+        _ => JoinedBy::Proxy(None),
+    };
     let group = groups.entry(mlid).or_insert_with(|| KeptGroup {
         record,
         members: Vec::new(),
@@ -82,6 +87,7 @@ fn take_member(row: SaData, groups: &mut BTreeMap<u64, KeptGroup>, serial: &mut 
         group.members.push(Member {
             guid: port.guid(),
             join_state,
+            joined_by,
         });
     }
     *serial = (*serial).max(crate::member::serial_of(mgid).unwrap_or(0));

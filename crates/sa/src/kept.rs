@@ -7,12 +7,13 @@
 //! serial 2
 //! group ff12401bffff…
 //! member 0x0002c90300001235 1
+//! member 0x0002c90300001236 1 proxy 0x0002c90300001235
 //! subscription 0x0002c90300001235 17 1 0 0000…
 //! service 0x0002c90300001235 3600 0000…
 //! alias 0x0002c90300001235 3 0x0014050000000001
 //! given 0x0002c90300001235 3 0x0014050000000001
 //! ```
-//! A service's number is what was left of its lease in seconds when this was written, `-` if it has none: the lease
+//! Behind `proxy` stands who joined for the member, if that is known. A service's number is what was left of its lease in seconds when this was written, `-` if it has none: the lease
 //! goes on from there.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +25,7 @@ use selvedge_wire::Address;
 use selvedge_wire::sa::{SA_DATA_LEN, SaData, records};
 
 use crate::member::Member;
+use crate::proxy::JoinedBy;
 
 /// The format this version reads and writes.
 const FORMAT: &str = "format 1";
@@ -115,7 +117,12 @@ impl Registrations {
         for group in &self.groups {
             let _ = writeln!(text, "group {}", hex(&group.record[..records::MEMBER.len]));
             for member in &group.members {
-                let _ = writeln!(text, "member {} {}", member.guid, member.join_state);
+                let proxy = match member.joined_by {
+                    JoinedBy::Itself => String::new(),
+                    JoinedBy::Proxy(None) => " proxy".to_owned(),
+                    JoinedBy::Proxy(Some(by)) => format!(" proxy {by}"),
+                };
+                let _ = writeln!(text, "member {} {}{proxy}", member.guid, member.join_state);
             }
         }
         for s in &self.subscriptions {
@@ -162,9 +169,15 @@ impl Registrations {
                 record: bytes(record, records::MEMBER.len)?,
                 members: Vec::new(),
             }),
-            ["member", guid, join_state] => self.groups.last_mut()?.members.push(Member {
+            ["member", guid, join_state, ref proxy @ ..] => self.groups.last_mut()?.members.push(Member {
                 guid: guid.parse().ok()?,
                 join_state: join_state.parse().ok().filter(|state| matches!(state, 1..=15))?,
+                joined_by: match *proxy {
+                    [] => JoinedBy::Itself,
+                    ["proxy"] => JoinedBy::Proxy(None),
+                    ["proxy", by] => JoinedBy::Proxy(Some(by.parse().ok()?)),
+                    _ => return None,
+                },
             }),
             ["subscription", guid, lid, qp, sl, wanted] => self.subscriptions.push(KeptSubscription {
                 guid: guid.parse().ok()?,
@@ -236,10 +249,13 @@ mod tests {
         let all = Registrations {
             groups: vec![KeptGroup {
                 record,
-                members: vec![Member {
-                    guid: Guid(7),
-                    join_state: 5,
-                }],
+                members: [JoinedBy::Itself, JoinedBy::Proxy(None), JoinedBy::Proxy(Some(Guid(8)))]
+                    .map(|joined_by| Member {
+                        guid: Guid(7),
+                        join_state: 5,
+                        joined_by,
+                    })
+                    .into(),
             }],
             subscriptions: vec![KeptSubscription {
                 guid: Guid(8),
@@ -288,6 +304,9 @@ mod tests {
         check("# x\nformat 1\nserial x\n", 3);
         check("format 1\nmember 0x1 1\n", 2);
         check("format 1\ngroup 00\n", 2);
+        let group = format!("format 1\ngroup {}\n", "00".repeat(records::MEMBER.len));
+        check(&format!("{group}member 0x1 1\nmember 0x1 1 by 0x2\n"), 4);
+        check(&format!("{group}member 0x1 1 proxy 0x2 0x3\n"), 3);
         check("format 1\nservice 0x1 5 zz\n", 2);
         check("format 1\nsubscription 0x1 1 1 16 00\n", 2);
         check("format 1\nhello\n", 2);

@@ -14,6 +14,7 @@ use crate::alias::Aliases;
 use crate::config::Config;
 use crate::kept::KeptGroup;
 use crate::path::wish;
+use crate::proxy::{Asked, JoinedBy, belongs};
 use crate::query::{Cursor, Ground, Step};
 use crate::rate::{self, Selector, StaticRate, Wish};
 use crate::refusal::Refusal;
@@ -40,6 +41,8 @@ pub struct Member {
     pub guid: Guid,
     /// As what: 1 full, 2 non-member, 4 send-only, 8 send-only full.
     pub join_state: u8,
+    /// Who joined for it.
+    pub joined_by: JoinedBy,
 }
 
 /// A multicast group.
@@ -81,11 +84,12 @@ impl Group {
     }
 
     /// Its record with a member.
-    fn with(&self, gid: Gid, join_state: u8) -> SaData {
+    fn with(&self, gid: Gid, member: Member) -> SaData {
         use records::member as f;
         let mut row = self.record;
         f::PORT_GID.put(&mut row, &gid.0);
-        f::JOIN_STATE.set(&mut row, u64::from(join_state));
+        f::JOIN_STATE.set(&mut row, u64::from(member.join_state));
+        f::PROXY.set(&mut row, u64::from(member.joined_by != JoinedBy::Itself));
         row
     }
 }
@@ -134,17 +138,21 @@ impl Groups {
         (mask, data): (u64, &SaData),
     ) -> Result<Changed, Refusal> {
         use records::member as f;
-        let (port, guid, join_state) = member((snapshot, aliases), who, (mask, data))?;
+        let asked = Asked::read((snapshot, aliases), who, (mask, data))?;
+        let Asked {
+            port, guid, join_state, ..
+        } = asked;
         let mgid = match mask & f::MGID.mask() {
             0 => Gid::default(),
             _ => Gid(f::MGID.wide(data)),
         };
         let known = self.by_mgid.get(&mgid).copied();
-        let of_port = |group: &Group| group.members.binary_search_by_key(&guid, |m| m.guid).is_ok();
-        let is_new_member = known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(of_port));
-        // A limit of the port, by whichever of its GUIDs it joins.
-        let is_own = |group: &&Group| group.members.iter().any(|m| aliases.port_of(m.guid) == port.guid);
-        let own = || self.iter().filter(is_own).count();
+        // A limit of who asks, by whichever GUID of a port; for a port that joins itself it is its own.
+        let payer = asked.payer();
+        let is_paid = |member: &Member| member.payer(aliases) == payer;
+        let has_it = |group: &Group| group.members.iter().any(|m| m.guid == guid && is_paid(m));
+        let is_new_member = known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(has_it));
+        let own = || self.iter().filter(|group| group.members.iter().any(is_paid)).count();
         if is_new_member && own() >= config.groups_per_client {
             return Err(Refusal::NoResources);
         }
@@ -154,7 +162,7 @@ impl Groups {
                 if join_state & FULL == 0 {
                     return Err(Refusal::Invalid);
                 }
-                let group = self.create((config, snapshot), port, mgid, (mask, data))?;
+                let group = self.create((config, snapshot), &asked, mgid, (mask, data))?;
                 let (mlid, mgid) = (group.mlid.0, group.mgid);
                 self.by_mgid.insert(mgid, mlid);
                 self.by_mlid.insert(mlid, group);
@@ -164,19 +172,31 @@ impl Groups {
         self.changed.insert(mlid);
         let group = self.by_mlid.get_mut(&mlid).ok_or(Refusal::None)?;
         if event.is_none() {
+            asked.may_join(snapshot, group.pkey)?;
             suits(group, snapshot, port, (mask, data))?;
         }
-        let held = match group.members.binary_search_by_key(&guid, |m| m.guid) {
+        let member = match group.members.binary_search_by_key(&guid, |m| m.guid) {
             Ok(at) => {
-                group.members[at].join_state |= join_state;
-                group.members[at].join_state
+                asked.may_change(&group.members[at], snapshot, group.pkey)?;
+                let member = &mut group.members[at];
+                member.join_state |= join_state;
+                if asked.is_itself() {
+                    member.joined_by = JoinedBy::Itself;
+                }
+                *member
             }
             Err(at) => {
-                group.members.insert(at, Member { guid, join_state });
-                join_state
+                let joined_by = asked.joined_by();
+                let member = Member {
+                    guid,
+                    join_state,
+                    joined_by,
+                };
+                group.members.insert(at, member);
+                member
             }
         };
-        let record = group.with(snapshot.gid_of(guid), held);
+        let record = group.with(snapshot.gid_of(guid), member);
         Ok(Changed { record, event })
     }
 
@@ -184,11 +204,12 @@ impl Groups {
     fn create(
         &mut self,
         (config, snapshot): (&Config, &Snapshot),
-        port: &EndPort,
+        asked: &Asked<'_>,
         mgid: Gid,
         (mask, data): (u64, &SaData),
     ) -> Result<Group, Refusal> {
         use records::member as f;
+        let port = asked.port;
         let needed = [f::QKEY, f::TRAFFIC_CLASS, f::PKEY, f::SL, f::FLOW_LABEL];
         if needed.iter().any(|field| mask & field.mask() == 0) {
             return Err(Refusal::Insufficient);
@@ -197,6 +218,7 @@ impl Groups {
         if pkey.0 & 0x7FFF == 0 || !belongs(snapshot, port, pkey) {
             return Err(Refusal::Invalid);
         }
+        asked.may_join(snapshot, pkey)?;
         let own = Snapshot::quality_of(port);
         let mtu = wish((f::MTU_SELECTOR, f::MTU), mask, data);
         let mtu = rate::mtu(mtu, own.mtu).ok_or(Refusal::Invalid)?;
@@ -296,23 +318,25 @@ impl Groups {
         if mask & f::MGID.mask() == 0 {
             return Err(Refusal::Insufficient);
         }
-        let (_, guid, join_state) = member((snapshot, aliases), who, (mask, data))?;
+        let asked = Asked::read((snapshot, aliases), who, (mask, data))?;
+        let Asked { guid, join_state, .. } = asked;
         let mgid = Gid(f::MGID.wide(data));
         let mlid = *self.by_mgid.get(&mgid).ok_or(Refusal::Invalid)?;
         self.changed.insert(mlid);
         let group = self.by_mlid.get_mut(&mlid).ok_or(Refusal::Invalid)?;
         let at = group.members.binary_search_by_key(&guid, |m| m.guid);
         let at = at.map_err(|_| Refusal::Invalid)?;
-        let held = group.members[at].join_state;
+        asked.may_change(&group.members[at], snapshot, group.pkey)?;
+        let member = &mut group.members[at];
         // Source: OpenSM: nobody gives up what it is not.
-        if held & join_state != join_state {
+        if member.join_state & join_state != join_state {
             return Err(Refusal::Invalid);
         }
-        let rest = held & !join_state;
+        member.join_state &= !join_state;
         // Source: IBA vol 1 §15.2.5.17 (o15-0.1.14), as osmtest checks it: what is left of it.
-        let record = group.with(snapshot.gid_of(guid), rest);
-        group.members[at].join_state = rest;
-        if group.members[at].join_state == 0 {
+        let left = *member;
+        let record = group.with(snapshot.gid_of(guid), left);
+        if left.join_state == 0 {
             group.members.remove(at);
         }
         let ended = !group.is_alive();
@@ -428,37 +452,6 @@ pub(crate) fn serial_of(mgid: Gid) -> Option<u64> {
         .filter(|serial| *serial <= u64::from(u32::MAX))
 }
 
-/// The port that joins or leaves, by which GUID, and as what.
-fn member<'a>(
-    (snapshot, aliases): (&'a Snapshot, &Aliases),
-    (requester, trusted): (&EndPort, bool),
-    (mask, data): (u64, &SaData),
-) -> Result<(&'a EndPort, Guid, u8), Refusal> {
-    use records::member as f;
-    let needed = f::PORT_GID.mask() | f::JOIN_STATE.mask();
-    if mask & needed != needed {
-        return Err(Refusal::Insufficient);
-    }
-    let join_state = f::JOIN_STATE.get(data) as u8;
-    if join_state == 0 {
-        return Err(Refusal::Invalid);
-    }
-    let named = aliases.find(snapshot, Gid(f::PORT_GID.wide(data)));
-    let (place, guid) = named.ok_or(Refusal::InvalidGid)?;
-    let port = snapshot.end(place).ok_or(Refusal::InvalidGid)?;
-    // Nobody joins for another port.
-    if port.guid != requester.guid && !trusted {
-        return Err(Refusal::Denied);
-    }
-    Ok((port, guid, join_state))
-}
-
-/// True if a port has a key of this partition, as full or limited member.
-fn belongs(snapshot: &Snapshot, port: &EndPort, pkey: PKey) -> bool {
-    let keys = snapshot.keys(port);
-    keys.iter().any(|key| key.0 & 0x7FFF == pkey.0 & 0x7FFF)
-}
-
 /// True if a group's value is what is asked for.
 fn is_wished(wish: Wish, value: u64, rank: impl Fn(u64) -> Option<u64>) -> bool {
     let Some((selector, wanted)) = wish else { return true };
@@ -554,7 +547,7 @@ pub fn member_rows(ground: &Ground<'_>, cursor: &mut Cursor, row: &mut SaData) -
     if ground.snapshot.by_guid(port).is_none() {
         return Step::Nothing;
     }
-    *row = group.with(ground.snapshot.gid_of(member.guid), member.join_state);
+    *row = group.with(ground.snapshot.gid_of(member.guid), *member);
     Step::Row
 }
 
