@@ -1,5 +1,6 @@
 //! What an operator may want to know: each kind has a stable code.
 
+mod reason;
 mod words;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use selvedge_wire::SmControl;
 use crate::aliases::AliasEvent;
 use crate::apply::Wait;
 use crate::multicast::MulticastEvent;
+pub use reason::SweepReason;
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,68 +24,6 @@ pub enum Severity {
     Warning,
     /// Something does not work.
     Error,
-}
-
-/// Why a sweep began.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SweepReason {
-    /// The manager started.
-    Start,
-    /// The operator asked.
-    Command,
-    /// A trap came in.
-    Trap(u16),
-    /// A light sweep found a difference.
-    LightSweep,
-    /// The master is gone.
-    MasterLost,
-    /// Something of the last sweep failed.
-    Again,
-    /// A manager that was not found asked who we are.
-    Asked,
-    /// Another manager did not answer.
-    Unanswered,
-    /// Time for another look.
-    Interval,
-    /// A link was lost while the plan was on its way.
-    Overtaken,
-    /// LIDs that ports wait for are free.
-    LidsFree,
-    /// Another manager handed the subnet over.
-    HandedOver,
-    /// The master told this standby to look.
-    Told,
-}
-
-impl SweepReason {
-    /// Why a sweep is repeated that began so: how a manager came to be master matters to the next as well, and that an
-    /// operator wants load spread anew.
-    pub(crate) const fn again(self) -> Self {
-        match self {
-            Self::MasterLost | Self::HandedOver | Self::Told | Self::Command => self,
-            _ => Self::Again,
-        }
-    }
-}
-
-impl fmt::Display for SweepReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Start => f.write_str("start"),
-            Self::Command => f.write_str("the operator's command"),
-            Self::Trap(number) => write!(f, "trap {number}"),
-            Self::LightSweep => f.write_str("a difference found by the light sweep"),
-            Self::MasterLost => f.write_str("the loss of the master"),
-            Self::Again => f.write_str("what failed in the last sweep"),
-            Self::Asked => f.write_str("a question by a manager that was not found"),
-            Self::Unanswered => f.write_str("another manager that does not answer"),
-            Self::Interval => f.write_str("the time since the last one"),
-            Self::Overtaken => f.write_str("a link that was lost while the plan was on its way"),
-            Self::LidsFree => f.write_str("LIDs that have become free"),
-            Self::HandedOver => f.write_str("the subnet that another manager hands over"),
-            Self::Told => f.write_str("the master's command"),
-        }
-    }
 }
 
 /// Something that happened. The code in [`Event::code`] is stable; `docs/reference/codes.md` has cause and advice.
