@@ -206,7 +206,7 @@ impl Sm {
                 while let Some(failed) = self.exchange.expired(now) {
                     self.ended(failed, None, out);
                 }
-                self.timers(now);
+                self.timers(now, out);
             }
             Input::Computed { generation, result } => self.computed(generation, *result, out),
             Input::Persisted { id } => self.persisted(id, out),
@@ -350,14 +350,14 @@ impl Sm {
         self.requests = requests;
     }
 
-    fn timers(&mut self, now: Time) {
+    fn timers(&mut self, now: Time, out: &mut Vec<Output>) {
         if matches!(self.stage, Stage::Idle) {
             self.let_back_in(now);
             self.look_behind_links_at_once();
         }
         match self.stage {
             Stage::Idle if self.next_sweep.is_some_and(|at| at <= now) => self.begin_light_sweep(),
-            Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now),
+            Stage::Standby { .. } if self.next_poll.is_some_and(|at| at <= now) => self.poll(now, out),
             _ => {}
         }
     }

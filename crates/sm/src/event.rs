@@ -324,6 +324,15 @@ pub enum Event {
     /// Another manager shows another SM_Key: it is not believed.
     StrangeManager {
         /// GUID of its port.
+    /// The master did not answer a poll of this standby; after enough of them this manager looks for itself.
+    PollMissed {
+        /// GUID of its port.
+        master: Guid,
+        /// Polls in a row that nobody answered.
+        missed: u32,
+        /// How many are enough.
+        of: u32,
+    },
         guid: Guid,
     },
 }
@@ -385,6 +394,7 @@ impl Event {
     }
 
     /// True if its text has a measured time: it is another one each time.
+            Self::PollMissed { .. } => "SLV-SM-0064",
     #[must_use]
     pub const fn is_measured(&self) -> bool {
         matches!(self, Self::Repaired { .. })
@@ -435,6 +445,7 @@ impl Event {
             Self::Aliases(event) => event.severity(),
             Self::NoPlan
             | Self::StepsLeftOut { .. }
+            | Self::PollMissed { .. }
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
             | Self::DuplicateGuid { .. }
@@ -515,6 +526,7 @@ impl Event {
             | Self::StrangeManager { .. } => self.of_managers(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
         }
+            | Self::PollMissed { .. }
     }
 }
 

@@ -231,10 +231,13 @@ impl Sm {
 
     /// A standby asks the master whether it is still there. What was asked before and is still open was missed: an
     /// interval shorter than what repeats take is kept.
-    pub(crate) fn poll(&mut self, now: Time) {
+    pub(crate) fn poll(&mut self, now: Time, out: &mut Vec<Output>) {
         if self.exchange.open() > 0 {
             self.exchange.clear();
-            if self.unanswered() {
+            let mut events = Vec::new();
+            let is_lost = self.unanswered(&mut events);
+            out.extend(events.into_iter().map(Output::Event));
+            if is_lost {
                 return;
             }
         }
@@ -249,12 +252,17 @@ impl Sm {
 
     /// Nobody answered a poll; true if that is enough to look for oneself. Who was silent so often need not be asked
     /// once more by the same way.
-    fn unanswered(&mut self) -> bool {
-        let way = match &self.stage {
-            Stage::Standby { at, inventory, .. } => Some(*inventory.agents[at.node].route_to(at.port)),
-            _ => None,
+    fn unanswered(&mut self, events: &mut Vec<Event>) -> bool {
+        let (way, missed) = match &self.stage {
+            Stage::Standby { at, inventory, misses } => (
+                Some(*inventory.agents[at.node].route_to(at.port)),
+                misses.saturating_add(1),
+            ),
+            _ => (None, 0),
         };
         let silent = self.view.master.zip(way);
+        let of = self.config.poll_misses;
+        events.extend(silent.map(|(master, _)| Event::PollMissed { master, missed, of }));
         let is_lost = self.missed(1);
         if is_lost {
             self.others.silent = silent;
@@ -299,7 +307,7 @@ impl Sm {
                 self.tell_worse_master(info, out);
             }
             Some(_) => _ = self.missed(self.config.poll_misses),
-            None => _ = self.unanswered(),
+            None => _ = self.unanswered(events),
         }
     }
 }

@@ -126,6 +126,12 @@ impl Event {
                  again after the next sweep"
             ),
             Self::Told { control, by } => write!(f, "the manager at {by} says {control}"),
+            Self::PollMissed { master, missed, of } => {
+                write!(
+                    f,
+                    "the master at {master} did not answer: {missed} of {of} polls missed"
+                )
+            }
             Self::StrangeManager { guid } => write!(
                 f,
                 "the manager at {guid} shows another SM_Key and is not believed: there may be two masters; give both \

@@ -28,7 +28,8 @@ fn standing_by_of(lids: [u16; 2], state: PersistentState) -> Bench {
     bench
 }
 
-/// A host that crashed shows IsSM for ever, and nobody answers there: its standby does not wait for it once more.
+/// A host that crashed shows IsSM for ever, and nobody answers there: its standby does not wait for it once more. Each
+/// poll that was missed is told, so that a log shows from when on the standby could know.
 #[test]
 fn a_master_that_missed_its_polls_is_not_asked_again() {
     let mut bench = standing_by();
@@ -38,6 +39,13 @@ fn a_master_that_missed_its_polls_is_not_asked_again() {
         bench.now = bench.sm.next_wake().unwrap();
         bench.hand(Input::Wake);
         assert_eq!(bench.unheard, polls * (u32::from(bench.sm.config.retries) + 1));
+        let told: Vec<String> = bench.events.iter().map(ToString::to_string).collect();
+        let missed = told.iter().rfind(|text| text.contains("SLV-SM-0064"));
+        let want = format!(
+            "did not answer: {polls} of {} polls missed",
+            bench.sm.config.poll_misses
+        );
+        assert!(missed.is_some_and(|text| text.ends_with(&want)), "{told:?}");
     }
     assert_eq!(bench.sm.role(), Role::Master);
 }
