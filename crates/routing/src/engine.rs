@@ -189,12 +189,8 @@ impl Job<'_> {
         if options.hosts == HostLists::default() {
             options.hosts.clone_from(&self.options.hosts);
         }
-        let tree = FatTree::detect(self.fabric, &options, self.par)?;
+        let tree = FatTree::without_stranded(self.fabric, &options, self.par)?;
         let shape = tree.shape();
-        if shape.stranded > 0 {
-            let pairs = shape.stranded;
-            return Err(NotATree::Stranded { pairs }.into());
-        }
         self.notes.push(Note::Tree { shape });
         if shape.level_links > 0 {
             let count = shape.level_links;

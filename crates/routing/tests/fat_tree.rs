@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{Lids, NO_PATH, ServiceLevels, SlToVl, Tables};
-use selvedge_routing::{Engine, FatTree, FatTreeOptions, NotATree, Options};
+use selvedge_routing::{Engine, FatTree, FatTreeOptions, HostLists, NotATree, Options};
 use selvedge_sim::{Par, Seed};
 use selvedge_topology::Spec;
 use selvedge_types::{Guid, Lid};
@@ -395,4 +395,53 @@ fn any_lids_and_any_threads_give_the_same_ways() {
             );
         }
     }
+}
+
+/// On a whole tree the refusal names the list that made it one; on a broken tree what is broken comes first.
+#[test]
+fn a_list_of_hosts_that_leaves_no_tree_is_named() {
+    let route = |fabric: &Fabric, hosts: &HostLists| {
+        let lids = common::number(fabric, 0);
+        let options = Options {
+            hosts: hosts.clone(),
+            ..Options::default()
+        };
+        Engine::FatTree.route(fabric, &lids, &options, Seed(1), Par::Sequential)
+    };
+    let fabric = make("mport:m=4,n=2");
+    let is_host = |at: &PortRef| !fabric.node(at.node).is_switch();
+    let ports: Vec<Guid> = fabric
+        .end_ports()
+        .filter(|(at, _)| is_host(at))
+        .map(|(_, p)| p.guid)
+        .collect();
+    let one = HostLists {
+        compute: vec![ports[0]],
+        io: Vec::new(),
+    };
+    let others = HostLists {
+        compute: Vec::new(),
+        io: ports[1..].to_vec(),
+    };
+    for (hosts, want) in [(&one, "cn_guid_file"), (&others, "io_guid_file")] {
+        let error = route(&fabric, hosts).unwrap_err().to_string();
+        assert!(
+            error.contains("SLV-ROUTE-0016: a fat tree, but not with the list of "),
+            "{error}"
+        );
+        assert!(error.contains(want), "{error}");
+        assert_eq!(error.matches("SLV-").count(), 1, "{error}");
+    }
+    let every_second = HostLists {
+        compute: ports.iter().copied().step_by(2).collect(),
+        io: Vec::new(),
+    };
+    assert!(route(&fabric, &every_second).is_ok());
+    let ring = make("ring:switches=5,hosts=2");
+    let of_ring = HostLists {
+        compute: vec![ring.end_ports().next().unwrap().1.guid],
+        io: Vec::new(),
+    };
+    let error = route(&ring, &of_ring).unwrap_err().to_string();
+    assert!(!error.contains("ROUTE-0016"), "{error}");
 }

@@ -23,6 +23,7 @@ use crate::io::{Input, Output, PersistentState};
 use crate::judge::Judge;
 use crate::lane_readback::LaneReadBack;
 use crate::lid_book::LidBook;
+use crate::listed::Listed;
 use crate::multicast::Multicast;
 use crate::past::Past;
 use crate::ports::DeclinedByGuid;
@@ -69,6 +70,8 @@ pub struct Sm {
     pub(crate) read_back: ReadBack,
     /// The same of lane tables.
     pub(crate) lane_read_back: LaneReadBack,
+    /// What was said of the operator's lists.
+    pub(crate) listed: Listed,
     /// When the input at hand came in.
     pub(crate) now: Time,
     /// Plans dropped in a row because a sweep was due.
@@ -154,6 +157,7 @@ impl Sm {
             given_up: GivenUp::default(),
             read_back: ReadBack::default(),
             lane_read_back: LaneReadBack::default(),
+            listed: Listed::default(),
             now: Time::ZERO,
             superseded: 0,
             wires: Wires::default(),

@@ -12,6 +12,7 @@ use selvedge_wire::SmControl;
 
 use crate::aliases::AliasEvent;
 use crate::apply::Wait;
+use crate::listed::Absent;
 use crate::multicast::MulticastEvent;
 pub use reason::SweepReason;
 
@@ -295,6 +296,8 @@ pub enum Event {
         /// The first of them.
         what: String,
     },
+    /// A list names GUIDs that are not in the fabric.
+    ListedAbsent(Absent),
     /// Something about multicast trees.
     Multicast(MulticastEvent),
     /// Something about alias GUIDs.
@@ -321,9 +324,6 @@ pub enum Event {
         /// GUID of its port.
         by: Guid,
     },
-    /// Another manager shows another SM_Key: it is not believed.
-    StrangeManager {
-        /// GUID of its port.
     /// The master did not answer a poll of this standby; after enough of them this manager looks for itself.
     PollMissed {
         /// GUID of its port.
@@ -333,6 +333,9 @@ pub enum Event {
         /// How many are enough.
         of: u32,
     },
+    /// Another manager shows another SM_Key: it is not believed.
+    StrangeManager {
+        /// GUID of its port.
         guid: Guid,
     },
 }
@@ -384,17 +387,18 @@ impl Event {
             Self::LanesShort { .. } => "SLV-SM-0045",
             Self::LanesDiffer { .. } => "SLV-SM-0046",
             Self::LevelsUnknown => "SLV-SM-0047",
+            Self::ListedAbsent(_) => "SLV-SM-0048",
             Self::Multicast(event) => event.code(),
             Self::Aliases(event) => event.code(),
             Self::HandingOver { .. } => "SLV-SM-0060",
             Self::HandoverRefused { .. } => "SLV-SM-0061",
             Self::Told { .. } => "SLV-SM-0062",
             Self::StrangeManager { .. } => "SLV-SM-0063",
+            Self::PollMissed { .. } => "SLV-SM-0064",
         }
     }
 
     /// True if its text has a measured time: it is another one each time.
-            Self::PollMissed { .. } => "SLV-SM-0064",
     #[must_use]
     pub const fn is_measured(&self) -> bool {
         matches!(self, Self::Repaired { .. })
@@ -439,13 +443,14 @@ impl Event {
             | Self::PKeysFull { .. }
             | Self::HandoverRefused { .. }
             | Self::LevelsUnknown
+            | Self::ListedAbsent(_)
             | Self::StrangeManager { .. }
+            | Self::PollMissed { .. }
             | Self::ForeignState { .. } => Severity::Warning,
             Self::Multicast(event) => event.severity(),
             Self::Aliases(event) => event.severity(),
             Self::NoPlan
             | Self::StepsLeftOut { .. }
-            | Self::PollMissed { .. }
             | Self::SubnetUpWithErrors { .. }
             | Self::SetFailed { .. }
             | Self::DuplicateGuid { .. }
@@ -490,10 +495,6 @@ impl Event {
                 f,
                 "LID {lid} is held by port {keeps}, which keeps it, and {loses}, which gets another"
             ),
-            Self::MKeyRefused { what } => write!(
-                f,
-                "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
-            ),
             Self::Draining { .. } | Self::WaitEnded { .. } | Self::StepsLeftOut { .. } | Self::Way { .. } => {
                 self.of_steps(f)
             }
@@ -510,6 +511,7 @@ impl Event {
             | Self::ReadBackDiffers { .. }
             | Self::LanesDiffer { .. }
             | Self::SwitchLies { .. }
+            | Self::MKeyRefused { .. }
             | Self::PKeysFull { .. }
             | Self::ForeignState { .. }
             | Self::OutOfLids { .. } => self.of_agents(f),
@@ -517,16 +519,17 @@ impl Event {
             | Self::Rebalanced { .. }
             | Self::RebalanceHeld { .. }
             | Self::RebalanceInterrupted { .. } => self.of_balance(f),
+            Self::ListedAbsent(absent) => write!(f, "{absent}"),
             Self::Multicast(event) => write!(f, "{event}"),
             Self::Aliases(event) => write!(f, "{event}"),
             Self::HandingOver { .. }
             | Self::HandoverRefused { .. }
             | Self::Told { .. }
             | Self::Role { .. }
+            | Self::PollMissed { .. }
             | Self::StrangeManager { .. } => self.of_managers(f),
             Self::LocalPortDown { what } => write!(f, "the local port cannot be used: {what}"),
         }
-            | Self::PollMissed { .. }
     }
 }
 

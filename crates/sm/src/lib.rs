@@ -29,6 +29,7 @@ mod lid;
 mod lid_book;
 mod lid_layout;
 mod light;
+mod listed;
 #[cfg(test)]
 mod made;
 mod multicast;
@@ -74,6 +75,7 @@ pub use io::{Command, Input, Output, PersistentState, ToldLevels};
 pub use job::{Job, JobResult, Outcome, Task};
 pub use judge::{Accepted, DefaultJudge, Judge};
 pub use lid::{OutOfLids, assign as assign_lids};
+pub use listed::Absent;
 pub use multicast::{MulticastEvent, MulticastPlan, MulticastTask};
 pub use rebalance::{
     Balance, Goal, Preview, Rebalance, Step, budget as rebalance_budget, preview as rebalance_preview,

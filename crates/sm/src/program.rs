@@ -275,6 +275,7 @@ impl Sm {
         if self.is_repairing() {
             return self.repair_planned(result, (inventory, installed), out);
         }
+        self.listed.tell(&inventory.fabric, &self.config.policy, out);
         out.extend(result.events.into_iter().map(Output::Event));
         let Some(outcome) = result.outcome else {
             self.remember_served();

@@ -51,4 +51,35 @@ pub enum NotATree {
         /// Ordered pairs of switches.
         pairs: usize,
     },
+    /// SLV-ROUTE-0016: with the operator's lists of compute and I/O nodes it is no tree, without them it is one.
+    #[error(
+        "SLV-ROUTE-0016: a fat tree, but not with {lists}: leaves are the switches with compute nodes, and so {why}; \
+         correct or leave out the list, or use another engine (updn, weave)"
+    )]
+    ByLists {
+        /// The lists that say who is a compute node.
+        lists: &'static str,
+        /// What is wrong with such a tree.
+        why: String,
+    },
+}
+
+impl NotATree {
+    /// What is wrong, without a code and without advice.
+    pub(super) fn in_short(&self) -> String {
+        match self {
+            Self::LevelLinks { level_links, links } => {
+                format!("{level_links} of {links} links join switches of one level")
+            }
+            Self::Apart { from, to } => {
+                format!("no path from the hosts of switch {from} to those of switch {to} goes up, then down")
+            }
+            Self::UnknownRoot { guid } => format!("root {guid} is no switch of this fabric"),
+            Self::TooDeep { levels, most } => format!("it has {levels} levels of switches, at most {most} are routed"),
+            Self::Stranded { pairs } => {
+                format!("{pairs} pairs of a switch with hosts and an upper switch have no path that the tree allows")
+            }
+            Self::ByLists { why, .. } => why.clone(),
+        }
+    }
 }

@@ -156,6 +156,40 @@ impl FatTree {
         })
     }
 
+    /// As [`Self::detect`], but refuses a tree in which hosts cannot reach the agents of all switches. If that, or that
+    /// there is no tree at all, comes of the lists of hosts, it says so.
+    pub fn without_stranded(fabric: &Fabric, options: &FatTreeOptions, par: Par) -> Result<Self, NotATree> {
+        let whole = |options: &FatTreeOptions| {
+            let tree = Self::detect(fabric, options, par)?;
+            match tree.shape.stranded {
+                0 => Ok(tree),
+                pairs => Err(NotATree::Stranded { pairs }),
+            }
+        };
+        let found = whole(options);
+        let lists = match (options.hosts.compute.is_empty(), options.hosts.io.is_empty()) {
+            (true, true) => return found,
+            (false, true) => "the list of compute nodes (routing.compute, cn_guid_file)",
+            (true, false) => "the list of I/O nodes (routing.io, io_guid_file)",
+            (false, false) => {
+                "the lists of compute nodes (routing.compute, cn_guid_file) and I/O nodes (routing.io, io_guid_file)"
+            }
+        };
+        found.map_err(|why| {
+            let plain = FatTreeOptions {
+                hosts: HostLists::default(),
+                ..options.clone()
+            };
+            match whole(&plain) {
+                Ok(_) => NotATree::ByLists {
+                    lists,
+                    why: why.in_short(),
+                },
+                Err(_) => why,
+            }
+        })
+    }
+
     /// What it looks like.
     #[must_use]
     pub const fn shape(&self) -> TreeShape {

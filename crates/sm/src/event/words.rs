@@ -189,6 +189,10 @@ impl Event {
                 "\"{what}\" acknowledges tables and does not take them, {times} light sweeps in a row: packets through \
                  it may go astray; reset it or take it out; it gets them again at each light sweep"
             ),
+            Self::MKeyRefused { what } => write!(
+                f,
+                "an unknown M_Key forbids Sets at {what}: give the key (m_key), or reset these ports"
+            ),
             Self::OutOfLids { wanted } => write!(
                 f,
                 "{wanted} LIDs wanted, a subnet has 49151: lower the LMC or split the subnet"
