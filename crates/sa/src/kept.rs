@@ -13,8 +13,8 @@
 //! alias 0x0002c90300001235 3 0x0014050000000001
 //! given 0x0002c90300001235 3 0x0014050000000001
 //! ```
-//! Behind `proxy` stands who joined for the member, if that is known. A service's number is what was left of its lease in seconds when this was written, `-` if it has none: the lease
-//! goes on from there.
+//! Behind `proxy` stands who joined for the member, if that is known. A service's number is what was left of its lease
+//! in seconds when this was written, `-` if it has none: the lease goes on from there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
