@@ -14,7 +14,8 @@ const BOOLEAN: &str = "TRUE or FALSE";
 const KEY64: &str = "a 64-bit number, as 0x0123456789abcdef";
 const LIFE: &str = "0 to 31 (4.096 us x 2^value)";
 
-const NO_QOS: &str = "SLtoVL and VLArbitration tables are left as ports have them";
+const NO_QOS: &str =
+    "no tables by policy: with one lane they stay as ports have them, --lanes makes some (docs/lanes.md)";
 const NO_SPEED: &str = "what a link may negotiate is left as the ports have it";
 const NO_CC: &str = "congestion control is not set up";
 const NO_COUNTERS: &str = "counters are not read by the manager";
@@ -431,7 +432,7 @@ impl OpenSmOption {
         option(
             "drop_event_subscriptions",
             "FALSE",
-            Lacking("hosts do not subscribe yet"),
+            Lacking("a port that goes loses its subscriptions, always; a standby that takes over keeps the others"),
         ),
         option(
             "ipoib_mcgroup_creation_validation",
