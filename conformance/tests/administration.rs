@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_conformance::parse::{Fields, Net};
-use selvedge_conformance::{HeavyLock, Ibsim, PeerLab, Running, until};
+use selvedge_conformance::{HeavyLock, Ibsim, OpenSmOptions, PeerLab, Running, until};
 use selvedge_transport::ibsim::IbsimPort;
 use selvedge_types::{Guid, Lid, Sl, TransactionId};
 use selvedge_wire::sa::{Layout, Rmpp, RmppFlags, RmppKind, SaData, records};
@@ -89,6 +89,11 @@ impl Stage {
     fn saquery(&self, arguments: &str) -> String {
         let arguments: Vec<&str> = arguments.split_whitespace().collect();
         self.lab.output(CLIENT, "saquery", &arguments).unwrap()
+    }
+
+    fn port_guid(&self, node: &str) -> u64 {
+        let said = self.lab.output(node, "smpquery", &["-D", "nodeinfo", "0"]).unwrap();
+        Fields::parse(&said).number("PortGuid").unwrap()
     }
 
     /// LIDs of the end ports, with the number of external ports of those that are switches.
@@ -519,6 +524,29 @@ fn osmtest_passes_what_opensm_passes_there() {
     osmtest(&Stage::on_ibsim(), &["-f c", "-f m -M 2"]);
 }
 
+/// LIDs that OpenSM gave begin with its own, a host's: then `osmtest` joins a group for that host, from another one,
+/// and takes it out again. Where the first NodeRecord is a switch's, as in a fabric that ours has numbered, it joins
+/// for nobody.
+#[test]
+fn osmtest_joins_for_another_port() {
+    let stage = Stage::with(
+        |lab, text| {
+            let ibsim = Simulator::Ibsim(lab.ibsim(text).unwrap());
+            let options = OpenSmOptions {
+                once: true,
+                ..OpenSmOptions::default()
+            };
+            lab.opensm(MASTER, &options).unwrap().finish(LIMIT).unwrap();
+            ibsim
+        },
+        &[],
+    );
+    assert_eq!(stage.sm, 1, "the lowest LID is that of a host");
+    let text = osmtest(&stage, &["-f c", "-v -f m -M 2"]);
+    let guid = stage.port_guid(MASTER);
+    assert!(text.contains(&format!("remote port_guid = {guid:#x}")), "{text}");
+}
+
 /// Four blocks of VLArbitrationTable of every port, and the SLtoVLMappingTable between all of them, port 0 and each
 /// port to itself too. With one lane nobody reads or sets these tables, so there is nothing to be found.
 #[test]
@@ -530,13 +558,17 @@ fn osmtest_finds_all_lane_tables_where_lanes_are_planned() {
     osmtest(&stage, &["-f c", "-f q"]);
 }
 
-fn osmtest(stage: &Stage, flows: &[&str]) {
+/// Each of these flows passes; what the last one said.
+fn osmtest(stage: &Stage, flows: &[&str]) -> String {
     let inventory = stage.lab.folder().join("inventory");
+    let mut last = String::new();
     for flow in flows {
         let mut arguments: Vec<&str> = flow.split_whitespace().collect();
         arguments.extend(["-i", inventory.to_str().unwrap()]);
         let said = stage.lab.run(CLIENT, "osmtest", &arguments).unwrap();
         let text = format!("{}{}", said.stdout, said.stderr);
         assert!(text.contains("PASS") && !text.contains("FAIL"), "{flow}:\n{text}");
+        last = text;
     }
+    last
 }

@@ -10,7 +10,7 @@ use selvedge_conformance::parse::{Fields, Plane};
 use selvedge_conformance::{
     HeavyLock, Ibsim, MadCounts, OpenSm, OpenSmOptions, PeerLab, Relay, Running, Survey, until,
 };
-use selvedge_wire::Method;
+use selvedge_wire::{AttributeId, Method};
 use support::{Fabric, LIMIT, emulate, lid_of, port, wait_sm_state};
 
 const SPEC: &str = "mport:m=4,n=2";
@@ -234,6 +234,39 @@ fn with_the_same_file_ours_has_nothing_to_set_behind_opensm() {
     let sent = stage.relay.sent();
     assert_eq!(sets(&sent), 0, "{said}\nsent:\n{sent}");
     assert!(sent.total() > 0, "{said}");
+}
+
+/// The same on ibsim, whose ports keep less of what they are set to than OpenSM and ours ask for: each gets one
+/// PortInfo Set, as at every start of ours there, and nothing else is set.
+#[test]
+fn with_the_same_file_ours_sets_no_more_than_ibsim_forgets() {
+    let _heavy = HeavyLock::acquire().unwrap();
+    let stage = Stage::on_ibsim();
+    let mut opensm = stage.opensm(stage.lab.base(), FIRST, 0);
+    opensm.wait_up(1, LIMIT).unwrap();
+    let before = stage.survey();
+    let file = stage.lab.folder().join("opensm.conf");
+    std::fs::write(&file, opensm.file("opensm.conf").unwrap()).unwrap();
+    opensm.stop(LIMIT).unwrap();
+    let (file, at) = (file.display().to_string(), port(stage.relay.base(), FIRST));
+    let said = stage
+        .lab
+        .selvedge(&["run", "-F", &file, "--port", &at, "--once"])
+        .unwrap();
+    let said = said.success().unwrap();
+    let sent = stage.relay.sent();
+    let port_infos = sent.count(|kind| kind.method == Method::Set && kind.attribute == AttributeId::PORT_INFO.code());
+    assert_eq!(sets(&sent), port_infos, "{said}\nsent:\n{sent}");
+    let ends = stage.plane.net.nodes.values().map(|node| node.cables.len() as u64);
+    let switches = stage
+        .plane
+        .net
+        .nodes
+        .keys()
+        .filter(|guid| stage.plane.net.is_switch(**guid));
+    let ports = ends.sum::<u64>() + switches.count() as u64;
+    assert!(port_infos <= ports, "{port_infos} for {ports} ports: {sent}");
+    stage.assert_nothing_moved(&before);
 }
 
 /// OpenSM hands the subnet over to a standby of higher priority, and ours takes it.

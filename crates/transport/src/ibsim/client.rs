@@ -43,6 +43,8 @@ pub struct IbsimPort {
     node: String,
     local: LocalPort,
     is_sm: bool,
+    /// Its own queue pair beside QP1; 0: none.
+    qp: u32,
     inbox: Inbox,
     outbox: Outbox,
     poll_set: PollSet,
@@ -51,6 +53,13 @@ pub struct IbsimPort {
 impl IbsimPort {
     /// Attaches to `node` (empty: the default node) of the server named `base`.
     pub fn open(base: &str, node: &str) -> Result<Self, PortError> {
+        Self::open_at(base, node, 0)
+    }
+
+    /// The same, with a queue pair of its own (above 1), from which it sends what goes to QP1. Without one ibsim hands
+    /// over only answers, and the rest to whoever says that it is the SM; with one also what comes for it unasked, as
+    /// reports to a queue pair that has subscribed.
+    pub fn open_at(base: &str, node: &str, qp: u32) -> Result<Self, PortError> {
         let failed = |cause: String, advice| PortError::Open {
             port: format!("ibsim:{base}{}{node}", if node.is_empty() { "" } else { "/" }),
             cause,
@@ -62,7 +71,7 @@ impl IbsimPort {
         control.connect_addr(&server).map_err(io_failed)?;
         let wish = Connect {
             id,
-            qp: 0,
+            qp,
             is_sm: false,
             node: node.to_owned(),
         };
@@ -84,6 +93,7 @@ impl IbsimPort {
                 port: PortNum::MANAGEMENT,
             },
             is_sm: false,
+            qp,
             inbox: Inbox::new(),
             outbox: Outbox::new(),
             poll_set: PollSet::default(),
@@ -184,7 +194,8 @@ impl MadPort for IbsimPort {
         let to = End::from(datagram.address);
         // A source LID of 0 means "my own"; directed routes start and end with the permissive LID.
         let lid = if to.lid == Lid::PERMISSIVE { to.lid } else { Lid::NONE };
-        let from = End { lid, qp: to.qp };
+        let qp = if self.qp > 1 && to.qp == 1 { self.qp } else { to.qp };
+        let from = End { lid, qp };
         protocol::emit(place, (to, from), 0, mad);
         protocol::set_transaction(place, transaction);
         Ok(())
