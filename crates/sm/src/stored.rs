@@ -95,9 +95,9 @@ impl Sm {
         }
     }
 
-    /// Stores what a plan that was applied has brought into force. Which engines were to make the tables: a manager that
-    /// dies half way finishes what it was about, and does not take some of both for right. And who has taken its LIDs:
-    /// what such a port held before is nothing that it is to get back, however long no other plan is made.
+    /// Stores what a plan that was applied has brought into force. Which engines were to make the tables: a manager
+    /// that dies half way finishes what it was about, and does not take some of both for right. And who has taken its
+    /// LIDs: what such a port held before is nothing that it is to get back, however long no other plan is made.
     pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
         let have_taken = self.stored.lids_before != self.lids.before || self.stored.lids != self.lids.planned;
