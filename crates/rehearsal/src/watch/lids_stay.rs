@@ -46,8 +46,8 @@ impl Watcher {
         self.believed.insert((id, guid), (range, was_held));
     }
 
-    /// A port holds these LIDs now, by whose Set if that is known. Others who take it to have others hear nothing of it,
-    /// also if they gave it these once, before they gave it what they take it to have.
+    /// A port holds these LIDs now, by whose Set if that is known. Others who take it to have others hear nothing of
+    /// it, also if they gave it these once, before they gave it what they take it to have.
     fn is_held(&mut self, guid: Guid, range: LidRange, by: Option<ManagerId>) {
         let of_port = self.believed.iter_mut().filter(|((_, of), _)| *of == guid);
         for (&(id, _), (believed, was_held)) in of_port {
