@@ -247,11 +247,14 @@ pub fn external_settings(info: &PortInfo) -> PortSettings {
         lids: none.lids,
         sm_lid: none.sm_lid,
         sm_sl: none.sm_sl,
+        enforcement: (u8::from(info.partition_enforcement_in) * PortSettings::ENFORCE_IN)
+            | (u8::from(info.partition_enforcement_out) * PortSettings::ENFORCE_OUT),
         ..settings(info)
     }
 }
 
-/// What an agent holds, out of its PortInfo.
+/// What an agent holds for an end port, out of its PortInfo. Only external ports of switches enforce partitions; what
+/// another one shows means nothing. Source: IBA vol 1 §14.2.5.6 (PartitionEnforcementInbound and Outbound).
 pub fn settings(info: &PortInfo) -> PortSettings {
     PortSettings {
         lids: LidRange {
@@ -265,8 +268,7 @@ pub fn settings(info: &PortInfo) -> PortSettings {
         vl_high_limit: info.vl_high_limit,
         hoq_life: info.hoq_life.get(),
         vl_stall_count: info.vl_stall_count.get(),
-        enforcement: (u8::from(info.partition_enforcement_in) * PortSettings::ENFORCE_IN)
-            | (u8::from(info.partition_enforcement_out) * PortSettings::ENFORCE_OUT),
+        enforcement: 0,
         m_key: info.m_key,
         m_key_lease_s: info.m_key_lease,
         m_key_protect: info.m_key_protect.get(),
@@ -274,5 +276,26 @@ pub fn settings(info: &PortInfo) -> PortSettings {
         subnet_timeout: info.subnet_timeout.get(),
         local_phy_errors: info.local_phy_errors.get(),
         overrun_errors: info.overrun_errors.get(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_types::Lid;
+
+    use super::*;
+
+    #[test]
+    fn only_external_ports_of_switches_enforce_partitions() {
+        let info = PortInfo {
+            lid: Lid(7),
+            partition_enforcement_in: true,
+            partition_enforcement_out: true,
+            ..PortInfo::default()
+        };
+        let (end, external) = (settings(&info), external_settings(&info));
+        assert_eq!((end.lids.base, end.enforcement), (Lid(7), 0));
+        let both = PortSettings::ENFORCE_IN | PortSettings::ENFORCE_OUT;
+        assert_eq!((external.lids.base, external.enforcement), (Lid::NONE, both));
     }
 }
