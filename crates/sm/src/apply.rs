@@ -21,7 +21,7 @@ use crate::event::Event;
 use crate::inventory::{Inventory, external_settings, settings};
 use crate::job::Outcome;
 use crate::lane_smp;
-use crate::past::Taken;
+use crate::past::{Taken, Unanswered};
 use crate::seat::Seat;
 use crate::smp::{self, Smp};
 
@@ -52,6 +52,8 @@ pub struct Apply {
     is_torn: bool,
     /// Tables that have changed since the last wait, and the steps since.
     pub taken: Taken,
+    /// Tables that were sent, and may be taken at any time to come.
+    pub unanswered: Unanswered,
     /// A wait is over that was for packets under way: none of before is left.
     pub has_drained: bool,
     /// Packets are under way between switches.
@@ -135,6 +137,7 @@ impl Apply {
             seat: Seat::default(),
             is_torn: false,
             taken: Taken::default(),
+            unanswered: Unanswered::default(),
             has_drained: false,
             is_live,
             may_be_live,
@@ -395,6 +398,7 @@ impl Apply {
         let Op::Lft { node, block, data } = op else { return };
         let switch = self.fabric.switch_index(*node);
         self.note_taken((*node, *block), data);
+        self.note_unanswered((*node, *block), data);
         let blocks = switch.and_then(|switch| self.installed.lfts.get_mut(switch));
         if let Some(held) = blocks.and_then(|blocks| blocks.get_mut(usize::from(*block))) {
             *held = None;

@@ -3,6 +3,7 @@
 mod aged;
 mod reset;
 mod taken;
+mod unanswered;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 use self::reset::Gone;
 pub use self::taken::{Taken, goes_unnoticed};
+pub use self::unanswered::Unanswered;
 
 /// Lifetimes after which packets to hosts are where packets of the entries in force are as well, whatever sent them.
 pub const FOG_LIFETIMES: u32 = 2;
@@ -58,6 +60,8 @@ pub struct Past {
     fog_until: Time,
     /// What switches held that are out of sight.
     gone: Gone,
+    /// What nobody acknowledged.
+    unanswered: Unanswered,
     /// Counts its changes: what was worked out of an earlier one is of no use.
     revision: u64,
 }

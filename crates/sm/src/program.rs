@@ -389,6 +389,7 @@ impl Sm {
     pub(crate) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
         let Apply {
             taken,
+            unanswered,
             has_drained,
             outcome,
             fabric,
@@ -410,6 +411,7 @@ impl Sm {
             installed: Arc::clone(&installed),
         };
         self.past.add(taken, has_drained, now, after);
+        self.past.note_unanswered(unanswered);
         self.lids.held(&fabric, &outcome.plan.lids);
         self.silence.forget_looks();
         self.read_who_may_have_been_off(&inventory.fabric, &fabric, &installed);
@@ -475,6 +477,7 @@ impl Sm {
         let wait = apply.wait();
         (apply.installed.under_way, apply.installed.levels) = (None, None);
         let installed = Arc::new(apply.installed);
+        self.past.note_unanswered(apply.unanswered);
         if let Some(wait) = wait {
             out.push(Output::Event(Event::WaitEnded { wait }));
             // It began with the last acknowledgement.

@@ -18,6 +18,9 @@ use crate::smp;
 /// Sweeps that a manager repeats after its start, or when it takes over, because somebody does not answer; beyond, he
 /// hangs.
 const LOOKS_MAX: u32 = 2;
+/// The same where a switch answered, and did not say of one of its ports whether it is up: it does not hang, the answer
+/// was lost.
+const LOOKS_AT_PORTS_MAX: u32 = 8;
 
 /// What a manager makes of silence that has just started or takes over: it does not know of all that was there before,
 /// and must not take it for nothing, as a link that is left out carries packets all the same.
@@ -41,10 +44,11 @@ impl Silence {
                 .and_then(|agent| agent.troubles.get(&at.port));
             why == Some(&PortReason::PeerSilent)
         };
-        let mut silent = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
+        let silent = inventory.agents.iter_enumerated().flat_map(|(node, agent)| {
             let ports = agent.troubles.keys().map(move |&port| PortRef { node, port });
             ports.filter(|&at| is_silent(at))
         });
+        let silent: Vec<PortRef> = silent.collect();
         let fabric = &inventory.fabric;
         let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
         // Its state is not known: it may carry packets.
@@ -53,11 +57,13 @@ impl Silence {
             let far = fabric.peer(at);
             is_switch(at) && (at.port == PortNum::MANAGEMENT || far.is_some_and(|far| is_switch(far) && is_silent(far)))
         };
+        let some_unknown = silent.iter().any(|&at| is_unknown(at));
         let matters = match is_first {
-            true => silent.next().is_some(),
-            false => has_silent_link(fabric) || silent.any(|at| is_unknown(at) || is_believed(at)),
+            true => !silent.is_empty(),
+            false => some_unknown || has_silent_link(fabric) || silent.iter().any(|&at| is_believed(at)),
         };
-        let asks = matters && self.looks < LOOKS_MAX && phases::is_live(&inventory.fabric);
+        let most = if some_unknown { LOOKS_AT_PORTS_MAX } else { LOOKS_MAX };
+        let asks = matters && self.looks < most && phases::is_live(&inventory.fabric);
         self.looks += u32::from(asks);
         asks
     }
@@ -268,7 +274,7 @@ mod tests {
         let mut found = row();
         let seen = &mut found[SECOND].ports[2];
         (seen.trouble, seen.info) = (Some(PortReason::PeerSilent), None);
-        check(found, false, LOOKS_MAX);
+        check(found, false, LOOKS_AT_PORTS_MAX);
         // A cable is believed to be where it was.
         let mut found = row();
         for (node, num) in [(FIRST, 2), (SECOND, 1)] {

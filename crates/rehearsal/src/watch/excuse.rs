@@ -80,6 +80,9 @@ impl Watcher {
         if after(self.disturbed) {
             return Some(Rule::Overtaken);
         }
+        if self.went_astray_unheard(since, now) {
+            return Some(Rule::Unheard);
+        }
         if !self.lies.is_empty() || after(self.lied) {
             return Some(Rule::LyingAgent);
         }

@@ -10,6 +10,7 @@ mod judged;
 mod late;
 mod lids;
 mod lids_stay;
+mod moved;
 mod outside;
 mod routes;
 mod rule;
@@ -37,6 +38,7 @@ use heard::Heard;
 pub(crate) use judged::{Clerk, Passed};
 use late::Lie;
 use lids::LidBook;
+use moved::{Astray, Moved};
 use outside::Counting;
 pub use outside::{Findings, Found};
 use routes::{Delta, Haunt, Routes};
@@ -54,6 +56,8 @@ struct Sent {
     looked_at: Option<Time>,
     /// Whom it is meant for, if it is a table.
     to: Option<NodeIdx>,
+    /// Whether its way is another one than its manager knows, if it is a table.
+    astray: Option<Astray>,
 }
 
 /// Requests of one manager that nobody has answered yet, with the time after which they count as lost.
@@ -90,8 +94,12 @@ pub(crate) struct Watcher {
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
     lies_ended: Vec<Time>,
-    /// Blocks of switches of which nobody knows what they hold, as a flipped bit took one of them to another.
+    /// Blocks of switches of which nobody knows what they hold, as a flipped bit took one of them to another, or a cable
+    /// of which nobody could know that it had been moved.
     strays: BTreeSet<(NodeIdx, u32)>,
+    moved: Moved,
+    /// When a table last went astray over a cable of which nobody could know that it had been moved.
+    unheard_at: Option<Time>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
     /// What each manager ever stored of a port.
@@ -156,6 +164,8 @@ impl Watcher {
             lies: BTreeMap::new(),
             lies_ended: Vec::new(),
             strays: BTreeSet::new(),
+            moved: Moved::new(chassis),
+            unheard_at: None,
             interrupted: BTreeMap::new(),
             stored: BTreeSet::new(),
             misread: BTreeSet::new(),
@@ -209,6 +219,7 @@ impl Watcher {
         let client = life.client;
         if datagram.mad.method() == Method::Trap && life.sm.role() == Role::Master {
             self.traps.insert((client, datagram.mad.transaction()), (id, now));
+            self.note_told(now, chassis, &datagram.mad);
         }
         if datagram.mad.method() == Method::GetResp {
             if let Some(wire) = self.wires.get_mut(&client) {
@@ -277,6 +288,7 @@ impl Watcher {
         let shape = shape(chassis);
         if std::mem::replace(&mut self.shape, shape) != shape {
             self.disturbed = Some(now);
+            self.moved.look(now, chassis);
             // What a fault does to a route hides what Sets do.
             self.interrupted.clear();
         }
@@ -332,6 +344,7 @@ impl Watcher {
             _ => false,
         };
         self.note_stray((node, attribute, modifier), sent, late);
+        self.note_unheard(chassis, (node, modifier), sent.and_then(|sent| sent.astray));
         let ends_lie = self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
         // What an earlier life sent before it was killed nobody can call back.
@@ -432,8 +445,12 @@ impl Watcher {
         let is_of_liar = |at: &Time| self.lies_ended.contains(at) || self.routes.ghosts_of_liars.contains(at);
         let of_liar = since.iter().any(is_of_liar);
         let of_stray = since.iter().any(|at| self.routes.ghosts_of_strays.contains(at));
-        let corrupt = of_stray.then_some(Rule::CorruptMedium);
-        of_liar.then_some(Rule::LyingAgent).or(corrupt)
+        let by_stray = match self.unheard_at {
+            Some(_) => Rule::Unheard,
+            None => Rule::CorruptMedium,
+        };
+        let of_stray = of_stray.then_some(by_stray);
+        of_liar.then_some(Rule::LyingAgent).or(of_stray)
     }
 
     /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that

@@ -16,6 +16,9 @@ pub enum Rule {
     SeveralMasters,
     /// Links or nodes changed after the manager had looked: its Sets were right for what it saw.
     Overtaken,
+    /// A table was taken by another switch than it was meant for, as a cable had been moved and the medium had lost the
+    /// traps about that, which are repeated after a second.
+    Unheard,
     /// A switch acknowledged a block that it did not take, and no light sweep could have found out yet.
     LyingAgent,
     /// Two nodes show one GUID: the fabric cannot say which of them is meant.
@@ -58,6 +61,7 @@ impl Rule {
             Self::LateSet => "late Set",
             Self::SeveralMasters => "several masters",
             Self::Overtaken => "overtaken by events",
+            Self::Unheard => "unheard move",
             Self::LyingAgent => "lying agent",
             Self::ClonedGuid => "cloned GUID",
             Self::OtherLids => "other LIDs wanted",

@@ -71,6 +71,7 @@ mod tests {
                 serial: 1,
                 looked_at: None,
                 to,
+                astray: None,
             };
             watcher.note_stray((node, AttributeId::LINEAR_FORWARDING, 0), Some(sent), late);
             let found: Vec<NodeIdx> = watcher.strays.iter().map(|(node, _)| *node).collect();

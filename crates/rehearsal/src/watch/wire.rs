@@ -8,6 +8,7 @@ use selvedge_fabric::NodeIdx;
 use selvedge_sim::Time;
 use selvedge_wire::{AttributeId, Datagram, Method};
 
+use super::moved::{Astray, astray};
 use super::stray::addressee;
 use super::{Sent, Watcher};
 use crate::Violation;
@@ -59,14 +60,17 @@ impl Watcher {
             }
             let looked_at = manager.life.as_ref().and_then(|life| life.looked_at);
             let to = addressee(chassis, at, mad);
-            self.note_set((id, looked_at, to), client, datagram);
+            let accepted = manager.life.as_ref().and_then(|life| life.accepted.as_ref());
+            let astray = accepted.and_then(|accepted| astray(chassis, &accepted.fabric, at, mad));
+            self.note_set((id, looked_at), (to, astray), client, datagram);
         }
         Ok(())
     }
 
     fn note_set(
         &mut self,
-        (id, looked_at, to): (ManagerId, Option<Time>, Option<NodeIdx>),
+        (id, looked_at): (ManagerId, Option<Time>),
+        (to, astray): (Option<NodeIdx>, Option<Astray>),
         client: ClientId,
         datagram: &Datagram,
     ) {
@@ -79,6 +83,7 @@ impl Watcher {
             serial: self.serial,
             looked_at,
             to,
+            astray,
         };
         self.sent.insert((client, mad.transaction()), sent);
     }
@@ -89,7 +94,7 @@ impl Watcher {
         match mad.method() {
             Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
             Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => {
-                self.note_set((id, None, None), client, datagram);
+                self.note_set((id, None), (None, None), client, datagram);
             }
             _ => {}
         }

@@ -31,6 +31,16 @@ impl Apply {
         }
     }
 
+    /// Nobody acknowledged a block: it may be written at any time from now on.
+    pub(super) fn note_unanswered(&mut self, (node, block): (NodeIdx, u16), data: &Block) {
+        if self.may_be_live {
+            let switch = self.fabric.switch_index(node);
+            let known = switch.and_then(|switch| self.installed.block(switch, usize::from(block)).copied());
+            let guid = self.fabric.node(node).guid;
+            self.unanswered.note((guid, block, *data), known);
+        }
+    }
+
     /// LinearFDBTop of a switch was lowered, or may have been: entries above it drop packets from now on, also if they
     /// are written later.
     pub(super) fn note_lowered(&mut self, node: NodeIdx, top: u16) {

@@ -159,6 +159,7 @@ impl Sm {
         self.past
             .note_reset(fabric, before.as_deref().map(|before| (before, &*held)), now);
         self.past.note_renamed(fabric);
+        self.past.note_late(fabric, installed, now);
     }
 }
 

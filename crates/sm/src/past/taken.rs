@@ -53,6 +53,23 @@ impl Taken {
             self.open = step;
             self.end_phase();
         }
+        self.date(now);
+    }
+
+    /// A block was written some time up to now, nobody knows when: it held these in turn.
+    pub(super) fn note_late(&mut self, at: (Guid, u16), held: &[[u8; BLOCK_LIDS]], now: Time) {
+        let Some((met, written)) = held.split_first() else { return };
+        self.end_phase();
+        self.found([(at, *met)].into());
+        for data in written {
+            self.open.push((at.0, at.1, *data));
+            self.end_phase();
+        }
+        self.date(now);
+    }
+
+    /// Steps of which it was not known have ended now.
+    fn date(&mut self, now: Time) {
         let unknown = self.ended.iter_mut().filter(|at| **at == Time::ZERO);
         unknown.for_each(|at| *at = now);
     }

@@ -1,0 +1,233 @@
+//! Cables that were moved while the medium lost the traps about it.
+//!
+//! A table goes by a directed route, over links that are not ACTIVE as well, and its answer does not name the switch
+//! that took it. So as long as nobody has told a manager that a cable leads elsewhere, a repair's tables may be taken by
+//! a switch that they are not meant for. To ask every switch for its name before would double what a repair sends and
+//! how long it takes, and switches repeat their traps: it is let pass until then.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use selvedge_chassis::{Chassis, PortIdx};
+use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_sim::Time;
+use selvedge_types::PortNum;
+use selvedge_wire::{AttributeId, Class, Mad, Method, Notice};
+
+use super::Watcher;
+
+/// How long until a trap is repeated that was lost: SubnetTimeOut, 1.07 s, and the way to the manager.
+const REPEATED_AFTER: Duration = Duration::from_millis(1100);
+
+/// What is known of cables that were moved.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moved {
+    /// Where cables lead, by port.
+    far: Vec<Option<PortIdx>>,
+    /// When a cable was last moved, by both ports where it is now.
+    at: BTreeMap<PortIdx, Time>,
+    /// When a manager last received a trap of a node.
+    told: BTreeMap<NodeIdx, Time>,
+    /// When the medium last lost a trap.
+    lost: Option<Time>,
+}
+
+/// A table on a way that is not what its manager takes it for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Astray {
+    /// Whom it is meant for.
+    meant: NodeIdx,
+    /// The first port on the way whose cable leads elsewhere, and the nodes where it did and does.
+    port: PortIdx,
+    ends: [NodeIdx; 2],
+}
+
+impl Moved {
+    pub fn new(chassis: &Chassis) -> Self {
+        Self {
+            far: cables(chassis).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Cables may lead elsewhere now.
+    pub fn look(&mut self, now: Time, chassis: &Chassis) {
+        for (port, far) in (0..).map(PortIdx).zip(cables(chassis)) {
+            if std::mem::replace(&mut self.far[port.0 as usize], far) != far && far.is_some() {
+                self.at.insert(port, now);
+            }
+        }
+    }
+
+    pub const fn trap_lost(&mut self, now: Time) {
+        self.lost = Some(now);
+    }
+
+    fn told(&mut self, now: Time, node: NodeIdx) {
+        self.told.insert(node, now);
+    }
+
+    /// True if the medium lost a trap since the cable was moved, none of who could tell of it has arrived, and none has
+    /// been repeated yet.
+    fn is_unheard(&self, now: Time, chassis: &Chassis, astray: &Astray) -> bool {
+        let Some(&moved) = self.at.get(&astray.port) else {
+            return false;
+        };
+        let near = chassis.wire(astray.port).node();
+        let is_told = |node: &NodeIdx| self.told.get(node).is_some_and(|at| *at >= moved);
+        let was_lost = self.lost.is_some_and(|at| at >= moved);
+        was_lost && now <= moved + REPEATED_AFTER && ![near].iter().chain(&astray.ends).any(is_told)
+    }
+}
+
+fn cables(chassis: &Chassis) -> impl Iterator<Item = Option<PortIdx>> + '_ {
+    let ports = u32::try_from(chassis.port_count()).unwrap_or(u32::MAX);
+    (0..ports).map(|port| chassis.wire(PortIdx(port)).peer())
+}
+
+/// Where the way of a Set of a linear table is another one than by the cables that its manager knows.
+pub(super) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad: &Mad) -> Option<Astray> {
+    let is_table = mad.method() == Method::Set && mad.attribute() == AttributeId::LINEAR_FORWARDING;
+    let at = at.filter(|_| is_table && mad.class() == Class::SubnDirected)?;
+    let place = |guid| chassis.fabric().nodes().indices().find(|&node| chassis.node_guid(node) == guid);
+    let mut node = known.find(chassis.node_guid(chassis.wire(at).node()))?;
+    let mut found = None;
+    for &num in mad.route().ok()?.ports() {
+        let port = PortNum::new(num)?;
+        let from = chassis.port_at(place(known.node(node).guid)?, num)?;
+        let to = known.peer(PortRef { node, port })?;
+        let known_end = (place(known.node(to.node).guid)?, to.port);
+        let end = chassis.wire(from).peer().map(|far| chassis.wire(far));
+        if let Some(end) = end.filter(|end| found.is_none() && (end.node(), end.num()) != known_end) {
+            found = Some((from, [known_end.0, end.node()]));
+        }
+        node = to.node;
+    }
+    let (port, ends) = found?;
+    Some(Astray {
+        meant: place(known.node(node).guid)?,
+        port,
+        ends,
+    })
+}
+
+impl Watcher {
+    /// A manager receives a trap.
+    pub(super) fn note_told(&mut self, now: Time, chassis: &Chassis, mad: &Mad) {
+        let notice = mad.read::<Notice>().ok();
+        let holder = notice.and_then(|notice| self.lids.holder(chassis, notice.issuer_lid));
+        if let Some(port) = holder {
+            self.moved.told(now, chassis.wire(port).node());
+        }
+    }
+
+    /// True if a manager that looked then does not know what a table did that went astray: nobody has told it before the
+    /// traps are repeated.
+    pub(super) fn went_astray_unheard(&self, since: Time, now: Time) -> bool {
+        let is_out = |at: Time| at >= since || !self.strays.is_empty() && at + REPEATED_AFTER >= now;
+        self.unheard_at.is_some_and(is_out)
+    }
+
+    /// A switch has taken a block. If a cable took it there of which nobody could know, nobody knows either by what it
+    /// and the one that was meant forward until both are read, or it comes again.
+    pub(super) fn note_unheard(&mut self, chassis: &Chassis, (node, modifier): (NodeIdx, u32), astray: Option<Astray>) {
+        let unheard = astray.filter(|astray| self.moved.is_unheard(self.now, chassis, astray));
+        if let Some(astray) = unheard.filter(|astray| astray.meant != node) {
+            self.strays.extend([(node, modifier), (astray.meant, modifier)]);
+            self.unheard_at = Some(self.now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_emulator::{Emulator, EmulatorConfig};
+    use selvedge_fabric::{FabricBuilder, Node};
+    use selvedge_sim::Seed;
+    use selvedge_types::{Guid, NodeKind};
+    use selvedge_wire::DirectedRoute;
+
+    use super::*;
+
+    fn port(n: u8) -> PortNum {
+        PortNum::new(n).unwrap()
+    }
+
+    /// A host at a switch, port 2 of which leads to the second of two others, or to the third.
+    fn fabric(to: usize) -> Fabric {
+        let mut b = FabricBuilder::new();
+        let host = b.add(Node::new(NodeKind::Ca, Guid(1), 1, "h"));
+        let switches = [2, 3, 4].map(|guid| b.add(Node::new(NodeKind::Switch, Guid(guid), 2, "s")));
+        b.link((host, port(1)), (switches[0], port(1))).unwrap();
+        b.link((switches[0], port(2)), (switches[to], port(1))).unwrap();
+        b.finish().unwrap()
+    }
+
+    #[test]
+    fn a_table_goes_astray_where_a_cable_was_moved() {
+        let (before, now) = (fabric(1), fabric(2));
+        let route = DirectedRoute::new(&[port(1), port(2)]).unwrap();
+        let check = |known: &Fabric, attribute: AttributeId, want: bool| {
+            let chassis = Chassis::new(&now);
+            let at = chassis.port_at(now.find(Guid(1)).unwrap(), 1);
+            let mad = Mad::directed(Method::Set, attribute, 0, &route);
+            let [near, meant, taken] = [2, 3, 4].map(|guid| now.find(Guid(guid)).unwrap());
+            let found = astray(&chassis, known, at, &mad);
+            let want = want.then_some(Astray {
+                meant,
+                port: chassis.port_at(near, 2).unwrap(),
+                ends: [meant, taken],
+            });
+            assert_eq!(found, want);
+        };
+        check(&before, AttributeId::LINEAR_FORWARDING, true);
+        check(&before, AttributeId::SWITCH_INFO, false);
+        check(&now, AttributeId::LINEAR_FORWARDING, false);
+    }
+
+    #[test]
+    fn it_is_unheard_until_somebody_tells_or_traps_are_repeated() {
+        let now = fabric(2);
+        let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        // When the cable was moved and a trap was lost, of whom one came and when, and when a table goes astray.
+        let check = |moved: u64, lost: Option<u64>, told: Option<(u64, u64)>, when: u64, want: bool| {
+            let mut emulator = Emulator::new(&now, EmulatorConfig::default(), Seed(1));
+            let mut watcher = Watcher::new(&mut emulator);
+            let chassis = emulator.chassis();
+            let [near, meant, taken] = [2, 3, 4].map(|guid| now.find(Guid(guid)).unwrap());
+            let port = chassis.port_at(near, 2).unwrap();
+            watcher.moved.far[port.0 as usize] = None;
+            watcher.moved.look(at(moved), chassis);
+            if let Some(lost) = lost {
+                watcher.moved.trap_lost(at(lost));
+            }
+            if let Some((guid, told)) = told {
+                watcher.moved.told(at(told), now.find(Guid(guid)).unwrap());
+            }
+            let astray = Astray {
+                meant,
+                port,
+                ends: [meant, taken],
+            };
+            watcher.now = at(when);
+            watcher.note_unheard(chassis, (taken, 0), Some(astray));
+            assert_eq!(watcher.went_astray_unheard(at(when), at(when)), want);
+            assert_eq!(watcher.strays.len(), if want { 2 } else { 0 });
+            // Whoever looks later still does not know, for as long as that.
+            assert_eq!(watcher.went_astray_unheard(at(when + 1), at(when + 1)), want);
+            assert!(!watcher.went_astray_unheard(at(when + 1), at(when + 1101)));
+        };
+        check(10, Some(10), None, 11, true);
+        // Nobody lost anything: it was under way, or never sent.
+        check(10, None, None, 11, false);
+        check(10, Some(9), None, 11, false);
+        // They were repeated.
+        check(10, Some(10), None, 1111, false);
+        // One end, or who is there now, or was, told of it; or somebody else did, or told of something before.
+        check(10, Some(10), Some((2, 10)), 11, false);
+        check(10, Some(10), Some((3, 10)), 11, false);
+        check(10, Some(10), Some((4, 10)), 11, false);
+        check(10, Some(10), Some((1, 10)), 11, true);
+        check(10, Some(10), Some((2, 9)), 11, true);
+    }
+}

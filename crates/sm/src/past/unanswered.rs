@@ -1,0 +1,141 @@
+//! Tables that were sent and that nobody acknowledged. A switch whose agent hangs takes them when it comes to itself,
+//! and by what it held before it forwards until then, however long after the last attempt that is. Nobody tells when:
+//! what it is found to hold when it is read again may be as young as that.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{BLOCK_LIDS, Installed};
+use selvedge_sim::Time;
+use selvedge_types::Guid;
+
+use super::{FOG_LIFETIMES, Past};
+
+/// Entries of a block.
+type Block = [u8; BLOCK_LIDS];
+
+/// Tables of one block that are told apart; of more nobody needs to know which came when.
+const TABLES_MAX: usize = 8;
+
+/// Blocks of which Sets were not answered: what they held, if that was known, and what they were sent in turn.
+#[derive(Clone, Debug, Default)]
+pub struct Unanswered {
+    blocks: BTreeMap<(Guid, u16), (Option<Block>, Vec<Block>)>,
+}
+
+impl Unanswered {
+    /// A Set was not answered: the block held `met` before, if that is known, or what an earlier one was to write.
+    pub fn note(&mut self, (guid, block, data): (Guid, u16, Block), met: Option<Block>) {
+        let (_, sent) = self.blocks.entry((guid, block)).or_insert((met, Vec::new()));
+        if sent.len() <= TABLES_MAX && !sent.contains(&data) {
+            sent.push(data);
+        }
+    }
+
+    /// Takes out what has been read since: what each block held in turn, as far as that is known.
+    fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Vec<((Guid, u16), Option<Vec<Block>>)> {
+        let mut found = Vec::new();
+        self.blocks.retain(|&(guid, block), (met, sent)| {
+            let Some(switch) = fabric.find(guid).and_then(|node| fabric.switch_index(node)) else {
+                return true;
+            };
+            // Who was off has lost what it held, and what it was sent.
+            if fabric.switch(switch).switch_settings.linear_top == 0 {
+                return false;
+            }
+            let Some(now) = read.block(switch, usize::from(block)).copied() else {
+                return true;
+            };
+            if *met != Some(now) {
+                let known = met.filter(|_| sent.len() <= TABLES_MAX);
+                let others = sent.iter().copied().filter(|data| *data != now);
+                let held = known.map(|met| std::iter::once(met).chain(others).chain([now]).collect());
+                found.push(((guid, block), held));
+            }
+            false
+        });
+        found
+    }
+}
+
+impl Past {
+    /// Sets of a change were not answered.
+    pub fn note_unanswered(&mut self, unanswered: Unanswered) {
+        for ((guid, block), (met, sent)) in unanswered.blocks {
+            for data in sent {
+                self.unanswered.note((guid, block, data), met);
+            }
+        }
+    }
+
+    /// Tables have been read: what was sent and not acknowledged may have been taken just now.
+    pub(super) fn note_late(&mut self, fabric: &Fabric, read: &Installed, now: Time) {
+        for (at, held) in self.unanswered.take_read(fabric, read) {
+            self.revision += 1;
+            let Some(held) = held else {
+                self.fog_from(now, fabric);
+                continue;
+            };
+            self.know_lifetimes();
+            self.taken.note_late(at, &held, now);
+            self.at = self.at.max(now);
+            self.lifetimes = self.lifetimes.max(FOG_LIFETIMES);
+            self.prepared = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::made::{SECOND, guid, inventory, row};
+
+    const fn block(entry: u8) -> Block {
+        [entry; BLOCK_LIDS]
+    }
+
+    #[test]
+    fn what_was_not_acknowledged_may_have_been_taken_when_it_is_read() {
+        let fabric = Arc::unwrap_or_clone(inventory(row()).fabric);
+        let switch = fabric.switch_index(fabric.find(guid(SECOND)).unwrap()).unwrap();
+        // What the block held, what it was sent, and what is read long after; the tables by which packets may be under
+        // way then, and whether by any.
+        let check = |met: Option<u8>, sent: &[u8], read: Option<u8>, want: (&[u8], bool)| {
+            let mut past = Past::default();
+            let mut unanswered = Unanswered::default();
+            for data in sent {
+                unanswered.note((guid(SECOND), 0, block(*data)), met.map(block));
+            }
+            past.note_unanswered(unanswered);
+            let mut installed = Installed::unknown(fabric.switches().len());
+            if let Some(read) = read {
+                installed.learn(switch, 0, block(read));
+            }
+            let now = Time::ZERO + Duration::from_secs(100);
+            past.note_late(&fabric, &installed, now);
+            // Nothing is said twice.
+            let steps = past.taken.steps.len();
+            past.note_late(&fabric, &installed, now);
+            assert_eq!(past.taken.steps.len(), steps);
+            let before = past.taken.before.values().map(|held| held[0]);
+            let steps = past.taken.steps.iter().flatten().map(|block| block.2[0]);
+            let held: Vec<u8> = before.chain(steps).collect();
+            assert_eq!((&*held, !past.fog(now).is_zero()), want, "{met:?} {sent:?} {read:?}");
+            let is_kept = !past.unanswered.blocks.is_empty();
+            assert_eq!(is_kept, read.is_none());
+            assert!(past.taken.ended.iter().all(|at| *at == now));
+        };
+        check(Some(1), &[2], Some(2), (&[1, 2], false));
+        // It was never taken.
+        check(Some(1), &[2], Some(1), (&[], false));
+        check(Some(1), &[2, 3], Some(3), (&[1, 2, 3], false));
+        // Somebody else has written it.
+        check(Some(1), &[2], Some(4), (&[1, 2, 4], false));
+        check(None, &[2], Some(2), (&[], true));
+        // It has not been read.
+        check(Some(1), &[2], None, (&[], false));
+    }
+}
