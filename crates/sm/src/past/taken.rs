@@ -58,7 +58,9 @@ impl Taken {
 
     /// A block was written some time up to now, nobody knows when: it held these in turn.
     pub(super) fn note_late(&mut self, at: (Guid, u16), held: &[[u8; BLOCK_LIDS]], now: Time) {
-        let Some((met, written)) = held.split_first() else { return };
+        let Some((met, written)) = held.split_first() else {
+            return;
+        };
         self.end_phase();
         self.found([(at, *met)].into());
         for data in written {
