@@ -234,7 +234,6 @@ impl Sm {
                 continue;
             }
             if let Some((downs, _)) = self.flaps.down(&inventory.fabric, at, self.now, &policy) {
-                damage.held.extend([Some(at), far].into_iter().flatten());
                 out.push(Output::Event(Event::LinkLeftOut {
                     what: inventory.fabric.port_name(at),
                     downs,
@@ -243,6 +242,10 @@ impl Sm {
                 }));
             }
         }
+        // Also what had to be let in meanwhile, as some switch could not be reached without it.
+        let ends = damage.lost.iter().flat_map(|&at| [Some(at), inventory.fabric.peer(at)]);
+        let held = self.flaps.held(&inventory.fabric);
+        damage.held = ends.flatten().filter(|at| held.contains(at)).collect();
     }
 
     /// Keeps as many questions in flight as may be: what is asked next depends on the answers.

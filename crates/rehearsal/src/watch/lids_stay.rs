@@ -1,5 +1,6 @@
 //! Ports keep their LIDs: what every Set of one is held against, and what its manager can have known.
 
+use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use selvedge_chassis::Chassis;
@@ -20,8 +21,9 @@ impl Watcher {
         let is_after_faults = looked_at.is_some_and(|looked_at| self.disturbed.is_none_or(|at| at < looked_at));
         for (&guid, &range) in &state.lids {
             self.believes((id, guid), range);
-            if !self.stored.insert((id, guid, range)) {
-                continue;
+            match self.stored.entry((id, guid, range)) {
+                Entry::Occupied(_) => continue,
+                Entry::Vacant(place) => drop(place.insert(looked_at)),
             }
             if self.echoes_flipped_bits(self.now) {
                 self.misread.insert((id, guid, range));
@@ -73,11 +75,11 @@ impl Watcher {
         // What its manager had stored for the port was meant for it.
         let was_meant = id
             .zip(moved)
-            .is_some_and(|(id, moved)| self.stored.contains(&(id, moved.guid(), moved.now())));
+            .is_some_and(|(id, moved)| self.stored.contains_key(&(id, moved.guid(), moved.now())));
         if let (Some(id), Some((port, range)), true) = (id, held, self.counting.is_some()) {
             // What it has set it is to keep: it has a file for that.
             self.unique_outside(chassis, (port, range), excuse)?;
-            self.stored.insert((id, chassis.port_guid(port), range));
+            self.stored.insert((id, chassis.port_guid(port), range), None);
         } else if let (Some(manager), Some((port, range))) = (manager, held) {
             let stored = manager.stored.lids.get(&chassis.port_guid(port));
             if stored != Some(&range) {
@@ -102,13 +104,17 @@ impl Watcher {
             let claim = (id, moved.guid(), moved.before());
             let has_heard = moved.is_kept() || !self.unheard.contains(&claim);
             let is_no_guess = !self.guessed.contains(&claim) && !self.dropped.contains(&claim);
-            self.stored.contains(&claim) && is_no_guess && has_heard
+            self.stored.contains_key(&claim) && is_no_guess && has_heard
         });
         if excuse.is_some() && !was_meant {
             self.lids.went_astray(&moved);
         }
         let looked_at = manager.and_then(|manager| manager.life.as_ref()?.looked_at);
-        let was_held = self.lids.was_held_by_another(&moved, looked_at, drain(chassis))
+        // The port may have taken what an earlier plan gave it, though nobody saw it.
+        let planned = id.and_then(|id| *self.stored.get(&(id, moved.guid(), moved.now()))?);
+        let was_held = [looked_at, planned]
+            .into_iter()
+            .any(|looked_at| self.lids.was_held_by_another(&moved, looked_at, drain(chassis)))
             || manager.is_some_and(|manager| self.lids.is_anothers_again(&moved, &manager.stored.lids));
         self.lids.note_left(&moved, self.now);
         let excuse = self.lids.excuse(chassis, &moved, knew).or(excuse);

@@ -102,8 +102,8 @@ pub(crate) struct Watcher {
     unheard_at: Option<Time>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
-    /// What each manager ever stored of a port.
-    stored: BTreeSet<(ManagerId, Guid, LidRange)>,
+    /// What each manager ever stored of a port, and when it had begun to look when it first did.
+    stored: BTreeMap<(ManagerId, Guid, LidRange), Option<Time>>,
     /// LIDs that a manager first stored of a port while bits were flipped: one may be of a flipped bit.
     misread: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// LIDs that a manager first stored of a port which had lost them before it looked: it hit on them by chance.
@@ -167,7 +167,7 @@ impl Watcher {
             moved: Moved::new(chassis),
             unheard_at: None,
             interrupted: BTreeMap::new(),
-            stored: BTreeSet::new(),
+            stored: BTreeMap::new(),
             misread: BTreeSet::new(),
             guessed: BTreeSet::new(),
             believed: BTreeMap::new(),
