@@ -117,7 +117,11 @@ impl LidBook {
             let Some(port) = fabric.port(at) else { continue };
             let held = port.settings.lids;
             self.unseen.insert(port.guid);
-            self.unread.insert(port.guid);
+            // Who has lost what it was read to hold, and gets it again, has no less a claim on it.
+            let is_its_own = self.planned.get(&port.guid) == Some(&range) && !self.unproven.contains(&port.guid);
+            if !is_its_own {
+                self.unread.insert(port.guid);
+            }
             if held == range {
                 self.seen(port.guid);
             } else if held.base.is_unicast() {
@@ -319,6 +323,18 @@ mod tests {
             let (fabric, lids) = host(range(8, 0), range(8, 0));
             book.plan(&fabric, &lids);
             assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
+        }
+    }
+
+    #[test]
+    fn what_a_port_was_read_to_hold_and_lost_is_its_own() {
+        let (mut book, none) = (LidBook::default(), LidRange::default());
+        // The host 7 held LID 5, and once it was read, a flipped bit showed another GUID.
+        for (guid, held) in [(7, range(5, 0)), (9, range(5, 0)), (7, none), (7, none)] {
+            let (fabric, lids) = host_of(guid, held, range(5, 0));
+            book.plan(&fabric, &lids);
+            let (known, _) = book.known(&Policy::default());
+            assert_eq!(known.get(&Guid(7)), Some(&range(5, 0)), "{guid} {held:?}");
         }
     }
 
