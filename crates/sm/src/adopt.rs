@@ -6,13 +6,14 @@
 //! arrive get new ways, as after a lost link, in the order that the other entries leave. So it is with links that are
 //! lost later, as long as what was found is kept.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, EngineName, Lids, NO_PATH, Policy, ServiceLevels, Tables};
 use selvedge_routing::{Engine, Note, Options, Routed, WeaveOptions};
 use selvedge_sim::{Par, Seed};
-use selvedge_types::{Lid, PortNum};
+use selvedge_types::{IdxVec, Lid, PortNum};
 
 use crate::event::Event;
 use crate::held::covering;
@@ -85,7 +86,7 @@ impl Job {
             return None;
         }
         let mut tables = covering(found.clone(), &self.installed);
-        drop_circles_of_nobody(fabric, lids, &mut tables);
+        drop_idle_circles(fabric, lids, &mut tables);
         let attempt = |tables: Tables| {
             let routed = Routed {
                 tables,
@@ -152,27 +153,56 @@ pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<
     routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
-/// Takes away entries of LIDs that nobody has, where they lead packets round: whoever still sends to such a LID fills
-/// the links of the circle, so that the judge would refuse all that was found for them.
-fn drop_circles_of_nobody(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
+/// Takes away entries that lead packets round which no host sends so: of LIDs that nobody has all (whoever still sends to
+/// such a LID fills the links of the circle, so that the judge would refuse all that was found for them), of LIDs of
+/// switches those from where no host sends. Of hosts' LIDs, and of circles that hosts' packets get into, it is the judge
+/// who says so.
+fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
     let next = |tables: &Tables, switch: SwitchIdx, lid: Lid| {
         let port = PortNum::new(tables.get(switch, lid))?;
         let node = fabric.switches()[switch];
         let far = fabric.peer(PortRef { node, port })?;
         fabric.switch_index(far.node).filter(|_| port != PortNum::MANAGEMENT)
     };
-    for lid in (1..=tables.top().0).map(Lid).filter(|&lid| lids.owner(lid).is_none()) {
-        let goes_round = |first: SwitchIdx| {
-            let way = std::iter::successors(Some(first), |&at| next(tables, at, lid));
-            way.take(tables.switches() + 1).count() > tables.switches()
-        };
-        if fabric.switches().indices().any(goes_round) {
-            fabric
-                .switches()
-                .indices()
-                .for_each(|switch| tables.set(switch, lid, NO_PATH));
+    let has_hosts = |switch: SwitchIdx| {
+        let mut far = fabric.switch(switch).external_ports().filter_map(|(_, port)| port.peer);
+        far.any(|far| fabric.switch_index(far.node).is_none())
+    };
+    let with_hosts: Vec<SwitchIdx> = fabric.switches().indices().filter(|&at| has_hosts(at)).collect();
+    let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
+    for lid in (1..=tables.top().0).map(Lid) {
+        let owner = lids.owner(lid);
+        if owner.is_some_and(|at| !is_switch(at)) {
+            continue;
+        }
+        let round = going_round(fabric, |switch| next(tables, switch, lid));
+        let is_idle = !with_hosts.iter().any(|switch| round.contains(switch));
+        for switch in fabric.switches().indices().filter(|_| !round.is_empty()) {
+            if owner.is_none() || is_idle && round.contains(&switch) {
+                tables.set(switch, lid, NO_PATH);
+            }
         }
     }
+}
+
+/// Switches from which packets go round, if each sends them to the next.
+fn going_round(fabric: &Fabric, next: impl Fn(SwitchIdx) -> Option<SwitchIdx>) -> BTreeSet<SwitchIdx> {
+    // By which walk each was first met.
+    let mut met: IdxVec<SwitchIdx, Option<SwitchIdx>> = IdxVec::filled(None, fabric.switches().len());
+    let mut round = BTreeSet::new();
+    for first in fabric.switches().indices() {
+        let mut way = Vec::new();
+        let mut at = Some(first);
+        while let Some(here) = at.filter(|&here| met[here].is_none()) {
+            met[here] = Some(first);
+            way.push(here);
+            at = next(here);
+        }
+        if at.is_some_and(|here| met[here] == Some(first) || round.contains(&here)) {
+            round.extend(way);
+        }
+    }
+    round
 }
 
 /// True if both want the same routes of the same fabric.
@@ -194,39 +224,47 @@ mod tests {
     use selvedge_types::{Guid, LidRange, Lmc};
 
     use super::*;
-    use crate::made::{FIRST, SECOND, guid, inventory, row};
+    use crate::made::{FAR, FIRST, NEAR, SECOND, guid, inventory, row};
 
     #[test]
-    fn circles_of_lids_that_nobody_has_are_dropped() {
-        let fabric = inventory(row()).fabric;
-        let [first, second] = [FIRST, SECOND].map(|at| fabric.switch_index(fabric.find(guid(at)).unwrap()).unwrap());
-        // Entries of LID 5 at the two switches, and whether somebody has it: what is left of them.
-        let check = |entries: [u8; 2], is_of_somebody: bool, want: [u8; 2]| {
+    fn circles_that_no_host_fills_are_dropped() {
+        // Whose LID 5 is, its entries at the two switches, and what is left of them. There is a host at each switch, or
+        // at none.
+        let check = |owner: Option<usize>, hosts: bool, entries: [u8; 2], want: [u8; 2]| {
+            let mut found = row();
+            for (node, num) in [(FIRST, 1), (SECOND, 2)] {
+                if !hosts {
+                    found[node].ports[num].peer = None;
+                }
+            }
+            if !hosts {
+                (found[NEAR].ports[1].peer, found[FAR].ports[1].peer) = (None, None);
+            }
+            let fabric = inventory(found).fabric;
+            let switch = |at| fabric.switch_index(fabric.find(guid(at)).unwrap()).unwrap();
+            let [first, second] = [FIRST, SECOND].map(switch);
             let mut tables = Tables::new(2, Lid(9));
             tables.set(first, Lid(5), entries[0]);
             tables.set(second, Lid(5), entries[1]);
             let mut lids = Lids::new();
-            if is_of_somebody {
-                let at = fabric.find_port(Guid(guid(FIRST).0)).unwrap();
-                let base = Lid(5);
-                lids.insert(
-                    at,
-                    LidRange {
-                        base,
-                        lmc: Lmc::default(),
-                    },
-                )
-                .unwrap();
+            if let Some(owner) = owner {
+                let of_host = u64::from(owner == FAR);
+                let at = fabric.find_port(Guid(guid(owner).0 + of_host)).unwrap();
+                let (base, lmc) = (Lid(5), Lmc::default());
+                lids.insert(at, LidRange { base, lmc }).unwrap();
             }
-            drop_circles_of_nobody(&fabric, &lids, &mut tables);
+            drop_idle_circles(&fabric, &lids, &mut tables);
             let left = [first, second].map(|switch| tables.get(switch, Lid(5)));
-            assert_eq!(left, want, "{entries:?} {is_of_somebody}");
+            assert_eq!(left, want, "{owner:?} {hosts} {entries:?}");
         };
-        check([2, 1], false, [NO_PATH, NO_PATH]);
+        check(None, true, [2, 1], [NO_PATH, NO_PATH]);
+        check(None, true, [2, 2], [2, 2]);
+        check(None, true, [1, 1], [1, 1]);
+        check(None, true, [0, 1], [0, 1]);
         // The judge has its word about that.
-        check([2, 1], true, [2, 1]);
-        check([2, 2], false, [2, 2]);
-        check([1, 1], false, [1, 1]);
-        check([0, 1], false, [0, 1]);
+        check(Some(FIRST), true, [2, 1], [2, 1]);
+        check(Some(FAR), false, [2, 1], [2, 1]);
+        check(Some(FIRST), false, [2, 1], [NO_PATH, NO_PATH]);
+        check(Some(FIRST), false, [0, 1], [0, 1]);
     }
 }

@@ -82,6 +82,8 @@ pub struct Sm {
     /// Where cables lead that were seen once.
     pub(crate) wires: Wires,
     pub(crate) next_sweep: Option<Time>,
+    /// When a light sweep was due that something else came before.
+    pub(crate) put_off: Option<Time>,
     pub(crate) next_poll: Option<Time>,
     pub(crate) persist_id: u64,
     /// The newest of these that is safe.
@@ -168,6 +170,7 @@ impl Sm {
             superseded: 0,
             wires: Wires::default(),
             next_sweep: None,
+            put_off: None,
             next_poll: None,
             persist_id: 0,
             persisted_id: 0,
@@ -433,7 +436,7 @@ impl Sm {
         self.silent.forget();
         self.exchange.clear();
         self.generation = self.generation.next();
-        self.next_sweep = None;
+        (self.next_sweep, self.put_off) = (None, None);
         let mut discovery = Discovery::new(self.config.policy.part_enforce != PartEnforce::Off);
         let mut requests = Vec::new();
         discovery.begin(&mut requests);
@@ -488,7 +491,7 @@ impl Sm {
     fn discovered(&mut self, mut discovery: Discovery, now: Time, out: &mut Vec<Output>) {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
         if let Some(known) = self.inventory.take() {
-            recall(&mut discovery.found, &known);
+            recall(&mut discovery.found, &known, self.view.inventory.as_deref());
             self.wires.note(&known.fabric);
         }
         self.wires.recall(&mut discovery.found);

@@ -190,7 +190,7 @@ impl Sm {
         let flagged = std::mem::take(&mut self.failover.flagged);
         probe.suspect(&suspects, &flagged);
         self.exchange.clear();
-        self.next_sweep = None;
+        self.put_off_light_sweep();
         let inventory = Arc::clone(&probe.inventory);
         if !is_check && inventory.local.port != PortNum::MANAGEMENT {
             probe.await_own_port();

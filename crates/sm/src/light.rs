@@ -27,6 +27,7 @@ impl Sm {
                 return;
             }
             self.end_reading_back();
+            self.put_off = None;
         }
         let is_first = self.second_look.is_first();
         if changed {
@@ -46,6 +47,8 @@ impl Sm {
     /// Asks every switch whether a port changed its state; goes for a full sweep at once where that says too little.
     pub(crate) fn begin_light_sweep(&mut self) {
         self.next_sweep = None;
+        // Should the next trap come before it is through.
+        self.put_off = self.config.sweep_interval.map(|interval| self.now + interval / 4);
         self.read_back.try_now(self.now);
         let inventory = match (&self.inventory, self.config.mode) {
             // The master clears PortStateChange: beside it, only looking at everything shows what changed.

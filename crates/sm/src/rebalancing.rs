@@ -236,7 +236,7 @@ impl Sm {
         self.view.changes = outcome.changes.value().count();
         self.view.acknowledged = 0;
         self.view.failed = 0;
-        self.next_sweep = None;
+        self.put_off_light_sweep();
         // What was prepared is for the tables of before.
         self.keep_warm(None);
         let installed = Arc::clone(&self.view.installed);

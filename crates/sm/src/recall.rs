@@ -74,9 +74,12 @@ impl Silence {
     }
 }
 
-/// Completes what was found by what was known before.
-pub fn recall(found: &mut Vec<Found>, known: &Inventory) {
+/// Completes what was found by what was known before; of nodes that the last sweep did not find, by what was known when
+/// a plan was last in force (`in_force`).
+pub fn recall(found: &mut Vec<Found>, last: &Inventory, in_force: Option<&Inventory>) {
     for node in 0..found.len() {
+        let is_in_last = last.fabric.find(found[node].info.node_guid).is_some();
+        let known = in_force.filter(|_| !is_in_last).unwrap_or(last);
         switch_itself(found, known, node);
         for port in 0..found[node].ports.len() {
             let Some(port) = u8::try_from(port).ok().and_then(PortNum::new) else {
@@ -306,7 +309,7 @@ mod tests {
                 // The other switch says that its port leads to somebody else.
                 found[SECOND].ports[1].peer = Some((NEAR, port(1)));
             }
-            recall(&mut found, &inventory(before));
+            recall(&mut found, &inventory(before), None);
             assert_eq!(leads_to(&found, FIRST, 2), want, "{known:?} {now:?} {moved}");
         };
         use PortState::{Active, Init};
@@ -323,7 +326,7 @@ mod tests {
             found.truncate(FAR);
             let seen = &mut found[SECOND].ports[2];
             (seen.peer, seen.trouble, seen.info) = (None, Some(PortReason::PeerSilent), Some(info(now)));
-            recall(&mut found, &inventory(row()));
+            recall(&mut found, &inventory(row()), None);
             assert_eq!(leads_to(&found, SECOND, 2), want, "{now:?}");
             let is_there = found.iter().any(|node| node.info.node_guid == guid(FAR));
             assert_eq!(is_there, want.is_some());
@@ -341,7 +344,7 @@ mod tests {
             for num in [1, 2] {
                 found[SECOND].ports[num].info = Some(info(state));
             }
-            recall(&mut found, &inventory(row()));
+            recall(&mut found, &inventory(row()), None);
             assert_eq!(found[SECOND].left_out, want, "{state:?}");
             let top = found[SECOND].switch.map(|switch| switch.linear_top.0);
             assert_eq!(top, want.is_none().then_some(9));

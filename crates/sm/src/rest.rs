@@ -24,9 +24,19 @@ impl Sm {
             self.config.sweep_interval
         };
         let due = interval.map(|interval| now + interval);
+        let put_off = self.put_off.take().map(|at| at.max(now));
         let lids = self.given_up.due(now);
         let offer = self.offer_due(now);
-        self.next_sweep = self.read_back_due(due).into_iter().chain(lids).chain(offer).min();
+        self.next_sweep = [self.read_back_due(due), put_off, lids, offer]
+            .into_iter()
+            .flatten()
+            .min();
+    }
+
+    /// Something else comes first, which tells nothing of switches that it does not ask: where traps come one after
+    /// another the light sweep takes its turn all the same.
+    pub(crate) fn put_off_light_sweep(&mut self) {
+        self.put_off = self.next_sweep.take().into_iter().chain(self.put_off).min();
     }
 
     /// True if our own link is down. Port 0 of a switch has none.

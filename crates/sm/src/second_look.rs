@@ -166,7 +166,7 @@ impl Sm {
     }
 
     fn open_second_look(&mut self) {
-        self.next_sweep = None;
+        self.put_off_light_sweep();
         let look = &mut self.second_look;
         look.in_row += 1;
         (look.asked, look.is_open, look.is_alone, look.is_first) = (0, true, true, false);

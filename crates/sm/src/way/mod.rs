@@ -10,6 +10,7 @@ mod clear;
 mod lanes;
 mod net;
 mod order;
+mod patience;
 mod show;
 mod split;
 mod track;
@@ -106,26 +107,34 @@ pub fn propose(fabric: &Fabric, installed: &Installed, plan: &Plan, options: &Wa
     if !phases::is_live(fabric) {
         return base;
     }
-    let mut set = match wake::drop_first(fabric, installed, plan, &base, options) {
-        Some((held, dropped)) => {
-            let mut set = way_to(fabric, &held, plan, changes(fabric, &held, plan), options);
-            set.phases.insert(0, dropped);
-            set
-        }
-        None => way_to(fabric, installed, plan, base, options),
+    let with = |steps: Find| {
+        let set = match wake::drop_first(fabric, installed, plan, &base, options) {
+            Some((held, dropped)) => {
+                let mut set = way_to(fabric, &held, plan, changes(fabric, &held, plan), options, steps);
+                set.phases.insert(0, dropped);
+                set
+            }
+            None => way_to(fabric, installed, plan, base.clone(), options, steps),
+        };
+        patience::with_waits(set, (fabric, installed), plan, options)
     };
-    // Steps were planned as if the links that come up carried packets from the start.
-    let lanes = options.lanes_in_force;
-    let longest = phases::longest_wait(fabric, installed, plan, &set, lanes, options.switch_pairs);
-    let bound = drain_bound_ns(lifetimes(fabric, &set), longest.unwrap_or(0)).unwrap_or(0);
-    for phase in set.phases.iter_mut().filter(|phase| phase.wait_before_ns > 0) {
-        phase.wait_before_ns = phase.wait_before_ns.max(bound);
-    }
-    set
+    patience::choose(with(|way, lids| way.steps(lids)), || {
+        with(|way, lids| way.at_once(lids))
+    })
 }
 
+/// Finds steps.
+type Find = fn(&Way<'_>, &BTreeMap<Lid, Vec<Write>>) -> Option<(Vec<Step>, Word)>;
+
 /// The same where nothing that the plan does not want leads to a link which is to be activated.
-fn way_to(fabric: &Fabric, installed: &Installed, plan: &Plan, base: ChangeSet, options: &WayOptions<'_>) -> ChangeSet {
+fn way_to(
+    fabric: &Fabric,
+    installed: &Installed,
+    plan: &Plan,
+    base: ChangeSet,
+    options: &WayOptions<'_>,
+    find: Find,
+) -> ChangeSet {
     let in_force = phases::in_force(installed, plan);
     let past = Past::new(installed, &in_force);
     let way = Way::new((fabric, &in_force, past), plan, &base, options);
@@ -133,7 +142,7 @@ fn way_to(fabric: &Fabric, installed: &Installed, plan: &Plan, base: ChangeSet, 
     if by_lid.is_empty() {
         return base;
     }
-    let Some((steps, word)) = way.steps(&by_lid) else {
+    let Some((steps, word)) = find(&way, &by_lid) else {
         return base;
     };
     way.assemble(base, &steps, word)
@@ -284,22 +293,6 @@ impl<'a> Way<'a> {
             }
         }
         Some(in_turn(steps))
-    }
-
-    /// Everything that changes is dropped, and written after a wait.
-    fn drop_all(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
-        self.drain_ns(1)?;
-        let all = || by_lid.values().flatten().copied();
-        let leads = |write: &Write| self.in_force.get(write.switch, write.lid) != NO_PATH;
-        let drop = |write: Write| Write {
-            egress: NO_PATH,
-            ..write
-        };
-        let old: Vec<Write> = all().filter(leads).map(drop).collect();
-        let new: Vec<Write> = all().filter(|write| write.egress != NO_PATH).collect();
-        let step = |what, waits, writes| Step { what, waits, writes };
-        let steps = [step(What::Drop, false, old), step(What::Fill, true, new)];
-        Some(steps.into_iter().filter(|step| !step.writes.is_empty()).collect())
     }
 
     fn drain_ns(&self, switches: u32) -> Option<u64> {
