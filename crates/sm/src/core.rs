@@ -30,7 +30,7 @@ use crate::past::Past;
 use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
-use crate::recall::{Silence, recall};
+use crate::recall::Silence;
 use crate::register::Reregister;
 use crate::report;
 use crate::second_look::SecondLook;
@@ -490,11 +490,7 @@ impl Sm {
 
     fn discovered(&mut self, mut discovery: Discovery, now: Time, out: &mut Vec<Output>) {
         // Whatever goes wrong here: what was known before is no longer, and the next interval looks at everything.
-        if let Some(known) = self.inventory.take() {
-            recall(&mut discovery.found, &known, self.view.inventory.as_deref());
-            self.wires.note(&known.fabric);
-        }
-        self.wires.recall(&mut discovery.found);
+        self.recall_what_was_known(&mut discovery.found);
         // A cable that is moved while we look shows a node at two places: once more tells whether there are two.
         let before = std::mem::replace(&mut self.duplicates, discovery.told.clone());
         if !self.duplicates.is_subset(&before) {
@@ -518,8 +514,9 @@ impl Sm {
         self.inventory = Some(Arc::clone(&inventory));
         // Should this sweep be repeated, the next one has seen them before.
         self.others.has_set_up |= self.has_been_set_up_by_another(&inventory.fabric);
-        let takes_over = self.config.mode == Mode::Manage && self.view.plan.is_none();
-        if takes_over && self.silence.asks_again(&inventory, self.view.sweeps == 0) {
+        let known = self.view.fabric.as_deref().filter(|_| self.view.plan.is_some());
+        let is_first = self.view.sweeps == 0;
+        if self.config.mode == Mode::Manage && self.silence.asks_again(&inventory, known, is_first) {
             self.sweep_due = Some(self.sweep_reason.again());
             return;
         }

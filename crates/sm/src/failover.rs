@@ -20,6 +20,7 @@ use crate::job::{Job, Task};
 use crate::light::differs;
 use crate::probe::{Behind, Looked, Probe};
 use crate::repair::Repair;
+use crate::second_look::MOVED_AFTER;
 use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
@@ -48,6 +49,8 @@ pub struct Failover {
     ends: BTreeSet<NodeIdx>,
     /// Both ends of all of them.
     ports: BTreeSet<PortRef>,
+    /// Requests that had been repeated when a plan was last in force.
+    repeats: u64,
 }
 
 impl Sm {
@@ -62,6 +65,12 @@ impl Sm {
             && self.view.failed == 0
             && self.past.fog(self.now).is_zero()
             && Arc::ptr_eq(&inventory.fabric, seen)
+    }
+
+    /// True if some request has been repeated since the last plan was in force: its first copy may come yet.
+    pub(crate) fn has_repeated(&mut self) -> bool {
+        let repeats = self.exchange.counters().repeats;
+        std::mem::replace(&mut self.failover.repeats, repeats) != repeats
     }
 
     /// True if a change of a link can be looked at by itself now.
@@ -187,6 +196,7 @@ impl Sm {
         let suspects = std::mem::take(&mut self.failover.suspects);
         let held = self.flaps.held(&inventory.fabric);
         let mut probe = Probe::new(inventory, held, reason, is_check);
+        probe.began = self.now;
         let flagged = std::mem::take(&mut self.failover.flagged);
         probe.suspect(&suspects, &flagged);
         self.exchange.clear();
@@ -332,8 +342,14 @@ impl Sm {
             inventory,
             reason,
             mut damage,
+            began,
             ..
         } = *probe;
+        // Cables may have been moved meanwhile: what a repair sends by them would be taken by others.
+        if self.now.since(began) >= MOVED_AFTER {
+            self.sweep_due = Some(reason);
+            return;
+        }
         let (Some(plan), Some(verdict)) = (self.view.plan.clone(), self.view.verdict.clone()) else {
             self.sweep_due = Some(reason);
             return;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use selvedge_fabric::{Fabric, NodeIdx, PortRef};
+use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, PortState};
@@ -96,10 +96,15 @@ impl Sm {
     }
 
     /// True if switches are left out, and what only they lead to, as two show one GUID. Whoever shows another's may be
-    /// behind the other one: no door of ours leads there.
+    /// behind the other one: no door of ours leads there. Or if the one of two that was kept has no link any more.
     fn lacks_twins(&self, inventory: &Inventory) -> bool {
+        let fabric = &inventory.fabric;
+        let has_link = |node: NodeIdx| {
+            let mut ports = fabric.node(node).external_ports();
+            ports.any(|(_, port)| port.is_up() && port.peer.and_then(|far| fabric.port(far)).is_some_and(Port::is_up))
+        };
         let mut duplicates = self.duplicates.iter();
-        duplicates.any(|&guid| inventory.fabric.find(guid).is_none())
+        duplicates.any(|&guid| fabric.find(guid).is_none_or(|node| !has_link(node)))
     }
 
     /// True if a port of the plan in force is not ACTIVE, and nothing that is known says why.
@@ -128,6 +133,25 @@ impl Sm {
             let get = smp::get(AttributeId::SWITCH_INFO, 0, route, self.config.policy.m_key);
             self.exchange.submit(AgentId(node.0), (Token::Light(node), get));
         }
+    }
+
+    /// A plan is in force: `seen` was found, `now` is. Ports of which nobody may have been told what happened to them are
+    /// to be asked. A repair begins where traps arrive, and what it clears it has looked at; only where some Set had to
+    /// be repeated may its first copy come later, and clear what has happened since.
+    pub(crate) fn watch_ports(&mut self, seen: &Fabric, now: &Fabric) {
+        let has_repeated = self.has_repeated();
+        if !self.is_repairing() {
+            self.unwatched.clear();
+        }
+        self.unwatched.extend(unwatched(seen, now));
+        if !self.is_repairing() || has_repeated {
+            self.unwatched.extend(cleared(seen, now));
+        }
+        // Nobody answers who is gone, and whoever waits for him hears less of others.
+        let has_link = |at: &PortRef| now.node(at.node).external_ports().any(|(_, port)| port.is_up());
+        self.unwatched.retain(has_link);
+        self.unwatched.sort_unstable();
+        self.unwatched.dedup();
     }
 
     /// Asks for ports of which nobody may have been told what happened to them while a plan was on its way.
@@ -225,7 +249,7 @@ fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
 
 /// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
 /// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
-pub fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     let new = now.switches().iter().filter(|&&node| learnt_of_us(node, seen, now));
     let ports = new.flat_map(|&node| {
         let down = now
@@ -240,7 +264,7 @@ pub fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
 /// Ports of switches that knew us, and whose PortStateChange the plan of a sweep has cleared: whatever happened there
 /// after the sweep asked them is wiped out with it. Their traps may say nothing: who has one that is not repressed yet
 /// sends no other like it, and it may be repressed for what had happened before.
-pub fn cleared(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
+fn cleared(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     let is_cleared = |fabric: &Fabric, node| !fabric.node(node).switch_settings.port_state_change;
     let cleared = now
         .switches()

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::partition::with_pkey_block;
+use selvedge_sim::Time;
 use selvedge_types::{IdxVec, PKey, PhysState, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, PortInfo, SmpData};
 
@@ -52,6 +53,8 @@ pub struct Probe {
     pub inventory: Arc<Inventory>,
     /// What made us look; the reason of the sweep that may follow.
     pub reason: SweepReason,
+    /// When it began.
+    pub began: Time,
     /// Every port is looked at, whatever is found: what was repaired is checked.
     pub is_check: bool,
     /// Ports of links that are left out, whatever they do.
@@ -107,6 +110,7 @@ impl Probe {
             inventory,
             held,
             reason,
+            began: Time::ZERO,
             is_check,
             suspects: BTreeSet::new(),
             flagged: BTreeSet::new(),

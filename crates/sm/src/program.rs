@@ -20,7 +20,6 @@ use crate::held::{blocks_to_read, may_have_been_off};
 use crate::inventory::Inventory;
 use crate::io::Output;
 use crate::job::{Job, JobResult, Task};
-use crate::light::{cleared, unwatched};
 use crate::past::After;
 use crate::register::Asks;
 use crate::report::NothingSent;
@@ -435,9 +434,8 @@ impl Sm {
             nodes: failed_nodes,
             nothing_sent: None,
         };
-        self.unwatched = unwatched(&inventory.fabric, &fabric);
+        self.watch_ports(&inventory.fabric, &fabric);
         if !self.is_repairing() {
-            self.unwatched.extend(cleared(&inventory.fabric, &fabric));
             self.owe_second_look(&inventory.fabric, &fabric);
         }
         self.aliases_after_apply(&fabric, outcome.changes.value());

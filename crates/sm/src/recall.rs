@@ -5,13 +5,14 @@
 //! and forget that its links carry packets. So it stays as it was known until its link is seen to be lost; light sweeps
 //! go on knocking. A switch of which nothing at all is heard is left out: nobody could change its tables.
 
-use selvedge_fabric::{Node, PortRef};
+use selvedge_fabric::{Fabric, Node, PortRef};
 use selvedge_types::{NodeKind, PortNum, PortState};
 use selvedge_verify::phases;
 use selvedge_wire::{NodeInfo, PortInfo};
 
 use crate::PortReason;
 use crate::apply::has_silent_link;
+use crate::core::Sm;
 use crate::inventory::{Found, FoundPort, Inventory};
 use crate::smp;
 
@@ -35,8 +36,8 @@ impl Silence {
     /// True, a few times, if packets are under way and somebody does not answer. Later than in the first sweep it
     /// matters only if nobody knows who it is: he may be a switch. Or if a switch is believed to hold what it did, or a
     /// cable to be where it was, of which neither end hears anything: another manager may have set them up otherwise
-    /// since.
-    pub fn asks_again(&mut self, inventory: &Inventory, is_first: bool) -> bool {
+    /// since. Who has a plan in force for what is `known` asks again about ports of switches that come into sight.
+    pub fn asks_again(&mut self, inventory: &Inventory, known: Option<&Fabric>, is_first: bool) -> bool {
         let is_silent = |at: PortRef| {
             let why = inventory
                 .agents
@@ -57,10 +58,12 @@ impl Silence {
             let far = fabric.peer(at);
             is_switch(at) && (at.port == PortNum::MANAGEMENT || far.is_some_and(|far| is_switch(far) && is_silent(far)))
         };
-        let some_unknown = silent.iter().any(|&at| is_unknown(at));
-        let matters = match is_first {
-            true => !silent.is_empty(),
-            false => some_unknown || has_silent_link(fabric) || silent.iter().any(|&at| is_believed(at)),
+        let is_new = |at: PortRef| known.is_none_or(|known| known.find(fabric.node(at.node).guid).is_none());
+        let some_unknown = silent.iter().any(|&at| is_new(at) && is_unknown(at));
+        let matters = match (known, is_first) {
+            (Some(_), _) => some_unknown,
+            (None, true) => !silent.is_empty(),
+            (None, false) => some_unknown || has_silent_link(fabric) || silent.iter().any(|&at| is_believed(at)),
         };
         let most = if some_unknown { LOOKS_AT_PORTS_MAX } else { LOOKS_MAX };
         let asks = matters && self.looks < most && phases::is_live(&inventory.fabric);
@@ -74,9 +77,24 @@ impl Silence {
     }
 }
 
+impl Sm {
+    /// Completes what a sweep has found. Where the last one came to no end there is only what was known before.
+    pub(crate) fn recall_what_was_known(&mut self, found: &mut Vec<Found>) {
+        let last = self.inventory.take();
+        let in_force = self.view.inventory.as_deref();
+        if let Some(known) = last.as_deref().or(in_force) {
+            recall(found, known, in_force);
+        }
+        if let Some(last) = last {
+            self.wires.note(&last.fabric);
+        }
+        self.wires.recall(found);
+    }
+}
+
 /// Completes what was found by what was known before; of nodes that the last sweep did not find, by what was known when
 /// a plan was last in force (`in_force`).
-pub fn recall(found: &mut Vec<Found>, last: &Inventory, in_force: Option<&Inventory>) {
+fn recall(found: &mut Vec<Found>, last: &Inventory, in_force: Option<&Inventory>) {
     for node in 0..found.len() {
         let is_in_last = last.fabric.find(found[node].info.node_guid).is_some();
         let known = in_force.filter(|_| !is_in_last).unwrap_or(last);
@@ -255,10 +273,10 @@ mod tests {
     fn silence_is_asked_about_a_few_times() {
         let check = |found: Vec<Found>, is_first: bool, want: u32| {
             let (inventory, mut silence) = (inventory(found), Silence::default());
-            let asked = (0..10).filter(|_| silence.asks_again(&inventory, is_first));
+            let asked = (0..10).filter(|_| silence.asks_again(&inventory, None, is_first));
             assert_eq!(asked.count(), want as usize, "{is_first}");
             silence.forget_looks();
-            assert_eq!(silence.asks_again(&inventory, is_first), want > 0);
+            assert_eq!(silence.asks_again(&inventory, None, is_first), want > 0);
         };
         let silent = |state: PortState, is_known: bool| {
             let mut found = row();
@@ -277,6 +295,12 @@ mod tests {
         let mut found = row();
         let seen = &mut found[SECOND].ports[2];
         (seen.trouble, seen.info) = (Some(PortReason::PeerSilent), None);
+        // Who has a plan in force asks about who is new to it.
+        let known = inventory(row()).fabric;
+        for (known, want) in [(&*known, false), (&Fabric::default(), true)] {
+            let asks = Silence::default().asks_again(&inventory(found.clone()), Some(known), false);
+            assert_eq!(asks, want);
+        }
         check(found, false, LOOKS_AT_PORTS_MAX);
         // A cable is believed to be where it was.
         let mut found = row();

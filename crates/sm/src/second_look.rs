@@ -29,8 +29,8 @@ use crate::stage::{Stage, Token};
 
 /// How long after the plan: who has just come up has other things to ask, and what is told late has been told by then.
 const AFTER: Duration = Duration::from_secs(1);
-/// Within less links are looked behind at once.
-const MOVED_AFTER: Duration = Duration::from_millis(100);
+/// Within less links are looked behind at once, and nobody takes a cable for moved.
+pub const MOVED_AFTER: Duration = Duration::from_millis(100);
 /// Looks in a row that were interrupted, or led to another sweep; then it is left to the light sweep at its interval,
 /// lest a switch that shows PortStateChange for ever keeps everybody busy.
 const IN_ROW_MAX: u32 = 6;

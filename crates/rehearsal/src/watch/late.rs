@@ -29,6 +29,8 @@ pub(super) struct Lie {
     /// When its switch was last out of reach of who wrote it.
     apart: Time,
     by: ManagerId,
+    /// Who wrote it had something else to do when it was to be read. It is a lie all the same, until it is read.
+    is_settled: bool,
 }
 
 impl Watcher {
@@ -58,12 +60,14 @@ impl Watcher {
         }
         if !self.corrupting {
             self.lied = Some(now);
-            self.lies.entry((node, modifier)).or_insert(Lie {
-                since: now,
-                apart: now,
-                by: sent.manager,
-            });
         }
+        // Where bits are flipped the switch may have taken what came; its manager knows of neither.
+        self.lies.entry((node, modifier)).or_insert(Lie {
+            since: now,
+            apart: now,
+            by: sent.manager,
+            is_settled: self.corrupting,
+        });
         false
     }
 
@@ -117,7 +121,7 @@ impl Watcher {
                 lie.apart = now;
             }
         }
-        let overdue = self.lies.iter().find(|(_, lie)| {
+        let overdue = self.lies.iter().filter(|(_, lie)| !lie.is_settled).find(|(_, lie)| {
             let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
             let is_over = |from: Time| sweep.is_some_and(|sweep| now > from + sweep + READ_BACK_GRACE);
             // Nobody reads where he cannot reach: that a switch is back he finds by the next light sweep.
@@ -129,10 +133,17 @@ impl Watcher {
         let manager = managers.get(lie.by.0);
         let reaches = life(&lie, node).is_some_and(|life| life.sm.is_resting());
         let chassis = emulator.chassis();
-        self.lies.remove(&(node, block));
         if !reaches && self.counting.is_none() {
+            self.lies.insert(
+                (node, block),
+                Lie {
+                    is_settled: true,
+                    ..lie
+                },
+            );
             return Ok(());
         }
+        self.lies.remove(&(node, block));
         let (manager, switch) = (
             manager.map_or_else(String::new, |m| m.name.clone()),
             name(chassis, node),

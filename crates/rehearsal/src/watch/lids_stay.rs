@@ -81,10 +81,12 @@ impl Watcher {
             self.unique_outside(chassis, (port, range), excuse)?;
             self.stored.insert((id, chassis.port_guid(port), range), None);
         } else if let (Some(manager), Some((port, range))) = (manager, held) {
-            let stored = manager.stored.lids.get(&chassis.port_guid(port));
-            if stored != Some(&range) {
+            let guid = chassis.port_guid(port);
+            // What was sent long ago may be taken now, and the port is to have others by then.
+            let was_stored = id.is_some_and(|id| self.stored.contains_key(&(id, guid, range)));
+            if !was_stored && manager.stored.lids.get(&guid) != Some(&range) {
                 let (manager, lid) = (manager.name.clone(), range.base);
-                let is_cloned = self.lids.is_cloned(chassis.port_guid(port));
+                let is_cloned = self.lids.is_cloned(guid);
                 let excuse = excuse.or(is_cloned.then_some(Rule::ClonedGuid));
                 let port = chassis.fabric().port_name(chassis.port_ref(port));
                 self.judge(Checker::Stored, excuse, || Violation::NotStored { manager, port, lid })?;
