@@ -129,6 +129,8 @@ impl Watcher {
         let misread =
             |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
         let excuse = excuse.or_else(|| id.is_some_and(misread).then_some(Rule::CorruptMedium));
+        let mistaken = |id: ManagerId| self.mistaken.contains(&(id, moved.guid(), moved.now().base));
+        let excuse = excuse.or_else(|| id.is_some_and(mistaken).then_some(Rule::NeverKnown));
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)
     }

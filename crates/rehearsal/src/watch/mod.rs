@@ -56,7 +56,7 @@ struct Sent {
     looked_at: Option<Time>,
     /// Whom it is meant for, if it is a table.
     to: Option<NodeIdx>,
-    /// Whether its way is another one than its manager knows, if it is a table.
+    /// Whether its way is another one than its manager knows, if it is a table, or for a port.
     astray: Option<Astray>,
 }
 
@@ -114,6 +114,8 @@ pub(crate) struct Watcher {
     dropped: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// LIDs that another manager gave a port while this one took it to have others, and has not seen since.
     unheard: BTreeSet<(ManagerId, Guid, LidRange)>,
+    /// Base LIDs that a Set was to give a port and gave another one, as a cable had been moved.
+    mistaken: BTreeSet<(ManagerId, Guid, Lid)>,
     /// When a Set of each manager was last taken.
     last_set: BTreeMap<ManagerId, Time>,
     /// Whose Set was last taken, and when that was first another one's than before.
@@ -173,6 +175,7 @@ impl Watcher {
             believed: BTreeMap::new(),
             dropped: BTreeSet::new(),
             unheard: BTreeSet::new(),
+            mistaken: BTreeSet::new(),
             last_set: BTreeMap::new(),
             master: None,
             master_changed: None,
@@ -344,7 +347,7 @@ impl Watcher {
             _ => false,
         };
         self.note_stray((node, attribute, modifier), sent, late);
-        self.note_unheard(chassis, (node, modifier), sent.and_then(|sent| sent.astray));
+        self.note_astray(chassis, (node, attribute, modifier), sent);
         let ends_lie = self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
         // What an earlier life sent before it was killed nobody can call back.

@@ -14,7 +14,7 @@ use selvedge_sim::Time;
 use selvedge_types::PortNum;
 use selvedge_wire::{AttributeId, Class, Mad, Method, Notice};
 
-use super::Watcher;
+use super::{Sent, Watcher};
 
 /// How long until a trap is repeated that was lost: SubnetTimeOut, 1.07 s, and the way to the manager.
 const REPEATED_AFTER: Duration = Duration::from_millis(1100);
@@ -85,10 +85,10 @@ fn cables(chassis: &Chassis) -> impl Iterator<Item = Option<PortIdx>> + '_ {
     (0..ports).map(|port| chassis.wire(PortIdx(port)).peer())
 }
 
-/// Where the way of a Set of a linear table is another one than by the cables that its manager knows.
+/// Where the way of a Set of a linear table or of a port is another one than by the cables that its manager knows.
 pub(super) fn astray(chassis: &Chassis, known: &Fabric, at: Option<PortIdx>, mad: &Mad) -> Option<Astray> {
-    let is_table = mad.method() == Method::Set && mad.attribute() == AttributeId::LINEAR_FORWARDING;
-    let at = at.filter(|_| is_table && mad.class() == Class::SubnDirected)?;
+    let counts = matches!(mad.attribute(), AttributeId::LINEAR_FORWARDING | AttributeId::PORT_INFO);
+    let at = at.filter(|_| counts && mad.method() == Method::Set && mad.class() == Class::SubnDirected)?;
     let place = |guid| {
         chassis
             .fabric()
@@ -134,9 +134,31 @@ impl Watcher {
         self.unheard_at.is_some_and(is_out)
     }
 
+    /// A Set was taken that may have gone over a cable which had been moved.
+    pub(super) fn note_astray(
+        &mut self,
+        chassis: &Chassis,
+        (node, attribute, modifier): (NodeIdx, AttributeId, u32),
+        sent: Option<Sent>,
+    ) {
+        let astray = sent.and_then(|sent| Some((sent.manager, sent.astray?)));
+        let Some((manager, astray)) = astray.filter(|(_, astray)| astray.meant != node) else {
+            return;
+        };
+        if attribute == AttributeId::LINEAR_FORWARDING {
+            return self.note_unheard(chassis, (node, modifier), Some(astray));
+        }
+        // Whoever took it may answer like the port that was meant, which its manager takes to have those LIDs then.
+        let port = |node| chassis.port_at(node, u8::try_from(modifier & 0xff).ok()?);
+        if let (Some(meant), Some(taken)) = (port(astray.meant), port(node)) {
+            let lids = chassis.port(taken).settings().lids;
+            self.mistaken.insert((manager, chassis.port_guid(meant), lids.base));
+        }
+    }
+
     /// A switch has taken a block. If a cable took it there of which nobody could know, nobody knows either by what it
     /// and the one that was meant forward until both are read, or it comes again.
-    pub(super) fn note_unheard(&mut self, chassis: &Chassis, (node, modifier): (NodeIdx, u32), astray: Option<Astray>) {
+    fn note_unheard(&mut self, chassis: &Chassis, (node, modifier): (NodeIdx, u32), astray: Option<Astray>) {
         let unheard = astray.filter(|astray| self.moved.is_unheard(self.now, chassis, astray));
         if let Some(astray) = unheard.filter(|astray| astray.meant != node) {
             self.strays.extend([(node, modifier), (astray.meant, modifier)]);
@@ -187,6 +209,7 @@ mod tests {
             assert_eq!(found, want);
         };
         check(&before, AttributeId::LINEAR_FORWARDING, true);
+        check(&before, AttributeId::PORT_INFO, true);
         check(&before, AttributeId::SWITCH_INFO, false);
         check(&now, AttributeId::LINEAR_FORWARDING, false);
     }
