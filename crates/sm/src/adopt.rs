@@ -153,10 +153,10 @@ pub fn mended(fabric: &Fabric, lids: &Lids, found: &Tables, par: Par) -> Option<
     routed.notes.iter().any(is_mended).then_some(routed.tables)
 }
 
-/// Takes away entries that lead packets round which no host sends so: of LIDs that nobody has all (whoever still sends to
-/// such a LID fills the links of the circle, so that the judge would refuse all that was found for them), of LIDs of
-/// switches those from where no host sends. Of hosts' LIDs, and of circles that hosts' packets get into, it is the judge
-/// who says so.
+/// Takes away entries that lead packets round which no host sends so: of LIDs that nobody has all (whoever still sends
+/// to such a LID fills the links of the circle, so that the judge would refuse all that was found for them), of LIDs of
+/// switches those from where no host sends. Of hosts' LIDs, and of circles that hosts' packets get into, it is the
+/// judge who says so.
 fn drop_idle_circles(fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
     let next = |tables: &Tables, switch: SwitchIdx, lid: Lid| {
         let port = PortNum::new(tables.get(switch, lid))?;

@@ -135,9 +135,9 @@ impl Sm {
         }
     }
 
-    /// A plan is in force: `seen` was found, `now` is. Ports of which nobody may have been told what happened to them are
-    /// to be asked. A repair begins where traps arrive, and what it clears it has looked at; only where some Set had to
-    /// be repeated may its first copy come later, and clear what has happened since.
+    /// A plan is in force: `seen` was found, `now` is. Ports of which nobody may have been told what happened to them
+    /// are to be asked. A repair begins where traps arrive, and what it clears it has looked at; only where some Set
+    /// had to be repeated may its first copy come later, and clear what has happened since.
     pub(crate) fn watch_ports(&mut self, seen: &Fabric, now: &Fabric) {
         let has_repeated = self.has_repeated();
         if !self.is_repairing() {

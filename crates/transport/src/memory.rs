@@ -6,13 +6,13 @@ use std::ops::Range;
 /// happens.
 const HUGE: usize = 2 << 20;
 
-/// For how many milliseconds the allocator keeps memory that was freed before it gives it back to the system: the option
-/// before one that its bindings name. Source: `mi_option_e` in mimalloc.h, versions 2 and 3.
+/// For how many milliseconds the allocator keeps memory that was freed before it gives it back to the system: the
+/// option before one that its bindings name. Source: `mi_option_e` in mimalloc.h, versions 2 and 3.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_use_numa_nodes - 1;
 
-/// Keeps memory that is freed, if mimalloc is the program's allocator. What was given back to the system comes back page
-/// by page, each cleared first: in a fabric of 5,832 hosts a repair, which begins after a pause, took 1 to 3 ms longer.
-/// The program stays as large as it once was.
+/// Keeps memory that is freed, if mimalloc is the program's allocator. What was given back to the system comes back
+/// page by page, each cleared first: in a fabric of 5,832 hosts a repair, which begins after a pause, took 1 to 3 ms
+/// longer. The program stays as large as it once was.
 pub fn keep_freed_memory() {
     // SAFETY: sets an integer that the allocator reads with every purge.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }

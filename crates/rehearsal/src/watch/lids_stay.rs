@@ -11,6 +11,7 @@ use selvedge_types::{Guid, LidRange};
 use selvedge_wire::AttributeId;
 
 use super::channels::lifetime;
+use super::lids::Moved;
 use super::{Checker, Rule, Watcher};
 use crate::Violation;
 use crate::manager::{Manager, ManagerId};
@@ -126,13 +127,17 @@ impl Watcher {
             .filter(|_| !chassis.is_switch(node))
             .is_some_and(|manager| moved.must_begin_elsewhere(manager.config.policy.lmc));
         let excuse = excuse.or(is_asked_to.then_some(Rule::OtherLids));
-        let misread =
-            |id: ManagerId| moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
-        let excuse = excuse.or_else(|| id.is_some_and(misread).then_some(Rule::CorruptMedium));
-        let mistaken = |id: ManagerId| self.mistaken.contains(&(id, moved.guid(), moved.now().base));
-        let excuse = excuse.or_else(|| id.is_some_and(mistaken).then_some(Rule::NeverKnown));
+        let excuse = excuse.or_else(|| self.error_excuse(id?, &moved));
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)
+    }
+
+    /// Why a manager may take a port to have LIDs that it never had: a flipped bit, or another one that took them.
+    fn error_excuse(&self, id: ManagerId, moved: &Moved) -> Option<Rule> {
+        let is_misread = moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
+        let is_mistaken = self.mistaken.contains(&(id, moved.guid(), moved.now().base));
+        let mistaken = is_mistaken.then_some(Rule::NeverKnown);
+        is_misread.then_some(Rule::CorruptMedium).or(mistaken)
     }
 }
 

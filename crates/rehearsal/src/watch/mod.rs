@@ -94,8 +94,8 @@ pub(crate) struct Watcher {
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
     lies_ended: Vec<Time>,
-    /// Blocks of switches of which nobody knows what they hold, as a flipped bit took one of them to another, or a cable
-    /// of which nobody could know that it had been moved.
+    /// Blocks of switches of which nobody knows what they hold, as a flipped bit took one of them to another, or a
+    /// cable of which nobody could know that it had been moved.
     strays: BTreeSet<(NodeIdx, u32)>,
     moved: Moved,
     /// When a table last went astray over a cable of which nobody could know that it had been moved.

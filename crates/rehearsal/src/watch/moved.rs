@@ -1,9 +1,9 @@
 //! Cables that were moved while the medium lost the traps about it.
 //!
 //! A table goes by a directed route, over links that are not ACTIVE as well, and its answer does not name the switch
-//! that took it. So as long as nobody has told a manager that a cable leads elsewhere, a repair's tables may be taken by
-//! a switch that they are not meant for. To ask every switch for its name before would double what a repair sends and
-//! how long it takes, and switches repeat their traps: it is let pass until then.
+//! that took it. So as long as nobody has told a manager that a cable leads elsewhere, a repair's tables may be taken
+//! by a switch that they are not meant for. To ask every switch for its name before would double what a repair sends
+//! and how long it takes, and switches repeat their traps: it is let pass until then.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -127,8 +127,8 @@ impl Watcher {
         }
     }
 
-    /// True if a manager that looked then does not know what a table did that went astray: nobody has told it before the
-    /// traps are repeated.
+    /// True if a manager that looked then does not know what a table did that went astray: nobody has told it before
+    /// the traps are repeated.
     pub(super) fn went_astray_unheard(&self, since: Time, now: Time) -> bool {
         let is_out = |at: Time| at >= since || !self.strays.is_empty() && at + REPEATED_AFTER >= now;
         self.unheard_at.is_some_and(is_out)

@@ -14,6 +14,9 @@ use super::{FOG_LIFETIMES, Past};
 /// Entries of a block.
 type Block = [u8; BLOCK_LIDS];
 
+/// A block that may have been written late: what it held in turn, as far as that is known.
+type Late = ((Guid, u16), Option<Vec<Block>>);
+
 /// Tables of one block that are told apart; of more nobody needs to know which came when.
 const TABLES_MAX: usize = 8;
 
@@ -33,7 +36,7 @@ impl Unanswered {
     }
 
     /// Takes out what has been read since: what each block held in turn, as far as that is known.
-    fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Vec<((Guid, u16), Option<Vec<Block>>)> {
+    fn take_read(&mut self, fabric: &Fabric, read: &Installed) -> Vec<Late> {
         let mut found = Vec::new();
         self.blocks.retain(|&(guid, block), (met, sent)| {
             let Some(switch) = fabric.find(guid).and_then(|node| fabric.switch_index(node)) else {
