@@ -38,7 +38,7 @@ use heard::Heard;
 pub(crate) use judged::{Clerk, Passed};
 use late::Lie;
 use lids::LidBook;
-use moved::{Astray, Moved};
+use moved::{Astray, MovedCables};
 use outside::Counting;
 pub use outside::{Findings, Found};
 use routes::{Delta, Haunt, Routes};
@@ -97,7 +97,7 @@ pub(crate) struct Watcher {
     /// Blocks of switches of which nobody knows what they hold, as a flipped bit took one of them to another, or a
     /// cable of which nobody could know that it had been moved.
     strays: BTreeSet<(NodeIdx, u32)>,
-    moved: Moved,
+    moved: MovedCables,
     /// When a table last went astray over a cable of which nobody could know that it had been moved.
     unheard_at: Option<Time>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
@@ -166,7 +166,7 @@ impl Watcher {
             lies: BTreeMap::new(),
             lies_ended: Vec::new(),
             strays: BTreeSet::new(),
-            moved: Moved::new(chassis),
+            moved: MovedCables::new(chassis),
             unheard_at: None,
             interrupted: BTreeMap::new(),
             stored: BTreeMap::new(),

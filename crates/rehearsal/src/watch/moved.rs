@@ -21,7 +21,7 @@ const REPEATED_AFTER: Duration = Duration::from_millis(1100);
 
 /// What is known of cables that were moved.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Moved {
+pub(super) struct MovedCables {
     /// Where cables lead, by port.
     far: Vec<Option<PortIdx>>,
     /// When a cable was last moved, by both ports where it is now.
@@ -42,7 +42,7 @@ pub(super) struct Astray {
     ends: [NodeIdx; 2],
 }
 
-impl Moved {
+impl MovedCables {
     pub fn new(chassis: &Chassis) -> Self {
         Self {
             far: cables(chassis).collect(),
