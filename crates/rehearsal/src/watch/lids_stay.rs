@@ -127,14 +127,22 @@ impl Watcher {
             .filter(|_| !chassis.is_switch(node))
             .is_some_and(|manager| moved.must_begin_elsewhere(manager.config.policy.lmc));
         let excuse = excuse.or(is_asked_to.then_some(Rule::OtherLids));
-        let excuse = excuse.or_else(|| self.error_excuse(id?, &moved));
+        let excuse = excuse.or_else(|| self.error_excuse(chassis, (id?, manager?), &moved));
         self.judge(Checker::Lids, excuse, || moved.violation(chassis))?;
         Ok(true)
     }
 
-    /// Why a manager may take a port to have LIDs that it never had: a flipped bit, or another one that took them.
-    fn error_excuse(&self, id: ManagerId, moved: &Moved) -> Option<Rule> {
-        let is_misread = moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
+    /// Why a manager may take a port to have LIDs that it never had: a flipped bit, or another one that took them. Or
+    /// to have none, as it takes those for somebody's whose GUID is one bit off, and who is nobody.
+    fn error_excuse(&self, chassis: &Chassis, (id, manager): (ManagerId, &Manager), moved: &Moved) -> Option<Rule> {
+        let exists = |guid: Guid| chassis.fabric().end_ports().any(|(_, port)| port.guid == guid);
+        let is_shade = |(guid, range): (&Guid, &LidRange)| {
+            let is_near = (guid.0 ^ moved.guid().0).is_power_of_two();
+            is_near && range.contains(moved.before().base) && !exists(*guid)
+        };
+        let has_shade = self.corrupted.is_some() && manager.stored.lids.iter().any(is_shade);
+        let is_off = moved.is_off_by_a_bit() && self.misread.contains(&(id, moved.guid(), moved.now()));
+        let is_misread = is_off || has_shade;
         let is_mistaken = self.mistaken.contains(&(id, moved.guid(), moved.now().base));
         let mistaken = is_mistaken.then_some(Rule::NeverKnown);
         is_misread.then_some(Rule::CorruptMedium).or(mistaken)
