@@ -80,6 +80,9 @@ pub fn plan_port(
     // What the agent would not take once is not asked for again: the plan says what can be had.
     let known = declined.get(&(node.guid, at.port));
     let futile = known.is_some_and(|d| d.wanted == settings && d.held == port.settings);
+    // But packets depend on what a switch enforces, and the judge refuses what should not be: an answer may have come
+    // with a flipped bit.
+    let futile = futile && port.settings.enforcement == settings.enforcement;
     Some(if futile { port.settings } else { settings })
 }
 
