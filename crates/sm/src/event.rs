@@ -163,12 +163,15 @@ pub enum Event {
         /// What is wrong.
         what: String,
     },
-    /// No port of the fabric is among those whose LIDs are stored: the state is not this fabric's and is not used.
+    /// No port that was found is among those whose LIDs are stored: unless they are few, the state is not this fabric's
+    /// and is not used.
     ForeignState {
         /// Ports with a stored LID.
         stored: usize,
         /// Ports found.
         found: usize,
+        /// They are too few to tell: the state is used.
+        are_few: bool,
     },
     /// A link went down and is planned around, without a sweep.
     LinkLost {

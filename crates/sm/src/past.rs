@@ -1,6 +1,7 @@
 //! Tables that have changed a short while ago: packets may be under way by entries that are no longer in force.
 
 mod aged;
+mod asleep;
 mod reset;
 mod taken;
 mod unanswered;
@@ -15,6 +16,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
+pub use self::asleep::note_what_led_to_sleeping_links;
 use self::reset::Gone;
 pub use self::taken::{Taken, goes_unnoticed};
 pub use self::unanswered::Unanswered;

@@ -25,7 +25,7 @@ use crate::register::Asks;
 use crate::report::NothingSent;
 use crate::stage::{Stage, Token};
 use crate::view::Role;
-use crate::{lanes, lid, report, smp};
+use crate::{lanes, lid, past, report, smp};
 
 /// Sweeps in a row that begin anew because of a table that nobody answers for, while packets flow by it.
 const UNREAD_LOOKS_MAX: u32 = 2;
@@ -184,7 +184,10 @@ impl Sm {
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed);
-        let under_way = self.past.under_way(&inventory.fabric, now);
+        let mut under_way = self.past.under_way(&inventory.fabric, now);
+        if let Some(under_way) = &mut under_way {
+            past::note_what_led_to_sleeping_links(Arc::make_mut(under_way), &inventory.fabric, &installed);
+        }
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
         let (known, spared) = self.lids.known(&self.config.policy);

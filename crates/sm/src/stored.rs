@@ -20,17 +20,20 @@ pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
 
 impl Sm {
     /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth. What
-    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID.
+    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID. And less
+    /// than half as many ports as are stored may be a part that was added and is cut off with this manager.
     pub(crate) fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
         let is_known = |guid| self.lids.planned.contains_key(&guid);
         let is_met = self.lids.planned.is_empty() || !self.lids.is_untried();
         if is_met || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
             return;
         }
-        out.push(Output::Event(Event::ForeignState {
-            stored: self.lids.planned.len(),
-            found: fabric.end_ports().count(),
-        }));
+        let (stored, found) = (self.lids.planned.len(), fabric.end_ports().count());
+        let are_few = found * 2 < stored;
+        out.push(Output::Event(Event::ForeignState { stored, found, are_few }));
+        if are_few {
+            return;
+        }
         self.lids = LidBook::default();
         self.stored = PersistentState::default();
     }
