@@ -51,7 +51,7 @@ pub struct Sm {
     pub(crate) view: View,
     /// What the last change was told of.
     pub(crate) last_seen: Option<Arc<Fabric>>,
-    /// What was seen, of which the plan in force was made.
+    /// What the last sweep saw that came to an end.
     pub(crate) planned_on: Option<Arc<Fabric>>,
     /// The last complete inventory: where light sweeps and polls go.
     pub(crate) inventory: Option<Arc<Inventory>>,

@@ -49,8 +49,8 @@ pub struct Failover {
     ends: BTreeSet<NodeIdx>,
     /// Both ends of all of them.
     ports: BTreeSet<PortRef>,
-    /// Requests that had been repeated when a plan was last in force.
-    repeats: u64,
+    /// Requests that had been repeated when Sets of a plan began to be sent.
+    pub repeats: u64,
 }
 
 impl Sm {
@@ -67,10 +67,10 @@ impl Sm {
             && Arc::ptr_eq(&inventory.fabric, seen)
     }
 
-    /// True if some request has been repeated since the last plan was in force: its first copy may come yet.
-    pub(crate) fn has_repeated(&mut self) -> bool {
-        let repeats = self.exchange.counters().repeats;
-        std::mem::replace(&mut self.failover.repeats, repeats) != repeats
+    /// True if some request has been repeated since Sets of the last plan began to be sent: its first copy may come
+    /// yet.
+    pub(crate) const fn has_repeated_a_set(&self) -> bool {
+        self.exchange.counters().repeats != self.failover.repeats
     }
 
     /// True if a change of a link can be looked at by itself now.
@@ -262,8 +262,9 @@ impl Sm {
     pub(crate) fn ask_ports(&mut self) {
         let Stage::Probing(probe) = &mut self.stage else { return };
         let m_key = self.config.policy.m_key;
+        probe.doubts_at = None;
         while self.exchange.open() < self.config.window {
-            let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1)) else {
+            let Some((at, route, is_detour)) = probe.next_question(self.config.agent_window.max(1), self.now) else {
                 break;
             };
             let get = smp::get_port(&probe.inventory.fabric, at, &route, m_key);
@@ -284,7 +285,7 @@ impl Sm {
     pub(crate) fn port_looked_at(&mut self, at: PortRef, answer: Option<&Mad>, out: &mut Vec<Output>) {
         let Stage::Probing(probe) = &mut self.stage else { return };
         let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
-        let looked = probe.answered(at, info.as_ref());
+        let looked = probe.answered(at, info.as_ref(), self.now);
         let m_key = self.config.policy.m_key;
         for (at, what, attribute, modifier, route) in probe.more_questions() {
             let get = smp::get(attribute, modifier, &route, m_key);
@@ -345,6 +346,7 @@ impl Sm {
             began,
             ..
         } = *probe;
+        self.count_flaps(&mut damage, &inventory, out);
         // Cables may have been moved meanwhile: what a repair sends by them would be taken by others.
         if self.now.since(began) >= MOVED_AFTER {
             self.sweep_due = Some(reason);
@@ -368,7 +370,6 @@ impl Sm {
             let what = inventory.fabric.node(node).description.clone();
             out.push(Output::Event(Event::SwitchLost { what }));
         }
-        self.count_flaps(&mut damage, &inventory, out);
         for returned in &damage.returned {
             let what = inventory.fabric.port_name(returned.near.0);
             out.push(Output::Event(Event::LinkReturned { what }));

@@ -29,6 +29,10 @@ pub struct LidBook {
     /// Ports that were stored and have not been seen with their LIDs in this life: a Set of an earlier life may have
     /// gone to somebody else.
     unproven: BTreeSet<Guid>,
+    /// How many were stored by an earlier life.
+    stored: usize,
+    /// None of those has been met, and too few others to say that they are another fabric's.
+    pub is_doubted: bool,
 }
 
 impl LidBook {
@@ -41,6 +45,8 @@ impl LidBook {
             unread: BTreeSet::new(),
             left: BTreeMap::new(),
             unproven: state.lids.keys().copied().collect(),
+            stored: state.lids.len(),
+            is_doubted: false,
         }
     }
 
@@ -49,10 +55,34 @@ impl LidBook {
         self.planned.is_empty() && self.before.is_empty()
     }
 
-    /// True if all that is known was stored by an earlier life, and this one has met none of the ports.
-    pub fn is_untried(&self) -> bool {
-        let is_untried = |guid: &Guid| self.unproven.contains(guid) && !self.unseen.contains(guid);
-        self.planned.keys().all(is_untried)
+    fn is_untried(&self, guid: Guid) -> bool {
+        self.unproven.contains(&guid) && !self.unseen.contains(&guid)
+    }
+
+    /// How many ports an earlier life has stored, if this one has met none of them and none is in the fabric. Once
+    /// others have been given LIDs that is looked at no longer, unless they were too few to say whose those are.
+    pub fn none_met(&self, fabric: &Fabric) -> Option<usize> {
+        let untried = self.planned.keys().filter(|&&guid| self.is_untried(guid)).count();
+        let may_be_foreign = self.is_doubted || untried == self.planned.len();
+        let is_here = || fabric.end_ports().any(|(_, port)| self.is_untried(port.guid));
+        (untried > 0 && untried == self.stored && may_be_foreign && !is_here()).then_some(untried)
+    }
+
+    /// Nothing of what an earlier life has stored is to be counted with.
+    pub fn forget_untried(&mut self) {
+        let untried: Vec<Guid> = self
+            .planned
+            .keys()
+            .copied()
+            .filter(|&guid| self.is_untried(guid))
+            .collect();
+        for guid in untried {
+            self.planned.remove(&guid);
+            self.unproven.remove(&guid);
+        }
+        let planned = &self.planned;
+        self.before.retain(|guid, _| planned.contains_key(guid));
+        self.stored = 0;
     }
 
     /// True if a port holds what was planned for it, or what it was known to hold before.
@@ -396,22 +426,41 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_is_untried_until_a_port_of_it_is_met() {
-        let check = |guid: u64, held: LidRange| {
+    fn none_is_met_until_a_port_of_what_was_stored_is_there_or_others_have_lids() {
+        let check = |guid: u64, is_doubted: bool, want: (Option<usize>, Option<usize>)| {
             let mut book = LidBook::stored(&PersistentState {
                 lids: BTreeMap::from([(Guid(7), range(5, 0))]),
                 ..PersistentState::default()
             });
-            assert!(book.is_untried());
-            let (fabric, lids) = host_of(guid, held, range(5, 0));
+            let (fabric, lids) = host_of(guid, LidRange::default(), range(6, 0));
+            let before = book.none_met(&fabric);
+            book.is_doubted = is_doubted;
             book.plan(&fabric, &lids);
-            assert!(!book.is_untried(), "{guid} {held:?}");
+            let (others, _) = host_of(9, LidRange::default(), range(6, 0));
+            assert_eq!((before, book.none_met(&others)), want, "{guid} {is_doubted}");
         };
-        check(7, range(5, 0));
-        // It has lost its LID, and nobody knows yet that it has it again.
-        check(7, LidRange::default());
-        // Another one was given LIDs: what is known is of this life as well.
-        check(8, LidRange::default());
+        check(7, false, (None, None));
+        check(7, true, (None, None));
+        check(8, false, (Some(1), None));
+        // Those were too few to say whose it is.
+        check(8, true, (Some(1), Some(1)));
+    }
+
+    #[test]
+    fn what_is_another_fabrics_is_forgotten_without_what_this_life_has_planned() {
+        let mut book = LidBook::stored(&PersistentState {
+            lids: BTreeMap::from([(Guid(7), range(5, 0))]),
+            lids_before: BTreeMap::from([(Guid(7), range(4, 0))]),
+            ..PersistentState::default()
+        });
+        let (fabric, lids) = host_of(8, LidRange::default(), range(6, 0));
+        book.plan(&fabric, &lids);
+        book.forget_untried();
+        assert_eq!(book.planned, BTreeMap::from([(Guid(8), range(6, 0))]));
+        assert_eq!(
+            (book.before.contains_key(&Guid(7)), book.none_met(&fabric)),
+            (false, None)
+        );
     }
 
     #[test]

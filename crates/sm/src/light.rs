@@ -139,12 +139,11 @@ impl Sm {
     /// are to be asked. A repair begins where traps arrive, and what it clears it has looked at; only where some Set
     /// had to be repeated may its first copy come later, and clear what has happened since.
     pub(crate) fn watch_ports(&mut self, seen: &Fabric, now: &Fabric) {
-        let has_repeated = self.has_repeated();
-        if !self.is_repairing() {
+        if !self.is_repairing() && !self.is_balancing() {
             self.unwatched.clear();
         }
         self.unwatched.extend(unwatched(seen, now));
-        if !self.is_repairing() || has_repeated {
+        if !self.is_repairing() || self.has_repeated_a_set() {
             self.unwatched.extend(cleared(seen, now));
         }
         // Nobody answers who is gone, and whoever waits for him hears less of others.

@@ -16,7 +16,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
-pub use self::asleep::note_what_led_to_sleeping_links;
+pub use self::asleep::with_links_asleep;
 use self::reset::Gone;
 pub use self::taken::{Taken, goes_unnoticed};
 pub use self::unanswered::Unanswered;
@@ -126,6 +126,7 @@ impl Past {
     /// A change was applied, wholly or up to a wait. `waited`: it has let packets drain on its way.
     pub fn add(&mut self, mut taken: Taken, waited: bool, now: Time, after: After) {
         taken.end_phase();
+        self.revision += 1;
         if taken.is_sent {
             self.sent_at = now;
         }
@@ -138,7 +139,6 @@ impl Past {
         if taken.is_empty() && self.taken.is_empty() {
             return;
         }
-        self.revision += 1;
         // Also where no table changed, as when a link is back: looking for what was lost since must not be left to the
         // next repair.
         if let Some(last) = self.last.replace(Arc::clone(&after.fabric)) {

@@ -7,8 +7,11 @@
 //! unless that has just said something itself, and its other neighbours are asked for their ends of its links. Two to
 //! begin with: if one says that its link is up, there is nothing more to it. If all are down the switch is gone.
 
+mod doubt;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::partition::with_pkey_block;
@@ -67,8 +70,12 @@ pub struct Probe {
     explained: BTreeSet<NodeIdx>,
     /// Ports whose answer came.
     known: BTreeSet<PortRef>,
-    /// Ports that were asked and have not answered.
-    open: BTreeSet<PortRef>,
+    /// Ports that were asked and have not answered, and since when.
+    open: BTreeMap<PortRef, Time>,
+    /// How long the slowest answer took.
+    slowest: Duration,
+    /// When those that say nothing are to be doubted, if nobody answers until then.
+    pub doubts_at: Option<Time>,
     /// Ports to ask, those first that most likely explain something; made anew if `is_stale`.
     todo: Vec<PortRef>,
     is_stale: bool,
@@ -116,7 +123,9 @@ impl Probe {
             flagged: BTreeSet::new(),
             explained: BTreeSet::new(),
             known: BTreeSet::new(),
-            open: BTreeSet::new(),
+            open: BTreeMap::new(),
+            slowest: Duration::ZERO,
+            doubts_at: None,
             todo: Vec::new(),
             is_stale: true,
             heard: BTreeSet::new(),
@@ -152,7 +161,7 @@ impl Probe {
 
     /// The next port to ask, the way to its agent, and whether that is another than usual; no agent is asked more than
     /// `agent_window` at once.
-    pub fn next_question(&mut self, agent_window: usize) -> Option<(PortRef, DirectedRoute, bool)> {
+    pub fn next_question(&mut self, agent_window: usize, now: Time) -> Option<(PortRef, DirectedRoute, bool)> {
         loop {
             if std::mem::take(&mut self.is_stale) {
                 self.todo = self.questions();
@@ -161,11 +170,11 @@ impl Probe {
             let has_room = |at: &PortRef| !full.contains(&at.node);
             if let Some(place) = self.todo.iter().position(has_room) {
                 let at = self.todo.remove(place);
-                self.open.insert(at);
+                self.open.insert(at, now);
                 let way = self.way_to(at.node);
                 return Some((at, way, way != self.inventory.agents[at.node].route));
             }
-            if !self.doubt_the_silent() {
+            if !self.doubt_the_silent(now) {
                 return None;
             }
         }
@@ -174,7 +183,7 @@ impl Probe {
     /// Agents that are being asked as much as they may be at once: a few. Found once and not for each port that waits
     /// to be asked, as this is gone through after each answer.
     fn full_agents(&self, agent_window: usize) -> Vec<NodeIdx> {
-        let open: Vec<NodeIdx> = self.open.iter().map(|at| at.node).collect();
+        let open: Vec<NodeIdx> = self.open.keys().map(|at| at.node).collect();
         let asked = open.chunk_by(|a, b| a == b);
         asked
             .filter(|asked| asked.len() >= agent_window)
@@ -213,32 +222,11 @@ impl Probe {
         }
         let mut asked: Vec<(u8, PortRef)> = ranked
             .into_iter()
-            .filter(|(at, _)| !self.known.contains(at) && !self.open.contains(at))
+            .filter(|(at, _)| !self.known.contains(at) && !self.open.contains_key(at))
             .map(|(at, rank)| (rank, at))
             .collect();
         asked.sort_unstable();
         asked.into_iter().map(|(_, at)| at).collect()
-    }
-
-    /// Ports of its neighbours that lead to a doubted switch, as many as are to be asked now.
-    fn facing(&self, node: NodeIdx) -> Vec<PortRef> {
-        /// So many are asked before anything but one lost link speaks against it.
-        const FIRST: usize = 2;
-        let lost = self
-            .links_to_switches(node)
-            .filter(|&(at, peer)| self.is_lost(at, peer));
-        let lost = lost.count();
-        let others = self.links_to_switches(node).filter(|&(at, peer)| {
-            !self.is_lost(at, peer) && !self.doubted.contains(&peer.node) && !self.known.contains(&peer)
-        });
-        let (asked, fresh): (Vec<PortRef>, Vec<PortRef>) =
-            others.map(|(_, peer)| peer).partition(|peer| self.open.contains(peer));
-        let count = match (lost, self.vouched(node)) {
-            (_, true) => 0,
-            (0 | 1, false) => FIRST.saturating_sub(asked.len()),
-            _ => usize::MAX,
-        };
-        fresh.into_iter().take(count).collect()
     }
 
     /// Links of a switch to others that were up: both ends.
@@ -251,63 +239,6 @@ impl Probe {
 
     fn is_lost(&self, at: PortRef, peer: PortRef) -> bool {
         self.damage.lost.contains(&at) || self.damage.lost.contains(&peer)
-    }
-
-    /// A neighbour of a doubted switch says that the link to it is up, or the switch says something itself.
-    fn vouched(&self, node: NodeIdx) -> bool {
-        let is_seen =
-            |(at, peer)| self.known.contains(&peer) && self.heard.contains(&peer.node) && !self.is_lost(at, peer);
-        self.is_alive(node) || self.links_to_switches(node).any(is_seen)
-    }
-
-    fn is_alive(&self, node: NodeIdx) -> bool {
-        self.heard.contains(&node) || !self.is_check && self.suspects.contains(&node)
-    }
-
-    /// True if every link of a doubted switch is lost, or leads to another one that is cut off likewise.
-    fn is_cut_off(&self, node: NodeIdx) -> bool {
-        if !self.doubted.contains(&node) {
-            return false;
-        }
-        let mut behind = BTreeSet::from([node]);
-        let mut open = vec![node];
-        while let Some(node) = open.pop() {
-            let links = self.links_to_switches(node);
-            for (_, peer) in links.filter(|&(at, peer)| !self.is_lost(at, peer)) {
-                if !self.doubted.contains(&peer.node) {
-                    return false;
-                }
-                if behind.insert(peer.node) {
-                    open.push(peer.node);
-                }
-            }
-        }
-        true
-    }
-
-    /// True if nothing more can be learnt of a doubted switch for now: somebody vouches for it, or all its neighbours
-    /// have been asked.
-    fn is_resolved(&self, node: NodeIdx) -> bool {
-        let is_open = |(_, peer): (PortRef, PortRef)| self.open.contains(&peer) && !self.doubted.contains(&peer.node);
-        self.vouched(node) || !self.links_to_switches(node).any(is_open) && self.facing(node).is_empty()
-    }
-
-    fn doubt(&mut self, node: NodeIdx) {
-        if self.inventory.fabric.switch_index(node).is_some() && self.doubted.insert(node) {
-            self.ways = None;
-            self.is_stale = true;
-        }
-    }
-
-    /// Everybody has answered but for switches of which nothing was heard: true if they are doubted from now on.
-    fn doubt_the_silent(&mut self) -> bool {
-        let silent: BTreeSet<NodeIdx> = self.open.iter().map(|at| at.node).collect();
-        if self.heard.is_empty() || !silent.is_disjoint(&self.heard) {
-            return false;
-        }
-        let before = self.doubted.len();
-        silent.into_iter().for_each(|node| self.doubt(node));
-        self.doubted.len() > before
     }
 
     /// The way to an agent, around what is lost or doubted.
@@ -351,7 +282,7 @@ impl Probe {
     fn ask_again(&mut self) {
         self.ways = None;
         self.is_stale = true;
-        let open: Vec<PortRef> = self.open.iter().copied().collect();
+        let open: Vec<PortRef> = self.open.keys().copied().collect();
         for at in open {
             if !self.doubted.contains(&at.node) && self.leads_through(at.node) {
                 self.open.remove(&at);
@@ -360,8 +291,11 @@ impl Probe {
     }
 
     /// Takes the answer of a port; `None`: nobody answered.
-    pub fn answered(&mut self, at: PortRef, info: Option<&PortInfo>) -> Looked {
-        self.open.remove(&at);
+    pub fn answered(&mut self, at: PortRef, info: Option<&PortInfo>, now: Time) -> Looked {
+        let asked = self.open.remove(&at);
+        if let Some(asked) = asked.filter(|_| info.is_some()) {
+            self.slowest = now.since(asked).max(self.slowest);
+        }
         if !self.known.insert(at) {
             return self.looked();
         }
@@ -561,7 +495,7 @@ impl Probe {
             return false;
         }
         // Nearly always the first is not even doubted.
-        let left = || self.todo.iter().chain(&self.open).map(|at| at.node);
+        let left = || self.todo.iter().chain(self.open.keys()).map(|at| at.node);
         left().all(|node| self.doubted.contains(&node)) && {
             let left: BTreeSet<NodeIdx> = left().collect();
             left.into_iter().all(|node| self.is_cut_off(node))

@@ -184,10 +184,8 @@ impl Sm {
         }
         self.set_foreign_state_aside(&inventory.fabric, out);
         self.note_what_was_done_unseen(&inventory, &installed);
-        let mut under_way = self.past.under_way(&inventory.fabric, now);
-        if let Some(under_way) = &mut under_way {
-            past::note_what_led_to_sleeping_links(Arc::make_mut(under_way), &inventory.fabric, &installed);
-        }
+        let under_way = self.past.under_way(&inventory.fabric, now);
+        let under_way = past::with_links_asleep(under_way, self.view.fabric.as_deref(), &inventory.fabric, &installed);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
         let (known, spared) = self.lids.known(&self.config.policy);
@@ -285,7 +283,10 @@ impl Sm {
         if !is_planning {
             return;
         }
-        self.keeps_found = result.keeps_found;
+        // A repair mends whatever is in force.
+        if !self.is_repairing() {
+            self.keeps_found = result.keeps_found;
+        }
         let inventory = result.inventory.as_ref().unwrap_or(inventory);
         let (inventory, installed) = (Arc::clone(inventory), Arc::clone(installed));
         let mut result = result;
@@ -524,7 +525,9 @@ impl Sm {
         let installed = installed.into();
         self.note_who_is_gone(&fabric, &installed);
         self.view.ports = Arc::new(report::ports(&fabric, inventory, mode, failures));
-        self.planned_on = Some(Arc::clone(&inventory.fabric));
+        if !self.is_repairing() && !self.is_balancing() {
+            self.planned_on = Some(Arc::clone(&inventory.fabric));
+        }
         let inventory = Inventory {
             fabric,
             ..inventory.clone()

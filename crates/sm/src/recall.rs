@@ -71,7 +71,7 @@ impl Silence {
         asks
     }
 
-    /// A plan is in force: whoever takes over after another master begins anew.
+    /// A plan is in force, or another manager is master: whoever takes over after that begins anew.
     pub fn forget_looks(&mut self) {
         self.looks = 0;
     }
@@ -81,9 +81,9 @@ impl Sm {
     /// Completes what a sweep has found. Where the last one came to no end there is only what was known before.
     pub(crate) fn recall_what_was_known(&mut self, found: &mut Vec<Found>) {
         let last = self.inventory.take();
-        let in_force = self.view.inventory.as_deref();
-        if let Some(known) = last.as_deref().or(in_force) {
-            recall(found, known, in_force);
+        let ended = self.view.inventory.as_deref();
+        if let Some(known) = last.as_deref().or(ended) {
+            recall(found, known, ended);
         }
         if let Some(last) = last {
             self.wires.note(&last.fabric);
@@ -93,11 +93,11 @@ impl Sm {
 }
 
 /// Completes what was found by what was known before; of nodes that the last sweep did not find, by what was known when
-/// a plan was last in force (`in_force`).
-fn recall(found: &mut Vec<Found>, last: &Inventory, in_force: Option<&Inventory>) {
+/// one last came to an end (`ended`).
+fn recall(found: &mut Vec<Found>, last: &Inventory, ended: Option<&Inventory>) {
     for node in 0..found.len() {
         let is_in_last = last.fabric.find(found[node].info.node_guid).is_some();
-        let known = in_force.filter(|_| !is_in_last).unwrap_or(last);
+        let known = ended.filter(|_| !is_in_last).unwrap_or(last);
         switch_itself(found, known, node);
         for port in 0..found[node].ports.len() {
             let Some(port) = u8::try_from(port).ok().and_then(PortNum::new) else {

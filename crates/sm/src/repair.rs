@@ -303,11 +303,13 @@ impl Repair {
             let pkeys = ports::plan_end_port(fabric, policy, inventory.local, at);
             plan.end_ports.extend(pkeys.map(|pkeys| (at, pkeys)));
         }
+        let past = job.under_way.as_deref();
+        let under_way = past.map(|past| with_lost(past, &job.inventory, inventory));
         let installed = Installed {
-            under_way: job
-                .under_way
-                .as_deref()
-                .map(|past| with_lost(past, &job.inventory, inventory)),
+            under_way: match self.damage.returned.is_empty() {
+                true => under_way,
+                false => past::with_links_asleep(under_way, Some(&job.inventory.fabric), fabric, &job.installed),
+            },
             lanes: lanes::without(&job.installed.lanes, fabric, &self.damage.returned),
             ..Installed::clone(&job.installed)
         };

@@ -125,6 +125,9 @@ impl Sm {
         // A step towards balance goes by what was seen long ago, and traps have told of everything since.
         let is_step = self.is_balancing();
         let look = &mut self.second_look;
+        if is_step && look.due.is_some() {
+            return;
+        }
         look.links = ends.collect();
         look.switches = now.switches().iter().copied().filter(|&node| is_new(node)).collect();
         look.due = (look.in_row < IN_ROW_MAX).then(|| self.now + AFTER);

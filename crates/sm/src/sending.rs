@@ -42,6 +42,10 @@ impl Sm {
             .then(|| self.second_look.due())
             .flatten()
             .map(|due| if fog.is_zero() { due } else { due.max(self.now + fog) });
+        let doubts = match &self.stage {
+            Stage::Probing(probe) => probe.doubts_at,
+            _ => None,
+        };
         let due = [
             self.exchange.next_wake(),
             timer,
@@ -51,6 +55,7 @@ impl Sm {
             trees,
             names,
             look,
+            doubts,
         ];
         due.into_iter().chain([self.repress_at()]).flatten().min()
     }

@@ -216,6 +216,7 @@ impl Sm {
         self.others.is_unproven = false;
         self.next_poll = Some(now + self.config.poll_interval);
         self.sweep_due = None;
+        self.silence.forget_looks();
         self.stage = Stage::Standby {
             at,
             inventory,

@@ -11,7 +11,6 @@ use crate::event::Event;
 use crate::inventory::Inventory;
 use crate::io::{Output, PersistentState};
 use crate::job::Outcome;
-use crate::lid_book::LidBook;
 use crate::stage::Stage;
 use crate::told;
 
@@ -20,22 +19,27 @@ pub(crate) const GENERATIONS_AHEAD: u64 = 1000;
 
 impl Sm {
     /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth. What
-    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID. And less
-    /// than half as many ports as are stored may be a part that was added and is cut off with this manager.
+    /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID. And
+    /// fewer than half as many ports as are stored may be a part that was added and is cut off with this manager: it is
+    /// decided when more are found.
     pub(crate) fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
-        let is_known = |guid| self.lids.planned.contains_key(&guid);
-        let is_met = self.lids.planned.is_empty() || !self.lids.is_untried();
-        if is_met || fabric.end_ports().any(|(_, port)| is_known(port.guid)) {
+        let Some(stored) = self.lids.none_met(fabric) else {
+            self.lids.is_doubted = false;
             return;
-        }
-        let (stored, found) = (self.lids.planned.len(), fabric.end_ports().count());
+        };
+        let found = fabric.end_ports().count();
         let are_few = found * 2 < stored;
-        out.push(Output::Event(Event::ForeignState { stored, found, are_few }));
-        if are_few {
-            return;
+        if !are_few || !self.lids.is_doubted {
+            out.push(Output::Event(Event::ForeignState { stored, found, are_few }));
         }
-        self.lids = LidBook::default();
-        self.stored = PersistentState::default();
+        self.lids.is_doubted = are_few;
+        if !are_few {
+            self.lids.forget_untried();
+            // Unless this life has planned something already: then that is what is stored.
+            if self.lids.is_empty() {
+                self.stored = PersistentState::default();
+            }
+        }
     }
 
     /// What is given out is stored first, so that a crash cannot forget it. A repair gives out nothing new and does

@@ -174,25 +174,10 @@ impl Event {
                  can be proved: until another plan is due routes are made that are safe with any (give managers of one \
                  fabric the same SM_Key and sa_key, so that they can copy it)",
             ),
-            Self::ForeignState {
-                stored,
-                found,
-                are_few: true,
-            } => write!(
+            Self::ForeignState { stored, found, are_few } => write!(
                 f,
-                "none of the {found} ports in sight is among the {stored} whose LIDs are stored: too few to say that \
-                 the state is another fabric's, so those LIDs stay reserved; if it is, stop and give the right folder \
-                 (--state)"
-            ),
-            Self::ForeignState {
-                stored,
-                found,
-                are_few: false,
-            } => write!(
-                f,
-                "none of the {found} ports here is among the {stored} whose LIDs are stored: the state is another \
-                 fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, stop and give \
-                 the right folder (--state)"
+                "none of the {found} ports here is among the {stored} whose LIDs are stored: {}",
+                foreign_state(*are_few)
             ),
             Self::LanesDiffer { what, table } => write!(
                 f,
@@ -217,6 +202,20 @@ impl Event {
                  them {what}: they do not get the keys of the last ones"
             ),
             _ => Ok(()),
+        }
+    }
+}
+
+/// What becomes of what is stored where no port of it is found.
+const fn foreign_state(are_few: bool) -> &'static str {
+    match are_few {
+        true => {
+            "too few to say that the state is another fabric's, so those LIDs stay reserved until more ports are \
+             found; if it is, stop and give the right folder (--state)"
+        }
+        false => {
+            "the state is another fabric's and is set aside, ports keep the LIDs they hold; if it should be used here, \
+             stop and give the right folder (--state)"
         }
     }
 }

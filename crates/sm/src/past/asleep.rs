@@ -1,15 +1,42 @@
 //! Links that were lost and are trained again: what led there carried packets until then, though it carries none now.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, PortRef};
 use selvedge_plan::{Installed, UnderWay};
 use selvedge_types::PortNum;
 use selvedge_verify::phases::is_asleep;
 
+use super::lost;
+
+/// What is under way where links that carried packets on the fabric `before` sleep now: also if no table has changed.
+/// When such a link was lost nobody knows, so it counts as just now.
+pub fn with_links_asleep(
+    under_way: Option<Arc<UnderWay>>,
+    before: Option<&Fabric>,
+    fabric: &Fabric,
+    installed: &Installed,
+) -> Option<Arc<UnderWay>> {
+    let known = under_way.is_some();
+    let mut under_way = under_way.unwrap_or_else(|| {
+        let lost = before.map_or_else(Vec::new, |before| lost(before, fabric));
+        let age_ns = 0;
+        Arc::new(UnderWay {
+            lost,
+            age_ns,
+            ..UnderWay::default()
+        })
+    });
+    if !under_way.lost.is_empty() {
+        note_what_led_there(Arc::make_mut(&mut under_way), fabric, installed);
+    }
+    (known || !under_way.before.is_empty()).then_some(under_way)
+}
+
 /// Counts blocks that lead to such links as changed: to packets their entries are none now (see
 /// [`selvedge_verify::phases::Wake`]), and were some when the links were lost.
-pub fn note_what_led_to_sleeping_links(under_way: &mut UnderWay, fabric: &Fabric, installed: &Installed) {
+fn note_what_led_there(under_way: &mut UnderWay, fabric: &Fabric, installed: &Installed) {
     let known: BTreeSet<_> = under_way.before.iter().map(|(at, block, _)| (*at, *block)).collect();
     let mut before = Vec::new();
     for link in &under_way.lost {
@@ -69,7 +96,7 @@ mod tests {
                 lost: vec![lost],
                 ..UnderWay::default()
             };
-            note_what_led_to_sleeping_links(&mut under_way, &fabric, &installed);
+            note_what_led_there(&mut under_way, &fabric, &installed);
             assert_eq!(under_way.before.len(), want, "{state:?} {leads_to} {is_known}");
         };
         check(PortState::Init, 1, false, 1);

@@ -56,15 +56,17 @@ impl Taken {
         self.date(now);
     }
 
-    /// A block was written some time up to now, nobody knows when: it held these in turn.
-    pub(super) fn note_late(&mut self, at: (Guid, u16), held: &[[u8; BLOCK_LIDS]], now: Time) {
-        let Some((met, written)) = held.split_first() else {
-            return;
-        };
+    /// Blocks were written some time up to now, nobody knows when: they held these in turn.
+    pub(super) fn note_late(&mut self, late: &BTreeMap<(Guid, u16), Vec<[u8; BLOCK_LIDS]>>, now: Time) {
         self.end_phase();
-        self.found([(at, *met)].into());
-        for data in written {
-            self.open.push((at.0, at.1, *data));
+        let first = late.iter().filter_map(|(at, held)| Some((*at, *held.first()?)));
+        self.found(first.collect());
+        let most = late.values().map(Vec::len).max().unwrap_or(0);
+        for turn in 1..most {
+            let written = late
+                .iter()
+                .filter_map(|(at, held)| Some((at.0, at.1, *held.get(turn)?)));
+            self.open.extend(written);
             self.end_phase();
         }
         self.date(now);

@@ -64,6 +64,7 @@ impl Unanswered {
 impl Past {
     /// Sets of a change were not answered.
     pub fn note_unanswered(&mut self, unanswered: Unanswered) {
+        self.revision += 1;
         for ((guid, block), (met, sent)) in unanswered.blocks {
             for data in sent {
                 self.unanswered.note((guid, block, data), met);
@@ -73,18 +74,26 @@ impl Past {
 
     /// Tables have been read: what was sent and not acknowledged may have been taken just now.
     pub(super) fn note_late(&mut self, fabric: &Fabric, read: &Installed, now: Time) {
-        for (at, held) in self.unanswered.take_read(fabric, read) {
-            self.revision += 1;
-            let Some(held) = held else {
-                self.fog_from(now, fabric);
-                continue;
-            };
-            self.know_lifetimes();
-            self.taken.note_late(at, &held, now);
-            self.at = self.at.max(now);
-            self.lifetimes = self.lifetimes.max(FOG_LIFETIMES);
-            self.prepared = None;
+        let late = self.unanswered.take_read(fabric, read);
+        if late.is_empty() {
+            return;
         }
+        self.revision += 1;
+        // In which order several of them were taken nobody knows: in any, if each was written once.
+        let is_mixed = late.len() > 1 && late.iter().flat_map(|(_, held)| held).any(|held| held.len() > 2);
+        if is_mixed || late.iter().any(|(_, held)| held.is_none()) {
+            self.fog_from(now, fabric);
+        }
+        let late: BTreeMap<(Guid, u16), Vec<Block>> =
+            late.into_iter().filter_map(|(at, held)| Some((at, held?))).collect();
+        if late.is_empty() {
+            return;
+        }
+        self.know_lifetimes();
+        self.taken.note_late(&late, now);
+        self.at = self.at.max(now);
+        self.lifetimes = self.lifetimes.max(FOG_LIFETIMES);
+        self.prepared = None;
     }
 }
 
@@ -94,7 +103,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::made::{SECOND, guid, inventory, row};
+    use crate::made::{FIRST, SECOND, guid, inventory, row};
 
     const fn block(entry: u8) -> Block {
         [entry; BLOCK_LIDS]
@@ -140,5 +149,32 @@ mod tests {
         check(None, &[2], Some(2), (&[], true));
         // It has not been read.
         check(Some(1), &[2], None, (&[], false));
+    }
+
+    #[test]
+    fn blocks_that_were_taken_late_were_taken_in_any_order() {
+        let fabric = Arc::unwrap_or_clone(inventory(row()).fabric);
+        let [first, second] = [FIRST, SECOND].map(|at| fabric.switch_index(fabric.find(guid(at)).unwrap()).unwrap());
+        let check = |sent: &[u8], want: (usize, bool)| {
+            let mut past = Past::default();
+            let mut unanswered = Unanswered::default();
+            for data in sent {
+                unanswered.note((guid(FIRST), 0, block(*data)), Some(block(1)));
+            }
+            unanswered.note((guid(SECOND), 0, block(2)), Some(block(1)));
+            past.note_unanswered(unanswered);
+            let mut installed = Installed::unknown(fabric.switches().len());
+            let last = sent.last().copied().unwrap();
+            installed.learn(first, 0, block(last));
+            installed.learn(second, 0, block(2));
+            let now = Time::ZERO + Duration::from_secs(100);
+            past.note_late(&fabric, &installed, now);
+            assert_eq!(past.taken.steps[0].len(), 2, "{sent:?}");
+            assert_eq!((past.taken.steps.len(), !past.fog(now).is_zero()), want, "{sent:?}");
+        };
+        // One step: whatever mix of old and new there may have been.
+        check(&[2], (1, false));
+        // Which of the tables of the one were met with which of the other nobody knows.
+        check(&[2, 3], (2, true));
     }
 }

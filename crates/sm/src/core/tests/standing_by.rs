@@ -34,9 +34,15 @@ fn standing_by_of(lids: [u16; 2], state: PersistentState) -> Bench {
 fn a_master_that_missed_its_polls_is_not_asked_again() {
     let mut bench = standing_by();
     bench.hosts[1].is_mute = true;
+    let mut last: Option<Time> = None;
     for polls in 1..=bench.sm.config.poll_misses {
         assert_eq!(bench.sm.role(), Role::Standby, "{polls}");
-        bench.now = bench.sm.next_wake().unwrap();
+        let due = bench.sm.next_wake().unwrap();
+        let interval = bench.sm.config.poll_interval;
+        let is_polled = |last: Time| (interval..interval * 11 / 10).contains(&due.since(last));
+        assert!(last.is_none_or(is_polled), "{last:?} {due:?}");
+        last = Some(due);
+        bench.now = due;
         bench.hand(Input::Wake);
         assert_eq!(bench.unheard, polls * (u32::from(bench.sm.config.retries) + 1));
         let told: Vec<String> = bench.events.iter().map(ToString::to_string).collect();
