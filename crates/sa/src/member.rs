@@ -149,11 +149,13 @@ impl Groups {
         let known = self.by_mgid.get(&mgid).copied();
         // A limit of who asks, by whichever GUID of a port; for a port that joins itself it is its own.
         let payer = asked.payer();
-        let is_paid = |member: &Member| member.payer(aliases) == payer;
-        let has_it = |group: &Group| group.members.iter().any(|m| m.guid == guid && is_paid(m));
-        let is_new_member = known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(has_it));
-        let own = || self.iter().filter(|group| group.members.iter().any(is_paid)).count();
-        if is_new_member && own() >= config.groups_per_client {
+        let is_paid = |member: &Member| member.payer(aliases) == Some(payer);
+        let counts = |group: &Group| group.members.iter().any(is_paid);
+        let is_one_more = || known.is_none_or(|mlid| !self.by_mlid.get(&mlid).is_some_and(counts));
+        let own = || self.iter().filter(|group| counts(group)).count();
+        // Whoever joins must not wait for a look at all members where nobody can have so many.
+        let may_be_full = self.by_mlid.len() >= config.groups_per_client;
+        if may_be_full && is_one_more() && own() >= config.groups_per_client {
             return Err(Refusal::NoResources);
         }
         let (mlid, event) = match known {

@@ -23,7 +23,7 @@ pub enum JoinedBy {
     /// Its port did.
     Itself,
     /// Another port, for which the membership counts. `None`: one that showed the SM_Key, or one that is not known, as
-    /// records do not tell it to a standby; then it counts for the member's port.
+    /// records do not tell it to a standby; then it counts for nobody.
     Proxy(Option<Guid>),
 }
 
@@ -112,11 +112,11 @@ impl<'a> Asked<'a> {
 }
 
 impl Member {
-    /// The port for which this membership counts.
-    pub(crate) fn payer(&self, aliases: &Aliases) -> Guid {
+    /// The port for which this membership counts, if it is known.
+    pub(crate) fn payer(&self, aliases: &Aliases) -> Option<Guid> {
         match self.joined_by {
-            JoinedBy::Proxy(Some(by)) => by,
-            JoinedBy::Itself | JoinedBy::Proxy(None) => aliases.port_of(self.guid),
+            JoinedBy::Proxy(by) => by,
+            JoinedBy::Itself => Some(aliases.port_of(self.guid)),
         }
     }
 }
