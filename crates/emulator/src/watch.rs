@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use selvedge_chassis::PortIdx;
 use selvedge_fabric::NodeIdx;
 use selvedge_types::TransactionId;
-use selvedge_wire::{AttributeId, Mad, Method};
+use selvedge_wire::{AttributeId, Mad};
 
 use crate::{ClientId, Emulator};
 
@@ -45,8 +45,6 @@ pub(crate) struct Watch {
     on: bool,
     seen: Vec<Change>,
     lost: Vec<(ClientId, Mad)>,
-    /// Traps that the medium has lost.
-    lost_traps: u64,
     lied: BTreeSet<NodeIdx>,
     /// Ports that were asked to register again, if anybody wants to know.
     reregistered: Option<Vec<PortIdx>>,
@@ -66,7 +64,6 @@ impl Watch {
         if let (true, Some(by)) = (self.on, by) {
             self.lost.push((by, *mad));
         }
-        self.lost_traps += u64::from(self.on && mad.method() == Method::Trap);
     }
 
     /// A port took a Set that asks its clients to register again.
@@ -114,14 +111,14 @@ impl Emulator {
         self.watch.reregistered.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Switches that acknowledge tables just now and do not take them.
+    pub const fn liars(&self) -> &BTreeSet<NodeIdx> {
+        &self.liars
+    }
+
     /// Moves the changes since the last call into `into`, first to last.
     pub fn take_changes(&mut self, into: &mut Vec<Change>) {
         into.append(&mut self.watch.seen);
-    }
-
-    /// How many traps the medium has lost since the last call.
-    pub const fn take_lost_traps(&mut self) -> u64 {
-        std::mem::replace(&mut self.watch.lost_traps, 0)
     }
 
     /// Moves the clients' requests, and the answers to them, that the medium has lost since the last call into `into`.

@@ -28,13 +28,18 @@ impl Watcher {
             .zip(managers)
             .filter_map(|(id, m)| Some((id, m.life.as_ref()?)));
         let mut masters = masters.filter(|(_, life)| life.sm.role() == Role::Master);
+        let mut looked_at = None;
         let excuse = match (masters.next(), masters.next()) {
-            (Some((id, life)), None) => self.excuse_of(now, Some((id, life.looked_at)), Some(life)),
+            (Some((id, life)), None) => {
+                looked_at = life.looked_at;
+                self.excuse_of(now, Some((id, looked_at)), Some(life))
+            }
             _ => Some(Rule::SeveralMasters),
         };
         let excuse = excuse.or(self.excused);
         let excuse = match violation {
             Violation::LidTwice { lid, .. } if self.lids.is_held_by_ranges(chassis, *lid) => Some(Rule::OtherLids),
+            Violation::Loop { .. } => excuse.or_else(|| self.unheard_excuse(looked_at, now)),
             _ => excuse,
         };
         self.judge(checker, excuse, || violation.clone()).is_ok()
@@ -79,9 +84,6 @@ impl Watcher {
         }
         if after(self.disturbed) {
             return Some(Rule::Overtaken);
-        }
-        if self.went_astray_unheard(since, now) {
-            return Some(Rule::Unheard);
         }
         if !self.lies.is_empty() || after(self.lied) {
             return Some(Rule::LyingAgent);

@@ -95,9 +95,6 @@ fn asked_about(chassis: &Chassis, end: PortIdx, mad: &Mad) -> Option<PortIdx> {
 impl Watcher {
     /// Takes note of what the medium has lost.
     pub(super) fn note_lost(&mut self, emulator: &mut Emulator) {
-        if emulator.take_lost_traps() > 0 {
-            self.moved.trap_lost(emulator.now());
-        }
         let mut lost = std::mem::take(&mut self.lost);
         emulator.take_lost(&mut lost);
         let chassis = emulator.chassis();

@@ -29,8 +29,6 @@ pub(super) struct Lie {
     /// When its switch was last out of reach of who wrote it.
     apart: Time,
     by: ManagerId,
-    /// Who wrote it had something else to do when it was to be read. It is a lie all the same, until it is read.
-    is_settled: bool,
 }
 
 impl Watcher {
@@ -58,15 +56,16 @@ impl Watcher {
             }
             return was_lied;
         }
-        if !self.corrupting {
-            self.lied = Some(now);
+        // Where bits are flipped the switch may have taken what came, or not: nobody lied, and nobody knows.
+        if self.corrupting && !self.liars.contains(&node) {
+            self.strays.insert((node, modifier), Rule::CorruptMedium);
+            return false;
         }
-        // Where bits are flipped the switch may have taken what came; its manager knows of neither.
+        self.lied = Some(now);
         self.lies.entry((node, modifier)).or_insert(Lie {
             since: now,
             apart: now,
             by: sent.manager,
-            is_settled: self.corrupting,
         });
         false
     }
@@ -121,7 +120,7 @@ impl Watcher {
                 lie.apart = now;
             }
         }
-        let overdue = self.lies.iter().filter(|(_, lie)| !lie.is_settled).find(|(_, lie)| {
+        let overdue = self.lies.iter().find(|(_, lie)| {
             let sweep = managers.get(lie.by.0).and_then(|m| m.config.sweep_interval);
             let is_over = |from: Time| sweep.is_some_and(|sweep| now > from + sweep + READ_BACK_GRACE);
             // Nobody reads where he cannot reach: that a switch is back he finds by the next light sweep.
@@ -134,13 +133,8 @@ impl Watcher {
         let reaches = life(&lie, node).is_some_and(|life| life.sm.is_resting());
         let chassis = emulator.chassis();
         if !reaches && self.counting.is_none() {
-            self.lies.insert(
-                (node, block),
-                Lie {
-                    is_settled: true,
-                    ..lie
-                },
-            );
+            // It has something else to do, and is to read it when that is done.
+            self.lies.insert((node, block), Lie { since: now, ..lie });
             return Ok(());
         }
         self.lies.remove(&(node, block));
@@ -196,5 +190,53 @@ impl Watcher {
             }),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_emulator::EmulatorConfig;
+    use selvedge_sim::Seed;
+    use selvedge_types::Guid;
+
+    use super::*;
+    use crate::watch::heard::tests::row;
+
+    #[test]
+    fn nobody_lies_where_a_bit_was_flipped() {
+        let fabric = row();
+        let switch = fabric.find(Guid(2)).unwrap();
+        // Whether bits are flipped, whether the agent lies, and whether what it does not hold is a lie, or of a bit.
+        let check = |corrupting: bool, is_liar: bool, want: (bool, bool)| {
+            let mut emulator = Emulator::new(&fabric, EmulatorConfig::default(), Seed(1));
+            let mut watcher = Watcher::new(&mut emulator);
+            watcher.set_corrupting(Time::ZERO, corrupting);
+            watcher.liars.extend(is_liar.then_some(switch));
+            let sent = Sent {
+                manager: ManagerId(0),
+                content: 1,
+                serial: 1,
+                at: Time::ZERO,
+                looked_at: None,
+                to: Some(switch),
+                astray: None,
+            };
+            let block = (switch, AttributeId::LINEAR_FORWARDING, 0);
+            watcher.note_lie(Time::ZERO, emulator.chassis(), block, Some(sent), false);
+            let is_of_bit = watcher.strays.get(&(switch, 0)) == Some(&Rule::CorruptMedium);
+            assert_eq!((!watcher.lies.is_empty(), is_of_bit), want, "{corrupting} {is_liar}");
+            // What it holds after all is none.
+            let empty = [selvedge_plan::NO_PATH; BLOCK_LIDS];
+            let content = Digest::default().bytes(&empty).0;
+            let truth = Some(Sent { content, ..sent });
+            watcher.note_stray(block, truth, false);
+            let ends = watcher.note_lie(Time::ZERO, emulator.chassis(), block, truth, false);
+            assert_eq!(ends, want.0);
+            assert!(watcher.lies.is_empty() && watcher.strays.is_empty());
+        };
+        check(false, false, (true, false));
+        check(false, true, (true, false));
+        check(true, false, (false, true));
+        check(true, true, (true, false));
     }
 }

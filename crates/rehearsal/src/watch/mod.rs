@@ -52,6 +52,8 @@ struct Sent {
     content: u64,
     /// How many were sent before it.
     serial: u64,
+    /// When it was sent.
+    at: Time,
     /// When its manager had last begun to look: it is right for what was there then, however late it arrives.
     looked_at: Option<Time>,
     /// Whom it is meant for, if it is a table.
@@ -91,19 +93,24 @@ pub(crate) struct Watcher {
     /// What was heard in each life, of the managers that run.
     heard: BTreeMap<ClientId, Heard>,
     lost: Vec<(ClientId, Mad)>,
+    /// Switches whose agents lie just now.
+    liars: BTreeSet<NodeIdx>,
     lies: BTreeMap<(NodeIdx, u32), Lie>,
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
     lies_ended: Vec<Time>,
-    /// Blocks of switches of which nobody knows what they hold, as a flipped bit took one of them to another, or a
-    /// cable of which nobody could know that it had been moved.
-    strays: BTreeSet<(NodeIdx, u32)>,
+    /// Blocks of switches of which nobody knows what they hold, and why: a flipped bit took one of them to another, or
+    /// changed it, or a cable did of which nobody could know that it had been moved.
+    strays: BTreeMap<(NodeIdx, u32), Rule>,
     moved: MovedCables,
-    /// When a table last went astray over a cable of which nobody could know that it had been moved.
-    unheard_at: Option<Time>,
+    /// When a table last went astray over a cable of which nobody could know that it had been moved, and until when
+    /// nobody could.
+    unheard_at: Option<(Time, Time)>,
     /// Routes taken away by Sets since everything was at rest, by LID and first switch.
     interrupted: BTreeMap<(Lid, u8), Interrupted>,
-    /// What each manager ever stored of a port, and when it had begun to look when it first did.
+    /// What each manager ever stored of a port, and when it had begun to look when it did, until the port holds it.
     stored: BTreeMap<(ManagerId, Guid, LidRange), Option<Time>>,
+    /// When it stored something else instead.
+    replaced: BTreeMap<(ManagerId, Guid, LidRange), Time>,
     /// LIDs that a manager first stored of a port while bits were flipped: one may be of a flipped bit.
     misread: BTreeSet<(ManagerId, Guid, LidRange)>,
     /// LIDs that a manager first stored of a port which had lost them before it looked: it hit on them by chance.
@@ -163,13 +170,15 @@ impl Watcher {
             wires: BTreeMap::new(),
             heard: BTreeMap::new(),
             lost: Vec::new(),
+            liars: BTreeSet::new(),
             lies: BTreeMap::new(),
             lies_ended: Vec::new(),
-            strays: BTreeSet::new(),
+            strays: BTreeMap::new(),
             moved: MovedCables::new(chassis),
             unheard_at: None,
             interrupted: BTreeMap::new(),
             stored: BTreeMap::new(),
+            replaced: BTreeMap::new(),
             misread: BTreeSet::new(),
             guessed: BTreeSet::new(),
             believed: BTreeMap::new(),
@@ -263,6 +272,7 @@ impl Watcher {
             return Ok(());
         }
         self.looks += 1;
+        self.liars.clone_from(emulator.liars());
         let chassis = emulator.chassis();
         let changes = std::mem::take(&mut self.changes);
         if changes.contains(&Change::Happened) {
@@ -271,8 +281,11 @@ impl Watcher {
         let placed =
             |&(node, block): &(NodeIdx, u32)| Some((self.routes.position(node)?, usize::try_from(block).ok()?));
         let liars = self.lies.keys().filter_map(placed).collect();
-        let strays = self.strays.iter().filter_map(placed).collect();
-        (self.routes.liars, self.routes.strays) = (liars, strays);
+        let strays = self
+            .strays
+            .iter()
+            .filter_map(|(block, rule)| Some((placed(block)?, *rule)));
+        (self.routes.liars, self.routes.strays) = (liars, strays.collect());
         let delta = self.routes.mend(now, chassis);
         if self.counting.is_some() {
             self.clock_circles(now);
@@ -282,7 +295,7 @@ impl Watcher {
             result = result.and_then(|()| self.look_at(now, chassis, managers, change, &delta));
         }
         self.changes = changes;
-        let unknown = self.lies.keys().chain(&self.strays);
+        let unknown = self.lies.keys().chain(self.strays.keys());
         unknown.for_each(|&(node, _)| emulator.watch_table(node));
         result
     }
@@ -367,7 +380,9 @@ impl Watcher {
         };
         self.excused = excuse;
         let manager = sent.and_then(|sent| managers.get(sent.manager.0));
-        let renumbered = self.lids_stay(chassis, (node, attribute), (sent.map(|s| s.manager), manager), excuse)?;
+        let renumbered = self.lids_stay(chassis, (node, attribute), (sent, manager), excuse)?;
+        let looked_at = sent.map(|sent| sent.looked_at).filter(|_| self.counting.is_none());
+        let excuse = excuse.or_else(|| self.unheard_excuse(looked_at?, now));
         self.routes_stay(chassis, (node, renumbered), manager, delta, excuse)
     }
 
@@ -447,13 +462,9 @@ impl Watcher {
         }
         let is_of_liar = |at: &Time| self.lies_ended.contains(at) || self.routes.ghosts_of_liars.contains(at);
         let of_liar = since.iter().any(is_of_liar);
-        let of_stray = since.iter().any(|at| self.routes.ghosts_of_strays.contains(at));
-        let by_stray = match self.unheard_at {
-            Some(_) => Rule::Unheard,
-            None => Rule::CorruptMedium,
-        };
-        let of_stray = of_stray.then_some(by_stray);
-        of_liar.then_some(Rule::LyingAgent).or(of_stray)
+        let of_strays = self.routes.ghosts_of_strays.iter();
+        let mut of_strays = of_strays.filter(|(at, _)| since.contains(at)).map(|(_, rule)| *rule);
+        of_liar.then_some(Rule::LyingAgent).or_else(|| of_strays.next())
     }
 
     /// A Set may take away a route that is to be another one. Where no plan is known, it may not take away one that

@@ -1,4 +1,4 @@
-//! Cables that were moved while the medium lost the traps about it.
+//! Cables that were moved while no trap about it came.
 //!
 //! A table goes by a directed route, over links that are not ACTIVE as well, and its answer does not name the switch
 //! that took it. So as long as nobody has told a manager that a cable leads elsewhere, a repair's tables may be taken
@@ -14,10 +14,10 @@ use selvedge_sim::Time;
 use selvedge_types::PortNum;
 use selvedge_wire::{AttributeId, Class, Mad, Method, Notice};
 
-use super::{Sent, Watcher};
+use super::{Rule, Sent, Watcher};
 
-/// How long until a trap is repeated that was lost: SubnetTimeOut, 1.07 s, and the way to the manager.
-const REPEATED_AFTER: Duration = Duration::from_millis(1100);
+/// How long a trap takes to the manager and until it is heard, at most.
+const TRAP_WAY: Duration = Duration::from_millis(30);
 
 /// What is known of cables that were moved.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +28,6 @@ pub(super) struct MovedCables {
     at: BTreeMap<PortIdx, Time>,
     /// When a manager last received a trap of a node.
     told: BTreeMap<NodeIdx, Time>,
-    /// When the medium last lost a trap.
-    lost: Option<Time>,
 }
 
 /// A table on a way that is not what its manager takes it for.
@@ -59,25 +57,28 @@ impl MovedCables {
         }
     }
 
-    pub const fn trap_lost(&mut self, now: Time) {
-        self.lost = Some(now);
-    }
-
     fn told(&mut self, now: Time, node: NodeIdx) {
         self.told.insert(node, now);
     }
 
-    /// True if the medium lost a trap since the cable was moved, none of who could tell of it has arrived, and none has
-    /// been repeated yet.
-    fn is_unheard(&self, now: Time, chassis: &Chassis, astray: &Astray) -> bool {
-        let Some(&moved) = self.at.get(&astray.port) else {
-            return false;
-        };
+    /// When those who could tell that the cable was moved will have told, if no trap of theirs has come since: the
+    /// medium lost it, its way led over that cable, or one before it is not repressed yet. Each is sent again.
+    fn unheard_until(&self, now: Time, chassis: &Chassis, astray: &Astray) -> Option<Time> {
+        let moved = *self.at.get(&astray.port)?;
         let near = chassis.wire(astray.port).node();
-        let is_told = |node: &NodeIdx| self.told.get(node).is_some_and(|at| *at >= moved);
-        let was_lost = self.lost.is_some_and(|at| at >= moved);
-        was_lost && now <= moved + REPEATED_AFTER && ![near].iter().chain(&astray.ends).any(is_told)
+        let all = || [near].into_iter().chain(astray.ends);
+        let is_told = |node: NodeIdx| self.told.get(&node).is_some_and(|at| *at >= moved);
+        let switches = all().filter(|&node| chassis.is_switch(node));
+        let until = switches.map(|node| moved + repeats_after(chassis, node)).min()?;
+        (now <= until && !all().any(is_told)).then_some(until)
     }
+}
+
+/// How long until a switch repeats a trap that nobody has repressed: SubnetTimeOut, and the way to the manager.
+fn repeats_after(chassis: &Chassis, node: NodeIdx) -> Duration {
+    let own = chassis.port_at(node, 0).map(|own| chassis.port(own).settings());
+    let exponent = own.map_or(18, |settings| settings.subnet_timeout).min(31);
+    Duration::from_nanos(4_096 << exponent) + TRAP_WAY
 }
 
 fn cables(chassis: &Chassis) -> impl Iterator<Item = Option<PortIdx>> + '_ {
@@ -127,11 +128,13 @@ impl Watcher {
         }
     }
 
-    /// True if a manager that looked then does not know what a table did that went astray: nobody has told it before
-    /// the traps are repeated.
-    pub(super) fn went_astray_unheard(&self, since: Time, now: Time) -> bool {
-        let is_out = |at: Time| at >= since || !self.strays.is_empty() && at + REPEATED_AFTER >= now;
-        self.unheard_at.is_some_and(is_out)
+    /// Why packets may go wrong of a manager that looked then: it does not know what a table did that went astray, as
+    /// nobody has told it before the traps are repeated.
+    pub(super) fn unheard_excuse(&self, looked_at: Option<Time>, now: Time) -> Option<Rule> {
+        let since = looked_at.unwrap_or(Time::ZERO);
+        let are_out = self.strays.values().any(|rule| *rule == Rule::Unheard);
+        let is_out = |(at, until): (Time, Time)| at >= since || are_out && until >= now;
+        self.unheard_at.is_some_and(is_out).then_some(Rule::Unheard)
     }
 
     /// A Set was taken that may have gone over a cable which had been moved.
@@ -146,11 +149,12 @@ impl Watcher {
             return;
         };
         if attribute == AttributeId::LINEAR_FORWARDING {
-            return self.note_unheard(chassis, (node, modifier), Some(astray));
+            return self.note_unheard(chassis, (node, modifier), astray);
         }
         // Whoever took it may answer like the port that was meant, which its manager takes to have those LIDs then.
         let port = |node| chassis.port_at(node, u8::try_from(modifier & 0xff).ok()?);
-        if let (Some(meant), Some(taken)) = (port(astray.meant), port(node)) {
+        let end_port = |node| port(node).filter(|&port| chassis.end_port(port) == port);
+        if let (Some(meant), Some(taken)) = (end_port(astray.meant), end_port(node)) {
             let lids = chassis.port(taken).settings().lids;
             self.mistaken.insert((manager, chassis.port_guid(meant), lids.base));
         }
@@ -158,11 +162,11 @@ impl Watcher {
 
     /// A switch has taken a block. If a cable took it there of which nobody could know, nobody knows either by what it
     /// and the one that was meant forward until both are read, or it comes again.
-    fn note_unheard(&mut self, chassis: &Chassis, (node, modifier): (NodeIdx, u32), astray: Option<Astray>) {
-        let unheard = astray.filter(|astray| self.moved.is_unheard(self.now, chassis, astray));
-        if let Some(astray) = unheard.filter(|astray| astray.meant != node) {
-            self.strays.extend([(node, modifier), (astray.meant, modifier)]);
-            self.unheard_at = Some(self.now);
+    fn note_unheard(&mut self, chassis: &Chassis, (node, modifier): (NodeIdx, u32), astray: Astray) {
+        if let Some(until) = self.moved.unheard_until(self.now, chassis, &astray) {
+            let both = [(node, modifier), (astray.meant, modifier)];
+            self.strays.extend(both.map(|block| (block, Rule::Unheard)));
+            self.unheard_at = Some((self.now, until));
         }
     }
 }
@@ -214,12 +218,15 @@ mod tests {
         check(&now, AttributeId::LINEAR_FORWARDING, false);
     }
 
+    /// SubnetTimeOut of a chassis that nobody has set, 2^18 × 4.096 µs, and the way.
+    const REPEATED_MS: u64 = 1_103;
+
     #[test]
     fn it_is_unheard_until_somebody_tells_or_traps_are_repeated() {
         let now = fabric(2);
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
-        // When the cable was moved and a trap was lost, of whom one came and when, and when a table goes astray.
-        let check = |moved: u64, lost: Option<u64>, told: Option<(u64, u64)>, when: u64, want: bool| {
+        // When the cable was moved, of whom a trap came and when, and when a table goes astray.
+        let check = |moved: u64, told: Option<(u64, u64)>, when: u64, want: bool| {
             let mut emulator = Emulator::new(&now, EmulatorConfig::default(), Seed(1));
             let mut watcher = Watcher::new(&mut emulator);
             let chassis = emulator.chassis();
@@ -227,9 +234,6 @@ mod tests {
             let port = chassis.port_at(near, 2).unwrap();
             watcher.moved.far[port.0 as usize] = None;
             watcher.moved.look(at(moved), chassis);
-            if let Some(lost) = lost {
-                watcher.moved.trap_lost(at(lost));
-            }
             if let Some((guid, told)) = told {
                 watcher.moved.told(at(told), now.find(Guid(guid)).unwrap());
             }
@@ -239,24 +243,22 @@ mod tests {
                 ends: [meant, taken],
             };
             watcher.now = at(when);
-            watcher.note_unheard(chassis, (taken, 0), Some(astray));
-            assert_eq!(watcher.went_astray_unheard(at(when), at(when)), want);
+            watcher.note_unheard(chassis, (taken, 0), astray);
+            let is_excused = |looked: u64, when: u64| watcher.unheard_excuse(Some(at(looked)), at(when)).is_some();
+            assert_eq!(is_excused(when, when), want, "{moved} {told:?} {when}");
             assert_eq!(watcher.strays.len(), if want { 2 } else { 0 });
-            // Whoever looks later still does not know, for as long as that.
-            assert_eq!(watcher.went_astray_unheard(at(when + 1), at(when + 1)), want);
-            assert!(!watcher.went_astray_unheard(at(when + 1), at(when + 1101)));
+            // Whoever looks later still does not know, until the trap is repeated.
+            assert_eq!(is_excused(when + 1, when + 1), want);
+            assert!(!is_excused(when + 1, moved + REPEATED_MS + 1));
         };
-        check(10, Some(10), None, 11, true);
-        // Nobody lost anything: it was under way, or never sent.
-        check(10, None, None, 11, false);
-        check(10, Some(9), None, 11, false);
+        check(10, None, 11, true);
         // They were repeated.
-        check(10, Some(10), None, 1111, false);
+        check(10, None, 10 + REPEATED_MS + 1, false);
         // One end, or who is there now, or was, told of it; or somebody else did, or told of something before.
-        check(10, Some(10), Some((2, 10)), 11, false);
-        check(10, Some(10), Some((3, 10)), 11, false);
-        check(10, Some(10), Some((4, 10)), 11, false);
-        check(10, Some(10), Some((1, 10)), 11, true);
-        check(10, Some(10), Some((2, 9)), 11, true);
+        check(10, Some((2, 10)), 11, false);
+        check(10, Some((3, 10)), 11, false);
+        check(10, Some((4, 10)), 11, false);
+        check(10, Some((1, 10)), 11, true);
+        check(10, Some((2, 9)), 11, true);
     }
 }

@@ -6,7 +6,7 @@
 
 mod follow;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_chassis::{Chassis, PortIdx, TableKind};
@@ -16,6 +16,7 @@ use selvedge_sim::Time;
 use selvedge_types::{Lid, PhysState, PortState};
 
 use super::channels::{Channels, Circle, Ghost, lifetime};
+use super::rule::Rule;
 use crate::subnet::Subnets;
 
 /// What lies behind a port of a switch.
@@ -117,10 +118,10 @@ pub(super) struct Routes {
     pub liars: BTreeSet<(u8, usize)>,
     /// When ghosts began that entries of such blocks had made.
     pub ghosts_of_liars: Vec<Time>,
-    /// The same of blocks that a flipped bit took to another switch: those of both.
-    pub strays: BTreeSet<(u8, usize)>,
-    /// When ghosts began that entries of those had made.
-    pub ghosts_of_strays: Vec<Time>,
+    /// The same of blocks of which nobody knows what they hold, and why.
+    pub strays: BTreeMap<(u8, usize), Rule>,
+    /// When ghosts began that entries of those had made, and why.
+    pub ghosts_of_strays: Vec<(Time, Rule)>,
     /// Since when what no entry makes any more is a ghost.
     ghosts_since: Option<Time>,
     /// How long packets may wait in each switch, at least.
@@ -158,7 +159,7 @@ impl Routes {
             channels: Channels::new(switches.len(), stride),
             liars: BTreeSet::new(),
             ghosts_of_liars: Vec::new(),
-            strays: BTreeSet::new(),
+            strays: BTreeMap::new(),
             ghosts_of_strays: Vec::new(),
             ghosts_since: None,
             lifetimes: Vec::new(),

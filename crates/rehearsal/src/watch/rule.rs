@@ -16,8 +16,8 @@ pub enum Rule {
     SeveralMasters,
     /// Links or nodes changed after the manager had looked: its Sets were right for what it saw.
     Overtaken,
-    /// A table was taken by another switch than it was meant for, as a cable had been moved and the medium had lost the
-    /// traps about that, which are repeated after a second.
+    /// A table was taken by another switch than it was meant for, as a cable had been moved and no trap about that had
+    /// come, and none been repeated yet: packets go by what neither switch was to have.
     Unheard,
     /// A switch acknowledged a block that it did not take, and no light sweep could have found out yet.
     LyingAgent,

@@ -5,7 +5,7 @@ use selvedge_fabric::NodeIdx;
 use selvedge_wire::{AttributeId, Mad, Method};
 
 use super::heard::along;
-use super::{Sent, Watcher};
+use super::{Rule, Sent, Watcher};
 
 /// The node that a Set of a linear table is meant for, as cables are when it is sent.
 pub(super) fn addressee(chassis: &Chassis, at: Option<PortIdx>, mad: &Mad) -> Option<NodeIdx> {
@@ -27,7 +27,10 @@ impl Watcher {
             return;
         };
         match sent.to.filter(|to| *to != node && self.corrupting) {
-            Some(to) => self.strays.extend([(node, modifier), (to, modifier)]),
+            Some(to) => {
+                let both = [(node, modifier), (to, modifier)];
+                self.strays.extend(both.map(|block| (block, Rule::CorruptMedium)));
+            }
             None if late => {}
             None => drop(self.strays.remove(&(node, modifier))),
         }
@@ -69,12 +72,13 @@ mod tests {
                 manager: ManagerId(0),
                 content: 0,
                 serial: 1,
+                at: Time::ZERO,
                 looked_at: None,
                 to,
                 astray: None,
             };
             watcher.note_stray((node, AttributeId::LINEAR_FORWARDING, 0), Some(sent), late);
-            let found: Vec<NodeIdx> = watcher.strays.iter().map(|(node, _)| *node).collect();
+            let found: Vec<NodeIdx> = watcher.strays.keys().map(|(node, _)| *node).collect();
             assert_eq!(found, want, "{corrupting} {node:?} {late}");
         };
         // Without a flipped bit it is a cable that was moved.

@@ -62,14 +62,14 @@ impl Watcher {
             let to = addressee(chassis, at, mad);
             let accepted = manager.life.as_ref().and_then(|life| life.accepted.as_ref());
             let astray = accepted.and_then(|accepted| astray(chassis, &accepted.fabric, at, mad));
-            self.note_set((id, looked_at), (to, astray), client, datagram);
+            self.note_set((id, now, looked_at), (to, astray), client, datagram);
         }
         Ok(())
     }
 
     fn note_set(
         &mut self,
-        (id, looked_at): (ManagerId, Option<Time>),
+        (id, at, looked_at): (ManagerId, Time, Option<Time>),
         (to, astray): (Option<NodeIdx>, Option<Astray>),
         client: ClientId,
         datagram: &Datagram,
@@ -81,6 +81,7 @@ impl Watcher {
             manager: id,
             content,
             serial: self.serial,
+            at,
             looked_at,
             to,
             astray,
@@ -94,7 +95,7 @@ impl Watcher {
         match mad.method() {
             Method::TrapRepress => drop(self.traps.remove(&(client, mad.transaction()))),
             Method::Set if mad.class().is_smp() && mad.attribute() != AttributeId::SM_INFO => {
-                self.note_set((id, None), (None, None), client, datagram);
+                self.note_set((id, self.now, None), (None, None), client, datagram);
             }
             _ => {}
         }

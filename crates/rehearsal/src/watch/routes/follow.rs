@@ -1,7 +1,5 @@
 //! Follows packets to one LID by the tables as they are: who gets there, who goes in circles, what waits for what.
 
-use std::collections::BTreeSet;
-
 use selvedge_chassis::Chassis;
 use selvedge_fabric::NodeIdx;
 use selvedge_plan::{BLOCK_LIDS, NO_PATH};
@@ -153,16 +151,15 @@ impl Routes {
             let is_ghost = self.channels.set(place, dependency, ghost);
             let block = usize::from(lid) / BLOCK_LIDS;
             let ends = [u8::try_from(at).ok(), holder];
-            let is_of = |blocks: &BTreeSet<(u8, usize)>| {
-                let mut ends = ends.iter().flatten();
-                is_ghost && ends.any(|&at| blocks.contains(&(at, block)))
+            let Some(since) = since.filter(|_| is_ghost) else {
+                continue;
             };
-            if is_of(&self.liars) {
-                self.ghosts_of_liars.extend(since);
+            let mut ends = ends.iter().flatten();
+            if ends.clone().any(|&at| self.liars.contains(&(at, block))) {
+                self.ghosts_of_liars.push(since);
             }
-            if is_of(&self.strays) {
-                self.ghosts_of_strays.extend(since);
-            }
+            let rule = ends.find_map(|&at| self.strays.get(&(at, block)));
+            self.ghosts_of_strays.extend(rule.map(|rule| (since, *rule)));
         }
     }
 
