@@ -82,7 +82,7 @@ const SHOWN: &[Shown] = &[
         name: "light-sweeps",
         file: "tests/scenarios/lanes_read_back.txt",
         test: "",
-        what: "sweeps as often as is said",
+        what: "a change that nobody tells of is found by a light sweep within a few intervals",
         options: &["sweep_interval"],
     },
     Shown {
@@ -157,7 +157,7 @@ const SHOWN: &[Shown] = &[
         name: "slow-agents",
         file: "tests/scenarios/agents_are_slow.txt",
         test: "",
-        what: "agents that answer after the time-out",
+        what: "agents that drop requests while they serve another: those are sent again after the time-out",
         options: &["transaction_timeout"],
     },
     Shown {

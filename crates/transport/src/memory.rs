@@ -12,10 +12,10 @@ const PURGE_DELAY: libmimalloc_sys::mi_option_t = libmimalloc_sys::mi_option_use
 
 /// Keeps memory that is freed, if mimalloc is the program's allocator. What was given back to the system comes back
 /// page by page, each cleared first: in a fabric of 5,832 hosts a repair, which begins after a pause, took 1 to 3 ms
-/// longer. The program stays as large as it once was.
+/// longer. The program stays as large as it once was, unless the environment says otherwise (`MIMALLOC_PURGE_DELAY`).
 pub fn keep_freed_memory() {
     // SAFETY: sets an integer that the allocator reads with every purge.
-    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) }
+    unsafe { libmimalloc_sys::mi_option_set_default(PURGE_DELAY, -1) }
 }
 
 /// Asks the system to keep memory in huge pages: all such pages that lie within these addresses, at once. A processor
