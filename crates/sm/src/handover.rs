@@ -346,7 +346,7 @@ fn as_left(info: SmInfo, from: Option<Guid>) -> SmInfo {
 }
 
 /// True if a link between switches is ACTIVE now, and was not when it was last seen or set. Of a switch that was out of
-/// sight since, or always, those links count that were never seen where they are.
+/// sight since, or always, those links count that were never seen so where they are.
 fn is_set_up_since(known: &Fabric, now: &Fabric, seen: &Wires) -> bool {
     let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
     let is_switch = |at: PortRef| now.switch_index(at.node).is_some();
@@ -355,9 +355,9 @@ fn is_set_up_since(known: &Fabric, now: &Fabric, seen: &Wires) -> bool {
         let node = known.find(guid(at))?;
         Some(is_active(known, PortRef { node, port: at.port }))
     };
-    let was_seen = |link: &Link| {
+    let was_seen_so = |link: &Link| {
         let [a, b] = [link.a, link.b].map(|at| (guid(at), at.port));
-        seen.lead(a, b)
+        seen.were_active(a, b)
     };
     let mut links = now.links().filter(|link| is_switch(link.a) && is_switch(link.b));
     links.any(|link| {
@@ -365,7 +365,7 @@ fn is_set_up_since(known: &Fabric, now: &Fabric, seen: &Wires) -> bool {
             (Some(a), Some(b)) => !a && !b,
             // One end had been made so by this manager.
             (Some(true), None) | (None, Some(true)) => false,
-            (Some(false) | None, None) | (None, Some(false)) => !was_seen(&link),
+            (Some(false) | None, None) | (None, Some(false)) => !was_seen_so(&link),
         };
         is_new && is_active(now, link.a) && is_active(now, link.b)
     })

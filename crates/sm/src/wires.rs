@@ -16,10 +16,10 @@ use crate::inventory::{Found, FoundPort};
 /// A port of a switch.
 pub type End = (Guid, PortNum);
 
-/// Cables between switches by both their ends.
+/// Cables between switches by both their ends, and whether these were ACTIVE.
 #[derive(Clone, Debug, Default)]
 pub struct Wires {
-    far: BTreeMap<End, End>,
+    far: BTreeMap<End, (End, bool)>,
 }
 
 impl Wires {
@@ -33,25 +33,27 @@ impl Wires {
                 if is_active && peer.is_none() {
                     continue;
                 }
-                if let Some(far) = self.far.remove(&(guid, port)) {
+                if let Some((far, _)) = self.far.remove(&(guid, port)) {
                     self.far.remove(&far);
                 }
             }
         }
         // A standby sees cables that another manager makes ACTIVE afterwards.
-        let is_up = |at| fabric.port(at).is_some_and(|port| port.link.state != PortState::Down);
+        let state = |at| fabric.port(at).map_or(PortState::Down, |port| port.link.state);
+        let is_up = |at| state(at) != PortState::Down;
         let is_switch = |at: PortRef| fabric.switch_index(at.node).is_some();
         for link in fabric.links().filter(|link| is_switch(link.a) && is_switch(link.b)) {
             if is_up(link.a) && is_up(link.b) {
                 let [a, b] = [link.a, link.b].map(|at| (fabric.node(at.node).guid, at.port));
-                self.far.extend([(a, b), (b, a)]);
+                let is_active = [link.a, link.b].map(state) == [PortState::Active; 2];
+                self.far.extend([(a, (b, is_active)), (b, (a, is_active))]);
             }
         }
     }
 
-    /// True if a cable was between two ports when one of them was last seen up.
-    pub fn lead(&self, near: End, far: End) -> bool {
-        self.far.get(&near) == Some(&far)
+    /// True if a cable was between two ports when one of them was last seen up, and both were ACTIVE.
+    pub fn were_active(&self, near: End, far: End) -> bool {
+        self.far.get(&near) == Some(&(far, true))
     }
 
     /// Completes a sweep: ports that are ACTIVE, and behind which nobody answered, lead where they did.
@@ -62,7 +64,7 @@ impl Wires {
             let is_open = found[node].ports.get(port.index()).is_some_and(is_open);
             is_open.then_some((node, port))
         };
-        for (&near, &far) in &self.far {
+        for (&near, &(far, _)) in &self.far {
             if let (Some(near), Some(far)) = (open(found, near), open(found, far)) {
                 found[near.0].ports[near.1.index()].peer = Some(far);
                 found[far.0].ports[far.1.index()].peer = Some(near);
