@@ -247,15 +247,20 @@ fn torn_links(fabric: &Fabric) -> impl Iterator<Item = PortRef> + '_ {
 }
 
 /// DOWN ports of switches that knew of no manager, or of another one, while they were discovered: whatever happened
-/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out.
+/// there until they knew us was told to nobody, and clearing PortStateChange has wiped it out. So it is with ports that
+/// were ACTIVE already, where it has been cleared: the switch may have been rebooted between two answers.
 fn unwatched(seen: &Fabric, now: &Fabric) -> Vec<PortRef> {
     let new = now.switches().iter().filter(|&&node| learnt_of_us(node, seen, now));
     let ports = new.flat_map(|&node| {
-        let down = now
-            .node(node)
-            .external_ports()
-            .filter(|(_, p)| p.link.state == PortState::Down);
-        down.map(move |(port, _)| PortRef { node, port })
+        let has_changed = |fabric: &Fabric| fabric.node(node).switch_settings.port_state_change;
+        let is_cleared = has_changed(seen) && !has_changed(now);
+        let was_active = move |port| {
+            let state = seen.port(PortRef { node, port }).map(|port| port.link.state);
+            is_cleared && state == Some(PortState::Active)
+        };
+        let ports = now.node(node).external_ports();
+        let doubtful = ports.filter(move |(port, p)| p.link.state == PortState::Down || was_active(*port));
+        doubtful.map(move |(port, _)| PortRef { node, port })
     });
     ports.collect()
 }
