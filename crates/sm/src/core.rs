@@ -305,7 +305,7 @@ impl Sm {
                 self.stage = Stage::LightSweep { changed };
             }
             (
-                Token::Held(_) | Token::Unwatched(_) | Token::Knock | Token::Twin | Token::Who(_),
+                Token::Held(_) | Token::Unwatched(_) | Token::Torn(_) | Token::Knock | Token::Twin | Token::Who(_),
                 Stage::LightSweep { changed },
             ) => {
                 *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
@@ -332,6 +332,7 @@ impl Sm {
                 | Token::Behind(..)
                 | Token::Held(_)
                 | Token::Unwatched(_)
+                | Token::Torn(_)
                 | Token::Knock
                 | Token::Twin
                 | Token::AtLink(_)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, PortNum, PortState};
+use selvedge_types::{Guid, PhysState, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
 
 use crate::config::Mode;
@@ -191,7 +191,17 @@ impl Sm {
             self.exchange.submit(AgentId::UNKNOWN, (token, get));
         }
         for at in torn_links(&inventory.fabric) {
-            self.ask_who(inventory, inventory.fabric.peer(at).map(|far| far.node));
+            let far = inventory.fabric.peer(at);
+            self.ask_who(inventory, far.map(|far| far.node));
+            if let Some((far, agent)) = far.and_then(|far| Some((far, inventory.agents.get(far.node)?))) {
+                let get = smp::get_port(
+                    &inventory.fabric,
+                    far,
+                    agent.route_to(far.port),
+                    self.config.policy.m_key,
+                );
+                self.exchange.submit(AgentId(far.node.0), (Token::Torn(far), get));
+            }
             let leads_on = inventory.fabric.node(at.node).is_switch() || at == inventory.local;
             let route = inventory.agents[at.node].route.then(at.port).filter(|_| leads_on);
             let ask = |route| smp::get(AttributeId::NODE_INFO, 0, &route, self.config.policy.m_key);
@@ -298,12 +308,14 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
         },
         // A link that came up before its switch knew whom to tell, or changed before the switch was told to forget it.
         Token::Unwatched(at) => match ok(answer).map(|mad| PortInfo::parse(mad.smp_data())) {
-            Some(Ok(info)) => {
-                let known = inventory.and_then(|inventory| inventory.fabric.port(at));
-                known.is_none_or(|known| info.state.unwrap_or(PortState::Down) != known.link.state)
-            }
+            Some(Ok(info)) => is_other_link(at, &info, inventory),
             Some(Err(_)) | None => true,
         },
+        // What it said before may have been of a flipped bit.
+        Token::Torn(at) => {
+            let info = ok(answer).and_then(|mad| PortInfo::parse(mad.smp_data()).ok());
+            info.is_some_and(|info| is_other_link(at, &info, inventory))
+        }
         // Somebody answers where nobody did.
         Token::Knock => node().is_some(),
         // A node shows another GUID than those that two have.
@@ -337,6 +349,14 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
 fn says_changed(answer: Option<&Mad>) -> Option<bool> {
     let info = SwitchInfo::parse(ok(answer)?.smp_data()).ok()?;
     Some(info.port_state_change)
+}
+
+/// True if the link of a port is not what it was.
+fn is_other_link(at: PortRef, info: &PortInfo, inventory: Option<&Inventory>) -> bool {
+    let state = info.state.unwrap_or(PortState::Down);
+    let is_up = info.phys_state == Some(PhysState::LinkUp) && state != PortState::Down;
+    let known = inventory.and_then(|inventory| inventory.fabric.port(at));
+    known.is_none_or(|known| state != known.link.state || is_up != known.is_up())
 }
 
 /// True if our own link went up or down, or somebody else made himself master of this port: whoever took us over while

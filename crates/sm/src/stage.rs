@@ -45,6 +45,8 @@ pub enum Token {
     Held(PortRef),
     /// PortInfo of a port whose switch may have told nobody what happened to it, in a light sweep.
     Unwatched(PortRef),
+    /// PortInfo of a port whose link is up at the other end only, in a light sweep.
+    Torn(PortRef),
     /// NodeInfo behind a port whose peer was silent, in a light sweep.
     Knock,
     /// NodeInfo behind a port where a GUID was seen that another node has, in a light sweep.
