@@ -504,13 +504,11 @@ impl Driver {
             self.busy += usize::from(self.seat.desk().administrator.commit(sources));
             self.dump(false);
         }
-        if let Event::Role { role, .. } = event {
-            self.role_changed(*role)?;
-        }
-        if let Event::Multicast(_) = event {
-            let copies = self.sm.view().copies;
-            self.administer(selvedge_sa::Input::Copies(copies))?;
-            self.dump(true);
+        match event {
+            Event::Discovered { .. } => self.tell_what_was_seen()?,
+            Event::Role { role, .. } => self.role_changed(*role)?,
+            Event::Multicast(_) => self.copies_changed()?,
+            _ => {}
         }
         let severity = match event.severity() {
             selvedge_sm::Severity::Info => Severity::Info,

@@ -13,6 +13,7 @@ use selvedge_types::Lid;
 use selvedge_wire::sa::{Rmpp, RmppKind, SaData};
 use selvedge_wire::{Attribute, Datagram, Gid, Mad, Method, Notice, Status};
 
+use crate::absent::Absent;
 use crate::alias::Aliases;
 use crate::client::{Exchange, Request};
 use crate::config::Config;
@@ -33,9 +34,6 @@ const SILENT_MAX: Duration = Duration::from_secs(60);
 const QUESTION_SEGMENTS: u32 = 4;
 /// Questions that may be on their way in; more are refused.
 const QUESTIONS_MAX: usize = 1_024;
-/// Traps: a port came, a port went. Source: IBA vol 1 §14.2.5.1.
-const IN_SERVICE: u16 = 64;
-const OUT_OF_SERVICE: u16 = 65;
 
 /// A question whose answer is not complete.
 #[derive(Debug)]
@@ -77,6 +75,7 @@ pub struct Sa {
     /// Whom answers to changes wait for.
     pub(crate) standbys: Standbys,
     pub(crate) reports: Reports,
+    pub(crate) absent: Absent,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
     /// Long answers so far.
@@ -106,6 +105,7 @@ impl Sa {
             watchers: BTreeMap::new(),
             standbys: Standbys::default(),
             reports: Reports::default(),
+            absent: Absent::default(),
             counters: Counters::default(),
             presets: Arc::new(Partitions::only_default(&[])),
             begun: 0,
@@ -244,6 +244,7 @@ impl Sa {
                 self.work(out);
             }
             Input::Serve => self.serving = true,
+            Input::Swept(fabric) => self.swept(fabric, out),
             Input::Committed(snapshot) => self.committed(snapshot, out),
             Input::Presets(partitions) => {
                 self.presets = partitions;
@@ -283,6 +284,7 @@ impl Sa {
         self.counters.dropped += (self.watchers.len() + self.standbys.withdraw()) as u64;
         self.watchers.clear();
         self.reports.clear();
+        self.absent = Absent::default();
         self.silent.clear();
     }
 
@@ -310,11 +312,7 @@ impl Sa {
         self.make_presets(out);
         // Nobody is told of a whole fabric: at the first plan there is nobody who has asked.
         let Some(old) = old else { return };
-        for (number, of, other) in [(IN_SERVICE, &snapshot, &old), (OUT_OF_SERVICE, &old, &snapshot)] {
-            for gid in of.gids_not_in(other) {
-                self.tell(&Event::of_gid(number, issuer, gid), out);
-            }
-        }
+        self.tell_who_moved(&old, &snapshot, out);
     }
 
     /// Groups that are there from the start begin as soon as a plan is in force.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_fabric::Fabric;
 use selvedge_plan::multicast::MftBlocks;
 use selvedge_plan::partition::Partitions;
 use selvedge_types::{Guid, Lid};
@@ -23,6 +24,8 @@ pub enum Input {
     Wake,
     /// The manager is master: from now on questions are answered, with BUSY until a plan is in force.
     Serve,
+    /// What a sweep saw; a plan for it is in force later, or never.
+    Swept(Arc<Fabric>),
     /// A plan is in force.
     Committed(Arc<Snapshot>),
     /// Groups that are there from the start, by GID.

@@ -12,6 +12,7 @@
 //! A request that is wrong is refused by its status, one that comes too early or too often with BUSY; nothing is
 //! dropped in silence but what is no request.
 
+mod absent;
 mod alias;
 mod ask;
 mod client;

@@ -271,7 +271,7 @@ impl Snapshot {
     }
 
     /// End ports in order of GUIDs, without those whose link is gone: a plan that goes around it keeps their LIDs.
-    fn in_service(&self) -> impl Iterator<Item = &EndPort> {
+    pub(crate) fn in_service(&self) -> impl Iterator<Item = &EndPort> {
         let ports = &self.sources.plan.ports;
         let ends = self.by_guid.iter().filter_map(|(_, place)| self.end(*place));
         ends.filter(|end| end.is_switch || ports.contains_key(&end.at))

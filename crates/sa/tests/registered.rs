@@ -4,8 +4,11 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
 use selvedge_sa::{Config, Input};
 use selvedge_types::TransactionId;
 use selvedge_wire::sa::{Field, SaStatus, records};
@@ -408,6 +411,96 @@ mod reports {
         assert_eq!(told(&out), [(64, second, gone)]);
         assert_eq!(subscribe(&mut bench, 1, 0xFFFF, 0), Status::OK);
         assert_eq!(subscribe(&mut bench, 1, 0xFFFF, 0), SaStatus::REQUEST_INVALID);
+    }
+
+    /// What a sweep sees that does not find a host, or finds it without its link.
+    fn seen(bench: &Bench, without: Option<(usize, bool)>) -> Arc<Fabric> {
+        let all = bench.snapshot.fabric();
+        let host = without.map(|(host, is_found)| (all.find_port(bench.guid(host)).unwrap().node, is_found));
+        let mut builder = FabricBuilder::new();
+        let mut keys = BTreeMap::new();
+        for (index, node) in all.nodes().iter_enumerated() {
+            if host != Some((index, false)) {
+                keys.insert(index, builder.add(node.clone()));
+            }
+        }
+        let is_there = |at: PortRef| host.is_none_or(|(node, _)| node != at.node);
+        for link in all.links().filter(|link| is_there(link.a) && is_there(link.b)) {
+            let [a, b] = [link.a, link.b].map(|at| (keys[&at.node], at.port));
+            builder.link(a, b).unwrap();
+        }
+        Arc::new(builder.finish().unwrap())
+    }
+
+    #[test]
+    fn tell_whom_a_sweep_did_not_find() {
+        // A sweep that finds all but one host, or everybody, or a plan without one in force, or with everybody; and
+        // what is told of the host: nothing, or the number of a trap.
+        const OUT: Option<u64> = Some(65);
+        const IN: Option<u64> = Some(64);
+        enum Step {
+            Missed,
+            Unlinked,
+            Found,
+            Without,
+            Whole,
+        }
+        use Step::{Found, Missed, Unlinked, Whole, Without};
+        let sequences: [&[(Step, Option<u64>)]; 5] = [
+            &[(Missed, OUT), (Without, None), (Found, None), (Whole, IN)],
+            // It is back before a plan without it is in force: who came is there when packets get to it.
+            &[(Missed, OUT), (Missed, None), (Found, None), (Whole, IN), (Whole, None)],
+            &[
+                (Unlinked, OUT),
+                (Found, None),
+                (Unlinked, None),
+                (Without, None),
+                (Whole, IN),
+            ],
+            // A plan that was made before it went.
+            &[
+                (Missed, OUT),
+                (Whole, None),
+                (Without, None),
+                (Found, None),
+                (Whole, IN),
+            ],
+            &[
+                (Found, None),
+                (Whole, None),
+                (Without, OUT),
+                (Missed, None),
+                (Found, None),
+                (Whole, IN),
+            ],
+        ];
+        for (number, steps) in sequences.iter().enumerate() {
+            let mut bench = tree();
+            assert_eq!(subscribe(&mut bench, 0, 0xFFFF, 1), Status::OK);
+            let (to, gid) = (bench.host(0).0, bench.gid(7));
+            let [all, missed, unlinked] =
+                [None, Some((7, false)), Some((7, true))].map(|without| seen(&bench, without));
+            for (place, (step, want)) in steps.iter().enumerate() {
+                let plan = |gone| {
+                    Input::Committed(
+                        Wish {
+                            gone,
+                            ..Wish::new(TREE)
+                        }
+                        .snapshot(),
+                    )
+                };
+                let out = bench.feed(match step {
+                    Missed => Input::Swept(Arc::clone(&missed)),
+                    Unlinked => Input::Swept(Arc::clone(&unlinked)),
+                    Found => Input::Swept(Arc::clone(&all)),
+                    Without => plan(vec![7]),
+                    Whole => plan(Vec::new()),
+                });
+                let want: Vec<_> = want.iter().map(|&trap| (trap, to, gid)).collect();
+                assert_eq!(told(&datagrams(out)), want, "sequence {number}, step {place}");
+            }
+        }
     }
 
     #[test]

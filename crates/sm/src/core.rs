@@ -49,8 +49,6 @@ pub struct Sm {
     pub(crate) exchange: Exchange<(Token, Smp)>,
     pub(crate) stage: Stage,
     pub(crate) view: View,
-    /// What the last change was told of.
-    pub(crate) last_seen: Option<Arc<Fabric>>,
     /// What the last sweep saw that came to an end.
     pub(crate) planned_on: Option<Arc<Fabric>>,
     /// The last complete inventory: where light sweeps and polls go.
@@ -152,7 +150,6 @@ impl Sm {
             exchange,
             stage: Stage::Idle,
             view: View::default(),
-            last_seen: None,
             planned_on: None,
             inventory: None,
             declined: DeclinedByGuid::new(),
@@ -532,7 +529,7 @@ impl Sm {
         let fabric = &inventory.fabric;
         let (switches, hosts, links) = (fabric.switches().len(), fabric.host_count(), fabric.links().count());
         out.push(Output::Event(Event::Discovered { switches, hosts, links }));
-        if let Some(old) = self.last_seen.replace(Arc::clone(fabric)) {
+        if let Some(old) = self.view.seen.replace(Arc::clone(fabric)) {
             let changes = diff(&old, fabric).changes;
             out.extend(
                 changes

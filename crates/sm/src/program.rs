@@ -533,7 +533,7 @@ impl Sm {
             ..inventory.clone()
         };
         self.view.fabric = Some(Arc::clone(&inventory.fabric));
-        self.last_seen.clone_from(&self.view.fabric);
+        self.view.seen.clone_from(&self.view.fabric);
         self.view.installed = installed;
         // What is under way is told anew in each job.
         if self.view.installed.under_way.is_some() || self.view.installed.levels.is_some() {

@@ -250,6 +250,8 @@ pub struct View {
     pub generation: Generation,
     /// The last complete snapshot.
     pub fabric: Option<Arc<Fabric>>,
+    /// What the last sweep saw, whether a plan for it is in force or not.
+    pub seen: Option<Arc<Fabric>>,
     /// What the agents of that snapshot said.
     pub inventory: Option<Arc<Inventory>>,
     /// The plan in force (in a dry run: the plan that would be).

@@ -90,6 +90,23 @@ impl Driver {
         self.administer(selvedge_sa::Input::Presets(told))
     }
 
+    /// Tells the administrator what the last sweep saw.
+    pub(super) fn tell_what_was_seen(&self) -> Result<(), DaemonError> {
+        let view = self.sm.view();
+        match view.seen.filter(|_| view.role == Role::Master) {
+            Some(seen) => self.administer(selvedge_sa::Input::Swept(seen)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the administrator what switches copy, and whoever reads the dumps.
+    pub(super) fn copies_changed(&mut self) -> Result<(), DaemonError> {
+        let copies = self.sm.view().copies;
+        self.administer(selvedge_sa::Input::Copies(copies))?;
+        self.dump(true);
+        Ok(())
+    }
+
     /// Questions are answered by the master only, and what hosts register is known to the master only.
     pub(super) fn role_changed(&mut self, role: Role) -> Result<(), DaemonError> {
         let mut desk = self.seat.desk();

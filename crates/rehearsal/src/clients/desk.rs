@@ -130,6 +130,14 @@ impl Desk {
         }
     }
 
+    /// The manager says that a sweep has seen everything.
+    pub fn swept(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
+        let view = world.view(self.id).filter(|view| view.role == Role::Master);
+        if let Some(seen) = view.and_then(|view| view.seen) {
+            self.administer(world.now(), Input::Swept(seen), out);
+        }
+    }
+
     /// The manager says that a plan is in force.
     pub fn committed(&mut self, world: &Rehearsal, is_clean: bool, out: &mut Vec<Output>) {
         let now = world.now();

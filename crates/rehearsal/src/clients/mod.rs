@@ -204,6 +204,7 @@ impl Clients {
             match event {
                 Event::SubnetUp { .. } => desk.committed(world, true, &mut out),
                 Event::SubnetUpWithErrors { .. } => desk.committed(world, false, &mut out),
+                Event::Discovered { .. } => desk.swept(world, &mut out),
                 Event::Multicast(_) => desk.copies_changed(world, &mut out),
                 Event::Role { role, .. } => {
                     self.led += u64::from(role == Role::Master);
