@@ -1,5 +1,6 @@
 //! The administrator beside the manager: on the same thread, fed with the plans that are in force.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -13,6 +14,7 @@ pub(crate) use selvedge_sa::Config;
 use selvedge_sa::{Agents, CopyConfig, Input, Output, Registrations, Sa, Snapshot, Sources};
 use selvedge_sim::Time;
 use selvedge_sm::{Inventory, Role, Sm};
+use selvedge_types::Guid;
 use selvedge_wire::{PortInfo, SwitchInfo};
 
 use crate::DaemonError;
@@ -118,6 +120,11 @@ impl Administrator {
         self.sa.take_changed_aliases()
     }
 
+    /// See [`Sa::take_doubted`].
+    pub(crate) fn take_doubted(&mut self) -> BTreeSet<Guid> {
+        self.sa.take_doubted()
+    }
+
     /// True if there are some, of either.
     pub(crate) fn has_changed_groups(&self) -> bool {
         self.sa.groups().has_changed() || self.sa.aliases().has_changed()
@@ -169,6 +176,7 @@ impl Administrator {
             manager: (inventory.local, own),
             agents: Arc::new(Read(inventory)),
             lanes: Arc::clone(&view.installed.lanes),
+            unasked: view.unasked,
         })
     }
 

@@ -258,6 +258,7 @@ impl Driver {
             }
         }
         self.tell_groups(now)?;
+        self.tell_doubts()?;
         self.tell_copy(now)?;
         let mut wait = match self.untold.is_empty() || hurries {
             true => self.wait(now),
@@ -497,7 +498,7 @@ impl Driver {
         if matches!(event, Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. }) {
             self.compare_plans();
             self.tell_partitions()?;
-            if matches!(event, Event::SubnetUp { .. }) {
+            if !self.sm.view().is_to_ask_all {
                 self.seat.desk().keeper.hosts_were_asked(at);
             }
             let sources = Administrator::sources(&self.sm);
@@ -506,6 +507,7 @@ impl Driver {
         }
         match event {
             Event::Discovered { .. } => self.tell_what_was_seen()?,
+            Event::PlanAccepted { .. } => self.tell_what_comes()?,
             Event::Role { role, .. } => self.role_changed(*role)?,
             Event::Multicast(_) => self.copies_changed()?,
             _ => {}

@@ -39,6 +39,14 @@ impl<'a> Lanes<'a> {
         }
     }
 
+    /// The first lane begins with dependencies that close no circle.
+    pub fn with_first(mut self, dependencies: &[(u32, u32)]) -> Self {
+        if !dependencies.is_empty() {
+            self.open(dependencies);
+        }
+        self
+    }
+
     /// Lanes in use; at least one.
     pub fn used(&self) -> u8 {
         u8::try_from(self.lanes.len().max(1)).unwrap_or(u8::MAX)

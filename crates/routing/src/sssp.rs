@@ -35,6 +35,9 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Times that every next hop is looked at again once all loads are known; most fabrics need fewer.
 const ROUNDS: usize = 24;
 
+/// Trees for which room is looked for.
+const TREES: usize = 16;
+
 /// A LID to route.
 #[derive(Clone, Copy, Debug)]
 struct Target {
@@ -107,27 +110,91 @@ pub(crate) fn route_on_lanes(
     for &target in targets.iter().filter(|target| target.egress != 0) {
         spread.count(target.attach, &read(graph, &tables, target), true);
     }
-    let place = |packed| {
+    let place = |packed, first: &[(u32, u32)]| {
         let mut placing = Placing {
             graph,
             tables: tables.clone(),
             spread: spread.clone(),
-            lanes: Lanes::new(graph, spread.hosts.iter().map(|&h| h > 0).collect(), most),
+            lanes: Lanes::new(graph, spread.hosts.iter().map(|&h| h > 0).collect(), most).with_first(first),
             lane_of: vec![0; tables.top().index() + 1],
         };
         let one_for_hosts = placing.place_all(&targets, packed);
         one_for_hosts.map(|one| (one, (placing.lanes.used(), placing.spread.peak()), placing))
     };
-    let loose = place(false);
+    let loose = place(false, &[]);
     // Where nothing has to give way, packing changes nothing.
     let packed = if matches!(loose, Some((true, ..))) {
         None
     } else {
-        place(true)
+        place(true, &[])
     };
     // Fewest lanes first, then the least loaded peak.
     let best = [loose, packed].into_iter().flatten().min_by_key(|&(_, rank, _)| rank);
-    best.map(|(_, (lanes, _), placed)| (placed.tables, placed.lane_of, lanes))
+    let best = best.map(|(_, (lanes, _), placed)| (placed.tables, placed.lane_of, lanes))?;
+    // Copies to groups are on the same lane if one is enough: then it has to have room for a tree.
+    let roots = far_from_hosts(graph, &spread)
+        .into_iter()
+        .take(if best.2 == 1 { TREES } else { 0 });
+    let mut with_room = roots.flat_map(|root| {
+        let turns = tree_turns(graph, root);
+        [false, true].map(|packed| place(packed, &turns))
+    });
+    let with_room = with_room.find_map(|placed| placed.filter(|(_, (lanes, _), _)| *lanes == 1));
+    let with_room = with_room.map(|(.., placed)| (placed.tables, placed.lane_of, 1));
+    Some(with_room.unwrap_or(best))
+}
+
+/// Switches, those first that are farthest from hosts: a tree that begins at the top of a fat tree goes up, then down.
+fn far_from_hosts(graph: &Graph, spread: &Spread<'_>) -> Vec<usize> {
+    let channels = graph.channels();
+    let mut distance: Vec<Option<u32>> = spread.hosts.iter().map(|&hosts| (hosts > 0).then_some(0)).collect();
+    let mut near: Vec<usize> = (0..graph.switches()).filter(|&at| distance[at].is_some()).collect();
+    let mut head = 0;
+    while let Some(&at) = near.get(head) {
+        head += 1;
+        for channel in channels.range(at) {
+            let to = channels.item(channel).to as usize;
+            if distance[to].is_none() {
+                distance[to] = distance[at].map(|far| far + 1);
+                near.push(to);
+            }
+        }
+    }
+    near.sort_by_key(|&at| (std::cmp::Reverse(distance[at]), at));
+    near
+}
+
+/// The turns of trees of shortest ways from a switch, and from one of each other part.
+fn tree_turns(graph: &Graph, root: usize) -> Vec<(u32, u32)> {
+    let (channels, reverses) = (graph.channels(), graph.reverses());
+    let mut links: Vec<Vec<u32>> = vec![Vec::new(); graph.switches()];
+    let mut seen = vec![false; graph.switches()];
+    for root in [root].into_iter().chain(0..graph.switches()) {
+        if std::mem::replace(&mut seen[root], true) {
+            continue;
+        }
+        let mut tree = vec![root];
+        let mut head = 0;
+        while let Some(&at) = tree.get(head) {
+            head += 1;
+            for channel in channels.range(at) {
+                let to = channels.item(channel).to as usize;
+                if !std::mem::replace(&mut seen[to], true) {
+                    tree.push(to);
+                    links[at].push(channel as u32);
+                    links[to].push(reverses[channel]);
+                }
+            }
+        }
+    }
+    let mut turns = Vec::new();
+    for out in &links {
+        for &back in out {
+            let onward = out.iter().filter(|&&on| on != back);
+            turns.extend(onward.map(|&on| (reverses[back as usize], on)));
+        }
+    }
+    turns
 }
 
 /// LIDs on their way onto lanes.

@@ -309,3 +309,13 @@ fn every_engine_leaves_room_for_trees() {
         assert!(!is_own || needed.taken == 0, "{engine}: {needed:?}");
     }
 }
+
+/// What fits on one lane is not enough: routes took the turns that any tree of this fabric needs. Where they need one
+/// lane of several, copies are on it too.
+#[test]
+fn dfsssp_leaves_room_on_one_lane_in_a_small_fabric() {
+    for lanes in [Lanes::shared(1), Lanes::shared(2), Lanes::own(2)] {
+        let needed = check("random:switches=6,degree=3,hosts=2,seed=43", Engine::Dfsssp, lanes, 0);
+        assert!(needed.cases > 0 && needed.apart == 0, "{lanes:?}: {needed:?}");
+    }
+}

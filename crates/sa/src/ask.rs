@@ -77,15 +77,22 @@ impl Sa {
             return self.revision_asked(request, out).map(|()| None);
         }
         let snapshot = self.snapshot.clone().ok_or(Refusal::Busy)?;
-        // A port that the plan in force does not know has a LID of another manager's, or of the next plan.
-        let requester = snapshot.by_lid(request.from.lid).ok_or(Refusal::Busy)?;
+        // A port that the plan in force does not know, or has with another LID, has one of another manager's, or of the
+        // next plan.
+        let from = Some(request.from.lid).filter(|lid| !self.swept.is_contested(*lid));
+        let requester = from.and_then(|lid| snapshot.by_lid(lid)).ok_or(Refusal::Busy)?;
         match mad.method() {
             Method::Get | Method::GetTable | Method::GetMulti => {
                 self.question(request, layout, &snapshot, requester).map(Some)
             }
             Method::Set | Method::Delete => {
                 let requester = snapshot.end(requester).ok_or(Refusal::Busy)?;
-                self.change(request, layout, (&snapshot, requester), out)?;
+                let changed = self.change(request, layout, (&snapshot, requester), out);
+                // It knows its own GUID: it may have been misread.
+                if changed == Err(Refusal::InvalidGid) && !request.trusted {
+                    self.doubted.insert(requester.guid);
+                }
+                changed?;
                 Ok(None)
             }
             _ => Err(Refusal::BadMethod),
@@ -288,7 +295,7 @@ impl Sa {
         self.revision += 1;
         let mut mad = request.answer(Status::OK, layout.offset());
         *mad.sa_data_mut() = record;
-        self.standbys.answer(send(request.reply(mad)), out);
+        self.standbys.answer(self.now, send(request.reply(mad)), out);
         for (number, mgid) in events {
             let issuer = self.issuer();
             self.tell(&Event::of_gid(number, issuer, mgid), out);

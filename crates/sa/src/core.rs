@@ -1,6 +1,6 @@
 //! The administrator: takes datagrams, keeps transfers, hands out datagrams.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +9,10 @@ use selvedge_plan::aliases::PortAliases;
 use selvedge_plan::multicast::MulticastGroup;
 use selvedge_plan::partition::Partitions;
 use selvedge_sim::Time;
-use selvedge_types::Lid;
+use selvedge_types::{Guid, Lid};
 use selvedge_wire::sa::{Rmpp, RmppKind, SaData};
 use selvedge_wire::{Attribute, Datagram, Gid, Mad, Method, Notice, Status};
 
-use crate::absent::Absent;
 use crate::alias::Aliases;
 use crate::client::{Exchange, Request};
 use crate::config::Config;
@@ -26,6 +25,7 @@ use crate::refusal::Refusal;
 use crate::report::{Event, Reports};
 use crate::snapshot::Snapshot;
 use crate::standbys::Standbys;
+use crate::swept::Swept;
 
 /// A subscriber that answers no report for so long is gone. Whoever cannot be reached for a moment, while routes are
 /// mended, does not know of it, and would not subscribe again.
@@ -75,7 +75,7 @@ pub struct Sa {
     /// Whom answers to changes wait for.
     pub(crate) standbys: Standbys,
     pub(crate) reports: Reports,
-    pub(crate) absent: Absent,
+    pub(crate) swept: Swept,
     pub(crate) counters: Counters,
     pub(crate) presets: Arc<Partitions>,
     /// Long answers so far.
@@ -87,6 +87,8 @@ pub struct Sa {
     /// Since when subscribers have not answered reports, by LID.
     pub(crate) silent: BTreeMap<Lid, Time>,
     pub(crate) now: Time,
+    /// Ports that name GUIDs which the plan in force does not know.
+    pub(crate) doubted: BTreeSet<Guid>,
 }
 
 impl Sa {
@@ -105,7 +107,7 @@ impl Sa {
             watchers: BTreeMap::new(),
             standbys: Standbys::default(),
             reports: Reports::default(),
-            absent: Absent::default(),
+            swept: Swept::default(),
             counters: Counters::default(),
             presets: Arc::new(Partitions::only_default(&[])),
             begun: 0,
@@ -113,6 +115,7 @@ impl Sa {
             levels: 0,
             silent: BTreeMap::new(),
             now: Time::ZERO,
+            doubted: BTreeSet::new(),
         }
     }
 
@@ -197,6 +200,11 @@ impl Sa {
         self.registered.groups.take_changed(&self.registered.aliases)
     }
 
+    /// Ports that, since the last call, called themselves otherwise than the plan does, by the plan's GUIDs.
+    pub fn take_doubted(&mut self) -> BTreeSet<Guid> {
+        std::mem::take(&mut self.doubted)
+    }
+
     /// Alias GUIDs of ports.
     #[must_use]
     pub const fn aliases(&self) -> &Aliases {
@@ -245,6 +253,7 @@ impl Sa {
             }
             Input::Serve => self.serving = true,
             Input::Swept(fabric) => self.swept(fabric, out),
+            Input::Coming(fabric, plan) => self.coming(&fabric, &plan),
             Input::Committed(snapshot) => self.committed(snapshot, out),
             Input::Presets(partitions) => {
                 self.presets = partitions;
@@ -284,8 +293,9 @@ impl Sa {
         self.counters.dropped += (self.watchers.len() + self.standbys.withdraw()) as u64;
         self.watchers.clear();
         self.reports.clear();
-        self.absent = Absent::default();
+        self.swept = Swept::default();
         self.silent.clear();
+        self.doubted.clear();
     }
 
     fn committed(&mut self, snapshot: Arc<Snapshot>, out: &mut Vec<Output>) {
@@ -293,7 +303,7 @@ impl Sa {
         let old = self.snapshot.replace(Arc::clone(&snapshot));
         self.levels_committed(old.as_deref(), &snapshot);
         let is_there = |guid| snapshot.by_guid(guid).is_some();
-        let is_changed = self.registered.note_gone(is_there);
+        let is_changed = self.registered.note_gone(is_there, &snapshot.sources.unasked);
         self.registered.services.keep(is_there);
         self.registered.subscriptions.keep(is_there);
         // An alias goes on after its port is gone: it is the port's again when that is back, until another one asks.

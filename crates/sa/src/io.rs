@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_fabric::Fabric;
+use selvedge_plan::Plan;
 use selvedge_plan::multicast::MftBlocks;
 use selvedge_plan::partition::Partitions;
 use selvedge_types::{Guid, Lid};
@@ -26,6 +27,8 @@ pub enum Input {
     Serve,
     /// What a sweep saw; a plan for it is in force later, or never.
     Swept(Arc<Fabric>),
+    /// A plan is on its way, for this fabric: its LIDs may be in force for some ports before it is.
+    Coming(Arc<Fabric>, Arc<Plan>),
     /// A plan is in force.
     Committed(Arc<Snapshot>),
     /// Groups that are there from the start, by GID.

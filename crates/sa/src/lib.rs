@@ -12,7 +12,6 @@
 //! A request that is wrong is refused by its status, one that comes too early or too often with BUSY; nothing is
 //! dropped in silence but what is no request.
 
-mod absent;
 mod alias;
 mod ask;
 mod client;
@@ -38,6 +37,7 @@ mod revision;
 mod service;
 mod snapshot;
 mod standbys;
+mod swept;
 mod tables;
 mod told;
 

@@ -32,21 +32,19 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Ports that have registered anything and are gone are noted; those that are back are not any more: the manager
-    /// has asked them. Returns true if that changed anything.
-    pub fn note_gone(&mut self, is_there: impl Fn(Guid) -> bool) -> bool {
-        let before = self.forgotten.len();
+    /// Ports that have registered anything and are gone are noted; those that are back are not any more, once the
+    /// manager has asked them. Returns true if that changed anything.
+    pub fn note_gone(&mut self, is_there: impl Fn(Guid) -> bool, unasked: &BTreeSet<Guid>) -> bool {
+        let before = self.forgotten.clone();
         self.forgotten.retain(|guid| !is_there(*guid));
-        let came_back = self.forgotten.len() != before;
+        self.forgotten.extend(unasked);
         let members = self
             .groups
             .iter()
             .flat_map(|group| group.members.iter().map(|m| self.aliases.port_of(m.guid)));
         let all = members.chain(self.subscriptions.owners()).chain(self.services.owners());
-        let gone: Vec<Guid> = all.filter(|guid| !is_there(*guid)).collect();
-        let has_gone = !gone.is_empty();
-        self.forgotten.extend(gone);
-        came_back || has_gone
+        self.forgotten.extend(all.filter(|guid| !is_there(*guid)));
+        self.forgotten != before
     }
 }
 

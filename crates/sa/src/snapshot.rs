@@ -1,5 +1,6 @@
 //! What is answered from: the committed fabric and plan, indexed for queries. Immutable.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,6 +30,9 @@ pub struct Sources {
     pub agents: Arc<dyn Agents>,
     /// What is known of lane tables; a snapshot keeps the rows that no plan says, and gives the rest back.
     pub lanes: Arc<HeldLanes>,
+    /// Ports whose hosts are still to be asked to register again, although the plan may have them: what they had
+    /// registered is not known.
+    pub unasked: Arc<BTreeSet<Guid>>,
     /// The manager itself, and the end port at which it sits. Its key is never shown.
     pub manager: (PortRef, SmInfo),
 }

@@ -7,7 +7,7 @@
 //! shows nothing for [`WAIT`] is waited for no longer; by then it has noticed that it hears nothing, and its manager
 //! looks whether the master lives ([`crate::Worth::Unproven`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use selvedge_sim::Time;
@@ -38,6 +38,8 @@ pub(crate) struct Standbys {
     unaware: BTreeMap<Standby, (Revision, Time)>,
     /// Answers for hosts.
     held: BTreeMap<Exchange, Output>,
+    /// Until when each waits at most, the oldest first.
+    dues: VecDeque<(Time, Exchange)>,
 }
 
 impl Standbys {
@@ -70,29 +72,98 @@ impl Standbys {
     }
 
     /// The answer to a change: at once, or when standbys know of it.
-    pub fn answer(&mut self, answer: Output, out: &mut Vec<Output>) {
+    pub fn answer(&mut self, now: Time, answer: Output, out: &mut Vec<Output>) {
         if self.content.is_empty() && self.unaware.is_empty() {
             return out.push(answer);
         }
         // Asked again while it waits: one answer is enough, that to what was asked last.
-        self.held.insert(Exchange::of(&answer.datagram), answer);
+        let exchange = Exchange::of(&answer.datagram);
+        if self.held.insert(exchange, answer).is_none() {
+            self.dues.push_back((now + WAIT, exchange));
+        }
     }
 
     /// When somebody is waited for no longer.
     pub fn next_wake(&self) -> Option<Time> {
-        self.unaware.values().map(|(_, due)| *due).min()
+        let dues = self.unaware.values().map(|(_, due)| *due);
+        dues.chain(self.dues.front().map(|(due, _)| *due)).min()
     }
 
     /// Sends what waits for nobody any more.
     pub fn release(&mut self, now: Time, out: &mut Vec<Output>) {
         self.unaware.retain(|_, (_, due)| *due > now);
         if self.unaware.is_empty() {
+            self.dues.clear();
             out.extend(std::mem::take(&mut self.held).into_values());
+        }
+        // Whoever has become unaware since is waited for with what was changed since.
+        while let Some(&(_, exchange)) = self.dues.front().filter(|(due, _)| *due <= now) {
+            self.dues.pop_front();
+            out.extend(self.held.remove(&exchange));
         }
     }
 
     /// Nobody is answered any more: hosts ask again. Standbys have what they have. Returns how many waited.
     pub fn withdraw(&mut self) -> usize {
+        self.dues.clear();
         std::mem::take(&mut self.held).len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_sim::Time;
+    use selvedge_types::{Sl, TransactionId};
+    use selvedge_wire::{Address, AttributeId, Class, Datagram, Mad, Method};
+
+    use super::*;
+
+    fn datagram(lid: u16, number: u64) -> Datagram {
+        let mut mad = Mad::request(Class::SubnAdm, Method::Set, AttributeId::from_code(0x38), 0);
+        mad.set_transaction(TransactionId(number));
+        Datagram {
+            address: Address::gsi(Lid(lid), Sl::default()),
+            mad,
+        }
+    }
+
+    #[test]
+    fn an_answer_waits_for_those_only_who_were_unaware_of_it() {
+        let ms = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let [silent, other] = [1, 2].map(|lid| Exchange::of(&datagram(lid, 0)));
+        let mut standbys = Standbys::default();
+        for standby in [silent, other] {
+            standbys.asked(ms(0), standby, Some((1, 0)), (1, 0));
+        }
+        let mut out = Vec::new();
+        let mut change = |standbys: &mut Standbys, at: Time, revision: u64| {
+            standbys.changed(at, (1, revision - 1));
+            let datagram = datagram(9, revision);
+            standbys.answer(
+                at,
+                Output {
+                    datagram,
+                    timeout: Duration::ZERO,
+                },
+                &mut out,
+            );
+            standbys.release(at, &mut out);
+            assert!(out.is_empty());
+        };
+        change(&mut standbys, ms(0), 1);
+        // One of them knows of the first change, has copied it, and falls silent before the second.
+        standbys.asked(ms(10), other, Some((1, 1)), (1, 1));
+        change(&mut standbys, ms(790), 2);
+        let released = |standbys: &mut Standbys, at: Time| {
+            let mut out = Vec::new();
+            standbys.release(at, &mut out);
+            out.iter()
+                .map(|output| output.datagram.mad.transaction().0)
+                .collect::<Vec<_>>()
+        };
+        for (at, want) in [(799, &[][..]), (800, &[1]), (1_589, &[]), (1_590, &[2])] {
+            assert_eq!(released(&mut standbys, ms(at)), want, "{at}");
+            assert_eq!(standbys.next_wake().is_none(), at == 1_590);
+        }
     }
 }

@@ -4,11 +4,11 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, FabricBuilder, PortRef};
+use selvedge_fabric::{Fabric, FabricBuilder, PortRef, PortSettings};
 use selvedge_sa::{Config, Input};
 use selvedge_types::TransactionId;
 use selvedge_wire::sa::{Field, SaStatus, records};
@@ -500,6 +500,63 @@ mod reports {
                 let want: Vec<_> = want.iter().map(|&trap| (trap, to, gid)).collect();
                 assert_eq!(told(&datagrams(out)), want, "sequence {number}, step {place}");
             }
+        }
+    }
+
+    #[test]
+    fn are_for_nobody_while_a_lid_is_contested() {
+        let ends = |bench: &Bench| [6, 7].map(|host| bench.snapshot.fabric().find_port(bench.guid(host)).unwrap());
+        // Two hosts have each other's LIDs, as a sweep saw it, or as a plan on its way gives them.
+        for is_seen in [true, false] {
+            let mut bench = tree();
+            let [a, b] = ends(&bench);
+            let mut fabric = Fabric::clone(bench.snapshot.fabric());
+            let mut plan = bench.snapshot.plan().clone();
+            let [of_a, of_b] = [a, b].map(|at| plan.lids.range(at).unwrap());
+            match is_seen {
+                true => {
+                    for (at, lids) in [(a, of_b), (b, of_a)] {
+                        let port = fabric.port(at).unwrap().clone();
+                        let settings = PortSettings { lids, ..port.settings };
+                        fabric.set_port(at, port.link, settings);
+                    }
+                    bench.feed(Input::Swept(Arc::new(fabric)));
+                }
+                false => {
+                    plan.lids.remove(a);
+                    plan.lids.remove(b);
+                    plan.lids.insert(a, of_b).unwrap();
+                    plan.lids.insert(b, of_a).unwrap();
+                    bench.feed(Input::Coming(Arc::new(fabric), Arc::new(plan)));
+                }
+            }
+            for (host, want) in [(5, Status::OK), (6, Status::BUSY), (7, Status::BUSY)] {
+                assert_eq!(subscribe(&mut bench, host, 65, 1), want, "{is_seen} {host}");
+            }
+            bench.commit(&Wish::new(TREE));
+            assert_eq!(subscribe(&mut bench, 6, 65, 1), Status::OK);
+        }
+    }
+
+    #[test]
+    fn hosts_that_no_plan_has_are_to_be_asked() {
+        let without = Wish {
+            gone: vec![7],
+            ..Wish::new(TREE)
+        };
+        let all = tree();
+        let (guid, fabric) = (all.guid(7), seen(&all, None));
+        let mut bench = Bench::new(&without);
+        let forgotten = |bench: &Bench| bench.sa.registrations().forgotten().clone();
+        bench.feed(Input::Swept(fabric));
+        assert_eq!(forgotten(&bench), [guid].into());
+        // The plan has it; that it was asked is another thing.
+        for (unasked, want) in [([guid].into(), [guid].into()), (BTreeSet::new(), BTreeSet::new())] {
+            bench.commit(&Wish {
+                unasked,
+                ..Wish::new(TREE)
+            });
+            assert_eq!(forgotten(&bench), want);
         }
     }
 

@@ -10,6 +10,17 @@ use crate::stage::Stage;
 use crate::view::Role;
 
 impl Sm {
+    pub(crate) fn start(&mut self, out: &mut Vec<Output>) {
+        self.view.role = match self.config.mode {
+            Mode::Manage => {
+                out.push(Output::SetIsSm(true));
+                Role::Discovering
+            }
+            Mode::DryRun | Mode::Watch => Role::NotActive,
+        };
+        self.sweep_due = Some(SweepReason::Start);
+    }
+
     pub(crate) fn command(&mut self, command: Command, out: &mut Vec<Output>) {
         match command {
             Command::Sweep => {
@@ -25,6 +36,7 @@ impl Sm {
                 }
                 self.returned.extend(ports);
             }
+            Command::Doubt(ports) => self.doubted.extend(ports),
             Command::Registered => {
                 self.reregister = Reregister::Not;
                 self.others.is_unproven = false;

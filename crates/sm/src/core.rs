@@ -1,6 +1,6 @@
 //! The manager: takes inputs, keeps the stage, hands out outputs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,14 +31,14 @@ use crate::ports::DeclinedByGuid;
 use crate::readback::ReadBack;
 use crate::rebalancing::Balancing;
 use crate::recall::Silence;
-use crate::register::Reregister;
+use crate::register::{Reregister, Served};
 use crate::report;
 use crate::second_look::SecondLook;
 use crate::silent::Silent;
 use crate::smp::{self, Smp};
 use crate::stage::{Stage, Token};
 use crate::standby::Others;
-use crate::view::{Role, View};
+use crate::view::View;
 use crate::wires::Wires;
 
 /// A subnet manager.
@@ -90,8 +90,10 @@ pub struct Sm {
     pub(crate) reregister: Reregister,
     /// Ports to be asked: see [`register`](crate::register).
     pub(crate) returned: BTreeSet<Guid>,
+    /// Ports that call themselves otherwise than they were seen.
+    pub(crate) doubted: BTreeSet<Guid>,
     /// Ports of the plan that was in force when it was forgotten.
-    pub(crate) served: Option<BTreeSet<Guid>>,
+    pub(crate) served: Option<BTreeMap<Guid, Served>>,
     /// The other manager whose service levels `stored` has, by its LID; none: they are this one's.
     pub(crate) told_by: Option<Lid>,
     /// What is remembered of other managers.
@@ -173,6 +175,7 @@ impl Sm {
             persisted_id: 0,
             reregister: Reregister::default(),
             returned: BTreeSet::new(),
+            doubted: BTreeSet::new(),
             served: None,
             told_by: None,
             others: Others::default(),
@@ -230,17 +233,6 @@ impl Sm {
         self.repress(now, out);
     }
 
-    fn start(&mut self, out: &mut Vec<Output>) {
-        self.view.role = match self.config.mode {
-            Mode::Manage => {
-                out.push(Output::SetIsSm(true));
-                Role::Discovering
-            }
-            Mode::DryRun | Mode::Watch => Role::NotActive,
-        };
-        self.sweep_due = Some(SweepReason::Start);
-    }
-
     fn received(&mut self, now: Time, datagram: &Datagram, out: &mut Vec<Output>) {
         self.view.mads.received += 1;
         match datagram.mad.method() {
@@ -293,28 +285,14 @@ impl Sm {
             (Token::Behind(at, what), Stage::Probing(_)) => self.behind_looked_at(at, what, answer, out),
             (Token::Held(_), Stage::Probing(_)) => self.own_port_looked_at(answer, out),
             (Token::Light(node), Stage::LightSweep { .. }) => self.switch_said(node, answer),
-            (Token::ReadBack(number), &mut Stage::LightSweep { changed: so_far }) => {
-                let changed = self.was_read_back(number, answer, out) || so_far;
-                self.stage = Stage::LightSweep { changed };
-            }
-            (Token::Lanes(table), &mut Stage::LightSweep { changed: so_far }) => {
-                let changed = self.lanes_were_read_back(table, answer, out) || so_far;
-                self.stage = Stage::LightSweep { changed };
-            }
-            (
-                Token::Held(_) | Token::Unwatched(_) | Token::Torn(_) | Token::Knock | Token::Twin | Token::Who(_),
-                Stage::LightSweep { changed },
-            ) => {
-                *changed |= crate::light::differs(token, answer, self.inventory.as_deref(), &self.duplicates);
-            }
-            (Token::AtLink(at), &mut Stage::LightSweep { changed: so_far }) => {
-                let changed = so_far || self.is_other_behind(at, answer);
-                self.stage = Stage::LightSweep { changed };
-            }
             (Token::Copy(id), Stage::Copying(_)) => self.copied(id, answer, out),
             (Token::Name(id), Stage::Naming(_)) => self.named(id, answer, out),
             (Token::Poll, Stage::Standby { .. }) => self.polled(answer, &mut events, out),
             (Token::Manager, Stage::LightSweep { .. }) => self.manager_answered(answer, &mut events),
+            (token, &mut Stage::LightSweep { changed: so_far }) => {
+                let changed = self.light_look_ended(token, answer, out) || so_far;
+                self.stage = Stage::LightSweep { changed };
+            }
             (Token::Handover, Stage::HandingOver { .. }) => self.handover_answered(answer),
             // The stage that asked is over.
             (
@@ -334,6 +312,7 @@ impl Sm {
                 | Token::Twin
                 | Token::AtLink(_)
                 | Token::Who(_)
+                | Token::Whose(_)
                 | Token::Copy(_)
                 | Token::Name(_)
                 | Token::Manager

@@ -59,6 +59,8 @@ pub enum Command {
     /// What these ports had registered was forgotten when they were gone, here or, while this manager stands by, by the
     /// master: one that is there at its next plan is asked. Said of a master again, they are other ports.
     ReregisterThese(BTreeSet<Guid>),
+    /// Ports with these GUIDs in the plan in force call themselves otherwise: the next light sweep asks them.
+    Doubt(BTreeSet<Guid>),
     /// What hosts registered is known after all: nobody is asked.
     Registered,
     /// What hosts registered with the master was known, and the administrator beside the master does not say any more

@@ -88,14 +88,7 @@ pub fn assign_sparing(
         }
     }
     lid_layout::arrange(fabric, policy, (&lids, known), &mut needy);
-    // A known LID of a port that is away just now is given to somebody else only if nothing else is left.
-    let reserved: Vec<LidRange> = known
-        .values()
-        .chain(policy.known_lids.values())
-        .chain(spared)
-        .copied()
-        .collect();
-    let mut free = FreeLids::new(&reserved, held);
+    let mut free = FreeLids::new(&reserved(fabric, policy, known, spared), held);
     for (at, lmc) in needy {
         // What it has is better than nothing, and others may leave room.
         let has = || fabric.port(at).map(|port| port.settings.lids);
@@ -107,6 +100,19 @@ pub fn assign_sparing(
         }
     }
     Ok(lids)
+}
+
+/// A known LID of a port that is away just now is given to somebody else only if nothing else is left. So is that of a
+/// master who is away: were it this manager's, he could not tell later whose hosts they are.
+fn reserved(fabric: &Fabric, policy: &Policy, known: &BTreeMap<Guid, LidRange>, spared: &[LidRange]) -> Vec<LidRange> {
+    let masters = fabric
+        .end_ports()
+        .map(|(_, port)| LidRange::single(port.settings.sm_lid));
+    let known = known.values().chain(policy.known_lids.values()).chain(spared);
+    known
+        .copied()
+        .chain(masters.filter(|_| !policy.reassign_lids))
+        .collect()
 }
 
 /// Ports that have fewer LIDs than the policy wants: others hold them, or did a moment ago, and the next plan may give
@@ -368,6 +374,33 @@ mod tests {
             b.link((host, port(1)), (switch, port(i))).unwrap();
         }
         b.finish().unwrap()
+    }
+
+    #[test]
+    fn the_lid_of_a_master_who_is_away_is_given_last() {
+        // The LID that hosts name as their master's, and what the second of them gets, which has none.
+        let check = |master: u16, reassigns: bool, want: u16| {
+            let mut fabric = star(&[1, 2, 0]);
+            for at in fabric.end_ports().map(|(at, _)| at).collect::<Vec<_>>() {
+                let port = fabric.port(at).unwrap().clone();
+                let settings = PortSettings {
+                    sm_lid: Lid(master),
+                    ..port.settings
+                };
+                fabric.set_port(at, port.link, settings);
+            }
+            let policy = Policy {
+                reassign_lids: reassigns,
+                ..Policy::default()
+            };
+            let lids = assign(&fabric, &policy, &BTreeMap::new(), &BTreeSet::new(), &mut Vec::new()).unwrap();
+            let at = fabric.find_port(Guid(3)).unwrap();
+            assert_eq!(lids.base(at), Some(Lid(want)), "{master} {reassigns}");
+        };
+        check(0, false, 3);
+        check(2, false, 3);
+        check(3, false, 4);
+        check(3, true, 3);
     }
 
     fn check(held: &[u16], lmc: u8, known: &[(u64, u16)], want: &[u16]) -> Vec<Event> {

@@ -55,6 +55,11 @@ impl LidBook {
         self.planned.is_empty() && self.before.is_empty()
     }
 
+    /// Ports whose LIDs are known.
+    pub fn guids(&self) -> impl Iterator<Item = Guid> + '_ {
+        self.planned.keys().copied()
+    }
+
     fn is_untried(&self, guid: Guid) -> bool {
         self.unproven.contains(&guid) && !self.unseen.contains(&guid)
     }

@@ -14,6 +14,7 @@ use crate::config::Mode;
 use crate::core::{Sm, ok};
 use crate::event::SweepReason;
 use crate::inventory::Inventory;
+use crate::io::Output;
 use crate::smp;
 use crate::stage::{Stage, Token};
 use crate::view::{PortReason, Role};
@@ -83,6 +84,7 @@ impl Sm {
             self.ask_other_managers(&inventory);
         }
         self.ask_unwatched(&inventory);
+        self.ask_doubted(&inventory);
         self.knock(&inventory);
         self.join_second_look();
         self.ask_who_may_have_been_off(&inventory);
@@ -159,6 +161,28 @@ impl Sm {
             let route = &inventory.agents[at.node].route;
             let get = smp::get_port(&inventory.fabric, at, route, self.config.policy.m_key);
             self.exchange.submit(AgentId(at.node.0), (Token::Unwatched(at), get));
+        }
+    }
+
+    /// What was asked in a light sweep beside switches has ended; true if something has changed.
+    pub(crate) fn light_look_ended(&mut self, token: Token, answer: Option<&Mad>, out: &mut Vec<Output>) -> bool {
+        match token {
+            Token::ReadBack(number) => self.was_read_back(number, answer, out),
+            Token::Lanes(table) => self.lanes_were_read_back(table, answer, out),
+            Token::AtLink(at) => self.is_other_behind(at, answer),
+            _ => differs(token, answer, self.inventory.as_deref(), &self.duplicates),
+        }
+    }
+
+    /// Asks ports that call themselves otherwise who they are.
+    fn ask_doubted(&mut self, inventory: &Inventory) {
+        for guid in std::mem::take(&mut self.doubted) {
+            let Some(at) = inventory.fabric.find_port(guid) else {
+                continue;
+            };
+            let route = inventory.agents[at.node].route_to(at.port);
+            let get = smp::get(AttributeId::NODE_INFO, 0, route, self.config.policy.m_key);
+            self.exchange.submit(AgentId(at.node.0), (Token::Whose(at), get));
         }
     }
 
@@ -326,6 +350,13 @@ pub fn differs(token: Token, answer: Option<&Mad>, inventory: Option<&Inventory>
             node()
                 .zip(known)
                 .is_some_and(|(info, known)| info.node_guid != known.guid)
+        }
+        // Who is asked by the way to a port tells the GUID of that port.
+        Token::Whose(at) => {
+            let known = inventory.and_then(|inventory| inventory.fabric.port(at));
+            node()
+                .zip(known)
+                .is_some_and(|(info, known)| info.port_guid != known.guid)
         }
         Token::Light(_)
         | Token::Discover(_)
@@ -496,6 +527,19 @@ mod tests {
         };
         check(known.fabric.node(at).guid, false);
         check(Guid(0x77), true);
+        // A port, whose GUID is another thing than its node's.
+        let port = place(&known, SECOND, 0);
+        let own = known.fabric.port(port).unwrap().guid;
+        for (guid, want) in [(own, false), (Guid(0x77), true)] {
+            let mut mad = Mad::directed(Method::GetResp, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
+            let info = NodeInfo {
+                port_guid: guid,
+                ..row()[SECOND].info
+            };
+            mad.set_smp_data(&info.emit());
+            let is_other = differs(Token::Whose(port), Some(&mad), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{guid}");
+        }
     }
 
     #[test]

@@ -427,7 +427,7 @@ impl Sm {
                 .into_iter()
                 .map(|(at, d)| ((fabric.node(at.node).guid, at.port), d)),
         );
-        self.hosts_asked(&outcome, failed);
+        self.hosts_asked(&fabric, &outcome, failed);
         (self.view.plan, self.aim) = (Some(Arc::clone(&outcome.plan)), None);
         self.view.verdict = Some(Arc::clone(&outcome.verdict));
         self.view.generation = outcome.plan.generation;

@@ -6,12 +6,12 @@
 //!
 //! What a host had registered is lost as well if it was gone from the plan for a while: only that one is asked.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Port, PortRef};
 use selvedge_plan::{ChangeSet, Generation, Op, Phase, Plan};
-use selvedge_types::{Guid, PortState};
+use selvedge_types::{Guid, LidRange, PortNum, PortState};
 use selvedge_wire::CapabilityMask;
 
 use crate::config::Mode;
@@ -31,6 +31,21 @@ pub enum Reregister {
     Wanted,
     /// The plan of this generation asks them.
     Planned(Generation),
+}
+
+/// An end port as a plan has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    lids: LidRange,
+    /// The other end of its cable.
+    peer: Option<(Guid, PortNum)>,
+}
+
+impl Served {
+    fn of(fabric: &Fabric, port: &Port, lids: LidRange) -> Self {
+        let peer = port.peer.map(|peer| (fabric.node(peer.node).guid, peer.port));
+        Self { lids, peer }
+    }
 }
 
 /// Whom a plan asks to register again.
@@ -76,8 +91,10 @@ impl Sm {
     /// some switch, or another manager's, and what they had registered was forgotten when they were gone. Of a link
     /// that went down and came up a host knows by itself.
     ///
-    /// The same of hosts that the plan has and that name another master: there were two for a while, and what they
-    /// registered with the other one is lost when that leaves.
+    /// The same of a host with other LIDs than the plan gives it, as Sets for another one got there when cables were
+    /// moved: it registered in that one's name. Of one that is elsewhere than the plan has it and has not lost its
+    /// link: what the plan has was another one with its GUID. And of hosts that the plan has and that name another
+    /// master: there were two for a while, and what they registered with the other one is lost when that leaves.
     ///
     /// Before the first plan of a life the ports tell whose they were: what is stored is not all of those that name
     /// another master, unless this manager has stood by, and knows. Masters of two subnets that became one may have had
@@ -88,8 +105,9 @@ impl Sm {
         let own = fabric.port(inventory.local).map(|port| port.settings.lids);
         let has_stood_by = self.others.has_stood_by;
         let names_us = |port: &Port| own.is_none_or(|own| own.contains(port.settings.sm_lid));
+        let served = |port: &Port| Served::of(fabric, port, port.settings.lids);
         let is_ours = |port: &Port| match &known {
-            Some(known) => known.contains(&port.guid) && names_us(port),
+            Some(known) => known.get(&port.guid) == Some(&served(port)) && names_us(port),
             None => has_stood_by || names_us(port) && (self.lids.is_empty() || self.lids.is_stored(port)),
         };
         let is_host = |at: PortRef| !fabric.node(at.node).is_switch() && at != inventory.local;
@@ -101,10 +119,10 @@ impl Sm {
     }
 
     /// End ports that the plan in force has.
-    fn in_plan(&self) -> Option<BTreeSet<Guid>> {
+    fn in_plan(&self) -> Option<BTreeMap<Guid, Served>> {
         let (plan, fabric) = self.view.plan.as_ref().zip(self.view.fabric.as_ref())?;
-        let guid_of = |(at, _)| fabric.port(at).map(|port| port.guid);
-        Some(plan.lids.iter().filter_map(guid_of).collect())
+        let named = |(at, lids)| fabric.port(at).map(|port| (port.guid, Served::of(fabric, port, lids)));
+        Some(plan.lids.iter().filter_map(named).collect())
     }
 
     /// The plan in force is about to be forgotten, by a master that stays one: what its hosts had registered is not.
@@ -113,19 +131,25 @@ impl Sm {
     }
 
     /// A plan is applied, with so many Sets that failed.
-    pub(crate) fn hosts_asked(&mut self, outcome: &Outcome, failed: usize) {
+    pub(crate) fn hosts_asked(&mut self, fabric: &Fabric, outcome: &Outcome, failed: usize) {
         if failed > 0 {
             return;
         }
+        let plan = &outcome.plan;
+        let is_in_plan = |guid: &Guid| {
+            let at = fabric.find_port(*guid);
+            at.is_some_and(|at| fabric.node(at.node).is_switch() || plan.ports.contains_key(&at))
+        };
         match &outcome.asks {
             Asks::Nobody => {}
             Asks::All => {
-                self.returned.clear();
+                // Who is away was not asked, and it is not known what he had registered.
+                self.returned = self.lids.guids().filter(|guid| !is_in_plan(guid)).collect();
                 if self.reregister == Reregister::Planned(outcome.plan.generation) {
                     self.reregister = Reregister::Not;
                 }
             }
-            Asks::These(asked) => self.returned.retain(|guid| !asked.contains(guid)),
+            Asks::These(asked) => self.returned.retain(|guid| !asked.contains(guid) || !is_in_plan(guid)),
         }
     }
 }

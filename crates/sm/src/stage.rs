@@ -55,6 +55,8 @@ pub enum Token {
     AtLink(PortRef),
     /// NodeInfo of a node whose link is up at the other end only, by the node's own way, in a light sweep.
     Who(NodeIdx),
+    /// NodeInfo of a port that calls itself otherwise than it was seen, in a light sweep.
+    Whose(PortRef),
     /// PortInfo of a port of a switch that said that something changed.
     Probe(PortRef),
     /// What is behind such a port, if its link came back.

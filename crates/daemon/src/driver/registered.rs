@@ -29,6 +29,15 @@ impl Driver {
         }
     }
 
+    /// Tells the manager which ports call themselves otherwise than the plan in force does.
+    pub(super) fn tell_doubts(&mut self) -> Result<(), DaemonError> {
+        let doubted = self.seat.desk().administrator.take_doubted();
+        match doubted.is_empty() {
+            true => Ok(()),
+            false => self.feed(Input::Command(Command::Doubt(doubted))),
+        }
+    }
+
     /// Tells the manager what its copy of what the master knows is worth: what senders were told, which hosts need to
     /// be asked should it become master now, whether it may.
     pub(super) fn tell_copy(&mut self, now: Time) -> Result<(), DaemonError> {
@@ -95,6 +104,15 @@ impl Driver {
         let view = self.sm.view();
         match view.seen.filter(|_| view.role == Role::Master) {
             Some(seen) => self.administer(selvedge_sa::Input::Swept(seen)),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the administrator of a plan that is on its way.
+    pub(super) fn tell_what_comes(&self) -> Result<(), DaemonError> {
+        let view = self.sm.view();
+        match view.coming.filter(|_| view.role == Role::Master) {
+            Some((fabric, plan)) => self.administer(selvedge_sa::Input::Coming(fabric, plan)),
             None => Ok(()),
         }
     }

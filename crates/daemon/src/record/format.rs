@@ -61,6 +61,8 @@ pub enum RecordedInput {
     Reregister,
     /// [`Command::ReregisterThese`].
     ReregisterThese(BTreeSet<Guid>),
+    /// [`Command::Doubt`].
+    Doubt(BTreeSet<Guid>),
     /// [`Command::Registered`].
     Registered,
     /// [`Command::Unproven`].
@@ -107,6 +109,7 @@ impl std::fmt::Display for RecordedInput {
             Self::Groups(groups) => write!(f, "groups {}", groups.len()),
             Self::Reregister => f.write_str("command reregister"),
             Self::ReregisterThese(ports) => write!(f, "command reregister {} ports", ports.len()),
+            Self::Doubt(ports) => write!(f, "command doubt {} ports", ports.len()),
             Self::Registered => f.write_str("command registered"),
             Self::Unproven => f.write_str("command unproven"),
             Self::HoldBack => f.write_str("command hold back"),
@@ -192,6 +195,11 @@ impl Header {
     }
 }
 
+fn put_guids(out: &mut Vec<u8>, ports: &BTreeSet<Guid>) {
+    out.extend(length(ports.len()));
+    ports.iter().for_each(|guid| out.extend(guid.0.to_le_bytes()));
+}
+
 /// Appends an input; its outputs follow when they are known.
 pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
     let mut begin = |tag: u8| {
@@ -238,8 +246,11 @@ pub(super) fn put_input(out: &mut Vec<u8>, time: Time, input: &Input) {
         Input::Command(Command::Reregister) => begin(11),
         Input::Command(Command::ReregisterThese(ports)) => {
             begin(18);
-            out.extend(length(ports.len()));
-            ports.iter().for_each(|guid| out.extend(guid.0.to_le_bytes()));
+            put_guids(out, ports);
+        }
+        Input::Command(Command::Doubt(ports)) => {
+            begin(23);
+            put_guids(out, ports);
         }
         Input::Command(Command::Registered) => begin(12),
         Input::Command(Command::Unproven) => begin(21),
@@ -382,6 +393,7 @@ pub(super) fn take_entry(reader: &mut Reader<'_>) -> Result<Option<Entry>, Strin
             None => None,
         },
         18 => take_guids(reader).map(RecordedInput::ReregisterThese),
+        23 => take_guids(reader).map(RecordedInput::Doubt),
         16 => reader.datagram().map(RecordedInput::Asked),
         17 => reader.datagram().map(RecordedInput::Said),
         other => return Err(format!("an input of kind {other} is unknown")),
@@ -408,18 +420,22 @@ mod tests {
         let check = |guids: &[u64]| {
             let ports: BTreeSet<Guid> = guids.iter().copied().map(Guid).collect();
             let mut bytes = Vec::new();
-            put_input(
-                &mut bytes,
-                Time(7),
-                &Input::Command(Command::ReregisterThese(ports.clone())),
-            );
-            let entry = take_entry(&mut Reader::new(&bytes)).unwrap().unwrap();
-            let RecordedInput::ReregisterThese(read) = entry.input else {
-                panic!("{}", entry.input);
-            };
-            assert_eq!((entry.time, read), (Time(7), ports));
-            if !guids.is_empty() {
-                assert!(take_entry(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+            for is_doubt in [false, true] {
+                bytes.clear();
+                let command = match is_doubt {
+                    false => Command::ReregisterThese(ports.clone()),
+                    true => Command::Doubt(ports.clone()),
+                };
+                put_input(&mut bytes, Time(7), &Input::Command(command));
+                let entry = take_entry(&mut Reader::new(&bytes)).unwrap().unwrap();
+                let read = match (entry.input, is_doubt) {
+                    (RecordedInput::ReregisterThese(read), false) | (RecordedInput::Doubt(read), true) => read,
+                    (other, _) => panic!("{other}"),
+                };
+                assert_eq!((entry.time, read), (Time(7), ports.clone()));
+                if !guids.is_empty() {
+                    assert!(take_entry(&mut Reader::new(&bytes[..bytes.len() - 1])).is_err());
+                }
             }
         };
         check(&[]);

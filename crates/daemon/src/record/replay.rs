@@ -109,6 +109,7 @@ fn input(recorded: &RecordedInput, jobs: &mut BTreeMap<Generation, Job>) -> Opti
         RecordedInput::Sweep => Input::Command(Command::Sweep),
         RecordedInput::Reregister => Input::Command(Command::Reregister),
         RecordedInput::ReregisterThese(ports) => Input::Command(Command::ReregisterThese(ports.clone())),
+        RecordedInput::Doubt(ports) => Input::Command(Command::Doubt(ports.clone())),
         RecordedInput::Registered => Input::Command(Command::Registered),
         RecordedInput::Unproven => Input::Command(Command::Unproven),
         RecordedInput::HoldBack => Input::Command(Command::HoldBack),

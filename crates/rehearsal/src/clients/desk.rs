@@ -138,13 +138,21 @@ impl Desk {
         }
     }
 
+    /// The manager says that a plan is on its way.
+    pub fn coming(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
+        let view = world.view(self.id).filter(|view| view.role == Role::Master);
+        if let Some((fabric, plan)) = view.and_then(|view| view.coming) {
+            self.administer(world.now(), Input::Coming(fabric, plan), out);
+        }
+    }
+
     /// The manager says that a plan is in force.
-    pub fn committed(&mut self, world: &Rehearsal, is_clean: bool, out: &mut Vec<Output>) {
+    pub fn committed(&mut self, world: &Rehearsal, out: &mut Vec<Output>) {
         let now = world.now();
-        if is_clean && std::mem::take(&mut self.is_lost) {
+        let Some(view) = world.view(self.id) else { return };
+        if !view.is_to_ask_all && std::mem::take(&mut self.is_lost) {
             self.due.get_or_insert(now + GATHER);
         }
-        let Some(view) = world.view(self.id) else { return };
         let (Role::Master, Some(fabric), Some(plan), Some(inventory)) =
             (view.role, view.fabric, view.plan, view.inventory)
         else {
@@ -164,6 +172,7 @@ impl Desk {
             manager: (inventory.local, SmInfo::default()),
             agents: Arc::new(Said(inventory)),
             lanes: Arc::clone(&view.installed.lanes),
+            unasked: view.unasked,
         };
         self.administer(now, Input::Committed(Arc::new(Snapshot::new(sources))), out);
     }
@@ -248,6 +257,10 @@ impl Desk {
             if !groups.is_empty() {
                 world.groups(self.id, groups)?;
             }
+        }
+        let doubted = self.sa.take_doubted();
+        if !doubted.is_empty() {
+            world.tell(self.id, Command::Doubt(doubted))?;
         }
         self.tell_copy(world)
     }

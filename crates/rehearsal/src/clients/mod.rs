@@ -202,9 +202,9 @@ impl Clients {
             let desk = &mut self.desks[number];
             let before = (desk.sa.registered(), desk.sa.registrations().forgotten().clone());
             match event {
-                Event::SubnetUp { .. } => desk.committed(world, true, &mut out),
-                Event::SubnetUpWithErrors { .. } => desk.committed(world, false, &mut out),
+                Event::SubnetUp { .. } | Event::SubnetUpWithErrors { .. } => desk.committed(world, &mut out),
                 Event::Discovered { .. } => desk.swept(world, &mut out),
+                Event::PlanAccepted { .. } => desk.coming(world, &mut out),
                 Event::Multicast(_) => desk.copies_changed(world, &mut out),
                 Event::Role { role, .. } => {
                     self.led += u64::from(role == Role::Master);

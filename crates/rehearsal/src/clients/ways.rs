@@ -51,7 +51,11 @@ pub fn is_planned(fabric: &Fabric, plan: &Plan, from: PortRef, to: Lid) -> bool 
     if owner == from {
         return true;
     }
-    let mut at = fabric.peer(from);
+    // Port 0 of a switch has no link: its packets begin in the switch.
+    let mut at = match fabric.switch_index(from.node) {
+        Some(_) => Some(from),
+        None => fabric.peer(from),
+    };
     for _ in 0..=fabric.switches().len() {
         let Some(here) = at else { return false };
         let Some(switch) = fabric.switch_index(here.node) else {

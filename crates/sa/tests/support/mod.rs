@@ -6,7 +6,7 @@
 pub mod fuzz;
 pub mod two;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub struct Wish {
     pub generation: u64,
     /// Hosts that are not there, by number.
     pub gone: Vec<usize>,
+    /// Ports whose hosts were not asked to register again yet.
+    pub unasked: BTreeSet<Guid>,
     /// Entries that the GUID tables of hosts have.
     pub guid_cap: u8,
 }
@@ -78,6 +80,7 @@ impl Wish {
             own_row: None,
             generation: 1,
             gone: Vec::new(),
+            unasked: BTreeSet::new(),
             guid_cap: 1,
         }
     }
@@ -222,6 +225,7 @@ impl Wish {
             fabric: Arc::new(fabric),
             plan: Arc::new(plan),
             lanes: Arc::new(held),
+            unasked: Arc::new(self.unasked.clone()),
             agents: Arc::new(Said {
                 ports: infos,
                 switches: switch_infos,

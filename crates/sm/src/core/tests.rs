@@ -10,6 +10,7 @@ use selvedge_wire::{
 use super::*;
 use crate::io::Command;
 use crate::stored::GENERATIONS_AHEAD;
+use crate::view::Role;
 use crate::{DefaultJudge, Job, StageName};
 
 mod lids_in_force;

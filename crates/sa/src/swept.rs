@@ -1,0 +1,130 @@
+//! What sweeps see before a plan for it is in force, which may take seconds, as packets under way are waited for.
+//!
+//! Whom a sweep does not find went at that moment, and may be back before a plan without him is in force: those who
+//! subscribed to trap 65 are told at once. Who came is there when packets get to him: they are told of trap 64 when a
+//! plan with him is in force. A LID that the plan in force gives to one port and that another one holds does not say
+//! who asks. And who is there and in no plan may have registered something with somebody else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use selvedge_fabric::{Fabric, Port, PortRef};
+use selvedge_plan::Plan;
+use selvedge_types::{Guid, Lid, PortState};
+
+use crate::core::Sa;
+use crate::io::Output;
+use crate::report::Event;
+use crate::snapshot::Snapshot;
+
+/// Traps: a port came, a port went. Source: IBA vol 1 §14.2.5.1.
+const IN_SERVICE: u16 = 64;
+const OUT_OF_SERVICE: u16 = 65;
+
+/// What of the last sweep is not in force yet.
+#[derive(Debug, Default)]
+pub(crate) struct Swept {
+    /// Ports of the plan in force that subscribers were told have gone, by GUID.
+    absent: BTreeSet<Guid>,
+    /// LIDs that others hold, or are to get, than those to whom the plan in force gives them.
+    contested: BTreeSet<Lid>,
+    /// What the sweep saw.
+    fabric: Option<Arc<Fabric>>,
+}
+
+impl Swept {
+    /// True if it is not known who asks from this LID.
+    pub(crate) fn is_contested(&self, lid: Lid) -> bool {
+        self.contested.contains(&lid)
+    }
+}
+
+impl Sa {
+    /// A sweep saw this: subscribers are told whom it did not find.
+    pub(crate) fn swept(&mut self, fabric: Arc<Fabric>, out: &mut Vec<Output>) {
+        let Some(snapshot) = self.snapshot.clone() else { return };
+        let missing = snapshot.in_service().filter(|end| !is_seen(&fabric, end.guid));
+        let absent = &mut self.swept.absent;
+        let gone: Vec<Guid> = missing
+            .map(|end| end.guid)
+            .filter(|guid| absent.insert(*guid))
+            .collect();
+        // Should somebody else be master before a plan has them, he is to ask them.
+        let forgotten = &mut self.registered.forgotten;
+        let before = forgotten.len();
+        let live = || live_hosts(&fabric);
+        forgotten.extend(
+            live()
+                .map(|port| port.guid)
+                .filter(|guid| snapshot.by_guid(*guid).is_none()),
+        );
+        self.revision += u64::from(forgotten.len() != before);
+        let held = live().flat_map(|port| port.settings.lids.iter().map(move |lid| (lid, port.guid)));
+        self.swept.contested = held
+            .filter(|(lid, guid)| is_others(&snapshot, *lid, *guid))
+            .map(|(lid, _)| lid)
+            .collect();
+        self.swept.fabric = Some(fabric);
+        let issuer = self.issuer();
+        for guid in gone {
+            self.tell(&Event::of_gid(OUT_OF_SERVICE, issuer, snapshot.gid_of(guid)), out);
+        }
+    }
+
+    /// A plan is on its way.
+    pub(crate) fn coming(&mut self, fabric: &Fabric, plan: &Plan) {
+        let Some(snapshot) = &self.snapshot else { return };
+        let given = plan
+            .lids
+            .by_lid()
+            .filter_map(|(lid, at)| Some((lid, fabric.port(at)?.guid)));
+        let contested = given.filter(|(lid, guid)| is_others(snapshot, *lid, *guid));
+        self.swept.contested.extend(contested.map(|(lid, _)| lid));
+    }
+
+    /// Another plan is in force: subscribers are told who came, and who went of whom they do not know yet.
+    pub(crate) fn tell_who_moved(&mut self, old: &Snapshot, new: &Snapshot, out: &mut Vec<Output>) {
+        let issuer = self.issuer();
+        let Swept { absent, fabric, .. } = std::mem::take(&mut self.swept);
+        // A newer sweep than that of this plan may have been told of.
+        let is_gone = |guid: &Guid| fabric.as_ref().is_some_and(|fabric| !is_seen(fabric, *guid));
+        let there = absent.iter().copied().filter(|guid| new.is_in_service(*guid));
+        let (still, back): (BTreeSet<Guid>, BTreeSet<Guid>) = there.partition(is_gone);
+        let told: BTreeSet<_> = absent.iter().map(|guid| old.gid_of(*guid)).collect();
+        let mut came: BTreeSet<_> = new.gids_not_in(old).into_iter().collect();
+        came.extend(back.into_iter().map(|guid| new.gid_of(guid)));
+        let went = old.gids_not_in(new).into_iter().filter(|gid| !told.contains(gid));
+        for (number, gid) in came
+            .into_iter()
+            .map(|gid| (IN_SERVICE, gid))
+            .chain(went.map(|gid| (OUT_OF_SERVICE, gid)))
+        {
+            self.tell(&Event::of_gid(number, issuer, gid), out);
+        }
+        self.swept = Swept {
+            absent: still,
+            contested: BTreeSet::new(),
+            fabric,
+        };
+    }
+}
+
+/// True if the plan in force gives a LID to another port.
+fn is_others(snapshot: &Snapshot, lid: Lid, guid: Guid) -> bool {
+    let owner = snapshot.by_lid(lid).and_then(|place| snapshot.end(place));
+    owner.is_some_and(|owner| owner.guid != guid)
+}
+
+/// Ports of hosts to which packets get.
+fn live_hosts(fabric: &Fabric) -> impl Iterator<Item = &Port> {
+    let is_host = |at: PortRef| !fabric.node(at.node).is_switch();
+    let ends = fabric.end_ports().filter(move |(at, _)| is_host(*at));
+    ends.map(|(_, port)| port)
+        .filter(|port| port.link.state == PortState::Active)
+}
+
+/// True if a sweep found an end port and a link at it. Port 0 of a switch has none.
+fn is_seen(fabric: &Fabric, guid: Guid) -> bool {
+    let at = fabric.find_port(guid);
+    at.is_some_and(|at| fabric.node(at.node).is_switch() || fabric.peer(at).is_some())
+}
