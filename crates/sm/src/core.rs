@@ -376,6 +376,7 @@ impl Sm {
     /// not keep every plan from being applied, so only so many are dropped in a row.
     const fn may_sweep(&self) -> bool {
         match self.stage {
+            Stage::Copying(ref copying) if copying.is_before_routes() => self.superseded < SUPERSEDED_MAX,
             Stage::Idle | Stage::LightSweep { .. } | Stage::Probing(_) | Stage::Copying(_) | Stage::Naming(_) => true,
             Stage::Planning { .. } | Stage::Persisting { .. } => self.superseded < SUPERSEDED_MAX,
             // Between two steps that are proved nothing is half done, and faults should not wait for seconds.
@@ -395,7 +396,7 @@ impl Sm {
 
     fn begin_sweep(&mut self, now: Time, out: &mut Vec<Output>) {
         let Some(reason) = self.sweep_due.take() else { return };
-        self.interrupt_copying();
+        self.superseded += u32::from(self.interrupt_copying());
         match std::mem::take(&mut self.stage) {
             Stage::Planning { .. } => self.superseded += 1,
             Stage::Persisting { inventory, outcome, .. } => self.withdraw(&inventory, &outcome),

@@ -101,7 +101,7 @@ impl Sm {
     /// the same LID: who has a LID that was never stored for it here is the other's, if any was stored.
     fn note_returned(&mut self, inventory: &Inventory) {
         let fabric = &inventory.fabric;
-        let known = self.in_plan().or_else(|| self.served.take());
+        let known = self.in_plan().or_else(|| self.served.clone());
         let own = fabric.port(inventory.local).map(|port| port.settings.lids);
         let has_stood_by = self.others.has_stood_by;
         let names_us = |port: &Port| own.is_none_or(|own| own.contains(port.settings.sm_lid));

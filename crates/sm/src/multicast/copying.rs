@@ -73,6 +73,11 @@ impl Copying {
         Self::new(inventory, Work::Write { change, phase: 0 })
     }
 
+    /// True if a plan waits for it.
+    pub const fn is_before_routes(&self) -> bool {
+        self.then.is_some()
+    }
+
     /// Routes are applied afterwards.
     pub fn then(self, apply: Apply, inventory: Arc<Inventory>) -> Self {
         Self {

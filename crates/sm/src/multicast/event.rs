@@ -125,8 +125,8 @@ impl fmt::Display for MulticastEvent {
             Self::Apart { members, mlid, member } => write!(
                 f,
                 "{members} members of multicast groups are left apart from others, one of them {member} of group \
-                 {:#06x}: every tree that joins them could deadlock with the routes in force; routes that an engine of \
-                 this manager makes afresh on one lane leave room for a tree: selvedge rebalance --at-once",
+                 {:#06x}: every tree that joins them could deadlock with the routes in force; routes that weave, updn \
+                 or fat-tree make afresh on one lane leave room for a tree: selvedge rebalance --at-once",
                 mlid.0
             ),
             Self::Moved { trees, left } => {
