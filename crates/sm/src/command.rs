@@ -1,5 +1,7 @@
 //! What an operator, and whoever runs a manager, can ask of it.
 
+use std::sync::Arc;
+
 use crate::adopt::route_alike;
 use crate::config::Mode;
 use crate::core::Sm;
@@ -32,9 +34,9 @@ impl Sm {
             Command::ReregisterThese(ports) => {
                 // What a master knows of them takes the place of what was known of others before.
                 if self.view.role != Role::Master {
-                    self.returned.clear();
+                    self.returned = Arc::default();
                 }
-                self.returned.extend(ports);
+                Arc::make_mut(&mut self.returned).extend(ports);
             }
             Command::Doubt(ports) => self.doubted.extend(ports),
             Command::Registered => {

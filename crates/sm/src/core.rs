@@ -89,7 +89,7 @@ pub struct Sm {
     /// Whether hosts are to register again.
     pub(crate) reregister: Reregister,
     /// Ports to be asked: see [`register`](crate::register).
-    pub(crate) returned: BTreeSet<Guid>,
+    pub(crate) returned: Arc<BTreeSet<Guid>>,
     /// Ports that call themselves otherwise than they were seen.
     pub(crate) doubted: BTreeSet<Guid>,
     /// Ports of the plan that was in force when it was forgotten.
@@ -174,7 +174,7 @@ impl Sm {
             persist_id: 0,
             persisted_id: 0,
             reregister: Reregister::default(),
-            returned: BTreeSet::new(),
+            returned: Arc::default(),
             doubted: BTreeSet::new(),
             served: None,
             told_by: None,

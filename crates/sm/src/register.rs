@@ -82,7 +82,7 @@ impl Sm {
             return Asks::All;
         }
         match is_managing && !self.returned.is_empty() {
-            true => Asks::These(Arc::new(self.returned.clone())),
+            true => Asks::These(Arc::clone(&self.returned)),
             false => Asks::Nobody,
         }
     }
@@ -114,8 +114,13 @@ impl Sm {
         let ends = fabric
             .end_ports()
             .filter(|(at, port)| is_host(*at) && port.link.state == PortState::Active);
-        self.returned
-            .extend(ends.filter(|(_, port)| !is_ours(port)).map(|(_, port)| port.guid));
+        let returned: Vec<Guid> = ends
+            .filter(|(_, port)| !is_ours(port))
+            .map(|(_, port)| port.guid)
+            .collect();
+        if !returned.is_empty() {
+            Arc::make_mut(&mut self.returned).extend(returned);
+        }
     }
 
     /// End ports that the plan in force has.
@@ -144,12 +149,15 @@ impl Sm {
             Asks::Nobody => {}
             Asks::All => {
                 // Who is away was not asked, and it is not known what he had registered.
-                self.returned = self.lids.guids().filter(|guid| !is_in_plan(guid)).collect();
+                self.returned = Arc::new(self.lids.guids().filter(|guid| !is_in_plan(guid)).collect());
                 if self.reregister == Reregister::Planned(outcome.plan.generation) {
                     self.reregister = Reregister::Not;
                 }
             }
-            Asks::These(asked) => self.returned.retain(|guid| !asked.contains(guid) || !is_in_plan(guid)),
+            Asks::These(asked) => {
+                let is_left = |guid: &Guid| !asked.contains(guid) || !is_in_plan(guid);
+                Arc::make_mut(&mut self.returned).retain(is_left);
+            }
         }
     }
 }

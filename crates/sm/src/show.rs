@@ -33,7 +33,7 @@ impl Sm {
         view.balance = self.balance_view();
         view.policy = Some(Arc::clone(&self.config.policy));
         view.read_back = self.read_back.figures();
-        view.unasked = Arc::new(self.returned.clone());
+        view.unasked = Arc::clone(&self.returned);
         view.is_to_ask_all = self.reregister != Reregister::Not;
         view.mads.repeats = counters.repeats;
         view.mads.failures = counters.failed;
