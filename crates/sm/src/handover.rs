@@ -131,6 +131,8 @@ impl Sm {
     /// all are read; nor by which entries packets are under way, so those are waited for.
     pub(crate) fn forget_plan(&mut self) {
         self.remember_served();
+        // Without a plan in force hosts that name the other one may be those of which it was told, or new ones.
+        self.others.has_stood_by &= self.served.is_some();
         self.drop_plans();
         self.others.met = Some(self.now);
     }
