@@ -114,7 +114,7 @@ pub struct Row {
     /// Blocks with an entry that every legal new plan must change, with the LIDs in force; and with the best LIDs for
     /// this fault.
     pub smps_min: (u64, u64),
-    /// Which plans were legal for that: any way where a LID that lost something was on a detour already.
+    /// Which plans were legal for that: any way to a LID that was on a detour already.
     pub smps_rule: Rule,
     /// What planning and judging took, and waits for packets under way; nothing for OpenSM.
     pub told: Told,

@@ -62,6 +62,7 @@ const fn rule_name(rule: Rule) -> &'static str {
     match rule {
         Rule::AnyWay => "any-way",
         Rule::UpThenDown => "up-then-down",
+        Rule::Both => "both",
     }
 }
 

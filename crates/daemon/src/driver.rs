@@ -15,6 +15,7 @@ use selvedge_sa::Worth;
 use selvedge_sim::Time;
 use selvedge_sm::{Command, Event, Input, Job, Output, Sm, StageName, View};
 use selvedge_store::StateDir;
+use selvedge_transport::prefer_this_thread;
 use selvedge_wire::{Arrival, Class, MadPort, Method};
 
 use crate::DaemonError;
@@ -22,6 +23,7 @@ use crate::administrator::Administrator;
 use crate::desk::{Desk, Seat};
 use crate::dumps::{Dump, DumpSink, dumper};
 use crate::keeper::{Found, Keeper};
+use crate::memory::Memory;
 use crate::notice::Notice;
 use crate::record::Recorder;
 use crate::shared::Shared;
@@ -91,8 +93,8 @@ pub(crate) struct Driver {
     shown_at: Time,
     /// Datagrams that the administrator had taken when it was shown.
     asked: u64,
-    /// Snapshots may have been freed since nothing was to be done.
-    is_untidy: bool,
+    /// Memory for what a repair needs.
+    memory: Memory,
     /// What the manager was told that a copy of what hosts have registered with the master is worth.
     copy_worth: Worth,
     /// The manager was told that there is a copy, or none to be had.
@@ -154,7 +156,7 @@ impl Driver {
             changed: true,
             shown_at: Time::ZERO,
             asked: 0,
-            is_untidy: false,
+            memory: Memory::default(),
             copy_worth: Worth::Part,
             is_ready: false,
             in_force: None,
@@ -164,6 +166,7 @@ impl Driver {
 
     /// Runs until told to stop, or until `until`. Returns the last view.
     pub(crate) fn run(mut self) -> Result<View, DaemonError> {
+        prefer_this_thread();
         // Who only sets a fabric up once is no administrator to whom hosts come.
         let (is_lost, forgotten) = {
             let desk = self.seat.desk();
@@ -264,9 +267,8 @@ impl Driver {
             true => self.wait(now),
             false => Duration::ZERO,
         };
-        if self.is_untidy && wait == WAIT_IDLE {
-            self.is_untidy = false;
-            tidy_memory();
+        if wait == WAIT_IDLE && self.in_force.is_some() {
+            self.memory.touch_next();
         }
         if wait == WAIT_IDLE {
             self.seat.be_quiet();
@@ -358,7 +360,6 @@ impl Driver {
                 }
                 Note::Indexed(snapshot) => {
                     self.busy = self.busy.saturating_sub(1);
-                    self.is_untidy = true;
                     if let Some(snapshot) = snapshot.filter(|_| self.sm.view().role == selvedge_sm::Role::Master) {
                         // What was in force before is freed when the desk is free again.
                         let before = self.seat.desk().administrator.snapshot();
@@ -571,7 +572,6 @@ impl Driver {
     }
 
     fn show(&mut self) {
-        self.is_untidy = true;
         self.shown_at = self.shared.clock.now();
         self.changed = false;
         self.shared.show(self.shown_at, self.sm.view());
@@ -582,19 +582,5 @@ impl Driver {
         let counts = self.seat.desk().administrator.counts();
         self.asked = counts.received;
         self.shared.show_administration(counts);
-    }
-}
-
-/// Lets the allocator put in order what was freed, while nobody waits.
-///
-/// An old snapshot is hundreds of thousands of small pieces. The C library sorts them when memory is next asked for
-/// that none of them fits, 10,000 at a time, and takes a millisecond for that: else the first trap after a change pays
-/// for it. Where there is nothing to sort this costs nothing.
-fn tidy_memory() {
-    /// Larger than any piece of a snapshot, smaller than what is mapped by itself.
-    const BYTES: usize = 96 << 10;
-    const TIMES: usize = 32;
-    for _ in 0..TIMES {
-        drop(std::hint::black_box(Vec::<u8>::with_capacity(BYTES)));
     }
 }

@@ -26,6 +26,7 @@ mod groups;
 mod host;
 mod keeper;
 mod log_file;
+mod memory;
 mod names;
 mod notice;
 mod outcome;

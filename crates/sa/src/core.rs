@@ -311,6 +311,9 @@ impl Sa {
         let aliases = &self.registered.aliases;
         let ended = self.registered.groups.keep(|guid| is_there(aliases.port_of(guid)));
         self.revision += u64::from(is_changed || !yielded.is_empty());
+        if let Some(old) = &old {
+            self.recall_answers(old, &snapshot, out);
+        }
         let issuer = self.issuer();
         for mgid in ended {
             self.tell(&Event::of_gid(DELETED, issuer, mgid), out);
@@ -323,6 +326,14 @@ impl Sa {
         // Nobody is told of a whole fabric: at the first plan there is nobody who has asked.
         let Some(old) = old else { return };
         self.tell_who_moved(&old, &snapshot, out);
+    }
+
+    /// What a port registered that is gone is forgotten, and an answer that waits for standbys would still say that it
+    /// is registered: it may be back by then, and have been asked to register again before it is answered.
+    fn recall_answers(&mut self, old: &Snapshot, new: &Snapshot, out: &mut Vec<Output>) {
+        let holder = |of: &Snapshot, lid: Lid| of.by_lid(lid).and_then(|place| of.end(place)).map(|end| end.guid);
+        let is_forgotten = |lid: Lid| holder(old, lid) != holder(new, lid);
+        self.counters.busy += self.standbys.recall(is_forgotten, out) as u64;
     }
 
     /// Groups that are there from the start begin as soon as a plan is in force.

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use selvedge_sim::Time;
 use selvedge_types::Lid;
+use selvedge_wire::Status;
 
 use crate::client::Exchange;
 use crate::io::Output;
@@ -103,11 +104,29 @@ impl Standbys {
         }
     }
 
+    /// What clients at such LIDs were to be told is not so any more: they are told at once to ask again. Returns how
+    /// many are.
+    pub fn recall(&mut self, is_forgotten: impl Fn(Lid) -> bool, out: &mut Vec<Output>) -> usize {
+        let recalled: Vec<Exchange> = self.held.keys().copied().filter(|who| is_forgotten(who.lid)).collect();
+        for exchange in &recalled {
+            out.extend(self.held.remove(exchange).map(busy));
+        }
+        // Whoever asks again by the same number is to wait as long as any other.
+        self.dues.retain(|(_, exchange)| self.held.contains_key(exchange));
+        recalled.len()
+    }
+
     /// Nobody is answered any more: hosts ask again. Standbys have what they have. Returns how many waited.
     pub fn withdraw(&mut self) -> usize {
         self.dues.clear();
         std::mem::take(&mut self.held).len()
     }
+}
+
+/// In place of an answer.
+fn busy(mut answer: Output) -> Output {
+    answer.datagram.mad.set_status(Status::BUSY);
+    answer
 }
 
 #[cfg(test)]
@@ -164,6 +183,36 @@ mod tests {
         for (at, want) in [(799, &[][..]), (800, &[1]), (1_589, &[]), (1_590, &[2])] {
             assert_eq!(released(&mut standbys, ms(at)), want, "{at}");
             assert_eq!(standbys.next_wake().is_none(), at == 1_590);
+        }
+    }
+
+    #[test]
+    fn who_is_forgotten_while_the_answer_waits_is_told_to_ask_again() {
+        let ms = |ms: u64| Time::ZERO + Duration::from_millis(ms);
+        let mut standbys = Standbys::default();
+        standbys.asked(ms(0), Exchange::of(&datagram(1, 0)), Some((1, 0)), (1, 0));
+        standbys.changed(ms(0), (1, 0));
+        let mut out = Vec::new();
+        let ask = |standbys: &mut Standbys, at: Time, lid: u16, out: &mut Vec<Output>| {
+            let (datagram, timeout) = (datagram(lid, 7), Duration::ZERO);
+            standbys.answer(at, Output { datagram, timeout }, out);
+        };
+        for lid in [8, 9] {
+            ask(&mut standbys, ms(0), lid, &mut out);
+        }
+        assert_eq!(standbys.recall(|lid| lid == Lid(9), &mut out), 1);
+        let told = |out: &mut Vec<Output>| {
+            let told = out.drain(..).map(|output| output.datagram);
+            told.map(|to| (to.address.lid.0, to.mad.status())).collect::<Vec<_>>()
+        };
+        assert_eq!(told(&mut out), [(9, Status::BUSY)]);
+        // It does, by the same number, and waits for a standby as anybody does.
+        standbys.asked(ms(700), Exchange::of(&datagram(2, 0)), Some((1, 1)), (1, 1));
+        standbys.changed(ms(700), (1, 1));
+        ask(&mut standbys, ms(700), 9, &mut out);
+        for (at, want) in [(800, &[(8, Status::OK)][..]), (1_499, &[]), (1_500, &[(9, Status::OK)])] {
+            standbys.release(ms(at), &mut out);
+            assert_eq!(told(&mut out), want, "{at}");
         }
     }
 }

@@ -26,6 +26,8 @@ pub struct LidBook {
     unread: BTreeSet<Guid>,
     /// What those were known to hold before.
     left: BTreeMap<Guid, LidRange>,
+    /// What was planned, until the last plan was made, for ports that hold nothing.
+    planned_until: BTreeMap<Guid, LidRange>,
     /// Ports that were stored and have not been seen with their LIDs in this life: a Set of an earlier life may have
     /// gone to somebody else.
     unproven: BTreeSet<Guid>,
@@ -44,6 +46,7 @@ impl LidBook {
             unseen: BTreeSet::new(),
             unread: BTreeSet::new(),
             left: BTreeMap::new(),
+            planned_until: BTreeMap::new(),
             unproven: state.lids.keys().copied().collect(),
             stored: state.lids.len(),
             is_doubted: false,
@@ -148,6 +151,7 @@ impl LidBook {
 
     /// A plan is about to be stored, then applied to `fabric`.
     pub fn plan(&mut self, fabric: &Fabric, lids: &Lids) {
+        self.planned_until.clear();
         for (at, range) in lids.iter() {
             let Some(port) = fabric.port(at) else { continue };
             let held = port.settings.lids;
@@ -164,17 +168,23 @@ impl LidBook {
             } else if let Some(&known) = self.planned.get(&port.guid).filter(|known| **known != range) {
                 self.before.entry(port.guid).or_insert(known);
             }
-            self.planned.insert(port.guid, range);
+            let planned = self.planned.insert(port.guid, range);
+            if let Some(planned) = planned.filter(|_| !held.base.is_unicast()) {
+                self.planned_until.insert(port.guid, planned);
+            }
         }
-        // Whoever never was seen to hold its LIDs has no claim on what somebody holds: they were given out while nobody
-        // knew of that one.
-        let is_of_another = |guid: &Guid, lid| {
+        self.drop_untaken(|guid, lid| {
             let holder = lids.owner(lid).and_then(|at| fabric.port(at));
-            holder.is_some_and(|port| port.guid != *guid && port.settings.lids.contains(lid))
-        };
+            holder.is_some_and(|port| port.guid != guid && port.settings.lids.contains(lid))
+        });
+    }
+
+    /// Whoever never was seen to hold its LIDs has no claim on what somebody holds: they were given out while nobody
+    /// knew of that one.
+    fn drop_untaken(&mut self, is_of_another: impl Fn(Guid, Lid) -> bool) {
         let (unseen, unproven, before) = (&self.unseen, &self.unproven, &mut self.before);
         let is_unseen = |guid: &Guid| unseen.contains(guid) || unproven.contains(guid);
-        let has_claim = |guid: &Guid, range: &LidRange| !range.iter().any(|lid| is_of_another(guid, lid));
+        let has_claim = |guid: &Guid, range: &LidRange| !range.iter().any(|lid| is_of_another(*guid, lid));
         self.planned.retain(|guid, range| {
             if !is_unseen(guid) || has_claim(guid, range) {
                 return true;
@@ -186,13 +196,22 @@ impl LidBook {
         });
     }
 
-    /// A plan was dropped before anything of it was sent: ports hold what they held.
+    /// A plan was dropped before anything of it was sent: ports hold what they held. Who holds nothing is known by what
+    /// it was known by until then. That may be the LIDs of an earlier plan, which it took though nobody saw it, and not
+    /// those that it had before that one.
     pub fn withdraw(&mut self, fabric: &Fabric, lids: &Lids) {
+        let planned_until = std::mem::take(&mut self.planned_until);
         for (at, range) in lids.iter() {
             let Some(port) = fabric.port(at) else { continue };
-            if self.planned.get(&port.guid) == Some(&range)
-                && let Some(before) = self.before.remove(&port.guid)
-            {
+            if self.planned.get(&port.guid) != Some(&range) {
+                continue;
+            }
+            if let Some(&planned) = planned_until.get(&port.guid) {
+                self.planned.insert(port.guid, planned);
+                if self.before.get(&port.guid) == Some(&planned) {
+                    self.before.remove(&port.guid);
+                }
+            } else if let Some(before) = self.before.remove(&port.guid) {
                 self.planned.insert(port.guid, before);
                 if port.settings.lids == before {
                     self.unread.remove(&port.guid);
@@ -227,15 +246,21 @@ impl LidBook {
         }
     }
 
-    /// What ports hold that another manager takes care of.
+    /// What ports hold that another manager takes care of. Where this one meant a LID for somebody who was not seen to
+    /// take it, the other one has given it away: a later life, which is told claims and not who was seen, could not tell
+    /// whose it is.
     pub fn of_another(&mut self, fabric: &Fabric) {
+        let mut held = BTreeSet::new();
         for (_, port) in fabric
             .end_ports()
             .filter(|(_, port)| port.settings.lids.base.is_unicast())
         {
             self.seen(port.guid);
             self.planned.insert(port.guid, port.settings.lids);
+            held.extend(port.settings.lids.iter());
         }
+        // Who holds one itself was seen to just now, and keeps its claim.
+        self.drop_untaken(|_, lid| held.contains(&lid));
     }
 }
 
@@ -330,6 +355,36 @@ mod tests {
         // It may never get it, or must give it up.
         check(range(5, 0), (LidRange::default(), range(5, 0)), true);
         check(range(5, 0), (range(5, 0), range(7, 0)), true);
+    }
+
+    #[test]
+    fn what_another_master_gave_away_is_not_kept_for_who_never_took_it() {
+        // The host 9 held LIDs and was to have others, which it took or not; another master has given some of those to
+        // 7. What is stored of 9 then.
+        let check = |(held, took): (LidRange, bool), of_7: LidRange, want: Option<LidRange>| {
+            let mut book = LidBook::default();
+            let (fabric, lids) = host_of(9, held, range(4, 1));
+            book.plan(&fabric, &lids);
+            let (fabric, _) = host_of(9, if took { range(4, 1) } else { held }, range(4, 1));
+            book.held(&fabric, &lids);
+            let (fabric, _) = host(of_7, of_7);
+            book.of_another(&fabric);
+            assert_eq!(book.planned.get(&Guid(9)), want.as_ref(), "{held:?} {took} {of_7:?}");
+            assert_eq!(book.planned.get(&Guid(7)), Some(&of_7));
+        };
+        let none = LidRange::default();
+        check((none, false), range(5, 0), None);
+        check((range(8, 0), false), range(5, 0), Some(range(8, 0)));
+        // It took them; nobody else has them.
+        check((none, true), range(5, 0), Some(range(4, 1)));
+        check((none, false), range(6, 0), Some(range(4, 1)));
+        // It is there, and has them itself.
+        let mut book = LidBook::default();
+        let (fabric, lids) = host(none, range(5, 0));
+        book.plan(&fabric, &lids);
+        let (fabric, _) = host(range(5, 0), range(5, 0));
+        book.of_another(&fabric);
+        assert_eq!(book.planned, BTreeMap::from([(Guid(7), range(5, 0))]));
     }
 
     #[test]
@@ -481,6 +536,28 @@ mod tests {
         };
         check(range(5, 0), range(8, 0));
         check(range(5, 0), range(5, 0));
+    }
+
+    #[test]
+    fn who_lost_its_lids_is_known_by_the_same_after_a_plan_that_was_not_sent() {
+        // What an earlier life has stored: the LIDs of its last plan, and what the port had before that one.
+        let check = |before: Option<LidRange>, to_get: LidRange| {
+            let stored = PersistentState {
+                lids: BTreeMap::from([(Guid(7), range(12, 2))]),
+                lids_before: before.map(|before| (Guid(7), before)).into_iter().collect(),
+                ..PersistentState::default()
+            };
+            let mut book = LidBook::stored(&stored);
+            let (fabric, lids) = host(LidRange::default(), to_get);
+            book.plan(&fabric, &lids);
+            book.withdraw(&fabric, &lids);
+            assert_eq!((&book.planned, &book.before), (&stored.lids, &stored.lids_before));
+        };
+        for before in [None, Some(range(6, 0))] {
+            check(before, range(12, 2));
+            check(before, range(6, 0));
+            check(before, range(20, 2));
+        }
     }
 
     #[test]

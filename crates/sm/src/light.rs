@@ -514,32 +514,26 @@ mod tests {
     #[test]
     fn a_node_is_asked_by_its_own_way_who_it_is() {
         let known = inventory(row());
-        let at = place(&known, SECOND, 0).node;
-        let check = |guid: Guid, want: bool| {
-            let mut mad = Mad::directed(Method::GetResp, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
-            let info = NodeInfo {
-                node_guid: guid,
-                ..row()[SECOND].info
-            };
-            mad.set_smp_data(&info.emit());
-            let is_other = differs(Token::Who(at), Some(&mad), Some(&known), &BTreeSet::new());
-            assert_eq!(is_other, want, "{guid}");
-        };
-        check(known.fabric.node(at).guid, false);
-        check(Guid(0x77), true);
-        // A port, whose GUID is another thing than its node's.
+        // A port's GUID is another thing than its node's.
         let port = place(&known, SECOND, 0);
-        let own = known.fabric.port(port).unwrap().guid;
-        for (guid, want) in [(own, false), (Guid(0x77), true)] {
+        let (node, own) = (known.fabric.node(port.node).guid, known.fabric.port(port).unwrap().guid);
+        let check = |token: Token, guids: [Guid; 2], want: bool| {
             let mut mad = Mad::directed(Method::GetResp, AttributeId::NODE_INFO, 0, &DirectedRoute::LOCAL);
+            let [node_guid, port_guid] = guids;
             let info = NodeInfo {
-                port_guid: guid,
+                node_guid,
+                port_guid,
                 ..row()[SECOND].info
             };
             mad.set_smp_data(&info.emit());
-            let is_other = differs(Token::Whose(port), Some(&mad), Some(&known), &BTreeSet::new());
-            assert_eq!(is_other, want, "{guid}");
-        }
+            let is_other = differs(token, Some(&mad), Some(&known), &BTreeSet::new());
+            assert_eq!(is_other, want, "{guids:?}");
+        };
+        let other = Guid(0x77);
+        check(Token::Who(port.node), [node, own], false);
+        check(Token::Who(port.node), [other, own], true);
+        check(Token::Whose(port), [node, own], false);
+        check(Token::Whose(port), [node, other], true);
     }
 
     #[test]

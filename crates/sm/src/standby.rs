@@ -50,7 +50,7 @@ pub struct Others {
     pub copies: bool,
     /// This manager stands by, and there is no copy yet.
     pub holds_back: bool,
-    /// It has done so in this life.
+    /// It has done so in this life, and met no other master since while it was one without a plan in force.
     pub has_stood_by: bool,
     /// What hosts have registered is known by a copy of the last master's, if at all: this manager is none since.
     pub leans_on_copy: bool,

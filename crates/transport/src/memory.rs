@@ -1,4 +1,5 @@
-//! Larger pages for what is large and read here and there, and memory that is kept for the next time.
+//! What makes the machine faster: larger pages for what is large and read here and there, memory that is kept for the
+//! next time, and a thread that goes before others.
 
 use std::ops::Range;
 
@@ -40,6 +41,16 @@ pub fn use_huge_pages(addresses: &Range<usize>) {
     };
 }
 
+/// Lets the calling thread go before others, where the process may (`CAP_SYS_NICE`): else whoever takes a request
+/// from it may take its processor as well, request after request, in the middle of a batch of them. With 5,832 hosts on
+/// ibsim, two processors, a repair took 10 to 15 % longer. Nothing happens where it may not.
+pub fn prefer_this_thread() {
+    /// Of 40 steps the first.
+    const NICEST_TO_US: libc::c_int = -20;
+    // SAFETY: passes numbers; 0 is the calling thread.
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICEST_TO_US) };
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,6 +62,20 @@ mod tests {
         assert!(delay() >= 10, "this is another option");
         keep_freed_memory();
         assert_eq!(delay(), -1);
+    }
+
+    #[test]
+    fn a_thread_goes_before_others_if_it_may() {
+        // SAFETY: passes numbers; 0 is the calling thread.
+        let nice = || unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+        let before = nice();
+        let after = std::thread::spawn(move || {
+            prefer_this_thread();
+            nice()
+        });
+        let after = after.join().unwrap();
+        assert!(after == -20 || after == before, "{before} {after}");
+        assert_eq!(nice(), before, "other threads stay where they are");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! # Which plans are legal
 //! LIDs stay as they are, and so does every host that still has its link. Packets of hosts must reach every LID, and
 //! packets of switches' agents every host, wherever a cable still leads; nothing goes in a circle. On a fabric whose
-//! links all join neighbouring levels, and whose tables lead up, then down, packets of hosts must go on to do so where
-//! such a way is left ([`Rule::UpThenDown`]): a way that turns up again below the top can close a circle of waiting
-//! channels, and a repair that uses one has to be proved by more than its levels. Elsewhere any way will do
-//! ([`Rule::AnyWay`]).
+//! links all join neighbouring levels, packets of hosts must go on up, then down, to each LID to which the tables lead
+//! them so, where such a way is left ([`Rule::UpThenDown`]): a way that turns up again below the top can close a circle
+//! of waiting channels, and a repair that uses one has to be proved by more than its levels. Elsewhere any way will do
+//! ([`Rule::AnyWay`]), as to the agent of a switch that is reached by a detour since an earlier fault.
 //!
 //! # What must change
 //! The entry n(s) of a switch s towards a LID, if the old way from s led over what is lost, and no legal plan keeps it.
@@ -21,8 +21,11 @@
 //! # Choices
 //! Often either this entry or that one must change, and neither alone must: packets of a host on the way up may turn
 //! off at its leaf or one switch further. Up, then down, where the old way of a host comes to a switch from which no
-//! such way goes on, some entry before that switch must change. Such sets of entries that have no block in common
-//! with each other, nor with the entries above, cost an SMP each. They are picked greedily, so there may be more.
+//! such way goes on, some entry before that switch must change. Two more hold for any way. The old way of somebody who
+//! must arrive led over what is lost: some entry on it, as far as the loss, must change. And his new way leaves the
+//! switches whose old ways were all broken somewhere: from one that has a neighbour outside, whose entry must change.
+//! Such sets of entries that have no block in common with each other, nor with the entries above, cost an SMP each. They
+//! are picked greedily, so there may be more.
 //!
 //! # Two numbers
 //! [`Least::by_layout`] counts the blocks with the LIDs in force. [`Least::by_fabric`] allows other LIDs, the best for
@@ -46,6 +49,8 @@ pub enum Rule {
     AnyWay,
     /// Up, then down.
     UpThenDown,
+    /// Up, then down to some LIDs, any way to others.
+    Both,
 }
 
 /// What every legal new plan must change.
@@ -71,21 +76,19 @@ pub fn least_change(before: Subject<'_>, lost: &[PortRef]) -> Least {
     }
     let search = Search::new(&ground, lost);
     let goals = search.goals();
-    let rule = search.rule(&goals);
     let (mut entries, mut choices) = (Vec::new(), Vec::new());
-    for (&home, lids) in &goals {
+    for (&home, goals) in &goals {
         let ways = search.ways(home, None);
-        search.destination((home, &ways), lids, rule, &mut entries);
-        if rule == Rule::UpThenDown {
-            search.choices((home, &ways), lids, &mut choices);
-        }
+        search.destination((home, &ways), goals, &mut entries, &mut choices);
     }
     entries.sort_unstable();
-    Least::of(rule, entries, choices)
+    let rules = goals.values().flatten().map(|goal| goal.rule);
+    let rule = rules.reduce(|a, b| if a == b { a } else { Rule::Both });
+    Least::of(rule.unwrap_or(Rule::AnyWay), entries, choices)
 }
 
 impl Least {
-    fn of(rule: Rule, entries: Vec<(u32, Lid)>, mut choices: Vec<Vec<(u32, Lid)>>) -> Self {
+    fn of(rule: Rule, entries: Vec<(u32, Lid)>, mut choices: Vec<Choice>) -> Self {
         let block = |&(switch, lid): &(u32, Lid)| (switch, lid.index() / BLOCK_LIDS);
         let switch = |&(switch, _): &(u32, Lid)| (switch, 0);
         choices.sort_by_key(Vec::len);
@@ -102,12 +105,11 @@ impl Least {
     }
 }
 
+/// Entries of which one must change at least: switch by position, and LID.
+type Choice = Vec<(u32, Lid)>;
+
 /// How many of the choices have nothing in common with each other, nor with what is sent anyway.
-fn apart(
-    mut taken: BTreeSet<(u32, usize)>,
-    choices: &[Vec<(u32, Lid)>],
-    place: impl Fn(&(u32, Lid)) -> (u32, usize),
-) -> u64 {
+fn apart(mut taken: BTreeSet<(u32, usize)>, choices: &[Choice], place: impl Fn(&(u32, Lid)) -> (u32, usize)) -> u64 {
     let mut count = 0;
     for choice in choices {
         if choice.iter().all(|entry| !taken.contains(&place(entry))) {
@@ -118,8 +120,14 @@ fn apart(
     count
 }
 
-/// A LID, and whether it is a host's.
-type Goal = (Lid, bool);
+/// A LID that some entry sends over what is lost.
+#[derive(Clone, Copy)]
+struct Goal {
+    lid: Lid,
+    is_host: bool,
+    /// How packets of hosts must go there.
+    rule: Rule,
+}
 
 struct Search<'g> {
     ground: &'g Ground<'g>,
@@ -173,6 +181,11 @@ impl<'g> Search<'g> {
     fn goals(&self) -> BTreeMap<u32, Vec<Goal>> {
         let mut goals: BTreeMap<u32, Vec<Goal>> = BTreeMap::new();
         let losing: Vec<_> = (0..self.ground.channels.len()).filter(|&c| self.dead[c]).collect();
+        let is_step = |c: &crate::ground::Channel| {
+            let [a, b] = [c.src, c.dst].map(|s| self.level[s as usize]);
+            a != NONE && b != NONE && a.abs_diff(b) == 1
+        };
+        let has_levels = self.ground.channels.iter().all(is_step);
         for (lid, at) in self.ground.subject.lids.by_lid() {
             let (home, is_host) = match self.ground.owner(at) {
                 Owner::Host(host) if !self.cut_off.contains(&at) => (self.ground.hosts[host as usize].switch, true),
@@ -184,7 +197,12 @@ impl<'g> Search<'g> {
                 channel.src != home && self.egress(channel.src, lid) == Some(c)
             });
             if is_hit {
-                goals.entry(home).or_default().push((lid, is_host));
+                let rule = if has_levels && self.is_up_then_down(lid) {
+                    Rule::UpThenDown
+                } else {
+                    Rule::AnyWay
+                };
+                goals.entry(home).or_default().push(Goal { lid, is_host, rule });
             }
         }
         goals
@@ -198,18 +216,10 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Up, then down, if that is what the tables do: all links join neighbouring levels, and hosts' ways to what is
-    /// looked at turn down once.
-    fn rule(&self, goals: &BTreeMap<u32, Vec<Goal>>) -> Rule {
+    /// Whether packets of hosts to a LID turn down once.
+    fn is_up_then_down(&self, lid: Lid) -> bool {
         let ground = self.ground;
-        let is_step = |c: &crate::ground::Channel| {
-            let [a, b] = [c.src, c.dst].map(|s| self.level[s as usize]);
-            a != NONE && b != NONE && a.abs_diff(b) == 1
-        };
-        if !ground.channels.iter().all(is_step) {
-            return Rule::AnyWay;
-        }
-        let turns_once = |first: u32, lid: Lid| {
+        let turns_once = |first: u32| {
             let (mut at, mut is_down) = (first, false);
             for _ in 0..=ground.switches {
                 let Some(channel) = self.egress(at, lid) else {
@@ -224,18 +234,21 @@ impl<'g> Search<'g> {
             }
             false
         };
-        let senders = || (0..ground.switches).filter(|&s| ground.host_count[s] > 0);
-        let lids = goals.values().flatten();
-        let good = lids
-            .copied()
-            .all(|(lid, _)| senders().all(|s| turns_once(s as u32, lid)));
-        if good { Rule::UpThenDown } else { Rule::AnyWay }
+        let mut senders = (0..ground.switches).filter(|&s| ground.host_count[s] > 0);
+        senders.all(|s| turns_once(s as u32))
     }
 
-    /// Adds the entries towards the LIDs at one switch.
-    fn destination(&self, (home, ways): (u32, &Ways), lids: &[Goal], rule: Rule, entries: &mut Vec<(u32, Lid)>) {
-        let mut known: BTreeMap<(u32, usize, bool), bool> = BTreeMap::new();
-        for &(lid, is_host) in lids {
+    /// Adds the entries towards the LIDs at one switch that must change, and sets of entries of which one must.
+    fn destination(
+        &self,
+        (home, ways): (u32, &Ways),
+        goals: &[Goal],
+        entries: &mut Vec<(u32, Lid)>,
+        choices: &mut Vec<Choice>,
+    ) {
+        let mut known: BTreeMap<(u32, usize, bool, bool), bool> = BTreeMap::new();
+        for &goal in goals {
+            let Goal { lid, is_host, rule } = goal;
             let broken = self.broken(home, lid);
             for s in (0..self.ground.switches as u32).filter(|&s| broken[s as usize]) {
                 // A broken way begins with a channel.
@@ -244,35 +257,84 @@ impl<'g> Search<'g> {
                     Some(must) => must,
                     None => self.is_missed(home, s, channel, is_host, rule, ways),
                 };
-                if *known.entry((s, channel, is_host)).or_insert_with(must) {
+                let of_kind = (s, channel, is_host, rule == Rule::UpThenDown);
+                if *known.entry(of_kind).or_insert_with(must) {
                     entries.push((s, lid));
                 }
             }
+            self.turned_once(home, goal, ways, choices);
+            self.led_over(goal, &broken, ways, choices);
+            self.ways_out(goal, &broken, ways, choices);
         }
     }
 
     /// Adds, for each switch with hosts whose way comes to where no way up, then down goes on, the entries before that.
-    fn choices(&self, (home, ways): (u32, &Ways), lids: &[Goal], choices: &mut Vec<Vec<(u32, Lid)>>) {
-        for &(lid, _) in lids {
-            for first in (0..self.ground.switches as u32).filter(|&s| self.must_turn_once(s, Rule::UpThenDown, ways)) {
-                let (mut at, mut is_down, mut before) = (first, false, Vec::new());
-                while at != home && before.len() < self.ground.switches {
-                    let goes_on = if is_down { &ways.below } else { &ways.reach };
-                    if !goes_on[at as usize] {
-                        choices.push(before);
-                        break;
-                    }
-                    before.push((at, lid));
-                    // A lost link is an entry that must change, or its switch was passed over as one that must not.
-                    let Some(channel) = self.egress(at, lid).filter(|&c| !self.dead[c]) else {
-                        break;
-                    };
-                    let next = self.ground.channels[channel].dst;
-                    is_down |= self.level[next as usize] < self.level[at as usize];
-                    at = next;
+    fn turned_once(&self, home: u32, goal: Goal, ways: &Ways, choices: &mut Vec<Choice>) {
+        let senders = (0..self.ground.switches as u32).filter(|&s| self.must_turn_once(s, goal.rule, ways));
+        for first in senders {
+            let (mut at, mut is_down, mut before) = (first, false, Vec::new());
+            while at != home && before.len() < self.ground.switches {
+                let goes_on = if is_down { &ways.below } else { &ways.reach };
+                if !goes_on[at as usize] {
+                    choices.push(before);
+                    break;
                 }
+                before.push((at, goal.lid));
+                // A lost link is an entry that must change, or its switch was passed over as one that must not.
+                let Some(channel) = self.egress(at, goal.lid).filter(|&c| !self.dead[c]) else {
+                    break;
+                };
+                let next = self.ground.channels[channel].dst;
+                is_down |= self.level[next as usize] < self.level[at as usize];
+                at = next;
             }
         }
+    }
+
+    /// Adds, for each switch whose packets must arrive and came to what is lost, the entries of that way. Where it leads
+    /// past another such switch those of the other one say as much.
+    fn led_over(&self, goal: Goal, broken: &[bool], ways: &Ways, choices: &mut Vec<Choice>) {
+        for first in self.senders(goal, broken, ways) {
+            let (mut at, mut before) = (first, vec![(first, goal.lid)]);
+            while let Some(channel) = self.egress(at, goal.lid).filter(|&c| !self.dead[c]) {
+                at = self.ground.channels[channel].dst;
+                if self.must_arrive(at, goal.is_host, ways) {
+                    before.clear();
+                    break;
+                }
+                before.push((at, goal.lid));
+            }
+            choices.extend((!before.is_empty()).then_some(before));
+        }
+    }
+
+    /// Adds, for each set of neighbours whose old ways were all broken, and of which somebody must arrive, the entries of
+    /// those that have a neighbour outside.
+    fn ways_out(&self, goal: Goal, broken: &[bool], ways: &Ways, choices: &mut Vec<Choice>) {
+        let mut out: BTreeSet<u32> = BTreeSet::new();
+        for (channel, number) in self.ground.channels.iter().zip(0_usize..) {
+            if !self.dead[number] && broken[channel.src as usize] && !broken[channel.dst as usize] {
+                out.insert(channel.src);
+            }
+        }
+        let mut met = vec![false; self.ground.switches];
+        for first in self.senders(goal, broken, ways) {
+            if met[first as usize] {
+                continue;
+            }
+            let near = self.spread(only_at(first, self.ground.switches), |_, to, from| {
+                broken[to as usize] && broken[from as usize]
+            });
+            let is_near = |s: &&u32| near[**s as usize];
+            choices.push(out.iter().filter(is_near).map(|&s| (s, goal.lid)).collect());
+            met.iter_mut().zip(near).for_each(|(met, near)| *met |= near);
+        }
+    }
+
+    /// Switches whose packets must arrive, and whose old way led over what is lost.
+    fn senders<'a>(&'a self, goal: Goal, broken: &'a [bool], ways: &'a Ways) -> impl Iterator<Item = u32> + 'a {
+        let all = 0..self.ground.switches as u32;
+        all.filter(move |&s| broken[s as usize] && self.must_arrive(s, goal.is_host, ways))
     }
 
     /// Whether packets of a switch, or of its hosts, must arrive; switches that talk to switches are nobody's worry.

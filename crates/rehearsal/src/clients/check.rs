@@ -185,7 +185,17 @@ impl Clients {
         Ok(())
     }
 
-    /// A packet to a group comes to each member once, and to nobody else.
+    /// Whether a master says of a member that no tree joins it with the others, and may: engines that promise room for a
+    /// tree keep it.
+    fn is_left_apart(&self, world: &Rehearsal, server: usize, member: (Lid, Guid)) -> bool {
+        const PROMISE: [&str; 3] = ["weave", "updn", "fat-tree"];
+        let desk = &self.desks[server];
+        let is_told = world.life_of(desk.id).is_some_and(|sm| sm.left_apart().contains(&member));
+        let engine = desk.in_force.as_ref().map(|(_, plan)| &*plan.engine.0);
+        is_told && engine.is_some_and(|engine| !PROMISE.contains(&engine))
+    }
+
+    /// A packet to a group comes to each member once, and to nobody else; but for members that may be left apart.
     fn check_copies(&self, world: &Rehearsal) -> Result<(), Violation> {
         for what in What::ALL {
             let Some(group) = what.group() else { continue };
@@ -204,10 +214,12 @@ impl Clients {
                 let Some(got) = copies(chassis_of(world), host.at, mlid) else {
                     return wrong("they go round".to_owned());
                 };
+                let is_apart = |guid: Guid| self.is_left_apart(world, server, (mlid, guid));
                 let receivers = self.hosts.iter().enumerate().filter(|(other, receiver)| {
                     let has_joined = receiver.has[what as usize] && *other != number;
                     has_joined && self.server(world, *other) == Some(server)
                 });
+                let receivers = receivers.filter(|(_, receiver)| !is_apart(host.guid) && !is_apart(receiver.guid));
                 for (_, receiver) in receivers {
                     let times = got.iter().filter(|guid| **guid == receiver.guid).count();
                     if times != 1 {

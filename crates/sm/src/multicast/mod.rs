@@ -357,6 +357,12 @@ impl Sm {
 }
 
 impl Sm {
+    /// Members of groups that no tree joins with the others beside the routes in force, by group.
+    #[must_use]
+    pub fn left_apart(&self) -> &[(Lid, Guid)] {
+        &self.multicast.apart
+    }
+
     /// What jobs have to know of copies.
     pub(crate) fn copies(&self) -> Arc<Copies> {
         let multicast = &self.multicast;

@@ -132,7 +132,7 @@ impl Repair<'_> {
     /// The same upwards: by a neighbour above whose way there, as it is, turns where it may; from the last one on, so
     /// that these ways come from few pieces.
     fn detour_above(&mut self, s: usize, lid: Lid, to: usize, care: Care) -> bool {
-        for (peer, egress) in self.above_from_last(s) {
+        for (peer, egress) in self.above_from_beside(s, to) {
             let Some(arrows) = self.arrows_on(s, peer, lid, to) else {
                 continue;
             };
@@ -165,6 +165,20 @@ impl Repair<'_> {
             }
         }
         false
+    }
+
+    /// Live neighbours above a switch, those first that are beside one of them: what turned into the one turns into the
+    /// other no more, and LIDs that go by the two stand in the same blocks.
+    fn above_from_beside(&self, s: usize, to: usize) -> Vec<(usize, u8)> {
+        let mut above = self.above_from_last(s);
+        let slots = self.rule().shape.up.get(s);
+        let place = |peer: usize| slots.iter().position(|slot| slot.peer as usize == peer);
+        if self.rule().shape.level[s] > 0
+            && let Some(lost) = place(to)
+        {
+            above.sort_by_key(|&(peer, _)| place(peer).map_or(usize::MAX, |place| place.abs_diff(lost)));
+        }
+        above
     }
 
     /// Live neighbours above a switch, those first of the pieces that are kept for detours from them.
