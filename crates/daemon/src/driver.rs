@@ -268,7 +268,7 @@ impl Driver {
             false => Duration::ZERO,
         };
         if wait == WAIT_IDLE && self.in_force.is_some() {
-            self.memory.touch_next();
+            self.memory.touch();
         }
         if wait == WAIT_IDLE {
             self.seat.be_quiet();
@@ -356,6 +356,7 @@ impl Driver {
             match note {
                 Note::Computed { generation, result } => {
                     self.busy = self.busy.saturating_sub(1);
+                    self.memory.ask_again();
                     self.feed(Input::Computed { generation, result })?;
                 }
                 Note::Indexed(snapshot) => {

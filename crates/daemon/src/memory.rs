@@ -1,5 +1,7 @@
 //! Memory for what a repair needs, beforehand.
 
+use std::time::{Duration, Instant};
+
 /// The smallest piece.
 const LEAST: usize = 64;
 /// How often pieces double in size, in four steps each: up to 512 KiB.
@@ -7,12 +9,15 @@ const DOUBLINGS: usize = 13;
 /// Steps of one doubling: an allocator has as many sizes.
 const STEPS: usize = 4;
 
+/// For so long pieces are asked for at a time: a trap waits no longer, or for one piece.
+const AT_A_TIME: Duration = Duration::from_millis(1);
+
 /// A piece of each size, asked for one after another while nobody waits, and given back together.
 ///
 /// The manager's thread reads and writes whatever the fabric's size, but plans next to nothing before the first fault.
 /// Memory that no thread has used yet comes from the system in huge pages, each cleared first: 0.1 ms each, and 5 ms on a
 /// virtual machine whose host has to find the memory as well. The first repair of a process took up to 12 ms longer for
-/// that, two pages. The allocator keeps what is given back here.
+/// that, two pages. The allocator keeps what is given back here; other threads may have taken it when they have planned.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pieces: Vec<Vec<u8>>,
@@ -20,11 +25,20 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Asks for the next piece, if there is one left.
-    pub(crate) fn touch_next(&mut self) {
-        if self.is_done {
-            return;
+    /// Others have used memory since.
+    pub(crate) const fn ask_again(&mut self) {
+        self.is_done = false;
+    }
+
+    /// Asks for the next pieces, if there are any left.
+    pub(crate) fn touch(&mut self) {
+        let start = Instant::now();
+        while !self.is_done && start.elapsed() < AT_A_TIME {
+            self.touch_next();
         }
+    }
+
+    fn touch_next(&mut self) {
         let step = self.pieces.len();
         let size = (LEAST << (step / STEPS)) / STEPS * (STEPS + step % STEPS);
         // Zeros it might not write.
@@ -40,19 +54,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_size_has_its_turn_once() {
+    fn every_size_has_its_turn() {
         let mut memory = Memory::default();
-        let mut sizes = Vec::new();
-        for _ in 0..DOUBLINGS * STEPS - 1 {
-            memory.touch_next();
-            sizes.push(memory.pieces.last().map_or(0, Vec::len));
-        }
-        assert_eq!(sizes[..6], [64, 80, 96, 112, 128, 160]);
-        assert_eq!(sizes.last(), Some(&(384 << 10)), "the last but one");
-        assert!(sizes.is_sorted());
         for _ in 0..2 {
-            memory.touch_next();
-            assert!(memory.is_done && memory.pieces.is_empty());
+            let mut sizes = Vec::new();
+            while sizes.len() + 1 < DOUBLINGS * STEPS {
+                memory.touch_next();
+                sizes.push(memory.pieces.last().map_or(0, Vec::len));
+            }
+            assert_eq!(sizes[..6], [64, 80, 96, 112, 128, 160]);
+            assert_eq!(sizes.last(), Some(&(384 << 10)), "the last but one");
+            assert!(sizes.is_sorted() && !memory.is_done);
+            while !memory.is_done {
+                memory.touch();
+            }
+            memory.touch();
+            assert!(memory.pieces.is_empty(), "nothing is asked for any more");
+            memory.ask_again();
         }
     }
 }
