@@ -15,9 +15,10 @@ const AT_A_TIME: Duration = Duration::from_millis(1);
 /// A piece of each size, asked for one after another while nobody waits, and given back together.
 ///
 /// The manager's thread reads and writes whatever the fabric's size, but plans next to nothing before the first fault.
-/// Memory that no thread has used yet comes from the system in huge pages, each cleared first: 0.1 ms each, and 5 ms on a
-/// virtual machine whose host has to find the memory as well. The first repair of a process took up to 12 ms longer for
-/// that, two pages. The allocator keeps what is given back here; other threads may have taken it when they have planned.
+/// Memory that no thread has used yet comes from the system in huge pages, each cleared first: 0.1 ms each, and 5 ms
+/// on a virtual machine whose host has to find the memory as well. The first repair of a process took up to 12 ms
+/// longer for that, two pages. The allocator keeps what is given back here; other threads may have taken it when they
+/// have planned.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     pieces: Vec<Vec<u8>>,

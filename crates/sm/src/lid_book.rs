@@ -247,8 +247,8 @@ impl LidBook {
     }
 
     /// What ports hold that another manager takes care of. Where this one meant a LID for somebody who was not seen to
-    /// take it, the other one has given it away: a later life, which is told claims and not who was seen, could not tell
-    /// whose it is.
+    /// take it, the other one has given it away: a later life, which is told claims and not who was seen, could not
+    /// tell whose it is.
     pub fn of_another(&mut self, fabric: &Fabric) {
         let mut held = BTreeSet::new();
         for (_, port) in fabric

@@ -43,7 +43,7 @@ pub fn use_huge_pages(addresses: &Range<usize>) {
 
 /// Lets the calling thread go before others, where the process may (`CAP_SYS_NICE`): else whoever takes a request
 /// from it may take its processor as well, request after request, in the middle of a batch of them. With 5,832 hosts on
-/// ibsim, two processors, a repair took 10 to 15 % longer. Nothing happens where it may not.
+/// ibsim, two processors, a repair took 8 to 19 % longer. Nothing happens where it may not.
 pub fn prefer_this_thread() {
     /// Of 40 steps the first.
     const NICEST_TO_US: libc::c_int = -20;

@@ -24,8 +24,8 @@
 //! such way goes on, some entry before that switch must change. Two more hold for any way. The old way of somebody who
 //! must arrive led over what is lost: some entry on it, as far as the loss, must change. And his new way leaves the
 //! switches whose old ways were all broken somewhere: from one that has a neighbour outside, whose entry must change.
-//! Such sets of entries that have no block in common with each other, nor with the entries above, cost an SMP each. They
-//! are picked greedily, so there may be more.
+//! Such sets of entries that have no block in common with each other, nor with the entries above, cost an SMP each.
+//! They are picked greedily, so there may be more.
 //!
 //! # Two numbers
 //! [`Least::by_layout`] counts the blocks with the LIDs in force. [`Least::by_fabric`] allows other LIDs, the best for
@@ -291,8 +291,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds, for each switch whose packets must arrive and came to what is lost, the entries of that way. Where it leads
-    /// past another such switch those of the other one say as much.
+    /// Adds, for each switch whose packets must arrive and came to what is lost, the entries of that way. Where it
+    /// leads past another such switch those of the other one say as much.
     fn led_over(&self, goal: Goal, broken: &[bool], ways: &Ways, choices: &mut Vec<Choice>) {
         for first in self.senders(goal, broken, ways) {
             let (mut at, mut before) = (first, vec![(first, goal.lid)]);
@@ -308,8 +308,8 @@ impl<'g> Search<'g> {
         }
     }
 
-    /// Adds, for each set of neighbours whose old ways were all broken, and of which somebody must arrive, the entries of
-    /// those that have a neighbour outside.
+    /// Adds, for each set of neighbours whose old ways were all broken, and of which somebody must arrive, the entries
+    /// of those that have a neighbour outside.
     fn ways_out(&self, goal: Goal, broken: &[bool], ways: &Ways, choices: &mut Vec<Choice>) {
         let mut out: BTreeSet<u32> = BTreeSet::new();
         for (channel, number) in self.ground.channels.iter().zip(0_usize..) {

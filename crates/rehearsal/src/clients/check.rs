@@ -185,12 +185,14 @@ impl Clients {
         Ok(())
     }
 
-    /// Whether a master says of a member that no tree joins it with the others, and may: engines that promise room for a
-    /// tree keep it.
+    /// Whether a master says of a member that no tree joins it with the others, and may: engines that promise room for
+    /// a tree keep it.
     fn is_left_apart(&self, world: &Rehearsal, server: usize, member: (Lid, Guid)) -> bool {
         const PROMISE: [&str; 3] = ["weave", "updn", "fat-tree"];
         let desk = &self.desks[server];
-        let is_told = world.life_of(desk.id).is_some_and(|sm| sm.left_apart().contains(&member));
+        let is_told = world
+            .life_of(desk.id)
+            .is_some_and(|sm| sm.left_apart().contains(&member));
         let engine = desk.in_force.as_ref().map(|(_, plan)| &*plan.engine.0);
         is_told && engine.is_some_and(|engine| !PROMISE.contains(&engine))
     }
