@@ -142,8 +142,13 @@ fn silent_port(found: &mut Vec<Found>, known: &Inventory, (node, num): (usize, P
     let there = found.iter().position(|other| other.info.node_guid == far_guid);
     let is_switch = here.info.kind == NodeKind::Switch;
     let says_changed = here.switch.is_none_or(|switch| switch.port_state_change);
-    let far_is_active = there.is_some_and(|there| found[there].ports.get(far.port.index()).is_some_and(is_active));
-    if here.ports[num.index()].info.is_none() && (far_is_active || is_switch && !says_changed) {
+    let far_port = there.and_then(|there| found[there].ports.get(far.port.index()));
+    let far_is_active = far_port.is_some_and(is_active);
+    // A host behind a port that says nothing is not asked. Another port of the switch may be the one that has changed,
+    // and the host sends on; if it was this one, packets to it are lost as they are without a way.
+    let is_of_host = known.fabric.switch_index(far.node).is_none() && far_port.is_none_or(|port| port.peer.is_none());
+    let may_be_up = is_switch && (!says_changed || is_of_host);
+    if here.ports[num.index()].info.is_none() && (far_is_active || may_be_up) {
         let info = held(known, here, num);
         found[node].ports[num.index()].info = info;
     }
@@ -357,6 +362,29 @@ mod tests {
         };
         check(PortState::Active, Some(guid(FAR)));
         check(PortState::Init, None);
+    }
+
+    #[test]
+    fn a_host_stays_behind_a_port_that_says_nothing_unless_it_is_found_elsewhere() {
+        // The switch says that some port of it has changed, or none.
+        let check = |says_changed: bool, is_elsewhere: bool, want: Option<Guid>| {
+            let mut found = row();
+            if is_elsewhere {
+                found[FAR].ports[1].peer = Some((FIRST, port(3)));
+                found[FAR].ports[1].info = None;
+            } else {
+                found.truncate(FAR);
+            }
+            found[SECOND].switch.as_mut().unwrap().port_state_change = says_changed;
+            let seen = &mut found[SECOND].ports[2];
+            (seen.peer, seen.trouble, seen.info) = (None, Some(PortReason::PeerSilent), None);
+            recall(&mut found, &inventory(row()), None);
+            assert_eq!(leads_to(&found, SECOND, 2), want, "{says_changed} {is_elsewhere}");
+            assert_eq!(found[SECOND].ports[2].info.is_some(), want.is_some());
+        };
+        check(false, false, Some(guid(FAR)));
+        check(true, false, Some(guid(FAR)));
+        check(true, true, None);
     }
 
     #[test]

@@ -21,13 +21,18 @@ impl Sm {
     /// Stored LIDs of another fabric would only keep LIDs from being given out: the fabric itself tells the truth. What
     /// this life has met once is its own fabric's, though it may see nobody but itself now, under another GUID. And
     /// fewer than half as many ports as are stored may be a part that was added and is cut off with this manager: it is
-    /// decided when more are found.
+    /// decided when more are found. Where fewer than half as many ports are stored as are found, it is the other way
+    /// about: the earlier life saw a part that is away now. Those few keep their LIDs.
     pub(crate) fn set_foreign_state_aside(&mut self, fabric: &Fabric, out: &mut Vec<Output>) {
         let Some(stored) = self.lids.none_met(fabric) else {
             self.lids.is_doubted = false;
             return;
         };
         let found = fabric.end_ports().count();
+        if stored * 2 < found {
+            self.lids.keep_untried();
+            return;
+        }
         let are_few = found * 2 < stored;
         if !are_few || !self.lids.is_doubted {
             out.push(Output::Event(Event::ForeignState { stored, found, are_few }));
@@ -59,7 +64,7 @@ impl Sm {
         let lanes = by_switch.unwrap_or_default();
         let others = relied_on.map(|levels| told::others(&inventory.fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
-            lids: self.lids.planned.clone(),
+            lids: self.lids.claims().into_owned(),
             lids_before: self.lids.before.clone(),
             generation: self.stored.generation,
             lanes,
@@ -107,9 +112,10 @@ impl Sm {
     /// LIDs: what such a port held before is nothing that it is to get back, however long no other plan is made.
     pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
-        let have_taken = self.stored.lids_before != self.lids.before || self.stored.lids != self.lids.planned;
+        let claims = self.lids.claims();
+        let have_taken = self.stored.lids_before != self.lids.before || self.stored.lids != *claims;
         if have_taken {
-            self.stored.lids.clone_from(&self.lids.planned);
+            self.stored.lids.clone_from(&claims);
             self.stored.lids_before.clone_from(&self.lids.before);
         }
         if is_theirs && self.note_in_force() || have_taken {

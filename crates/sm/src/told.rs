@@ -215,7 +215,7 @@ impl Sm {
         self.told_by = None;
         let before = self.stored.clone();
         // What ports were seen to hold is known by a later life, too: they may be away when it looks.
-        self.stored.lids.clone_from(&self.lids.planned);
+        self.stored.lids.clone_from(&self.lids.claims());
         self.stored.lids_before.clone_from(&self.lids.before);
         self.stored.engines.clear();
         self.stored.lanes_wanted = 0;

@@ -66,6 +66,8 @@ impl Moved {
 #[derive(Clone, Debug, Default)]
 pub(super) struct LidBook {
     by_guid: BTreeMap<Guid, LidRange>,
+    /// What was last held at a place, whatever GUID it showed.
+    by_port: BTreeMap<PortIdx, LidRange>,
     /// How often the node had booted then: who boots holds nothing.
     boots: BTreeMap<Guid, u32>,
     /// GUIDs that were ever seen at two places.
@@ -92,6 +94,7 @@ impl LidBook {
             let range = chassis.port(port).settings().lids;
             if range.base.is_unicast() {
                 self.by_guid.insert(chassis.port_guid(port), range);
+                self.by_port.insert(port, range);
                 self.boots.insert(chassis.port_guid(port), boots_of(chassis, port));
             }
         }
@@ -131,12 +134,15 @@ impl LidBook {
             if before != Some(now) {
                 new = new.or(Some((port, now)));
             }
-            if before.is_some_and(|before| before.base == now.base && before.lmc < now.lmc) {
+            // It may show another's GUID, now or until now.
+            let of_port = self.by_port.insert(port, now);
+            if of_port.is_some_and(|before| before.base == now.base && before.lmc < now.lmc) {
+                let built = chassis.fabric().port(chassis.port_ref(port)).map(|built| built.guid);
                 let overlaps = |range: &LidRange| range.base <= now.last() && now.base <= range.last();
                 let others = self
                     .by_guid
                     .iter()
-                    .filter(|(other, range)| **other != guid && overlaps(range));
+                    .filter(|(other, range)| **other != guid && Some(**other) != built && overlaps(range));
                 self.overgrown.extend(others.map(|(other, _)| *other));
             }
             let before = before.unwrap_or(now);
@@ -282,6 +288,10 @@ mod tests {
     #[derive(Clone, Copy)]
     enum Step {
         Gets(u64, u16),
+        /// A block of LIDs, by its LMC.
+        GetsBlock(u64, u16, u8),
+        /// It shows the GUID of another.
+        Shows(u64, u64),
         /// By a Set that was meant for another.
         Astray(u64, u16),
         Off(u64),
@@ -290,26 +300,34 @@ mod tests {
 
     fn check(steps: &[Step], want: Option<Rule>) {
         let mut b = FabricBuilder::new();
-        for guid in [1, 2] {
+        for guid in [1, 2, 3] {
             b.add(Node::new(NodeKind::Switch, Guid(guid), 2, "s"));
         }
         let mut chassis = Chassis::new(&b.finish().unwrap());
         let mut book = LidBook::new(&chassis);
         let mut excuse = None;
         for &step in steps {
-            let (Step::Gets(guid, lid) | Step::Astray(guid, lid)) = step else {
-                match step {
-                    Step::Off(guid) => chassis.power_off(chassis.fabric().find(Guid(guid)).unwrap()),
-                    Step::On(guid) => chassis.power_on(chassis.fabric().find(Guid(guid)).unwrap()),
-                    Step::Gets(..) | Step::Astray(..) => {}
+            let find = |guid: u64| chassis.fabric().find(Guid(guid)).unwrap();
+            let (node, lid, lmc) = match step {
+                Step::Gets(guid, lid) | Step::Astray(guid, lid) => (find(guid), lid, 0),
+                Step::GetsBlock(guid, lid, lmc) => (find(guid), lid, lmc),
+                Step::Off(guid) => {
+                    chassis.power_off(find(guid));
+                    continue;
                 }
-                continue;
+                Step::On(guid) => {
+                    chassis.power_on(find(guid));
+                    continue;
+                }
+                Step::Shows(guid, other) => {
+                    chassis.clone_guids(find(guid), find(other));
+                    continue;
+                }
             };
-            let node = chassis.fabric().find(Guid(guid)).unwrap();
             let port = chassis.port_at(node, 0).unwrap();
             let lids = LidRange {
                 base: Lid(lid),
-                lmc: Lmc::ZERO,
+                lmc: Lmc::new(lmc).unwrap(),
             };
             let settings = chassis.port(port).settings();
             chassis.set_settings(port, selvedge_fabric::PortSettings { lids, ..*settings });
@@ -350,6 +368,21 @@ mod tests {
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4)], Some(Rule::PutRight));
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 6)], None);
         check(&[Gets(1, 4), Astray(1, 5), Gets(1, 4), Gets(1, 5)], None);
+    }
+
+    #[test]
+    fn what_fell_to_a_port_that_has_more_lids_is_its_own_whatever_guid_it_shows() {
+        use Step::{Gets, GetsBlock, Off, On, Shows};
+        for is_cloned in [false, true] {
+            let shown: &[Step] = if is_cloned { &[Shows(1, 3)] } else { &[] };
+            let grown_from = |held: u16| {
+                let before = [Gets(1, held), Gets(2, 9), Off(2)];
+                let then = [GetsBlock(1, 8, 3), Gets(1, 8), On(2), Gets(2, 5)];
+                [&before[..], shown, &then].concat()
+            };
+            check(&grown_from(8), Some(Rule::OtherLids));
+            check(&grown_from(12), None);
+        }
     }
 
     #[test]

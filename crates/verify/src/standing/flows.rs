@@ -264,6 +264,13 @@ impl Flows {
         self.carries[row] >> column & 1 != 0
     }
 
+    /// Links that are down, by position.
+    pub fn lost(&self) -> Vec<u32> {
+        let arcs = self.shape.arcs.iter().zip(0..);
+        let lost = arcs.filter(|(arc, _)| self.next[arc.cell as usize] == NOWHERE);
+        lost.map(|(_, position)| position).collect()
+    }
+
     fn is_used(&self, lid: u16) -> bool {
         self.shape.goals[usize::from(lid)] != Goal::Unused
     }

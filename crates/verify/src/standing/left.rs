@@ -10,6 +10,7 @@ use selvedge_types::{Idx, Lid};
 
 use super::Entry;
 use super::repair::{HOSTS, Mix, SWITCHES};
+use super::shape::Arc;
 
 /// An entry that was replaced so lately that packets may still be where it sent them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +55,53 @@ impl Mix<'_> {
         }
     }
 
+    /// Packets of hosts that crossed a link before it went down go on where it led: they are on none of its channels
+    /// any more. All are of one LID of a switch; of those to hosts agents send everywhere.
+    pub(super) fn stray(&mut self, replaced: &[Replaced]) {
+        self.strays.clear();
+        let is_crossed = |arc: &Arc| !self.entries_to(replaced, arc).is_empty();
+        let arcs = self
+            .lost
+            .iter()
+            .map(|&arc| self.standing.flows.shape.arcs[arc as usize]);
+        let crossed: Vec<Arc> = arcs.filter(is_crossed).collect();
+        if crossed.is_empty() {
+            return;
+        }
+        let met = self.met_by_hosts(replaced);
+        for arc in crossed {
+            let from = SwitchIdx(arc.src.into());
+            if !met.contains(&from) && !self.sends_hosts(from) {
+                continue;
+            }
+            let to = SwitchIdx(arc.dst.into());
+            self.strays.push(to);
+            for time in self.entries_to(replaced, &arc) {
+                for old in of_switch(replaced, to).filter(|old| old.until >= time) {
+                    self.reach(to.to_usize(), old.entry.egress, HOSTS | SWITCHES, time.max(old.since));
+                }
+                let now = self.standing.flows.entry(arc.dst, self.lid);
+                let begun = self.begun(to.to_usize());
+                self.reach(to.to_usize(), now, HOSTS | SWITCHES, time.max(begun));
+                self.drift_back(replaced);
+            }
+        }
+    }
+
+    /// Since when entries that are or were in force have led to a link.
+    fn entries_to(&self, replaced: &[Replaced], arc: &Arc) -> Vec<u16> {
+        let old = of_switch(replaced, SwitchIdx(arc.src.into())).filter(|old| old.entry.egress == arc.port);
+        let is_now = self.standing.flows.entry(arc.src, self.lid) == arc.port;
+        let now = is_now.then(|| self.begun(usize::from(arc.src)));
+        old.map(|old| old.since).chain(now).collect()
+    }
+
+    /// True if packets of hosts leave a switch, by the entries in force or as it has hosts.
+    fn sends_hosts(&self, switch: SwitchIdx) -> bool {
+        let has_hosts = self.standing.flows.shape.own[switch.to_usize()] > 0;
+        has_hosts || self.standing.carries_hosts(switch, Lid(self.lid))
+    }
+
     /// Packets that are on a channel for the first time, or earlier than was known, go on from there.
     fn drift_back(&mut self, replaced: &[Replaced]) {
         while let Some((cell, senders)) = self.open.pop() {
@@ -74,10 +122,13 @@ impl Mix<'_> {
     fn met_by_hosts(&self, replaced: &[Replaced]) -> BTreeSet<SwitchIdx> {
         let (flows, shape, lid) = (&self.standing.flows, &self.standing.flows.shape, Lid(self.lid));
         let is_of_hosts = |switch: &SwitchIdx| self.standing.carries_hosts(*switch, lid);
-        let mut met: BTreeSet<SwitchIdx> = replaced
-            .iter()
-            .map(|old| old.entry.switch)
-            .filter(is_of_hosts)
+        let written = replaced.iter().map(|old| old.entry.switch);
+        let lost = self.lost.iter().map(|&arc| shape.arcs[arc as usize]);
+        let crossed = lost.filter(|arc| flows.entry(arc.src, lid.0) == arc.port);
+        let crossed = crossed.map(|arc| SwitchIdx(arc.src.into()));
+        let mut met: BTreeSet<SwitchIdx> = written
+            .chain(crossed)
+            .filter(|switch| self.sends_hosts(*switch))
             .collect();
         let mut open: Vec<SwitchIdx> = met.iter().copied().collect();
         while let Some(switch) = open.pop() {

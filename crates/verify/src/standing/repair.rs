@@ -343,6 +343,8 @@ impl Standing {
             writes.extend(step.iter().map(|&entry| (entry.lid, number, entry)));
         }
         writes.sort_by_key(|&(lid, step, entry)| (lid, step, entry.switch));
+        // Where all packets of switches count, none are missed.
+        let lost = if least == HOSTS { self.flows.lost() } else { Vec::new() };
         let mut mix = Mix {
             standing: self,
             lid: 0,
@@ -357,6 +359,8 @@ impl Standing {
             open: Vec::new(),
             turns: Vec::new(),
             of_switch: false,
+            lost,
+            strays: Vec::new(),
             first: 0,
         };
         for writes in writes.chunk_by(|a, b| a.0 == b.0) {
@@ -399,6 +403,10 @@ pub(super) struct Mix<'a> {
     /// Dependencies that may come about, none of them there already: vertex and egress port, some more than once.
     turns: Vec<(u32, u8)>,
     pub(super) of_switch: bool,
+    /// Links that are down, by position: packets may have crossed them before.
+    pub(super) lost: Vec<u32>,
+    /// Switches that packets of hosts to the LID have come to by those.
+    pub(super) strays: Vec<SwitchIdx>,
     /// The lane's first vertex.
     first: usize,
 }
@@ -414,14 +422,17 @@ impl Mix<'_> {
         (self.lid, self.of_switch) = (lid.0, matches!(goal, Goal::Switch(_)));
         self.first = usize::from(shape.lanes[lid.index()]) * shape.total();
         self.round += 1;
-        for step in writes.chunk_by(|a, b| a.1 == b.1) {
-            match step[0].1 {
-                0 => {
-                    let first = replaced.partition_point(|old| old.entry.lid < lid);
-                    self.left_behind(&replaced[first..first + step.len()]);
-                }
-                _ => self.step(step),
-            }
+        let first = replaced.partition_point(|old| old.entry.lid < lid);
+        let count = writes.iter().take_while(|write| write.1 == 0).count();
+        let of_lid = &replaced[first..first + count];
+        if !of_lid.is_empty() {
+            self.left_behind(of_lid);
+        }
+        if self.of_switch {
+            self.stray(of_lid);
+        }
+        for step in writes[count..].chunk_by(|a, b| a.1 == b.1) {
+            self.step(step);
         }
     }
 
@@ -431,13 +442,10 @@ impl Mix<'_> {
             self.written[switch.to_usize()] = (self.round, (before, egress, step));
         }
         for &(_, step, Entry { switch, egress, .. }) in writes {
+            let are_hosts_here = self.standing.flows.shape.own[switch.to_usize()] > 0 || self.strays.contains(&switch);
+            let own = if are_hosts_here { HOSTS } else { 0 };
             let switch = switch.to_usize();
             self.leave(switch, egress, 0, (0, ALWAYS));
-            let own = if self.standing.flows.shape.own[switch] > 0 {
-                HOSTS
-            } else {
-                0
-            };
             self.reach(switch, egress, own | SWITCHES, ALWAYS);
             self.drift(step);
         }

@@ -1,0 +1,362 @@
+use selvedge_fabric::{FabricBuilder, Node, PortRef};
+use selvedge_types::{Lmc, NodeKind, PortNum};
+
+use super::*;
+
+fn range(base: u16, lmc: u8) -> LidRange {
+    LidRange {
+        base: Lid(base),
+        lmc: Lmc::new(lmc).unwrap(),
+    }
+}
+
+/// A host with GUID 7 that holds LIDs, and a plan that gives it others.
+fn host(held: LidRange, planned: LidRange) -> (Fabric, Lids) {
+    host_of(7, held, planned)
+}
+
+/// The same with another GUID.
+fn host_of(guid: u64, held: LidRange, planned: LidRange) -> (Fabric, Lids) {
+    let mut builder = FabricBuilder::new();
+    let port = PortNum::new(1).unwrap();
+    let mut node = Node::new(NodeKind::Ca, Guid(guid), 1, "h");
+    let settings = node.port_mut(port).unwrap();
+    (settings.guid, settings.settings.lids) = (Guid(guid), held);
+    builder.add(node);
+    let fabric = builder.finish().unwrap();
+    let node = fabric.find(Guid(guid)).unwrap();
+    let mut lids = Lids::new();
+    lids.insert(PortRef { node, port }, planned).unwrap();
+    (fabric, lids)
+}
+
+/// Plans one after another, each with what the port holds when it is made and after it: what the port is known by
+/// in the end, under some LMC, and what it may hold instead.
+fn check(plans: &[(LidRange, LidRange, LidRange)], lmc: u8, want: LidRange, spared: &[LidRange]) {
+    let mut book = LidBook::default();
+    for &(before, planned, after) in plans {
+        let (fabric, lids) = host(before, planned);
+        book.plan(&fabric, &lids);
+        let (fabric, _) = host(after, planned);
+        book.held(&fabric, &lids);
+    }
+    let policy = Policy {
+        lmc: Lmc::new(lmc).unwrap(),
+        ..Policy::default()
+    };
+    let (known, may_hold) = book.known(&policy);
+    assert_eq!((known.get(&Guid(7)), &*may_hold), (Some(&want), spared), "{plans:?}");
+}
+
+#[test]
+fn who_holds_other_lids_than_it_is_known_by_is_a_stranger() {
+    // What the host holds, and whether that is strange: it was planned to have 4, and had 8 before.
+    let check = |held: LidRange, want: bool| {
+        let (fabric, _) = host(held, range(4, 0));
+        let mut book = LidBook::default();
+        assert!(book.strangers(&fabric).is_empty(), "nobody knows it");
+        book.planned.insert(Guid(7), range(4, 0));
+        book.before.insert(Guid(7), range(8, 1));
+        assert_eq!(!book.strangers(&fabric).is_empty(), want, "{held:?}");
+    };
+    check(range(4, 0), false);
+    check(range(8, 1), false);
+    check(LidRange::default(), false);
+    check(range(4100, 0), true);
+    check(range(8, 2), true);
+}
+
+#[test]
+fn who_never_had_its_lids_has_no_claim_on_what_somebody_has() {
+    let check = |away: LidRange, (held, planned): (LidRange, LidRange), want: bool| {
+        for was_seen in [false, true] {
+            let mut book = LidBook::default();
+            book.planned.insert(Guid(9), away);
+            book.unseen.extend((!was_seen).then_some(Guid(9)));
+            let (fabric, lids) = host(held, planned);
+            book.plan(&fabric, &lids);
+            let is_left = book.planned.contains_key(&Guid(9));
+            assert_eq!(is_left, want || was_seen, "{away:?} {held:?}");
+        }
+    };
+    let holds = |range: LidRange| (range, range);
+    check(range(5, 0), holds(range(5, 0)), false);
+    check(range(5, 0), holds(range(4, 1)), false);
+    check(range(4, 1), holds(range(5, 0)), false);
+    check(range(6, 0), holds(range(4, 1)), true);
+    // It may never get it, or must give it up.
+    check(range(5, 0), (LidRange::default(), range(5, 0)), true);
+    check(range(5, 0), (range(5, 0), range(7, 0)), true);
+}
+
+#[test]
+fn what_another_master_gave_away_is_not_kept_for_who_never_took_it() {
+    // The host 9 held LIDs and was to have others, which it took or not; another master has given some of those to
+    // 7. What is stored of 9 then.
+    let check = |(held, took): (LidRange, bool), of_7: LidRange, want: Option<LidRange>| {
+        let mut book = LidBook::default();
+        let (fabric, lids) = host_of(9, held, range(4, 1));
+        book.plan(&fabric, &lids);
+        let (fabric, _) = host_of(9, if took { range(4, 1) } else { held }, range(4, 1));
+        book.held(&fabric, &lids);
+        let (fabric, _) = host(of_7, of_7);
+        book.of_another(&fabric);
+        assert_eq!(book.planned.get(&Guid(9)), want.as_ref(), "{held:?} {took} {of_7:?}");
+        assert_eq!(book.planned.get(&Guid(7)), Some(&of_7));
+    };
+    let none = LidRange::default();
+    check((none, false), range(5, 0), None);
+    check((range(8, 0), false), range(5, 0), Some(range(8, 0)));
+    // It took them; nobody else has them.
+    check((none, true), range(5, 0), Some(range(4, 1)));
+    check((none, false), range(6, 0), Some(range(4, 1)));
+    // It is there, and has them itself.
+    let mut book = LidBook::default();
+    let (fabric, lids) = host(none, range(5, 0));
+    book.plan(&fabric, &lids);
+    let (fabric, _) = host(range(5, 0), range(5, 0));
+    book.of_another(&fabric);
+    assert_eq!(book.planned, BTreeMap::from([(Guid(7), range(5, 0))]));
+}
+
+#[test]
+fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
+    let known = |book: &LidBook| book.known(&Policy::default());
+    for was_read in [false, true] {
+        let (mut book, none) = (LidBook::default(), LidRange::default());
+        let reads = std::iter::once(none).chain(was_read.then_some(range(5, 0)));
+        for held in reads {
+            let (fabric, lids) = host_of(9, held, range(5, 0));
+            book.plan(&fabric, &lids);
+            let (fabric, lids) = host_of(9, range(5, 0), range(5, 0));
+            book.held(&fabric, &lids);
+        }
+        assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
+        // The Set of LID 5 that was meant for 9 may have gone to 7, over a cable that was moved.
+        let (fabric, lids) = host(range(5, 0), range(5, 0));
+        book.plan(&fabric, &lids);
+        let (lids, spared) = known(&book);
+        assert_eq!(lids.get(&Guid(7)), Some(&range(5, 0)));
+        assert_eq!(
+            (lids.contains_key(&Guid(9)), spared.len()),
+            (was_read, usize::from(!was_read))
+        );
+        // It has others now: whose they were nobody doubts any more.
+        let (fabric, lids) = host(range(8, 0), range(8, 0));
+        book.plan(&fabric, &lids);
+        assert_eq!(known(&book).0.get(&Guid(9)), Some(&range(5, 0)));
+    }
+}
+
+#[test]
+fn a_later_life_is_told_whose_lids_went_to_another() {
+    // The host 9 held LIDs or none, and by its answer it took 5. What is stored of it once 7 was read to hold others.
+    let check = |held_before: LidRange, of_7: LidRange, want: Option<LidRange>| {
+        let mut book = LidBook::default();
+        let (fabric, lids) = host_of(9, held_before, range(5, 0));
+        book.plan(&fabric, &lids);
+        let (fabric, _) = host_of(9, range(5, 0), range(5, 0));
+        book.held(&fabric, &lids);
+        assert_eq!(book.claims().get(&Guid(9)), Some(&range(5, 0)));
+        let (fabric, lids) = host(of_7, of_7);
+        book.plan(&fabric, &lids);
+        let claims = book.claims();
+        assert_eq!(claims.get(&Guid(9)), want.as_ref(), "{held_before:?} {of_7:?}");
+        assert_eq!(claims.get(&Guid(7)), Some(&of_7));
+    };
+    let none = LidRange::default();
+    check(none, range(5, 0), None);
+    check(range(14, 0), range(5, 0), Some(range(14, 0)));
+    check(none, range(8, 0), Some(range(5, 0)));
+}
+
+#[test]
+fn what_the_last_plan_gives_out_is_stored() {
+    // The host 9 is away. Its LID falls to 7, which has more LIDs now.
+    let mut book = LidBook::default();
+    let none = LidRange::default();
+    for (guid, held, planned) in [
+        (9, none, range(5, 0)),
+        (9, range(5, 0), range(5, 0)),
+        (7, none, range(4, 1)),
+    ] {
+        let (fabric, lids) = host_of(guid, held, planned);
+        book.plan(&fabric, &lids);
+    }
+    assert_eq!(book.claims().get(&Guid(7)), Some(&range(4, 1)));
+}
+
+#[test]
+fn what_was_stored_is_kept_and_not_asked_about_again() {
+    let mut book = LidBook::stored(&PersistentState {
+        lids: BTreeMap::from([(Guid(7), range(5, 0))]),
+        ..PersistentState::default()
+    });
+    let (fabric, _) = host_of(8, LidRange::default(), range(6, 0));
+    assert_eq!(book.none_met(&fabric), Some(1));
+    book.keep_untried();
+    assert_eq!(book.none_met(&fabric), None);
+    assert_eq!(book.claims().get(&Guid(7)), Some(&range(5, 0)));
+}
+
+#[test]
+fn what_a_port_was_read_to_hold_and_lost_is_its_own() {
+    let (mut book, none) = (LidBook::default(), LidRange::default());
+    // The host 7 held LID 5, and once it was read, a flipped bit showed another GUID.
+    for (guid, held) in [(7, range(5, 0)), (9, range(5, 0)), (7, none), (7, none)] {
+        let (fabric, lids) = host_of(guid, held, range(5, 0));
+        book.plan(&fabric, &lids);
+        let (known, _) = book.known(&Policy::default());
+        assert_eq!(known.get(&Guid(7)), Some(&range(5, 0)), "{guid} {held:?}");
+    }
+}
+
+#[test]
+fn who_has_no_claim_on_new_lids_has_one_on_the_old() {
+    // The host 9 held LIDs and was to have others, which it never took: somebody else has one of these now.
+    let check = |held: LidRange, of_another: LidRange, want: Option<LidRange>| {
+        let mut book = LidBook::default();
+        let (fabric, lids) = host_of(9, held, range(12, 2));
+        book.plan(&fabric, &lids);
+        let (fabric, lids) = host(of_another, of_another);
+        book.plan(&fabric, &lids);
+        let (known, _) = book.known(&Policy::default());
+        assert_eq!(known.get(&Guid(9)), want.as_ref(), "{held:?} {of_another:?}");
+        assert_eq!(book.planned.get(&Guid(9)), want.as_ref());
+        assert!(book.before.is_empty());
+    };
+    check(range(12, 0), range(14, 0), Some(range(12, 0)));
+    check(range(12, 1), range(12, 0), None);
+    check(LidRange::default(), range(14, 0), None);
+}
+
+#[test]
+fn who_only_seemed_to_take_its_lids_is_known_by_the_old() {
+    let mut book = LidBook::default();
+    let (fabric, lids) = host_of(9, range(14, 0), range(5, 0));
+    book.plan(&fabric, &lids);
+    let (fabric, _) = host_of(9, range(5, 0), range(5, 0));
+    book.held(&fabric, &lids);
+    let known = |book: &LidBook| book.known(&Policy::default()).0.get(&Guid(9)).copied();
+    assert_eq!(known(&book), Some(range(5, 0)));
+    // The Set went to 7.
+    let (fabric, lids) = host(range(5, 0), range(5, 0));
+    book.plan(&fabric, &lids);
+    assert_eq!(known(&book), Some(range(14, 0)));
+    // It is back, with what it had.
+    let (fabric, lids) = host_of(9, range(14, 0), range(14, 0));
+    book.plan(&fabric, &lids);
+    assert_eq!((known(&book), book.left.len()), (Some(range(14, 0)), 0));
+}
+
+#[test]
+fn what_was_only_stored_is_no_claim_on_what_somebody_has() {
+    // Two claims on one LID are stored; whether the other port was seen with it since the start.
+    for was_seen in [false, true] {
+        let lids = BTreeMap::from([(Guid(7), range(5, 0)), (Guid(9), range(5, 0))]);
+        let mut book = LidBook::stored(&PersistentState {
+            lids,
+            ..PersistentState::default()
+        });
+        if was_seen {
+            book.seen(Guid(9));
+        }
+        let (fabric, lids) = host(range(5, 0), range(5, 0));
+        book.plan(&fabric, &lids);
+        assert_eq!(book.planned.contains_key(&Guid(9)), was_seen);
+        assert!(book.planned.contains_key(&Guid(7)));
+    }
+}
+
+#[test]
+fn none_is_met_until_a_port_of_what_was_stored_is_there_or_others_have_lids() {
+    let check = |guid: u64, is_doubted: bool, want: (Option<usize>, Option<usize>)| {
+        let mut book = LidBook::stored(&PersistentState {
+            lids: BTreeMap::from([(Guid(7), range(5, 0))]),
+            ..PersistentState::default()
+        });
+        let (fabric, lids) = host_of(guid, LidRange::default(), range(6, 0));
+        let before = book.none_met(&fabric);
+        book.is_doubted = is_doubted;
+        book.plan(&fabric, &lids);
+        let (others, _) = host_of(9, LidRange::default(), range(6, 0));
+        assert_eq!((before, book.none_met(&others)), want, "{guid} {is_doubted}");
+    };
+    check(7, false, (None, None));
+    check(7, true, (None, None));
+    check(8, false, (Some(1), None));
+    // Those were too few to say whose it is.
+    check(8, true, (Some(1), Some(1)));
+}
+
+#[test]
+fn what_is_another_fabrics_is_forgotten_without_what_this_life_has_planned() {
+    let mut book = LidBook::stored(&PersistentState {
+        lids: BTreeMap::from([(Guid(7), range(5, 0))]),
+        lids_before: BTreeMap::from([(Guid(7), range(4, 0))]),
+        ..PersistentState::default()
+    });
+    let (fabric, lids) = host_of(8, LidRange::default(), range(6, 0));
+    book.plan(&fabric, &lids);
+    book.forget_untried();
+    assert_eq!(book.planned, BTreeMap::from([(Guid(8), range(6, 0))]));
+    assert_eq!(
+        (book.before.contains_key(&Guid(7)), book.none_met(&fabric)),
+        (false, None)
+    );
+}
+
+#[test]
+fn a_plan_that_was_not_sent_changes_nothing() {
+    let check = |held: LidRange, planned: LidRange| {
+        let mut book = LidBook::default();
+        book.planned.insert(Guid(7), held);
+        let (fabric, lids) = host(held, planned);
+        book.plan(&fabric, &lids);
+        book.withdraw(&fabric, &lids);
+        assert_eq!(book.planned, BTreeMap::from([(Guid(7), held)]));
+        assert!(book.before.is_empty());
+    };
+    check(range(5, 0), range(8, 0));
+    check(range(5, 0), range(5, 0));
+}
+
+#[test]
+fn who_lost_its_lids_is_known_by_the_same_after_a_plan_that_was_not_sent() {
+    // What an earlier life has stored: the LIDs of its last plan, and what the port had before that one.
+    let check = |before: Option<LidRange>, to_get: LidRange| {
+        let stored = PersistentState {
+            lids: BTreeMap::from([(Guid(7), range(12, 2))]),
+            lids_before: before.map(|before| (Guid(7), before)).into_iter().collect(),
+            ..PersistentState::default()
+        };
+        let mut book = LidBook::stored(&stored);
+        let (fabric, lids) = host(LidRange::default(), to_get);
+        book.plan(&fabric, &lids);
+        book.withdraw(&fabric, &lids);
+        assert_eq!((&book.planned, &book.before), (&stored.lids, &stored.lids_before));
+    };
+    for before in [None, Some(range(6, 0))] {
+        check(before, range(12, 2));
+        check(before, range(6, 0));
+        check(before, range(20, 2));
+    }
+}
+
+#[test]
+fn a_port_is_known_by_what_it_held_until_it_has_the_new() {
+    let none = LidRange::default();
+    let (old, new) = (range(5, 0), range(8, 1));
+    check(&[(none, old, old)], 0, old, &[]);
+    check(&[(old, new, new)], 1, new, &[]);
+    // Raised, and lowered again before it got them.
+    check(&[(old, new, old)], 0, old, &[new]);
+    check(&[(old, new, old)], 1, new, &[old]);
+    check(&[(old, new, old), (old, old, old)], 0, old, &[]);
+    // It has lost its power since: what it held counts.
+    check(&[(old, new, old), (none, new, none)], 0, old, &[new]);
+    check(&[(none, old, old), (none, new, none)], 0, old, &[new]);
+    check(&[(none, new, none)], 0, new, &[]);
+    // Another LID, not another LMC.
+    check(&[(old, range(9, 0), old)], 0, range(9, 0), &[old]);
+}
