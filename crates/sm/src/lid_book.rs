@@ -143,11 +143,14 @@ impl LidBook {
     }
 
     /// What a later life is to know ports by, which is told claims and not who was read to hold what: LIDs that were
-    /// meant for one and went to another are the other's, unless the last plan gives them to the one.
+    /// meant for one and went to another, which answered, are the other's, unless the last plan gives them to the one.
     pub fn claims(&self) -> Cow<'_, BTreeMap<Guid, LidRange>> {
         let mut claims = Cow::Borrowed(&self.planned);
         let is_away = |guid: &Guid| !self.of_last_plan.contains(guid);
-        for guid in self.doubtful(&self.planned).into_iter().filter(is_away) {
+        // Of who never answered it is stored what it had before.
+        let has_answered = |guid: &Guid| !self.unseen.contains(guid) && !self.before.contains_key(guid);
+        let doubtful = self.doubtful(&self.planned);
+        for guid in doubtful.into_iter().filter(|guid| is_away(guid) && has_answered(guid)) {
             let claims = claims.to_mut();
             claims.remove(&guid);
             claims.extend(self.left.get(&guid).map(|&left| (guid, left)));

@@ -171,6 +171,24 @@ fn a_later_life_is_told_whose_lids_went_to_another() {
 }
 
 #[test]
+fn who_never_answered_keeps_its_claim() {
+    // The host 7 holds 13 and goes away; 9, which holds 12, is to have both and goes away before it takes them.
+    let mut book = LidBook::default();
+    for of_7 in [LidRange::default(), range(13, 0)] {
+        let (fabric, lids) = host(of_7, range(13, 0));
+        book.plan(&fabric, &lids);
+    }
+    let (fabric, lids) = host_of(9, range(12, 0), range(12, 1));
+    book.plan(&fabric, &lids);
+    book.held(&fabric, &lids);
+    let (fabric, lids) = host_of(8, range(20, 0), range(20, 0));
+    book.plan(&fabric, &lids);
+    let claims = book.claims();
+    let stored = (claims.get(&Guid(9)), book.before.get(&Guid(9)));
+    assert_eq!(stored, (Some(&range(12, 1)), Some(&range(12, 0))));
+}
+
+#[test]
 fn what_the_last_plan_gives_out_is_stored() {
     // The host 9 is away. Its LID falls to 7, which has more LIDs now.
     let mut book = LidBook::default();
