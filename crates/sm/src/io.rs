@@ -118,7 +118,8 @@ pub struct ToldLevels {
 pub struct PersistentState {
     /// LIDs by port GUID (OpenSM's guid2lid).
     pub lids: BTreeMap<Guid, LidRange>,
-    /// LIDs that ports were last known to hold, of those that have not been seen to take the ones above.
+    /// LIDs that ports were last known to hold, of those that have not been seen to take the ones above; and of those
+    /// that have none above, as another port was seen with theirs.
     pub lids_before: BTreeMap<Guid, LidRange>,
     /// No plan of a generation above this one has been sent. It runs ahead, so that not every plan needs the disk.
     pub generation: Generation,

@@ -34,6 +34,8 @@ pub struct LidBook {
     /// Ports that were stored and have not been seen with their LIDs in this life: a Set of an earlier life may have
     /// gone to somebody else.
     unproven: BTreeSet<Guid>,
+    /// What an earlier life has stored, and another port was seen to hold: it may give it up again.
+    yielded: BTreeMap<Guid, LidRange>,
     /// How many were stored by an earlier life.
     stored: usize,
     /// None of those has been met, and too few others to say that they are another fabric's.
@@ -43,15 +45,19 @@ pub struct LidBook {
 impl LidBook {
     /// What was stored.
     pub fn stored(state: &PersistentState) -> Self {
+        // See `befores`.
+        let is_known = |(guid, _): &(Guid, LidRange)| state.lids.contains_key(guid);
+        let (before, yielded) = state.lids_before.clone().into_iter().partition(is_known);
         Self {
             planned: state.lids.clone(),
-            before: state.lids_before.clone(),
+            before,
             unseen: BTreeSet::new(),
             unread: BTreeSet::new(),
             left: BTreeMap::new(),
             planned_until: BTreeMap::new(),
             of_last_plan: BTreeSet::new(),
             unproven: state.lids.keys().copied().collect(),
+            yielded,
             stored: state.lids.len(),
             is_doubted: false,
         }
@@ -98,6 +104,7 @@ impl LidBook {
             self.planned.remove(&guid);
             self.unproven.remove(&guid);
         }
+        self.yielded.clear();
         let planned = &self.planned;
         self.before.retain(|guid, _| planned.contains_key(guid));
         self.stored = 0;
@@ -158,6 +165,16 @@ impl LidBook {
         claims
     }
 
+    /// What ports held before what they are known by, as a later life is to know it; and what those had that are known
+    /// by nothing, as another port was seen to hold that.
+    pub fn befores(&self) -> Cow<'_, BTreeMap<Guid, LidRange>> {
+        let mut befores = Cow::Borrowed(&self.before);
+        for (&guid, &range) in &self.yielded {
+            befores.to_mut().insert(guid, range);
+        }
+        befores
+    }
+
     /// Ports by whose answers alone they have their LIDs, while another one is known by them that was read to hold
     /// them: they were meant for the one and went to the other.
     fn doubtful(&self, known: &BTreeMap<Guid, LidRange>) -> Vec<Guid> {
@@ -211,6 +228,7 @@ impl LidBook {
     /// knew of that one.
     fn drop_untaken(&mut self, is_of_another: impl Fn(Guid, Lid) -> bool) {
         let (unseen, unproven, before) = (&self.unseen, &self.unproven, &mut self.before);
+        let yielded = &mut self.yielded;
         let is_unseen = |guid: &Guid| unseen.contains(guid) || unproven.contains(guid);
         let has_claim = |guid: &Guid, range: &LidRange| !range.iter().any(|lid| is_of_another(*guid, lid));
         self.planned.retain(|guid, range| {
@@ -219,9 +237,34 @@ impl LidBook {
             }
             // It may hold still what it held before.
             let held = before.remove(guid).filter(|held| has_claim(guid, held));
+            if held.is_none() && unproven.contains(guid) {
+                yielded.insert(*guid, *range);
+            }
             *range = held.unwrap_or(*range);
             held.is_some()
         });
+    }
+
+    /// Who yielded its LIDs to a port that holds others now has its claim on them again, unless somebody else has one.
+    pub fn restore_yielded(&mut self, fabric: &Fabric) {
+        if self.yielded.is_empty() {
+            return;
+        }
+        let ports = fabric.end_ports().map(|(_, port)| (port.guid, port.settings.lids));
+        let held: BTreeMap<Guid, LidRange> = ports.filter(|(_, held)| held.base.is_unicast()).collect();
+        for (guid, range) in std::mem::take(&mut self.yielded) {
+            let overlaps = |other: &LidRange| range.base <= other.last() && other.base <= range.last();
+            let is_of_another = |(other, known): (&Guid, &LidRange)| overlaps(held.get(other).unwrap_or(known));
+            if self.planned.contains_key(&guid) {
+                continue;
+            }
+            if held.values().any(overlaps) || self.planned.iter().any(is_of_another) {
+                self.yielded.insert(guid, range);
+            } else {
+                self.planned.insert(guid, range);
+                self.unproven.insert(guid);
+            }
+        }
     }
 
     /// A plan was dropped before anything of it was sent: ports hold what they held. Who holds nothing is known by what

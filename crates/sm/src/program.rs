@@ -7,7 +7,7 @@ use selvedge_fabric::{Fabric, Node, Port, PortRef, SwitchIdx};
 use selvedge_mad::AgentId;
 use selvedge_plan::{Generation, Installed};
 use selvedge_sim::Time;
-use selvedge_types::{PortNum, PortState};
+use selvedge_types::{LidRange, PortNum, PortState};
 use selvedge_verify::phases::is_live;
 use selvedge_wire::{AttributeId, Mad};
 
@@ -127,7 +127,7 @@ impl Sm {
         if own.is_none_or(|own| inventory.local.port != PortNum::MANAGEMENT && own.link.state != PortState::Active) {
             return installed;
         }
-        if is_recabled(old, fabric) || self.has_met_another() {
+        if is_recabled(old, fabric) || is_renumbered(old, fabric) || self.has_met_another() {
             return installed;
         }
         installed.lanes = self.carried_lanes(inventory);
@@ -188,6 +188,7 @@ impl Sm {
         let under_way = past::with_links_asleep(under_way, self.view.fabric.as_deref(), &inventory.fabric, &installed);
         let installed = Arc::new(Installed { under_way, ..installed });
         let mut job = self.job(&inventory, &installed, Task::Plan);
+        self.lids.restore_yielded(&inventory.fabric);
         let (known, spared) = self.lids.known(&self.config.policy);
         (job.known_lids, job.spared_lids) = (Arc::new(known), Arc::new(spared));
         job.known_lanes = Arc::new(self.stored.lanes.clone());
@@ -561,6 +562,18 @@ fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
     }
     todo.sort_unstable_by_key(|&(switch, block)| std::cmp::Reverse((block, switch)));
     todo
+}
+
+/// True if a port holds other LIDs than it was left with: Sets went to others than they were meant for, over a cable that
+/// was moved and may be back where it was, and so may those of tables have done.
+fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
+    let is_other = |at: PortRef, held: LidRange| {
+        let node = old.find(new.node(at.node).guid)?;
+        let before = old.port(PortRef { node, port: at.port })?.settings.lids;
+        Some(held.base.is_unicast() && before.base.is_unicast() && before != held)
+    };
+    let mut ports = new.end_ports();
+    ports.any(|(at, port)| is_other(at, port.settings.lids) == Some(true))
 }
 
 /// True if a cable that is still plugged in leads elsewhere than before: Sets that were sent by routes over it may have

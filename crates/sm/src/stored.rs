@@ -65,7 +65,7 @@ impl Sm {
         let others = relied_on.map(|levels| told::others(&inventory.fabric, &plan.lids, levels, &lanes));
         let mut state = PersistentState {
             lids: self.lids.claims().into_owned(),
-            lids_before: self.lids.before.clone(),
+            lids_before: self.lids.befores().into_owned(),
             generation: self.stored.generation,
             lanes,
             levels: others.unwrap_or_default(),
@@ -112,11 +112,11 @@ impl Sm {
     /// LIDs: what such a port held before is nothing that it is to get back, however long no other plan is made.
     pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
-        let claims = self.lids.claims();
-        let have_taken = self.stored.lids_before != self.lids.before || self.stored.lids != *claims;
+        let (claims, befores) = (self.lids.claims(), self.lids.befores());
+        let have_taken = self.stored.lids_before != *befores || self.stored.lids != *claims;
         if have_taken {
             self.stored.lids.clone_from(&claims);
-            self.stored.lids_before.clone_from(&self.lids.before);
+            self.stored.lids_before.clone_from(&befores);
         }
         if is_theirs && self.note_in_force() || have_taken {
             self.persist_id += 1;

@@ -120,6 +120,37 @@ fn what_another_master_gave_away_is_not_kept_for_who_never_took_it() {
 }
 
 #[test]
+fn what_was_stored_and_another_held_meanwhile_is_its_owners_again() {
+    // The host 9 had LID 5, in an earlier life. Another master gave it to 7, which holds others later, or is away.
+    let check = |of_7: Option<LidRange>, want: Option<LidRange>| {
+        let mut book = LidBook::stored(&PersistentState {
+            lids: BTreeMap::from([(Guid(9), range(5, 0))]),
+            ..PersistentState::default()
+        });
+        let (fabric, _) = host(range(5, 0), range(5, 0));
+        book.of_another(&fabric);
+        assert_eq!(book.planned.get(&Guid(9)), None);
+        // Then this life ends.
+        let mut book = LidBook::stored(&PersistentState {
+            lids: book.claims().into_owned(),
+            lids_before: book.befores().into_owned(),
+            ..PersistentState::default()
+        });
+        let (fabric, _) = match of_7 {
+            Some(held) => host(held, held),
+            None => host_of(8, range(20, 0), range(20, 0)),
+        };
+        book.restore_yielded(&fabric);
+        assert_eq!(book.planned.get(&Guid(9)), want.as_ref(), "{of_7:?}");
+    };
+    check(Some(range(8, 3)), Some(range(5, 0)));
+    check(Some(range(5, 0)), None);
+    check(Some(range(4, 1)), None);
+    // It may come back with it.
+    check(None, None);
+}
+
+#[test]
 fn a_set_that_somebody_took_is_no_claim_on_what_another_was_read_to_hold() {
     let known = |book: &LidBook| book.known(&Policy::default());
     for was_read in [false, true] {

@@ -233,6 +233,26 @@ fn tables_are_not_carried_over_cables_that_were_moved() {
     check(&[(FIRST, 2), (SECOND, 1), (FAR, 1), (SECOND, 2)], true);
 }
 
+#[test]
+fn tables_are_not_carried_over_if_a_port_holds_other_lids_than_it_was_left_with() {
+    let check = |left_with: u16, holds: u16, want: bool| {
+        for (node, num) in [(SECOND, 0), (FAR, 1)] {
+            let fabric = |lid: u16| {
+                let mut found = row();
+                found[node].ports[num].info.as_mut().unwrap().lid = Lid(lid);
+                inventory(found).fabric
+            };
+            let is_so = is_renumbered(&fabric(left_with), &fabric(holds));
+            assert_eq!(is_so, want, "{node} {left_with} {holds}");
+        }
+    };
+    check(4, 4, false);
+    check(4, 5, true);
+    // It was reset, or has just got them.
+    check(4, 0, false);
+    check(0, 4, false);
+}
+
 /// The row, with the ports of its second switch in this state, and LinearFDBTop of both as a plan has set it.
 fn second_in(state: PortState, sm: &Sm) -> Inventory {
     let mut found = row();
