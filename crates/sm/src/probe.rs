@@ -8,6 +8,7 @@
 //! begin with: if one says that its link is up, there is nothing more to it. If all are down the switch is gone.
 
 mod doubt;
+mod other_end;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,6 +73,8 @@ pub struct Probe {
     known: BTreeSet<PortRef>,
     /// Ports that were asked and have not answered, and since when.
     open: BTreeMap<PortRef, Time>,
+    /// Ports that were asked in place of those at the other ends of their links.
+    beside: BTreeMap<PortRef, PortRef>,
     /// How long the slowest answer took.
     slowest: Duration,
     /// When those that say nothing are to be doubted, if nobody answers until then.
@@ -124,6 +127,7 @@ impl Probe {
             explained: BTreeSet::new(),
             known: BTreeSet::new(),
             open: BTreeMap::new(),
+            beside: BTreeMap::new(),
             slowest: Duration::ZERO,
             doubts_at: None,
             todo: Vec::new(),
@@ -168,9 +172,15 @@ impl Probe {
             }
             let full = self.full_agents(agent_window);
             let has_room = |at: &PortRef| !full.contains(&at.node);
-            if let Some(place) = self.todo.iter().position(has_room) {
+            let is_first_asked = |at: &PortRef| has_room(at) && !self.is_asked_beside(*at);
+            let first = self.todo.iter().position(is_first_asked);
+            if let Some(place) = first.or_else(|| self.todo.iter().position(has_room)) {
                 let at = self.todo.remove(place);
                 self.open.insert(at, now);
+                let way = self.way_to(at.node);
+                return Some((at, way, way != self.inventory.agents[at.node].route));
+            }
+            if let Some(at) = self.other_end(&full, now) {
                 let way = self.way_to(at.node);
                 return Some((at, way, way != self.inventory.agents[at.node].route));
             }
@@ -293,6 +303,10 @@ impl Probe {
     /// Takes the answer of a port; `None`: nobody answered.
     pub fn answered(&mut self, at: PortRef, info: Option<&PortInfo>, now: Time) -> Looked {
         let asked = self.open.remove(&at);
+        if info.is_none() && self.beside.remove(&at).is_some() {
+            return self.looked();
+        }
+        self.has_answered(at);
         if let Some(asked) = asked.filter(|_| info.is_some()) {
             self.slowest = now.since(asked).max(self.slowest);
         }
@@ -343,7 +357,7 @@ impl Probe {
             }
             (false, true) => self.came_back(at, info),
             (true, true) if state != port.link.state => self.came_back(at, info),
-            (true, true) | (false, false) => {}
+            (true, true) | (false, false) => self.is_as_it_was(at),
         }
         self.looked()
     }
