@@ -172,9 +172,7 @@ impl Probe {
             }
             let full = self.full_agents(agent_window);
             let has_room = |at: &PortRef| !full.contains(&at.node);
-            let is_first_asked = |at: &PortRef| has_room(at) && !self.is_asked_beside(*at);
-            let first = self.todo.iter().position(is_first_asked);
-            if let Some(place) = first.or_else(|| self.todo.iter().position(has_room)) {
+            if let Some(place) = self.todo.iter().position(has_room) {
                 let at = self.todo.remove(place);
                 self.open.insert(at, now);
                 let way = self.way_to(at.node);
