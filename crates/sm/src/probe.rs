@@ -8,7 +8,6 @@
 //! begin with: if one says that its link is up, there is nothing more to it. If all are down the switch is gone.
 
 mod doubt;
-mod other_end;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -73,8 +72,6 @@ pub struct Probe {
     known: BTreeSet<PortRef>,
     /// Ports that were asked and have not answered, and since when.
     open: BTreeMap<PortRef, Time>,
-    /// Ports that were asked in place of those at the other ends of their links.
-    beside: BTreeMap<PortRef, PortRef>,
     /// How long the slowest answer took.
     slowest: Duration,
     /// When those that say nothing are to be doubted, if nobody answers until then.
@@ -127,7 +124,6 @@ impl Probe {
             explained: BTreeSet::new(),
             known: BTreeSet::new(),
             open: BTreeMap::new(),
-            beside: BTreeMap::new(),
             slowest: Duration::ZERO,
             doubts_at: None,
             todo: Vec::new(),
@@ -175,10 +171,6 @@ impl Probe {
             if let Some(place) = self.todo.iter().position(has_room) {
                 let at = self.todo.remove(place);
                 self.open.insert(at, now);
-                let way = self.way_to(at.node);
-                return Some((at, way, way != self.inventory.agents[at.node].route));
-            }
-            if let Some(at) = self.other_end(&full, now) {
                 let way = self.way_to(at.node);
                 return Some((at, way, way != self.inventory.agents[at.node].route));
             }
@@ -301,10 +293,6 @@ impl Probe {
     /// Takes the answer of a port; `None`: nobody answered.
     pub fn answered(&mut self, at: PortRef, info: Option<&PortInfo>, now: Time) -> Looked {
         let asked = self.open.remove(&at);
-        if info.is_none() && self.beside.remove(&at).is_some() {
-            return self.looked();
-        }
-        self.has_answered(at);
         if let Some(asked) = asked.filter(|_| info.is_some()) {
             self.slowest = now.since(asked).max(self.slowest);
         }
@@ -355,7 +343,7 @@ impl Probe {
             }
             (false, true) => self.came_back(at, info),
             (true, true) if state != port.link.state => self.came_back(at, info),
-            (true, true) | (false, false) => self.is_as_it_was(at),
+            (true, true) | (false, false) => {}
         }
         self.looked()
     }
