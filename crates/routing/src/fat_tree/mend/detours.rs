@@ -212,7 +212,7 @@ impl Repair<'_> {
 
     /// No path up, then down leads on. Further down, by the first neighbour that has a way; from a leaf, by the first
     /// switch above it and the first leaf below that. So all that turns from down to up because of one link does it at
-    /// one leaf: turns at several could wait for each other in a circle.
+    /// one leaf: turns at several could wait for each other in a circle. Agents alone send that way.
     pub(super) fn unstick(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let found = self
             .neighbours(s, |mine, peer| peer < mine)
@@ -236,8 +236,30 @@ impl Repair<'_> {
                 return Some(());
             }
         }
-        let &(_, egress) = others.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to))?;
-        self.set(s, lid, egress, true);
-        Some(())
+        if let Some(&(_, egress)) = others.iter().find(|(peer, _)| self.arrives(*peer, lid, &[s], to)) {
+            self.set(s, lid, egress, true);
+            return Some(());
+        }
+        self.unstick_by_others_above(s, lid, to)
+    }
+
+    /// The same where all below send up to it, as it led all of them to the leaf at which agents meet: the first of them
+    /// sends up to another switch from now on.
+    fn unstick_by_others_above(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
+        let below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).collect();
+        for (peer, egress) in below {
+            if self.next(peer, lid) != Some(s) {
+                continue;
+            }
+            let found = self
+                .neighbours(peer, |mine, above| above > mine)
+                .find(|(above, _)| self.arrives(*above, lid, &[s, peer], to));
+            if let Some((_, up)) = found {
+                self.set(peer, lid, up, false);
+                self.set(s, lid, egress, true);
+                return Some(());
+            }
+        }
+        None
     }
 }
