@@ -237,6 +237,19 @@ fn links_are_lost_one_after_another() {
     }
 }
 
+/// Each link of a whole tree of up to three levels, whichever it is: also those by which agents of upper switches meet.
+#[test]
+fn any_link_of_a_whole_tree_is_repaired_in_place() {
+    for spec in ["sx6536", "karytree:k=4,n=3", "mport:m=8,n=3"] {
+        let mut bench = Bench::up(spec);
+        bench.prepare();
+        for at in between_switches(&bench.inventory.fabric) {
+            let result = bench.lose(&[at].into());
+            assert!(result.installed.is_some(), "{spec}: {at:?}");
+        }
+    }
+}
+
 /// The waits of a repair, each of some length.
 fn waits(result: &JobResult) -> Vec<u64> {
     let phases = &result.outcome.as_ref().unwrap().changes.value().phases;
