@@ -564,8 +564,8 @@ fn unread(fabric: &Fabric, installed: &Installed) -> Vec<(SwitchIdx, usize)> {
     todo
 }
 
-/// True if a port holds other LIDs than it was left with: Sets went to others than they were meant for, over a cable that
-/// was moved and may be back where it was, and so may those of tables have done.
+/// True if a port holds other LIDs than it was left with: Sets went to others than they were meant for, over a cable
+/// that was moved and may be back where it was, and so may those of tables have done.
 fn is_renumbered(old: &Fabric, new: &Fabric) -> bool {
     let is_other = |at: PortRef, held: LidRange| {
         let node = old.find(new.node(at.node).guid)?;

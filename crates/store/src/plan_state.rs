@@ -21,8 +21,8 @@ pub struct PlanState {
     pub lanes: BTreeMap<Guid, u8>,
     /// Service levels of the LIDs of ports, in order, by port GUID, where they are not all the lane of their switch.
     pub levels: BTreeMap<Guid, Vec<u8>>,
-    /// LIDs that ports were last known to hold, by port GUID, where they have not been seen to take those of guid2lid, or
-    /// have none there, as another port was seen with theirs.
+    /// LIDs that ports were last known to hold, by port GUID, where they have not been seen to take those of guid2lid,
+    /// or have none there, as another port was seen with theirs.
     pub lids_before: BTreeMap<Guid, LidRange>,
     /// The engines that were to plan, in order.
     pub engines: Vec<String>,
@@ -167,7 +167,8 @@ pub fn print_plan_state(state: &PlanState) -> String {
     }
     if !lids_before.is_empty() {
         text.push_str(
-            "\n# First and last LID of ports that have not taken those in guid2lid yet, or whose LIDs another port has, by port GUID.\n[lids_before]\n",
+            "\n# First and last LID of ports that have not taken those in guid2lid yet, or whose LIDs another port \
+             has, by port GUID.\n[lids_before]\n",
         );
         for (guid, range) in lids_before {
             text.push_str(&format!("\"{guid}\" = [{}, {}]\n", range.base.0, range.last().0));

@@ -1,3 +1,5 @@
+//! What ports are known by, plan after plan and life after life.
+
 use selvedge_fabric::{FabricBuilder, Node, PortRef};
 use selvedge_types::{Lmc, NodeKind, PortNum};
 

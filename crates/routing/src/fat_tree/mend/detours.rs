@@ -243,8 +243,8 @@ impl Repair<'_> {
         self.unstick_by_others_above(s, lid, to)
     }
 
-    /// The same where all below send up to it, as it led all of them to the leaf at which agents meet: the first of them
-    /// sends up to another switch from now on.
+    /// The same where all below send up to it, as it led all of them to the leaf at which agents meet: the first of
+    /// them sends up to another switch from now on.
     fn unstick_by_others_above(&mut self, s: usize, lid: Lid, to: usize) -> Option<()> {
         let below: Vec<(usize, u8)> = self.neighbours(s, |mine, peer| peer < mine).collect();
         for (peer, egress) in below {
