@@ -2,6 +2,7 @@
 
 mod aged;
 mod asleep;
+mod lost;
 mod reset;
 mod taken;
 mod unanswered;
@@ -10,13 +11,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_fabric::{Fabric, PortRef};
+use selvedge_fabric::Fabric;
 use selvedge_plan::{BlockOf, Installed, LostLink, NO_PATH, Plan, UnderWay};
 use selvedge_sim::Time;
-use selvedge_types::{Guid, PortNum, PortState};
+use selvedge_types::Guid;
 use selvedge_verify::phases::{drain_bound_ns, lifetimes_after};
 
 pub use self::asleep::with_links_asleep;
+pub use self::lost::lost;
+use self::lost::{Lost, lost_since};
 use self::reset::Gone;
 pub use self::taken::{Taken, goes_unnoticed};
 pub use self::unanswered::Unanswered;
@@ -76,50 +79,6 @@ struct Prepared {
     /// How long after the last step its packets matter; `None`: nothing bounds it.
     bound_ns: Option<u64>,
     blocks: UnderWay,
-}
-
-/// A [`LostLink`] by GUID, as switches are numbered anew in every sweep; without a switch where it begins if a host
-/// sent by it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Lost {
-    from: Option<Guid>,
-    port: u8,
-    to: Guid,
-    into: u8,
-}
-
-impl Lost {
-    /// The link as a fabric numbers it; none if packets cross it again, or what it entered is gone.
-    fn in_fabric(&self, fabric: &Fabric) -> Option<LostLink> {
-        self.found_in(fabric)
-            .filter(|(_, is_back)| !is_back)
-            .map(|(link, _)| link)
-    }
-
-    /// The link, and whether packets cross it again; none if what it entered is gone.
-    fn found_in(&self, fabric: &Fabric) -> Option<(LostLink, bool)> {
-        let switch = |guid| fabric.switch_index(fabric.find(guid)?);
-        let link = LostLink {
-            from: self.from.and_then(switch),
-            port: self.port,
-            to: switch(self.to)?,
-            into: self.into,
-        };
-        let end = |switch, port| {
-            let node = *fabric.switches().get(switch)?;
-            PortNum::new(port).map(|port| PortRef { node, port })
-        };
-        let leaves = link.from.and_then(|from| end(from, link.port));
-        let enters = end(link.to, link.into)?;
-        let is_active = |at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-        let far = fabric.peer(enters).filter(|&far| is_active(far) && is_active(enters));
-        let is_back = match self.from {
-            Some(_) => leaves.is_some() && far == leaves,
-            // Whatever host is there now sends as the other one did.
-            None => far.is_some_and(|far| fabric.switch_index(far.node).is_none()),
-        };
-        Some((link, is_back))
-    }
 }
 
 impl Past {
@@ -324,59 +283,11 @@ fn longest(fabric: &Fabric) -> u8 {
     lifetimes.max().unwrap_or(0)
 }
 
-/// Links into switches that carried packets and do not now, as far as can be seen: of what is out of sight nobody
-/// knows, and what it has taken in is still there when it comes back.
-fn lost_since(before: &Arc<Fabric>, now: &Fabric) -> Vec<Lost> {
-    match std::ptr::eq(Arc::as_ptr(before), now) {
-        true => Vec::new(),
-        false => names_of_lost(before, now),
-    }
-}
-
-/// Links into switches of the fabric that carried packets before and do not now.
-pub fn lost(before: &Fabric, now: &Fabric) -> Vec<LostLink> {
-    let all = names_of_lost(before, now);
-    all.iter().filter_map(|link| link.in_fabric(now)).collect()
-}
-
-fn names_of_lost(before: &Fabric, now: &Fabric) -> Vec<Lost> {
-    let is_active = |fabric: &Fabric, at| fabric.port(at).is_some_and(|port| port.link.state == PortState::Active);
-    let carries = |fabric: &Fabric, at: PortRef, to: PortRef| is_active(fabric, at) && is_active(fabric, to);
-    let guid = |at: PortRef| before.node(at.node).guid;
-    // Nearly always they are.
-    let is_numbered_alike = |at: PortRef| now.nodes().get(at.node).is_some_and(|node| node.guid == guid(at));
-    let end = |at: PortRef| {
-        let node = match is_numbered_alike(at) {
-            true => at.node,
-            false => now.find(guid(at))?,
-        };
-        Some(PortRef { node, port: at.port })
-    };
-    let is_switch = |at: PortRef| before.switch_index(at.node).is_some();
-    let one_way = |(from, to): (PortRef, PortRef)| {
-        let stays = end(from)
-            .zip(end(to))
-            .is_some_and(|(leaves, enters)| now.peer(leaves) == Some(enters) && carries(now, leaves, enters));
-        (!stays).then(|| Lost {
-            from: is_switch(from).then(|| guid(from)),
-            port: from.port.get(),
-            to: guid(to),
-            into: to.port.get(),
-        })
-    };
-    let into_switches = before.switches().iter().flat_map(|&node| {
-        let ports = before.node(node).external_ports();
-        ports.filter_map(move |(port, seen)| Some((seen.peer?, PortRef { node, port })))
-    });
-    let carried = into_switches.filter(|&(from, to)| carries(before, from, to));
-    carried.filter_map(one_way).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use selvedge_fabric::{FabricBuilder, LinkState, Node, SwitchIdx};
-    use selvedge_plan::BLOCK_LIDS;
-    use selvedge_types::NodeKind;
+    use selvedge_plan::{BLOCK_LIDS, LostLink};
+    use selvedge_types::{NodeKind, PortNum, PortState};
 
     use super::*;
     use crate::made::empty_plan;
@@ -449,7 +360,20 @@ mod tests {
         };
         let found = past.lost_until(&row(&[1, 2, 3], Some(1)));
         let found: Vec<_> = found.iter().map(|l| (l.from.map(|s| s.0), l.to.0)).collect();
-        assert_eq!(found, [(Some(0), 1), (Some(1), 0)]);
+        // The first one's link leads to a switch again; who was behind it meanwhile nobody knows.
+        assert_eq!(found, [(None, 0), (Some(0), 1), (Some(1), 0)]);
+    }
+
+    #[test]
+    fn who_was_never_seen_has_sent_until_more_is_seen() {
+        let past = Past {
+            last: Some(row(&[1], None)),
+            ..Past::default()
+        };
+        let found = past.lost_until(&row(&[1, 2], None));
+        let found: Vec<_> = found.iter().map(|l| (l.from, l.to.0, l.into)).collect();
+        assert_eq!(found, [(None, 0, 1)]);
+        assert!(past.lost_until(&row(&[1], None)).is_empty());
     }
 
     #[test]
