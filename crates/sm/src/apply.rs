@@ -46,6 +46,8 @@ pub struct Apply {
     next: usize,
     in_flight: usize,
     wait: Option<Wait>,
+    /// How long it has waited on its way.
+    waited_ns: u64,
     /// What is known of our own port in this wait.
     pub seat: Seat,
     /// A forwarding table block was not acknowledged: steps after it are not proved.
@@ -134,6 +136,7 @@ impl Apply {
             next: 0,
             in_flight: 0,
             wait: None,
+            waited_ns: 0,
             seat: Seat::default(),
             is_torn: false,
             taken: Taken::default(),
@@ -183,7 +186,9 @@ impl Apply {
                 return None;
             }
             // A wait for packets that nobody knows may be too short for those that are known.
-            if self.wait.take().is_some_and(|wait| wait.is_longer_than(outcome.fog)) {
+            let over = self.wait.take();
+            self.waited_ns += over.map_or(0, |wait| wait.wait_ns);
+            if over.is_some_and(|wait| wait.is_longer_than(outcome.fog)) {
                 self.taken.clear();
                 self.has_drained = true;
             }
@@ -214,6 +219,14 @@ impl Apply {
                     self.is_torn |= matches!(op, Op::Lft { .. });
                 }
             }
+        }
+    }
+
+    /// It goes no further. What it dropped first as it leads out of sight is not known to be gone, unless it has waited
+    /// for that.
+    pub fn end(&mut self) {
+        if self.outcome.out_of_sight.as_nanos() > u128::from(self.waited_ns) {
+            self.taken.note_blind();
         }
     }
 

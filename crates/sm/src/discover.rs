@@ -244,13 +244,13 @@ impl Discovery {
     ) {
         let entered = PortNum::of_node(info.local_port, info.port_count);
         let Some(entered) = entered.filter(|&p| from.is_none() || p != PortNum::MANAGEMENT) else {
-            return self.reject(from, info, events);
+            return self.reject(from, &route, info, events);
         };
         let known = self.by_guid.get(&info.node_guid).copied();
         let node = match known {
             None => self.new_node(info, route, out),
             Some(node) if self.same_node(node, info) => node,
-            Some(_) => return self.reject(from, info, events),
+            Some(_) => return self.reject(from, &route, info, events),
         };
         if let Some(from) = from {
             let to = (node, entered);
@@ -289,10 +289,20 @@ impl Discovery {
         }
     }
 
-    /// One GUID seen at two places that cannot be one node.
-    fn reject(&mut self, from: Option<(usize, PortNum)>, info: &NodeInfo, events: &mut Vec<Event>) {
+    /// One GUID seen at two places that cannot be one node; or a node that nobody knows, entered by a port that it does
+    /// not have: that is an answer which nobody can read.
+    fn reject(
+        &mut self,
+        from: Option<(usize, PortNum)>,
+        route: &DirectedRoute,
+        info: &NodeInfo,
+        events: &mut Vec<Event>,
+    ) {
         let (Some(from), Some(&node)) = (from, self.by_guid.get(&info.node_guid)) else {
-            return;
+            let (guid, port, ports) = (info.node_guid, info.local_port, info.port_count);
+            let why = format!("NodeInfo of {guid}: LocalPortNum is {port}, NumPorts {ports}");
+            events.push(Event::BadDatagram { why });
+            return self.failed(Ask::Node { from }, route, events);
         };
         self.found[from.0].ports[from.1.index()].trouble = Some(PortReason::DuplicateGuid);
         self.tell_duplicate(node, Some(from), events);

@@ -147,6 +147,8 @@ pub struct Outcome {
     /// How long it waits for packets that nobody knows. A wait that is no longer than that was not measured by those
     /// that are known.
     pub(crate) fog: Duration,
+    /// How much of that is for packets of entries which it drops itself, and first.
+    pub(crate) out_of_sight: Duration,
 }
 
 impl Outcome {
@@ -158,6 +160,7 @@ impl Outcome {
             verdict: Arc::new(accepted.verdict),
             asks: Asks::Nobody,
             fog: Duration::ZERO,
+            out_of_sight: Duration::ZERO,
         }
     }
 }
@@ -475,7 +478,8 @@ impl Job {
         };
         let relied_on = self.told.in_force(fabric, &plan, &self.installed);
         let installed = relied_on.as_ref().unwrap_or(&self.installed);
-        let fog = self.fog.max(way::out_of_sight(fabric, installed, &plan));
+        let out_of_sight = way::out_of_sight(fabric, installed, &plan);
+        let fog = self.fog.max(out_of_sight);
         let change_set = || {
             let options = WayOptions {
                 par,
@@ -497,6 +501,7 @@ impl Job {
             verdict: Arc::new(accepted.verdict),
             asks: self.asks.clone(),
             fog,
+            out_of_sight,
         })
     }
 }

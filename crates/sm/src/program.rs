@@ -390,7 +390,8 @@ impl Sm {
         }
     }
 
-    pub(crate) fn applied(&mut self, apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+    pub(crate) fn applied(&mut self, mut apply: Apply, inventory: &Arc<Inventory>, now: Time, out: &mut Vec<Output>) {
+        apply.end();
         let Apply {
             taken,
             unanswered,
@@ -477,6 +478,7 @@ impl Sm {
         out: &mut Vec<Output>,
     ) {
         self.note_aim(&apply);
+        apply.end();
         let wait = apply.wait();
         (apply.installed.under_way, apply.installed.levels) = (None, None);
         let installed = Arc::new(apply.installed);

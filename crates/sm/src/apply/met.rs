@@ -92,42 +92,51 @@ impl Apply {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use selvedge_plan::Installed;
     use selvedge_sim::{Par, Time};
 
     use super::*;
     use crate::io::Output;
+    use crate::job::Outcome;
     use crate::made::{FIRST, guid, inventory, master, row};
     use crate::past::{After, Past};
+
+    /// An application that has not begun, of an outcome that was changed, and what it is to be remembered by.
+    fn begun(change: impl Fn(&mut Outcome)) -> (Apply, After) {
+        let inventory = Arc::new(inventory(row()));
+        let fabric = Arc::clone(&inventory.fabric);
+        let mut installed = Installed::unknown(2);
+        for switch in fabric.switches().indices() {
+            installed.learn(switch, 0, [1; BLOCK_LIDS]);
+        }
+        let (mut sm, mut out) = (master(), Vec::new());
+        sm.tables_asked((Arc::clone(&inventory), installed.clone(), 1), Time::ZERO, &mut out);
+        let mut jobs = out.into_iter().filter_map(|output| match output {
+            Output::Compute(job) => Some(job),
+            _ => None,
+        });
+        let mut outcome = jobs.next().unwrap().run(Par::Sequential).outcome.unwrap();
+        change(Arc::get_mut(&mut outcome).unwrap());
+        let after = After {
+            fabric,
+            plan: Arc::clone(&outcome.plan),
+            installed: Arc::new(installed.clone()),
+        };
+        (Apply::new(outcome, inventory, installed), after)
+    }
 
     #[test]
     fn entries_above_a_lowered_top_have_been_dropped() {
         // LinearFDBTop is 9, and all entries of block 0 lead by port 1. The LIDs of which packets may be under way.
         let check = |top: u16, want: &[usize]| {
-            let inventory = Arc::new(inventory(row()));
-            let fabric = Arc::clone(&inventory.fabric);
-            let mut installed = Installed::unknown(2);
-            for switch in fabric.switches().indices() {
-                installed.learn(switch, 0, [1; BLOCK_LIDS]);
-            }
-            let (mut sm, mut out) = (master(), Vec::new());
-            sm.tables_asked((Arc::clone(&inventory), installed.clone(), 1), Time::ZERO, &mut out);
-            let mut jobs = out.into_iter().filter_map(|output| match output {
-                Output::Compute(job) => Some(job),
-                _ => None,
-            });
-            let outcome = jobs.next().unwrap().run(Par::Sequential).outcome.unwrap();
-            let after = After {
-                fabric: Arc::clone(&fabric),
-                plan: Arc::clone(&outcome.plan),
-                installed: Arc::new(installed.clone()),
-            };
-            let mut apply = Apply::new(outcome, inventory, installed);
+            let (mut apply, after) = begun(|_| {});
+            let fabric = Arc::clone(&after.fabric);
             let node = fabric.find(guid(FIRST)).unwrap();
             apply.note_lowered(node, top);
             let mut past = Past::default();
-            past.add(std::mem::take(&mut apply.taken), false, Time::ZERO, after);
+            past.add(apply.taken, false, Time::ZERO, after);
             let under_way = past.under_way(&fabric, Time::ZERO);
             let found = under_way.map_or_else(Vec::new, |under_way| {
                 let (before, after) = (&under_way.before[0].2, &under_way.phases[0][0].2);
@@ -138,5 +147,22 @@ mod tests {
         check(9, &[]);
         check(12, &[]);
         check(6, &[7, 8, 9]);
+    }
+
+    #[test]
+    fn what_was_dropped_out_of_sight_is_under_way_until_it_was_waited_for() {
+        // How long it may be, and how long the plan has waited.
+        let check = |out_of_sight: u64, waited_ns: u64, want: bool| {
+            let (mut apply, after) = begun(|outcome| outcome.out_of_sight = Duration::from_nanos(out_of_sight));
+            apply.waited_ns = waited_ns;
+            apply.end();
+            let mut past = Past::default();
+            past.add(apply.taken, apply.has_drained, Time::ZERO, after);
+            assert_eq!(!past.fog(Time::ZERO).is_zero(), want, "{out_of_sight} {waited_ns}");
+        };
+        check(0, 0, false);
+        check(9, 0, true);
+        check(9, 8, true);
+        check(9, 9, false);
     }
 }

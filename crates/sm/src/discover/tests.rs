@@ -323,3 +323,13 @@ fn keys_are_read_block_by_block() {
     check((1, port), (64, 32), 0, 32, None);
     check((1, port), (32, 64), 0, 32, Some(1 << 16 | 1));
 }
+
+#[test]
+fn whom_nobody_can_make_out_is_asked_again() {
+    // The port at which a host says that it was entered, of one that it has.
+    let mut nodes = vec![host(10), switch(20, 4), host(40)];
+    cable(&mut nodes, (0, 1), (1, 1));
+    nodes[1].cables[2] = Some((2, 17));
+    let discovery = check(&nodes, &[10, 20], &[], &["SLV-SM-0011", "SLV-SM-0010"]);
+    assert_eq!(discovery.found[1].ports[2].trouble, Some(PortReason::PeerSilent));
+}
