@@ -21,8 +21,11 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let spec = arguments.next().unwrap_or_else(|| "sx6536".to_owned());
     let faults: usize = arguments.next().map_or(20, |n| n.parse().unwrap());
-    println!("| layout | kind | faults | blocks | at one switch | least, LIDs in force | least, best LIDs |");
-    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "| layout | kind | faults | blocks | at one switch | least, LIDs in force | times that | least, best LIDs | times \
+         that |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
     for (name, layout) in LidLayout::ALL {
         let policy = Arc::new(Policy {
             lid_layout: layout,
@@ -54,22 +57,28 @@ fn measure(name: &str, state: &State, policy: &Arc<Policy>, faults: usize) {
             let blocks = outcome.changes.value().count().lft_blocks;
             figures.push([blocks as u64, most_at_one(&outcome), least.by_layout, least.by_fabric]);
         }
-        let row = |i: usize| {
-            let mut of: Vec<u64> = figures.iter().map(|f| f[i]).collect();
-            of.sort_unstable();
-            match (of.first(), of.last()) {
-                (Some(min), Some(max)) => format!("{} ({min}–{max})", of[of.len() / 2]),
-                _ => "–".to_owned(),
-            }
-        };
+        let row = |i: usize| in_short(figures.iter().map(|f| f[i]).collect());
+        // In hundredths.
+        let times = |i: usize| in_short(figures.iter().map(|f| f[0] * 100 / f[i].max(1)).collect());
         println!(
-            "| {name} | {kind} | {} | {} | {} | {} | {} |",
+            "| {name} | {kind} | {} | {} | {} | {} | {} % | {} | {} % |",
             figures.len(),
             row(0),
             row(1),
             row(2),
-            row(3)
+            times(2),
+            row(3),
+            times(3)
         );
+    }
+}
+
+/// Median and range.
+fn in_short(mut of: Vec<u64>) -> String {
+    of.sort_unstable();
+    match (of.first(), of.last()) {
+        (Some(min), Some(max)) => format!("{} ({min}–{max})", of[of.len() / 2]),
+        _ => "–".to_owned(),
     }
 }
 

@@ -166,8 +166,8 @@ impl Probe {
             if std::mem::take(&mut self.is_stale) {
                 self.todo = self.questions();
             }
-            let full = self.full_agents(agent_window);
-            let has_room = |at: &PortRef| !full.contains(&at.node);
+            let mut rooms = Rooms::new(&self.open, agent_window);
+            let has_room = |at: &PortRef| rooms.has_room(at.node);
             if let Some(place) = self.todo.iter().position(has_room) {
                 let at = self.todo.remove(place);
                 self.open.insert(at, now);
@@ -180,21 +180,11 @@ impl Probe {
         }
     }
 
-    /// Agents that are being asked as much as they may be at once: a few. Found once and not for each port that waits
-    /// to be asked, as this is gone through after each answer.
-    fn full_agents(&self, agent_window: usize) -> Vec<NodeIdx> {
-        let open: Vec<NodeIdx> = self.open.keys().map(|at| at.node).collect();
-        let asked = open.chunk_by(|a, b| a == b);
-        asked
-            .filter(|asked| asked.len() >= agent_window)
-            .map(|asked| asked[0])
-            .collect()
-    }
-
     /// Ports to ask, those first that most likely explain something.
     fn questions(&self) -> Vec<PortRef> {
         let fabric = &self.inventory.fabric;
-        let mut ranked: BTreeMap<PortRef, u8> = BTreeMap::new();
+        // By port, each with all its ranks: the lowest is the one that counts.
+        let mut ranked: Vec<(PortRef, u8)> = Vec::new();
         for &node in &self.doubted {
             ranked.extend(self.facing(node).into_iter().map(|at| (at, 0)));
         }
@@ -203,11 +193,11 @@ impl Probe {
                 continue;
             }
             // Its agent may be silent because the way to it is what was lost.
-            for at in self.inventory.hops(&self.inventory.agents[node].route) {
-                if fabric.switch_index(at.node).is_some() {
-                    ranked.insert(at, 1);
-                }
-            }
+            let hops = self.inventory.hops(&self.inventory.agents[node].route).into_iter();
+            ranked.extend(
+                hops.filter(|at| fabric.switch_index(at.node).is_some())
+                    .map(|at| (at, 1)),
+            );
             for (port, seen) in fabric.node(node).external_ports() {
                 let rank = match seen.peer {
                     Some(peer) if self.suspects.contains(&peer.node) && seen.is_up() => 0,
@@ -216,17 +206,14 @@ impl Probe {
                     Some(_) => 4,
                     None => 5,
                 };
-                let at = PortRef { node, port };
-                ranked.entry(at).and_modify(|old| *old = rank.min(*old)).or_insert(rank);
+                ranked.push((PortRef { node, port }, rank));
             }
         }
-        let mut asked: Vec<(u8, PortRef)> = ranked
-            .into_iter()
-            .filter(|(at, _)| !self.known.contains(at) && !self.open.contains_key(at))
-            .map(|(at, rank)| (rank, at))
-            .collect();
-        asked.sort_unstable();
-        asked.into_iter().map(|(_, at)| at).collect()
+        ranked.sort_unstable();
+        ranked.dedup_by_key(|(at, _)| *at);
+        ranked.retain(|(at, _)| !self.known.contains(at) && !self.open.contains_key(at));
+        ranked.sort_by_key(|(_, rank)| *rank);
+        ranked.into_iter().map(|(at, _)| at).collect()
     }
 
     /// Links of a switch to others that were up: both ends.
@@ -505,5 +492,36 @@ impl Probe {
     /// Number of answers, and of those still expected.
     pub fn answers(&self) -> u64 {
         self.known.len() as u64
+    }
+}
+
+/// Which agents may be asked more. What is asked goes by agent, so the last answer mostly does for the next question.
+struct Rooms<'a> {
+    open: &'a BTreeMap<PortRef, Time>,
+    agent_window: usize,
+    last: Option<(NodeIdx, bool)>,
+}
+
+impl<'a> Rooms<'a> {
+    const fn new(open: &'a BTreeMap<PortRef, Time>, agent_window: usize) -> Self {
+        Self {
+            open,
+            agent_window,
+            last: None,
+        }
+    }
+
+    fn has_room(&mut self, node: NodeIdx) -> bool {
+        if let Some((_, has_room)) = self.last.filter(|(last, _)| *last == node) {
+            return has_room;
+        }
+        let first = PortRef {
+            node,
+            port: PortNum::MANAGEMENT,
+        };
+        let asked = self.open.range(first..).take_while(|(at, _)| at.node == node);
+        let has_room = asked.take(self.agent_window).count() < self.agent_window;
+        self.last = Some((node, has_room));
+        has_room
     }
 }

@@ -5,6 +5,7 @@ use selvedge_plan::{BLOCK_LIDS, Lids, NO_PATH, Tables};
 use selvedge_types::{Idx, Lid, PortNum};
 
 use super::FatTree;
+use super::shape::Slot;
 
 impl FatTree {
     /// Gives a switch without an entry for another switch's LID the entry it has for a leaf from which that switch is
@@ -15,6 +16,9 @@ impl FatTree {
     /// one leaf or straight above it: what comes down to a leaf ends there, and what goes up from a leaf begins there,
     /// so in a whole tree the turns close no cycle. In a damaged one they may; the judge looks, and reports cycles of
     /// traffic between switches apart.
+    ///
+    /// Where the way to the leaf goes up, each block of LIDs takes another position above: else the link of one of them
+    /// would carry all these ways, and its loss change a block in two of the switch's table.
     pub(crate) fn join_agents(&self, fabric: &Fabric, lids: &Lids, tables: &mut Tables) {
         let leaves: Vec<_> = self.leaf_switches().collect();
         let lid_of = |switch: SwitchIdx| {
@@ -35,21 +39,38 @@ impl FatTree {
                 continue;
             }
             let leads_on = |&(&leaf, _): &(&SwitchIdx, &Option<Lid>)| leaf != own && tables.get(leaf, lid) != NO_PATH;
-            let meeting: Vec<Lid> = leaves
+            let meeting: Vec<(SwitchIdx, Lid)> = leaves
                 .iter()
                 .zip(&leaf_lids)
                 .filter(leads_on)
-                .filter_map(|(_, l)| *l)
+                .filter_map(|(&leaf, lid)| Some((leaf, (*lid)?)))
                 .collect();
             for s in lacking {
-                let way = meeting
-                    .iter()
-                    .map(|&leaf| tables.get(s, leaf))
-                    .find(|&egress| egress != NO_PATH);
+                let known = meeting.iter().find(|(_, leaf)| tables.get(s, *leaf) != NO_PATH);
+                let way = known.map(|&(leaf, lid)| self.way_to_leaf(tables, s, (leaf, lid), block));
                 given.extend(way.map(|egress| (s, lid, egress)));
             }
         }
         given.iter().for_each(|&(s, lid, egress)| tables.set(s, lid, egress));
+    }
+
+    /// The way from a switch to a leaf for a block of LIDs: what its table says, or another way up.
+    fn way_to_leaf(&self, tables: &Tables, s: SwitchIdx, (leaf, lid): (SwitchIdx, Lid), block: usize) -> u8 {
+        let (shape, from) = (&self.rule.shape, s.to_usize());
+        let (egress, slots) = (tables.get(s, lid), shape.up.get(from));
+        if !slots.iter().any(|slot| shape.ports(slot).contains(&egress)) {
+            return egress;
+        }
+        let leads_on = |peer: u32| {
+            let real = (peer as usize) < self.rule.net.real;
+            real && self.rule.leads(from, peer as usize, leaf.to_usize()) && tables.get(SwitchIdx(peer), lid) != NO_PATH
+        };
+        // In the order of the positions, so that a hole moves what went there and nothing else.
+        let first = block % slots.len();
+        let after = slots[first..].iter().chain(&slots[..first]);
+        let mut good = after.filter(|slot| slot.live && leads_on(slot.peer));
+        let port = |slot: &Slot| shape.ports(slot).iter().copied().find(|&port| port != 0);
+        good.find_map(port).unwrap_or(egress)
     }
 
     /// Switches of the lowest level.

@@ -198,6 +198,7 @@ impl TreeMender {
         let mut repair = Repair {
             mender: self,
             tables,
+            by_hosts: &by_hosts,
             moved: Vec::new(),
             met: vec![0; met],
             round: 0,
@@ -210,7 +211,7 @@ impl TreeMender {
         groups.sort_by_key(|(target, _)| !matches!(target, Some(Target::Upper { .. })));
         for (target, group) in groups {
             let starts: Vec<usize> = group.iter().map(|&(_, s)| s).collect();
-            let done = target.and_then(|target| repair.destination((group[0].0, target), &starts, &by_hosts));
+            let done = target.and_then(|target| repair.destination((group[0].0, target), &starts));
             if done.is_none() {
                 let Repair { moved, tables, .. } = repair;
                 moved.iter().rev().for_each(|m| tables.set(m.switch, m.lid, m.before));
@@ -263,6 +264,8 @@ impl TreeMender {
 struct Repair<'a> {
     mender: &'a mut TreeMender,
     tables: &'a mut Tables,
+    /// Whether packets of hosts to a LID leave a switch.
+    by_hosts: &'a dyn Fn(SwitchIdx, Lid) -> bool,
     moved: Vec<Moved>,
     /// By switch: the round in which it was met.
     met: Vec<u32>,
@@ -275,12 +278,7 @@ impl Repair<'_> {
     }
 
     /// Repairs the way to one LID, whose entries at `starts` lead over what is lost.
-    fn destination(
-        &mut self,
-        (lid, target): (Lid, Target),
-        starts: &[usize],
-        by_hosts: &impl Fn(SwitchIdx, Lid) -> bool,
-    ) -> Option<()> {
+    fn destination(&mut self, (lid, target): (Lid, Target), starts: &[usize]) -> Option<()> {
         let to = self.mender.tree.switch_of(target);
         let Some(to) = to.filter(|&to| !self.mender.gone[to]) else {
             // Nobody has it, or somebody who is away: whatever the entry says, packets are dropped.
@@ -299,7 +297,7 @@ impl Repair<'_> {
                 continue;
             }
             let has_way = rule.below.has(s, to) || rule.reach.has(s, to);
-            if has_way && next.is_some() && !by_hosts(SwitchIdx::from_usize(s), lid) {
+            if has_way && next.is_some() && !self.carries_hosts(s, lid) {
                 // Its agent alone sends this way, which is longer from now on if it leads on.
                 kept.push(s);
             } else if has_way {
@@ -333,7 +331,7 @@ impl Repair<'_> {
             }
         }
         if turns {
-            self.note_turns(first, lid, to);
+            self.note_turns(first, lid, (to, is_of_host));
         }
         Some(())
     }
@@ -367,6 +365,10 @@ impl Repair<'_> {
         // Packets that come down to it would be sent up again.
         self.set(s, lid, new, goes_up && went_down);
         Some(())
+    }
+
+    fn carries_hosts(&self, s: usize, lid: Lid) -> bool {
+        (self.by_hosts)(SwitchIdx::from_usize(s), lid)
     }
 
     /// The neighbour that an entry leads to.

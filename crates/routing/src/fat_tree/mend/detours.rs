@@ -23,8 +23,8 @@ impl Repair<'_> {
     }
 
     /// Detours that turn where an entry has changed: where two would lie in each other's way, the switch sends
-    /// elsewhere if it can.
-    pub(super) fn note_turns(&mut self, first: usize, lid: Lid, to: usize) {
+    /// elsewhere if it can. To a switch, those count that packets of hosts may take, now or until now.
+    pub(super) fn note_turns(&mut self, first: usize, lid: Lid, (to, is_of_host): (usize, bool)) {
         for i in first..self.moved.len() {
             let s = self.moved[i].switch.to_usize();
             let Some(next) = self.mender.peer(s, self.moved[i].egress) else {
@@ -39,7 +39,8 @@ impl Repair<'_> {
                 arrow.into_iter().for_each(|arrow| self.mender.turns.add(arrow));
                 continue;
             }
-            let from = self.turned_at(s, lid);
+            let mut from = self.turned_at(s, lid);
+            from.retain(|&above| is_of_host || self.carries_hosts(above, lid) || self.led_there(above, lid, to));
             if from.is_empty() {
                 continue;
             }
