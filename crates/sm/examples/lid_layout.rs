@@ -22,10 +22,9 @@ fn main() {
     let spec = arguments.next().unwrap_or_else(|| "sx6536".to_owned());
     let faults: usize = arguments.next().map_or(20, |n| n.parse().unwrap());
     println!(
-        "| layout | kind | faults | blocks | at one switch | least, LIDs in force | times that | least, best LIDs | times \
-         that |"
+        "| layout | kind | faults | blocks | at one switch | LIDs in force: least, blocks over | best LIDs: both |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|");
     for (name, layout) in LidLayout::ALL {
         let policy = Arc::new(Policy {
             lid_layout: layout,
@@ -61,7 +60,7 @@ fn measure(name: &str, state: &State, policy: &Arc<Policy>, faults: usize) {
         // In hundredths.
         let times = |i: usize| in_short(figures.iter().map(|f| f[0] * 100 / f[i].max(1)).collect());
         println!(
-            "| {name} | {kind} | {} | {} | {} | {} | {} % | {} | {} % |",
+            "| {name} | {kind} | {} | {} | {} | {}, {} % | {}, {} % |",
             figures.len(),
             row(0),
             row(1),
