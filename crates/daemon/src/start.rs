@@ -141,6 +141,7 @@ fn stored(folder: &StateDir) -> Result<PersistentState, DaemonError> {
     Ok(PersistentState {
         lids: folder.load_lids()?,
         lids_before: plan.lids_before,
+        lids_aside: plan.lids_aside,
         generation: Generation(plan.generation),
         lanes: plan.lanes,
         levels: plan.levels,

@@ -192,6 +192,7 @@ fn save(folder: &StateDir, state: &PersistentState, last: Option<&PersistentStat
         lanes: state.lanes.clone(),
         levels: state.levels.clone(),
         lids_before: state.lids_before.clone(),
+        lids_aside: state.lids_aside.clone(),
         engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
         lane_count: state.lane_count,
         lanes_wanted: state.lanes_wanted,

@@ -121,6 +121,8 @@ pub struct PersistentState {
     /// LIDs that ports were last known to hold, of those that have not been seen to take the ones above; and of those
     /// that have none above, as another port was seen with theirs.
     pub lids_before: BTreeMap<Guid, LidRange>,
+    /// LIDs of ports that were taken to be another fabric's, as none of them was found.
+    pub lids_aside: BTreeMap<Guid, LidRange>,
     /// No plan of a generation above this one has been sent. It runs ahead, so that not every plan needs the disk.
     pub generation: Generation,
     /// Lane of the LIDs behind each switch, by the switch's GUID; none if there is one lane.

@@ -36,6 +36,8 @@ pub struct LidBook {
     unproven: BTreeSet<Guid>,
     /// What an earlier life has stored, and another port was seen to hold: it may give it up again.
     yielded: BTreeMap<Guid, LidRange>,
+    /// What an earlier life has stored and was taken for another fabric's.
+    pub aside: BTreeMap<Guid, LidRange>,
     /// How many were stored by an earlier life.
     stored: usize,
     /// None of those has been met, and too few others to say that they are another fabric's.
@@ -58,6 +60,7 @@ impl LidBook {
             of_last_plan: BTreeSet::new(),
             unproven: state.lids.keys().copied().collect(),
             yielded,
+            aside: state.lids_aside.clone(),
             stored: state.lids.len(),
             is_doubted: false,
         }
@@ -92,19 +95,19 @@ impl LidBook {
         self.is_doubted = false;
     }
 
-    /// Nothing of what an earlier life has stored is to be counted with.
-    pub fn forget_untried(&mut self) {
+    /// Nothing of what an earlier life has stored is to be counted with, as long as no port of it is found.
+    pub fn set_untried_aside(&mut self) {
         let untried: Vec<Guid> = self
             .planned
             .keys()
             .copied()
             .filter(|&guid| self.is_untried(guid))
             .collect();
+        self.aside.append(&mut self.yielded);
         for guid in untried {
-            self.planned.remove(&guid);
+            self.aside.extend(self.planned.remove(&guid).map(|range| (guid, range)));
             self.unproven.remove(&guid);
         }
-        self.yielded.clear();
         let planned = &self.planned;
         self.before.retain(|guid, _| planned.contains_key(guid));
         self.stored = 0;
@@ -246,7 +249,11 @@ impl LidBook {
     }
 
     /// Who yielded its LIDs to a port that holds others now has its claim on them again, unless somebody else has one.
+    /// So has whoever was taken to be of another fabric, once one of those is found: that part of the fabric was away.
     pub fn restore_yielded(&mut self, fabric: &Fabric) {
+        if fabric.end_ports().any(|(_, port)| self.aside.contains_key(&port.guid)) {
+            self.yielded.append(&mut self.aside);
+        }
         if self.yielded.is_empty() {
             return;
         }

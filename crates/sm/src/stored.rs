@@ -39,7 +39,7 @@ impl Sm {
         }
         self.lids.is_doubted = are_few;
         if !are_few {
-            self.lids.forget_untried();
+            self.lids.set_untried_aside();
             // Unless this life has planned something already: then that is what is stored.
             if self.lids.is_empty() {
                 self.stored = PersistentState::default();
@@ -66,6 +66,7 @@ impl Sm {
         let mut state = PersistentState {
             lids: self.lids.claims().into_owned(),
             lids_before: self.lids.befores().into_owned(),
+            lids_aside: self.lids.aside.clone(),
             generation: self.stored.generation,
             lanes,
             levels: others.unwrap_or_default(),
@@ -113,9 +114,12 @@ impl Sm {
     pub(crate) fn store_in_force(&mut self, out: &mut Vec<Output>) {
         let is_theirs = !self.is_repairing() && self.sweep_due.is_none();
         let (claims, befores) = (self.lids.claims(), self.lids.befores());
-        let have_taken = self.stored.lids_before != *befores || self.stored.lids != *claims;
+        let have_taken = self.stored.lids_before != *befores
+            || self.stored.lids != *claims
+            || self.stored.lids_aside != self.lids.aside;
         if have_taken {
             self.stored.lids.clone_from(&claims);
+            self.stored.lids_aside.clone_from(&self.lids.aside);
             self.stored.lids_before.clone_from(&befores);
         }
         if is_theirs && self.note_in_force() || have_taken {

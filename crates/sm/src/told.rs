@@ -217,6 +217,7 @@ impl Sm {
         // What ports were seen to hold is known by a later life, too: they may be away when it looks.
         self.stored.lids.clone_from(&self.lids.claims());
         self.stored.lids_before.clone_from(&self.lids.befores());
+        self.stored.lids_aside.clone_from(&self.lids.aside);
         self.stored.engines.clear();
         self.stored.lanes_wanted = 0;
         self.take_told(ToldLevels::default());

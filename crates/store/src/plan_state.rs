@@ -24,6 +24,8 @@ pub struct PlanState {
     /// LIDs that ports were last known to hold, by port GUID, where they have not been seen to take those of guid2lid,
     /// or have none there, as another port was seen with theirs.
     pub lids_before: BTreeMap<Guid, LidRange>,
+    /// LIDs of ports that were taken to be another fabric's, by port GUID.
+    pub lids_aside: BTreeMap<Guid, LidRange>,
     /// The engines that were to plan, in order.
     pub engines: Vec<String>,
     /// Lanes that the routes rely on; 1: on none, 0: that is not known.
@@ -51,6 +53,8 @@ struct File {
     levels: BTreeMap<String, Vec<u8>>,
     #[serde(default)]
     lids_before: BTreeMap<String, [u16; 2]>,
+    #[serde(default)]
+    lids_aside: BTreeMap<String, [u16; 2]>,
 }
 
 /// Only the first key: all else may mean something else in another format.
@@ -76,13 +80,15 @@ pub fn parse_plan_state(bytes: &[u8]) -> Result<PlanState, PlanStateError> {
     let lanes: Result<_, _> = file.lanes.into_iter().map(|(name, lane)| entry(name, lane)).collect();
     let of_ports = file.levels.into_iter();
     let levels: Result<_, _> = of_ports.map(|(name, levels)| of_port(name, levels)).collect();
-    let before = file.lids_before.into_iter();
-    let lids_before: Result<_, _> = before.map(|(name, lids)| range(name, lids)).collect();
+    let ranges = |of: BTreeMap<String, [u16; 2]>| of.into_iter().map(|(name, lids)| range(name, lids)).collect();
+    let lids_before: Result<_, _> = ranges(file.lids_before);
+    let lids_aside: Result<_, _> = ranges(file.lids_aside);
     Ok(PlanState {
         generation: file.generation,
         lanes: lanes?,
         levels: levels?,
         lids_before: lids_before?,
+        lids_aside: lids_aside?,
         engines: file.engines,
         lane_count: file.lane_count,
         lanes_wanted: file.lanes_wanted,
@@ -126,6 +132,7 @@ pub fn print_plan_state(state: &PlanState) -> String {
         lanes,
         levels,
         lids_before,
+        lids_aside,
         engines,
         lane_count,
         lanes_wanted,
@@ -165,16 +172,29 @@ pub fn print_plan_state(state: &PlanState) -> String {
             text.push_str(&format!("\"{guid}\" = {levels:?}\n"));
         }
     }
-    if !lids_before.is_empty() {
-        text.push_str(
-            "\n# First and last LID of ports that have not taken those in guid2lid yet, or whose LIDs another port \
-             has, by port GUID.\n[lids_before]\n",
-        );
-        for (guid, range) in lids_before {
-            text.push_str(&format!("\"{guid}\" = [{}, {}]\n", range.base.0, range.last().0));
-        }
-    }
+    put_ranges(
+        &mut text,
+        "# First and last LID of ports that have not taken those in guid2lid yet, or whose LIDs another port has, by \
+         port GUID.\n[lids_before]\n",
+        lids_before,
+    );
+    put_ranges(
+        &mut text,
+        "# The same of ports that were taken to be another fabric's. They count again when one of them is \
+         found.\n[lids_aside]\n",
+        lids_aside,
+    );
     text
+}
+
+fn put_ranges(text: &mut String, title: &str, of: &BTreeMap<Guid, LidRange>) {
+    if !of.is_empty() {
+        text.push('\n');
+        text.push_str(title);
+    }
+    for (guid, range) in of {
+        text.push_str(&format!("\"{guid}\" = [{}, {}]\n", range.base.0, range.last().0));
+    }
 }
 
 #[cfg(test)]
@@ -188,14 +208,16 @@ mod tests {
                 base: Lid(base),
                 lmc: Lmc::new(lmc).unwrap(),
             };
+            let lids: BTreeMap<Guid, LidRange> = lids
+                .iter()
+                .map(|&(guid, base, lmc)| (Guid(guid), range(base, lmc)))
+                .collect();
             let state = PlanState {
                 generation: u64::from(u32::MAX) + 9,
                 lanes: lanes.iter().map(|&(guid, lane)| (Guid(guid), lane)).collect(),
                 levels: lanes.iter().map(|&(guid, lane)| (Guid(guid), vec![lane, 0])).collect(),
-                lids_before: lids
-                    .iter()
-                    .map(|&(guid, base, lmc)| (Guid(guid), range(base, lmc)))
-                    .collect(),
+                lids_before: lids.clone(),
+                lids_aside: lids.clone().into_iter().take(1).collect(),
                 engines: lanes.iter().map(|(guid, _)| format!("en\"gine {guid}")).collect(),
                 lane_count: lanes.len() as u8,
                 lanes_wanted: lids.len() as u8,

@@ -246,6 +246,7 @@ mod tests {
             lanes_wanted: 4,
             generation: 7,
             lids_before: BTreeMap::new(),
+            lids_aside: BTreeMap::new(),
             lanes: [(Guid(1), 3)].into(),
             levels: [(Guid(2), vec![1, 0])].into(),
             engines: vec!["updn".to_owned()],

@@ -149,6 +149,7 @@ impl Header {
                 lanes: state.lanes.clone(),
                 levels: state.levels.clone(),
                 lids_before: state.lids_before.clone(),
+                lids_aside: state.lids_aside.clone(),
                 engines: state.engines.iter().map(|engine| engine.0.clone()).collect(),
                 lane_count: state.lane_count,
                 lanes_wanted: state.lanes_wanted,
@@ -184,6 +185,7 @@ impl Header {
             state: PersistentState {
                 lids,
                 lids_before: plan.lids_before,
+                lids_aside: plan.lids_aside,
                 generation: Generation(plan.generation),
                 lanes: plan.lanes,
                 levels: plan.levels,

@@ -99,7 +99,7 @@ pub(crate) struct Watcher {
     /// When a Set put right what a switch had lied about: until then it forwarded by entries that nobody knew of.
     lies_ended: Vec<Time>,
     /// Blocks of switches of which nobody knows what they hold, and why: a flipped bit took one of them to another, or
-    /// changed it, or a cable did of which nobody could know that it had been moved.
+    /// changed it, or a cable did of which nobody could know that it had been moved, or an earlier life had sent one.
     strays: BTreeMap<(NodeIdx, u32), Rule>,
     moved: MovedCables,
     /// When a table last went astray over a cable of which nobody could know that it had been moved, and until when
@@ -364,9 +364,11 @@ impl Watcher {
         let ends_lie = self.note_lie(now, chassis, (node, attribute, modifier), sent, late);
         let life = sent.and_then(|sent| managers.get(sent.manager.0)?.life.as_ref());
         // What an earlier life sent before it was killed nobody can call back.
-        let is_of_now = |life: &&Life| Some(life.client) == by || self.counting.is_some();
+        let is_outside = self.counting.is_some();
+        let is_of_now = |life: &&Life| Some(life.client) == by || is_outside;
         if life.is_some_and(|life| !is_of_now(&life)) {
             self.bequeathed = Some(now);
+            self.note_bequeathed((node, attribute, modifier));
         }
         let life = life.filter(is_of_now);
         let excuse = match late {

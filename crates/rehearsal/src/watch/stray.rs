@@ -1,4 +1,5 @@
-//! Tables that a flipped bit took to another switch than they were meant for: real links would have discarded them.
+//! Tables of which no manager can know: a flipped bit took them to another switch than they were meant for (real links
+//! would have discarded them), or an earlier life had sent them, and they came when its next one had read the tables.
 
 use selvedge_chassis::{Chassis, PortIdx};
 use selvedge_fabric::NodeIdx;
@@ -33,6 +34,13 @@ impl Watcher {
             }
             None if late => {}
             None => drop(self.strays.remove(&(node, modifier))),
+        }
+    }
+
+    /// A switch has taken a block that an earlier life of a manager had sent, who may have read its tables before.
+    pub(super) fn note_bequeathed(&mut self, (node, attribute, modifier): (NodeIdx, AttributeId, u32)) {
+        if attribute == AttributeId::LINEAR_FORWARDING {
+            self.strays.entry((node, modifier)).or_insert(Rule::Predecessor);
         }
     }
 }
@@ -88,5 +96,31 @@ mod tests {
         check(false, second, true, &[first, second]);
         check(false, second, false, &[first]);
         check(false, first, false, &[]);
+    }
+
+    #[test]
+    fn what_an_earlier_life_had_sent_is_nobody_s_until_it_comes_again() {
+        let fabric = row();
+        let switch = fabric.find(Guid(2)).unwrap();
+        let mut emulator = Emulator::new(&fabric, EmulatorConfig::default(), Seed(1));
+        let mut watcher = Watcher::new(&mut emulator);
+        watcher.note_bequeathed((switch, AttributeId::SWITCH_INFO, 0));
+        assert!(watcher.strays.is_empty());
+        let block = (switch, AttributeId::LINEAR_FORWARDING, 3);
+        watcher.note_bequeathed(block);
+        assert_eq!(watcher.strays.get(&(switch, 3)), Some(&Rule::Predecessor));
+        let sent = Sent {
+            manager: ManagerId(0),
+            content: 0,
+            serial: 1,
+            at: Time::ZERO,
+            looked_at: None,
+            to: Some(switch),
+            astray: None,
+        };
+        watcher.note_stray(block, Some(sent), true);
+        assert!(!watcher.strays.is_empty());
+        watcher.note_stray(block, Some(sent), false);
+        assert!(watcher.strays.is_empty());
     }
 }

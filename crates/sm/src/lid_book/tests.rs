@@ -341,20 +341,41 @@ fn none_is_met_until_a_port_of_what_was_stored_is_there_or_others_have_lids() {
 }
 
 #[test]
-fn what_is_another_fabrics_is_forgotten_without_what_this_life_has_planned() {
-    let mut book = LidBook::stored(&PersistentState {
-        lids: BTreeMap::from([(Guid(7), range(5, 0))]),
-        lids_before: BTreeMap::from([(Guid(7), range(4, 0))]),
-        ..PersistentState::default()
-    });
-    let (fabric, lids) = host_of(8, LidRange::default(), range(6, 0));
-    book.plan(&fabric, &lids);
-    book.forget_untried();
-    assert_eq!(book.planned, BTreeMap::from([(Guid(8), range(6, 0))]));
-    assert_eq!(
-        (book.before.contains_key(&Guid(7)), book.none_met(&fabric)),
-        (false, None)
-    );
+fn what_is_another_fabrics_is_set_aside_until_a_port_of_it_is_found() {
+    let check = |found: u64, held: LidRange, want: Option<LidRange>| {
+        let mut book = LidBook::stored(&PersistentState {
+            lids: BTreeMap::from([(Guid(7), range(5, 0)), (Guid(9), range(6, 0))]),
+            lids_before: BTreeMap::from([(Guid(7), range(4, 0))]),
+            ..PersistentState::default()
+        });
+        let (fabric, lids) = host_of(8, LidRange::default(), range(6, 0));
+        book.plan(&fabric, &lids);
+        book.set_untried_aside();
+        let of_this_life = BTreeMap::from([(Guid(8), range(6, 0))]);
+        assert_eq!(book.planned, of_this_life);
+        assert_eq!(
+            (book.before.contains_key(&Guid(7)), book.none_met(&fabric)),
+            (false, None)
+        );
+        // Then this life ends.
+        let mut book = LidBook::stored(&PersistentState {
+            lids: book.claims().into_owned(),
+            lids_before: book.befores().into_owned(),
+            lids_aside: book.aside.clone(),
+            ..PersistentState::default()
+        });
+        book.restore_yielded(&fabric);
+        assert_eq!(book.planned, of_this_life);
+        let (fabric, _) = host_of(found, held, range(20, 0));
+        book.restore_yielded(&fabric);
+        assert_eq!(book.planned.get(&Guid(7)), want.as_ref(), "{found} {held:?}");
+        // What this life has given to another is nobody else's.
+        assert_eq!(book.planned.get(&Guid(9)), None);
+    };
+    check(10, range(20, 0), None);
+    check(7, LidRange::default(), Some(range(5, 0)));
+    check(9, LidRange::default(), Some(range(5, 0)));
+    check(9, range(5, 0), None);
 }
 
 #[test]
