@@ -248,6 +248,63 @@ fn packets_of_a_moment_ago_count() {
     check(1_000_000_000, "[0, 1]");
 }
 
+/// No entry changes, and a host comes: where packets of a moment ago could close a circle with what it sends, or what is
+/// sent to it, it is let in after a wait.
+#[test]
+fn who_comes_does_not_meet_packets_of_a_moment_ago() {
+    let bench = bench("ring:switches=6,hosts=1");
+    let [old, new] = [Engine::UpDn, Engine::Weave].map(|engine| bench.by(engine, None).unwrap());
+    let before: Vec<_> = old.switch_indices().map(|s| (s, 0, *old.block(s, 0))).collect();
+    let check = |before: &[_], age_ns: u64, want: &[u64], is_let_in: bool| {
+        let mut bench = bench.clone();
+        let host = bench
+            .fabric
+            .end_ports()
+            .map(|(at, _)| at)
+            .find(|&at| !bench.is_between(at));
+        let host = host.unwrap();
+        let far = bench.fabric.peer(host).unwrap();
+        let mut plan = bench.plan(new.clone());
+        for at in [host, far] {
+            plan.ports.insert(at, bench.fabric.port(at).unwrap().settings);
+            set(&mut bench.fabric, at, PortState::Init);
+        }
+        let mut installed = bench.installed(&new);
+        installed.under_way = Some(Arc::new(UnderWay {
+            before: before.to_vec(),
+            phases: Vec::new(),
+            age_ns,
+            lost: Vec::new(),
+        }));
+        let mut changes = way::propose(&bench.fabric, &installed, &plan, &WayOptions::default());
+        let is_table = |op: &Op| matches!(op, Op::Lft { .. });
+        assert!(!changes.phases.iter().flat_map(|phase| &phase.ops).any(is_table));
+        let judge = |changes: &ChangeSet| {
+            let options = JudgeOptions::default();
+            passage(&bench.fabric, &installed, &plan, changes, None, &options)
+        };
+        let said = judge(&changes);
+        assert!(matches!(said, Passage::Still), "{said:#?}");
+        let waits = |changes: &ChangeSet| -> Vec<u64> {
+            let waits = changes
+                .phases
+                .iter()
+                .map(|phase| phase.wait_before_ns.div_ceil(1_000_000));
+            waits.filter(|wait| *wait > 0).collect()
+        };
+        assert_eq!(waits(&changes), want, "{age_ns}");
+        // A shorter wait is none.
+        changes.phases.iter_mut().for_each(|phase| phase.wait_before_ns /= 2);
+        let said = judge(&changes);
+        assert_eq!(matches!(said, Passage::Still), is_let_in, "{said:#?}");
+    };
+    check(&before, 0, &[2_148], false);
+    check(&before, 1_000_000_000, &[1_148], false);
+    check(&before, 3_000_000_000, &[], true);
+    // Not every entry of before closes one.
+    check(&before[1..2], 0, &[], true);
+}
+
 /// The same, and all ports have SLtoVLMappingTables.
 fn with_lane_tables(fabric: &Fabric) -> Fabric {
     let mut builder = FabricBuilder::new();

@@ -140,7 +140,7 @@ fn way_to(
     let way = Way::new((fabric, &in_force, past), plan, &base, options);
     let by_lid = way.by_lid(&base);
     if by_lid.is_empty() {
-        return base;
+        return way.with_newcomers(base);
     }
     let Some((steps, word)) = find(&way, &by_lid) else {
         return base;
@@ -284,6 +284,16 @@ impl<'a> Way<'a> {
         found.into_iter().flatten().min_by_key(cost)
     }
 
+    /// No entry changes, but hosts may come: packets of what changed a moment ago must be gone first if they and what is
+    /// sent by those hosts, or to them, could wait for each other.
+    fn with_newcomers(&self, base: ChangeSet) -> ChangeSet {
+        let may_meet = self.past.is_some() && phases::newcomers_come(self.fabric, &base);
+        match may_meet && self.word(&[]) != Word::Safe {
+            true => self.assemble(base, &[], Word::LeadsOut),
+            false => base,
+        }
+    }
+
     fn split(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
         let mut split = Split::new(&self.net, self.in_force);
         let mut steps = Vec::new();
@@ -306,7 +316,8 @@ impl<'a> Way<'a> {
         let standing = self
             .options
             .standing
-            .filter(|standing| self.past.is_none() || standing.lingers());
+            // What is kept knows nothing of who comes.
+            .filter(|standing| !steps.is_empty() && (self.past.is_none() || standing.lingers()));
         if let Some(standing) = standing
             && !steps.iter().any(|step| step.waits)
             && phases::prove_quickly(self.subject(self.in_force), standing, &proposal, &options).is_some()
@@ -370,9 +381,21 @@ impl<'a> Way<'a> {
         steps.iter().zip(&needed[taken..]).map(wait).collect()
     }
 
+    /// How long to wait after these steps, in nanoseconds.
+    fn wait_behind_ns(&self, steps: &[Step]) -> u64 {
+        let nothing = Step {
+            what: What::Change,
+            waits: true,
+            writes: Vec::new(),
+        };
+        let steps: Vec<Step> = steps.iter().cloned().chain([nothing]).collect();
+        self.waits_ns(&steps).pop().unwrap_or(0)
+    }
+
     /// The change set with its tables in these steps: settings first, then activation of links between switches, so
     /// that no entry leads to one that does not carry packets yet, then the steps. Ports of hosts are activated before
-    /// the first wait, or last; what leads out of tables that can deadlock gives LIDs and activates ports last.
+    /// the first wait, or last; what leads out of tables that can deadlock gives LIDs and activates ports last, after a
+    /// wait.
     fn assemble(&self, base: ChangeSet, steps: &[Step], word: Word) -> ChangeSet {
         let generation = base.generation;
         let (mut settings, mut blocks, mut links, mut hosts) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -407,13 +430,19 @@ impl<'a> Way<'a> {
         if leads_out {
             // Until what is in the way is gone nothing is to be added.
             self.add_steps(steps, blocks, &mut phases);
-            // A link that comes up brings entries into force beside packets of what was taken away.
-            let joins = !links.ops.is_empty() && !steps.iter().any(|step| step.waits);
+            // A link that comes up brings entries into force beside packets of what was taken away, and hosts send.
+            let all_come = [&links.ops, &lids, &hosts].into_iter().any(|ops| !ops.is_empty());
+            let joins = all_come && !steps.iter().any(|step| step.waits);
             // The Set that gives a port its LID gives its link the lanes that rows towards it use.
-            let mut rest = [phase("give ports their LIDs", 0, lids), enforce, lanes, links];
+            let mut rest = [
+                phase("give ports their LIDs", 0, lids),
+                enforce,
+                lanes,
+                links,
+                phase("activate", 0, std::mem::take(&mut hosts)),
+            ];
             if let Some(first) = rest.iter_mut().find(|phase| joins && !phase.ops.is_empty()) {
-                // How long it must be is known when all is put together.
-                first.wait_before_ns = self.drain_ns(1).unwrap_or(0);
+                first.wait_before_ns = self.wait_behind_ns(steps);
             }
             phases.extend(rest);
         } else {

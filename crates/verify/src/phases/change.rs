@@ -2,13 +2,13 @@
 
 use selvedge_fabric::{Fabric, SwitchIdx};
 use selvedge_plan::{BLOCK_LIDS, ChangeSet, Installed, LostLink, Op, Plan, ServiceLevels, SlToVl, Tables};
-use selvedge_types::{Idx, Lid, LidRange, PortNum, PortState};
+use selvedge_types::{Idx, Lid, PortState};
 use serde::Serialize;
 
 use super::report::{TransitionProof, TransitionRefusal};
 use super::{
     Links, PhaseOptions, PhaseStep, Proposal, QuickProof, StandingTurns, Trial, Wake, Write, drain_bound_ns,
-    lifetimes_of_waits, lifetimes_to_wait, prove_quickly, prove_trial, refusal, takes_away_only,
+    lifetimes_of_waits, lifetimes_to_wait, newcomers, prove_quickly, prove_trial, refusal, takes_away_only,
 };
 use crate::finding::{Fault, Finding, Severity};
 use crate::judged::JudgeOptions;
@@ -18,7 +18,8 @@ use crate::subject::Subject;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Passage {
-    /// No packet can be under way between switches, or no entry changes: nothing to prove.
+    /// No packet can be under way between switches; or no entry changes, and nobody comes who could meet packets of
+    /// entries that changed a moment ago: nothing to prove.
     #[default]
     Still,
     /// Proved by what it adds to the dependencies that stand.
@@ -68,18 +69,31 @@ pub fn passage(
     let tables = wake.in_force(&held);
     let lanes_in_force = lanes_in_force.or_else(|| installed.lanes_in_force());
     let (levels, map) = lanes_in_force.unwrap_or((&plan.service_levels, &plan.sl_to_vl));
-    let proposal = as_met(fabric, &held, plan, (&wake, changes));
-    if proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl) {
+    let mut proposal = as_met(fabric, &held, plan, (&wake, changes));
+    let is_still = proposal.steps.is_empty() && (levels, map) == (&plan.service_levels, &plan.sl_to_vl);
+    let past = Past::new(installed, &tables);
+    if is_still && (past.is_none() || !newcomers::come(fabric, changes)) {
         return Passage::Still;
     }
-    // What is kept knows nothing of entries that wake.
-    let standing = options.turns.as_deref().filter(|_| wake.is_empty());
+    newcomers::add_their_wait(&mut proposal, fabric, changes);
+    let joins = |age_ns| {
+        let as_met = |changes: &ChangeSet| as_met(fabric, &held, plan, (&wake, changes)).steps;
+        newcomers::joins((&proposal, age_ns), fabric, changes, as_met)
+    };
+    // What is kept knows nothing of entries that wake, nor of who comes.
+    let standing = options.turns.as_deref().filter(|_| wake.is_empty() && !is_still);
     let lifetimes = lifetimes(fabric, changes);
     let phase_options = phase_options(changes, options);
-    let Some(past) = Past::new(installed, &tables) else {
+    let Some(past) = past else {
         let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
-        let passage = of_proposal(subject, standing, (&proposal, 0), &lifetimes, &phase_options);
-        return without_newcomers(passage, fabric, changes);
+        let steps = (
+            &proposal,
+            Known {
+                taken: 0,
+                joins: joins(0),
+            },
+        );
+        return of_proposal(subject, standing, steps, &lifetimes, &phase_options);
     };
     // Dependencies that are kept with those that linger know of the past.
     let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
@@ -96,12 +110,17 @@ pub fn passage(
     let judge = |age_ns: u64| {
         let mut proposal = proposal.clone();
         past.put_before(&mut proposal, age_ns);
-        let passage = of_proposal(subject, None, (&proposal, past.steps.len()), &lifetimes, &phase_options);
-        without_newcomers(passage, fabric, changes)
+        let known = Known {
+            taken: past.steps.len(),
+            joins: joins(age_ns),
+        };
+        of_proposal(subject, None, (&proposal, known), &lifetimes, &phase_options)
     };
     match judge(past.age_ns) {
+        // Who comes has met no packet of before, or none that matters.
+        Passage::Inherited(_) | Passage::Proved(_) if is_still => Passage::Still,
         // Where the tables in force go round by themselves they still do after such a wait.
-        Passage::Refused(_) if past.age_ns > 0 => judge(0),
+        Passage::Refused(_) if past.age_ns > 0 && !is_still => judge(0),
         passage => passage,
     }
 }
@@ -145,6 +164,7 @@ pub fn longest_wait(
         switch_pairs,
         ..PhaseOptions::default()
     };
+    newcomers::add_their_wait(&mut proposal, fabric, changes);
     let past = Past::new(installed, &tables);
     if let Some(past) = &past {
         past.put_before(&mut proposal, past.age_ns);
@@ -158,32 +178,6 @@ pub fn longest_wait(
         &options,
     )?;
     needed.into_iter().max()
-}
-
-/// While packets of a cycle that was there before may be under way, nobody new is to send or to be sent to.
-fn without_newcomers(passage: Passage, fabric: &Fabric, changes: &ChangeSet) -> Passage {
-    let mut before_wait = changes.phases.iter().take_while(|phase| phase.wait_before_ns == 0);
-    let has_wait = changes.phases.iter().any(|phase| phase.wait_before_ns > 0);
-    let activates = |op: &Op| matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active));
-    let brings = |op: &Op| activates(op) || gives_lids(fabric, op);
-    match passage {
-        Passage::Inherited(refusal) if has_wait && before_wait.any(|phase| phase.ops.iter().any(brings)) => {
-            Passage::Refused(refusal)
-        }
-        other => other,
-    }
-}
-
-/// True if a Set gives an end port LIDs that it does not hold: from then on packets are sent to them.
-#[must_use]
-pub fn gives_lids(fabric: &Fabric, op: &Op) -> bool {
-    let Op::Port { port, settings, .. } = op else {
-        return false;
-    };
-    let is_external = port.port != PortNum::MANAGEMENT && fabric.node(port.node).is_switch();
-    let held = fabric.port(*port).map(|port| port.settings.lids);
-    let is_new = |held: LidRange| settings.lids.iter().any(|lid| lid.is_unicast() && !held.contains(lid));
-    !is_external && held.is_some_and(is_new)
 }
 
 /// The tables in force as far as a plan writes them: whole blocks, as entries above its highest LID may be left in the
@@ -304,11 +298,20 @@ fn phase_options(changes: &ChangeSet, options: &JudgeOptions) -> PhaseOptions {
     }
 }
 
-/// Proves steps whose waits are held against the drain bound of these lifetimes. So many have been taken already.
+/// What is known of steps.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// So many have been taken already.
+    taken: usize,
+    /// Who comes does so after so many of the others; `None` if nobody does.
+    joins: Option<usize>,
+}
+
+/// Proves steps whose waits are held against the drain bound of these lifetimes.
 fn of_proposal(
     subject: Subject<'_>,
     standing: Option<&StandingTurns>,
-    (proposal, taken): (&Proposal<'_>, usize),
+    (proposal, Known { taken, joins }): (&Proposal<'_>, Known),
     lifetimes: &[u8],
     options: &PhaseOptions,
 ) -> Passage {
@@ -345,7 +348,11 @@ fn of_proposal(
             proof.figures.waits_short = counted.short;
             Passage::Proved(Box::new(proof))
         }
-        Err(refusal) if refusal.is_inherited(taken) && takes_away_only(subject, counted_and_taken, &options) => {
+        Err(refusal)
+            if refusal.is_inherited(taken)
+                && takes_away_only(subject, counted_and_taken, &options)
+                && joins.is_none_or(|joins| newcomers::come_late(counted_and_taken, joins)) =>
+        {
             Passage::Inherited(refusal)
         }
         Err(refusal) => Passage::Refused(refusal),
@@ -435,49 +442,4 @@ pub fn lifetimes(fabric: &Fabric, changes: &ChangeSet) -> Vec<u8> {
         }
     }
     lifetimes
-}
-
-#[cfg(test)]
-mod tests {
-    use selvedge_fabric::{FabricBuilder, Node, PortRef, PortSettings};
-    use selvedge_types::{Guid, Lmc, NodeKind};
-
-    use super::*;
-
-    #[test]
-    fn lids_that_a_port_does_not_hold_are_given() {
-        let lids = |base: u16, lmc| LidRange {
-            base: Lid(base),
-            lmc: Lmc::new(lmc).unwrap(),
-        };
-        let check = |kind, port: u8, wanted: LidRange, want: bool| {
-            let mut node = Node::new(kind, Guid(1), 2, "n".to_owned());
-            let number = PortNum::new(port).unwrap();
-            node.port_mut(number).unwrap().settings.lids = lids(8, 1);
-            let mut b = FabricBuilder::new();
-            b.add(node);
-            let fabric = b.finish().unwrap();
-            let port = PortRef {
-                node: fabric.find(Guid(1)).unwrap(),
-                port: number,
-            };
-            let settings = PortSettings {
-                lids: wanted,
-                ..PortSettings::default()
-            };
-            let op = Op::Port {
-                port,
-                settings,
-                state: None,
-            };
-            assert_eq!(gives_lids(&fabric, &op), want, "{kind:?} {wanted:?}");
-        };
-        check(NodeKind::Ca, 1, lids(8, 1), false);
-        check(NodeKind::Ca, 1, lids(9, 0), false);
-        check(NodeKind::Ca, 1, lids(8, 2), true);
-        check(NodeKind::Ca, 1, lids(7, 0), true);
-        check(NodeKind::Switch, 0, lids(7, 0), true);
-        // Only port 0 of a switch has LIDs.
-        check(NodeKind::Switch, 1, lids(7, 0), false);
-    }
 }

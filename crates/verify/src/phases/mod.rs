@@ -36,6 +36,7 @@ mod change;
 mod drift;
 mod drops;
 pub(crate) mod net;
+mod newcomers;
 mod quick;
 mod report;
 mod standing;
@@ -54,8 +55,9 @@ use selvedge_types::{Idx, Lid};
 use serde::Serialize;
 
 pub use aging::Aging;
-pub use change::{Passage, Past, gives_lids, in_force, is_live, lifetimes, links_of, longest_wait, passage};
+pub use change::{Passage, Past, in_force, is_live, lifetimes, links_of, longest_wait, passage};
 pub use net::Links;
+pub use newcomers::{come as newcomers_come, gives_lids};
 pub use report::{
     Dropped, Era, MixedStep, PhaseFault, PhaseFinding, StepFigures, TransitionFigures, TransitionProof,
     TransitionRefusal,

@@ -1,0 +1,141 @@
+//! Who sends, or is sent to, only from some phase of a change set on: a host whose link is activated, a port that gets
+//! other LIDs.
+//!
+//! A bench counts them from the start, which asks for more than must be. A cycle that they close with packets of steps
+//! that have been taken, or that was there without them, is no danger if those packets are gone when they come: so a
+//! wait before their phase is a step, which writes nothing if no entry changes after it.
+
+use selvedge_fabric::Fabric;
+use selvedge_plan::{ChangeSet, Op, Phase};
+use selvedge_types::{LidRange, PortNum, PortState};
+
+use super::{PhaseStep, Proposal};
+
+/// True if from some phase on somebody sends, or is sent to, who was not there.
+#[must_use]
+pub fn come(fabric: &Fabric, changes: &ChangeSet) -> bool {
+    let is_switch = |at| fabric.switch_index(at).is_some();
+    let is_host = |op: &Op| match op {
+        Op::Port { port, .. } if activates(op) => {
+            !is_switch(port.node) || !fabric.peer(*port).is_some_and(|peer| is_switch(peer.node))
+        }
+        _ => gives_lids(fabric, op),
+    };
+    changes.phases.iter().flat_map(|phase| &phase.ops).any(is_host)
+}
+
+/// True if a Set gives an end port LIDs that it does not hold: from then on packets are sent to them.
+#[must_use]
+pub fn gives_lids(fabric: &Fabric, op: &Op) -> bool {
+    let Op::Port { port, settings, .. } = op else {
+        return false;
+    };
+    let is_external = port.port != PortNum::MANAGEMENT && fabric.node(port.node).is_switch();
+    let held = fabric.port(*port).map(|port| port.settings.lids);
+    let is_new = |held: LidRange| settings.lids.iter().any(|lid| lid.is_unicast() && !held.contains(lid));
+    !is_external && held.is_some_and(is_new)
+}
+
+/// Who comes last may come after a wait with which no entry changes: it is a step of its own, which writes nothing. So
+/// is what comes if no entry changes at all.
+pub(super) fn add_their_wait(proposal: &mut Proposal<'_>, fabric: &Fabric, changes: &ChangeSet) {
+    let wait_before_ns = waited(&changes.phases).saturating_sub(waited_of(&proposal.steps));
+    if (wait_before_ns > 0 || proposal.steps.is_empty()) && first(fabric, changes).is_some() {
+        let writes = Vec::new();
+        proposal.steps.push(PhaseStep { wait_before_ns, writes });
+    }
+}
+
+/// How many steps of a proposal, the waits before them included, are over when the first of them comes, or a link
+/// between switches is activated; the last change before the proposal was acknowledged `age_ns` ago. `as_met` says
+/// which steps some phases are.
+pub(super) fn joins(
+    (proposal, age_ns): (&Proposal<'_>, u64),
+    fabric: &Fabric,
+    changes: &ChangeSet,
+    as_met: impl FnOnce(&ChangeSet) -> Vec<PhaseStep>,
+) -> Option<usize> {
+    let first = first(fabric, changes)?;
+    let before = as_met(&ChangeSet {
+        generation: changes.generation,
+        phases: changes.phases[..first].to_vec(),
+    });
+    let pending_ns = waited(&changes.phases[..=first]).saturating_sub(waited_of(&before));
+    // What is waited after they have come does not count.
+    let next = proposal.steps.get(before.len());
+    let is_all = next.is_some_and(|next| next.wait_before_ns == pending_ns);
+    let has_aged = before.is_empty() && age_ns > 0;
+    Some(before.len() + usize::from(is_all && (pending_ns > 0 || has_aged)))
+}
+
+/// True if packets of before have gone when newcomers come: one of the steps up to that has a wait. The first `taken`
+/// steps are the past.
+pub(super) fn come_late((proposal, taken): (&Proposal<'_>, usize), joins: usize) -> bool {
+    let before = proposal.steps.iter().skip(taken).take(joins);
+    before.into_iter().any(|step| step.wait_before_ns > 0)
+}
+
+fn activates(op: &Op) -> bool {
+    matches!(op, Op::Port { state, .. } if *state == Some(PortState::Active))
+}
+
+/// The first phase that brings somebody, or a link.
+fn first(fabric: &Fabric, changes: &ChangeSet) -> Option<usize> {
+    let brings = |op: &Op| activates(op) || gives_lids(fabric, op);
+    changes.phases.iter().position(|phase| phase.ops.iter().any(brings))
+}
+
+fn waited(phases: &[Phase]) -> u64 {
+    let waits = phases.iter().map(|phase| phase.wait_before_ns);
+    waits.fold(0, u64::saturating_add)
+}
+
+fn waited_of(steps: &[PhaseStep]) -> u64 {
+    let waits = steps.iter().map(|step| step.wait_before_ns);
+    waits.fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_fabric::{FabricBuilder, Node, PortRef, PortSettings};
+    use selvedge_types::{Guid, Lid, Lmc, NodeKind};
+
+    use super::*;
+
+    #[test]
+    fn lids_that_a_port_does_not_hold_are_given() {
+        let lids = |base: u16, lmc| LidRange {
+            base: Lid(base),
+            lmc: Lmc::new(lmc).unwrap(),
+        };
+        let check = |kind, port: u8, wanted: LidRange, want: bool| {
+            let mut node = Node::new(kind, Guid(1), 2, "n".to_owned());
+            let number = PortNum::new(port).unwrap();
+            node.port_mut(number).unwrap().settings.lids = lids(8, 1);
+            let mut b = FabricBuilder::new();
+            b.add(node);
+            let fabric = b.finish().unwrap();
+            let port = PortRef {
+                node: fabric.find(Guid(1)).unwrap(),
+                port: number,
+            };
+            let settings = PortSettings {
+                lids: wanted,
+                ..PortSettings::default()
+            };
+            let op = Op::Port {
+                port,
+                settings,
+                state: None,
+            };
+            assert_eq!(gives_lids(&fabric, &op), want, "{kind:?} {wanted:?}");
+        };
+        check(NodeKind::Ca, 1, lids(8, 1), false);
+        check(NodeKind::Ca, 1, lids(9, 0), false);
+        check(NodeKind::Ca, 1, lids(8, 2), true);
+        check(NodeKind::Ca, 1, lids(7, 0), true);
+        check(NodeKind::Switch, 0, lids(7, 0), true);
+        // Only port 0 of a switch has LIDs.
+        check(NodeKind::Switch, 1, lids(7, 0), false);
+    }
+}
