@@ -171,6 +171,6 @@ impl Port {
     /// True if the link is trained and its logical state is INIT, ARMED or ACTIVE.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        self.link.phys == PhysState::LinkUp && self.link.state != PortState::Down
+        self.link.phys.is_trained() && self.link.state != PortState::Down
     }
 }

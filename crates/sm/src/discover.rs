@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_mad::AgentId;
 use selvedge_plan::partition::with_pkey_block;
-use selvedge_types::{Guid, NodeKind, PhysState, PortNum, PortState};
+use selvedge_types::{Guid, NodeKind, PhysState, PortNum};
 use selvedge_wire::{
     Attribute, AttributeId, CapabilityMask, DecodeError, DirectedRoute, Mad, NodeDescription, NodeInfo, PKeyTable,
     PortInfo, SwitchInfo,
@@ -171,7 +171,13 @@ impl Discovery {
                 self.found[node].description = NodeDescription::parse(data)?.text().into_owned();
             }
             Ask::Switch(node) => self.found[node].switch = Some(SwitchInfo::parse(data)?),
-            Ask::Port(node, port) => self.port(node, port, &PortInfo::parse(data)?, out),
+            Ask::Port(node, port) => {
+                let info = PortInfo::parse(data)?;
+                match info.is_contradictory() && port != PortNum::MANAGEMENT {
+                    true => self.reject_port((node, port), &info, route, events),
+                    false => self.port(node, port, &info, out),
+                }
+            }
             Ask::PKeys(node, port, block) => {
                 let table = PKeyTable::parse(data)?;
                 let found = &mut self.found[node];
@@ -308,6 +314,24 @@ impl Discovery {
         self.tell_duplicate(node, Some(from), events);
     }
 
+    /// A port that says of its link that it is up and that it is not.
+    fn reject_port(
+        &mut self,
+        (node, port): (usize, PortNum),
+        info: &PortInfo,
+        route: &DirectedRoute,
+        events: &mut Vec<Event>,
+    ) {
+        let (state, phys) = (
+            info.state.unwrap_or_default(),
+            info.phys_state.map_or(0, PhysState::code),
+        );
+        let name = self.name(node);
+        let why = format!("PortInfo of {name}[{port}]: PortState is {state}, PortPhysicalState {phys}");
+        events.push(Event::BadDatagram { why });
+        self.failed(Ask::Port(node, port), route, events);
+    }
+
     /// The cables of a node contradict each other. Of two hosts the first is kept. A switch is left out: tables meant
     /// for one would steer the other.
     fn may_be_two(&mut self, node: usize, from: Option<(usize, PortNum)>, events: &mut Vec<Event>) {
@@ -369,13 +393,12 @@ impl Discovery {
         if info.ext_speed_supported.is_some() || slot.info.is_none_or(|old| old.ext_speed_supported.is_none()) {
             slot.info = Some(*info);
         }
-        let up = info.phys_state == Some(PhysState::LinkUp) && info.state.is_some_and(|s| s != PortState::Down);
         let leads_on = match found.info.kind {
             NodeKind::Switch => port != PortNum::MANAGEMENT,
             // Only our own channel adapter lets us out, and only by the port we sit at.
             NodeKind::Ca | NodeKind::Router => node == 0 && found.info.local_port == port.get(),
         };
-        if !up || !leads_on || slot.probed {
+        if !info.is_up() || !leads_on || slot.probed {
             return;
         }
         slot.probed = true;

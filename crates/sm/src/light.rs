@@ -7,7 +7,7 @@ use std::sync::Arc;
 use selvedge_fabric::{Fabric, NodeIdx, Port, PortRef};
 use selvedge_mad::AgentId;
 use selvedge_sim::Time;
-use selvedge_types::{Guid, PhysState, PortNum, PortState};
+use selvedge_types::{Guid, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, Mad, NodeInfo, PortInfo, SwitchInfo};
 
 use crate::config::Mode;
@@ -385,9 +385,8 @@ fn says_changed(answer: Option<&Mad>) -> Option<bool> {
 /// True if the link of a port is not what it was.
 fn is_other_link(at: PortRef, info: &PortInfo, inventory: Option<&Inventory>) -> bool {
     let state = info.state.unwrap_or(PortState::Down);
-    let is_up = info.phys_state == Some(PhysState::LinkUp) && state != PortState::Down;
     let known = inventory.and_then(|inventory| inventory.fabric.port(at));
-    known.is_none_or(|known| state != known.link.state || is_up != known.is_up())
+    known.is_none_or(|known| state != known.link.state || info.is_up() != known.is_up())
 }
 
 /// True if our own link went up or down, or somebody else made himself master of this port: whoever took us over while

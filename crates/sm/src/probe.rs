@@ -16,7 +16,7 @@ use std::time::Duration;
 use selvedge_fabric::{NodeIdx, PortRef};
 use selvedge_plan::partition::with_pkey_block;
 use selvedge_sim::Time;
-use selvedge_types::{IdxVec, PKey, PhysState, PortNum, PortState};
+use selvedge_types::{IdxVec, PKey, PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, DirectedRoute, NodeInfo, PKeyTable, PortInfo, SmpData};
 
 use crate::damage::{Damage, Returned};
@@ -288,6 +288,8 @@ impl Probe {
         }
         let inventory = Arc::clone(&self.inventory);
         let fabric = &inventory.fabric;
+        // An answer that nobody can read is none.
+        let info = info.filter(|info| !info.is_contradictory());
         let (Some(info), Some(port)) = (info, fabric.port(at)) else {
             if self.is_cut_off(at.node) {
                 return self.looked();
@@ -302,8 +304,7 @@ impl Probe {
             self.ways = None;
         }
         let state = info.state.unwrap_or(PortState::Down);
-        let is_up = info.phys_state == Some(PhysState::LinkUp) && state != PortState::Down;
-        match (port.is_up(), is_up) {
+        match (port.is_up(), info.is_up()) {
             (true, false) => {
                 self.damage.lost.insert(at);
                 self.damage.seen.push((at, *info));
@@ -412,8 +413,7 @@ impl Probe {
             Behind::Node => NodeInfo::parse(data).is_ok_and(|info| is_behind(fabric, far, &info)),
             Behind::Port => PortInfo::parse(data).is_ok_and(|info| {
                 back.info = Some(info);
-                let is_up = info.phys_state == Some(PhysState::LinkUp);
-                is_up && !matches!(info.state, None | Some(PortState::Down | PortState::Active))
+                info.is_up() && info.state != Some(PortState::Active)
             }),
             Behind::Agent(node) => PortInfo::parse(data).is_ok_and(|info| {
                 let port = PortNum::MANAGEMENT;

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use selvedge_fabric::{NodeIdx, PortRef};
-use selvedge_types::{PhysState, PortNum, PortState};
+use selvedge_types::{PortNum, PortState};
 use selvedge_wire::{Attribute, AttributeId, Class, DirectedRoute, Mad, PortInfo};
 
 use crate::core::{Sm, ok};
@@ -40,10 +40,9 @@ fn is_news(inventory: &Inventory, repaired: &BTreeSet<PortRef>, mad: &Mad) -> bo
         .fabric
         .port(at)
         .is_some_and(|port| port.link.state == PortState::Active);
-    let is_up = info.phys_state == Some(PhysState::LinkUp);
     let is_idle = matches!(info.state, Some(PortState::Init | PortState::Armed));
     let is_external = port != PortNum::MANAGEMENT && inventory.fabric.node(node).is_switch();
-    is_external && was_active && is_up && is_idle && !repaired.contains(&at)
+    is_external && was_active && info.is_up() && is_idle && !repaired.contains(&at)
 }
 
 /// Where a directed route ends, by the cables that are known.

@@ -122,6 +122,13 @@ pub enum PhysState {
 }
 
 impl PhysState {
+    /// True if the link is trained. While it repairs itself its logical state stays what it was: nothing is sent for a
+    /// moment, and nothing is lost but that. Source: IBA vol 1 §7.2.7 (PhyLinkUp, and LinkActDefer).
+    #[must_use]
+    pub const fn is_trained(self) -> bool {
+        matches!(self, Self::LinkUp | Self::Recovery)
+    }
+
     /// From PortInfo.PortPhysicalState (1–7; 0 is "no change", only in Sets).
     #[must_use]
     pub const fn from_code(code: u8) -> Option<Self> {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use selvedge_types::PortState;
 use selvedge_wire::{ExtLinkSpeeds, Method};
 
 use super::*;
@@ -332,4 +333,44 @@ fn whom_nobody_can_make_out_is_asked_again() {
     nodes[1].cables[2] = Some((2, 17));
     let discovery = check(&nodes, &[10, 20], &[], &["SLV-SM-0011", "SLV-SM-0010"]);
     assert_eq!(discovery.found[1].ports[2].trouble, Some(PortReason::PeerSilent));
+}
+
+#[test]
+fn a_link_that_repairs_itself_is_up_and_one_that_contradicts_itself_is_asked_again() {
+    let mut nodes = vec![host(10), switch(20, 4)];
+    cable(&mut nodes, (0, 1), (1, 1));
+    // Whether somebody is looked for behind a port in these states, and what is noted of the port.
+    let check = |state, phys, want: bool, trouble| {
+        let mut discovery = walk(&nodes).0;
+        let (mut out, mut events) = (Vec::new(), Vec::new());
+        let port = PortNum::new(2).unwrap();
+        let mut mad = Mad::directed(Method::GetResp, PortInfo::ID, 2, &DirectedRoute::LOCAL);
+        let (state, phys_state) = (Some(state), Some(phys));
+        mad.write(&PortInfo {
+            state,
+            phys_state,
+            ..PortInfo::default()
+        });
+        let ask = Ask::Port(1, port);
+        discovery.ended(ask, &DirectedRoute::LOCAL, Some(&mad), &mut out, &mut events);
+        let codes: Vec<&str> = events.iter().map(Event::code).collect();
+        let told: &[&str] = if trouble == None {
+            &[]
+        } else {
+            &["SLV-SM-0011", "SLV-SM-0010"]
+        };
+        let noted = discovery.found[1].ports[2].trouble;
+        assert_eq!(
+            (out.len(), noted, &codes[..]),
+            (want.into(), trouble, told),
+            "{state:?} {phys_state:?}"
+        );
+    };
+    let silent = Some(PortReason::PeerSilent);
+    check(PortState::Active, PhysState::LinkUp, true, None);
+    check(PortState::Active, PhysState::Recovery, true, None);
+    check(PortState::Active, PhysState::PhyTest, false, silent);
+    check(PortState::Init, PhysState::Polling, false, silent);
+    check(PortState::Down, PhysState::Polling, false, None);
+    check(PortState::Down, PhysState::LinkUp, false, None);
 }

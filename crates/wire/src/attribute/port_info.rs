@@ -161,6 +161,23 @@ impl PortInfo {
         modifier as u8
     }
 
+    /// True if the link is trained, and its logical state INIT, ARMED or ACTIVE.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        self.phys_state.is_some_and(PhysState::is_trained) && self.says_up()
+    }
+
+    /// True if the link is up by its logical state and not by its physical one: that is no state of a port, but an
+    /// answer with a flipped bit. Source: IBA vol 1 §7.2.7 (without PhyLinkUp the state is LinkDown).
+    #[must_use]
+    pub fn is_contradictory(&self) -> bool {
+        self.says_up() && !self.is_up()
+    }
+
+    fn says_up(&self) -> bool {
+        self.state.is_some_and(|state| state != PortState::Down)
+    }
+
     /// Width and speed in use; `None` while a field says neither one width nor one speed.
     ///
     /// An extended speed wins over SDR to QDR, whatever the capability mask says: switches have a mask on port 0 only.
