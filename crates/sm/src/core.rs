@@ -490,6 +490,7 @@ impl Sm {
             }
         };
         self.inventory = Some(Arc::clone(&inventory));
+        self.note_doubles(inventory.fabric.node(inventory.local.node).guid, &before);
         // Should this sweep be repeated, the next one has seen them before.
         self.others.has_set_up |= self.has_been_set_up_by_another(&inventory.fabric);
         let known = self.view.fabric.as_deref().filter(|_| self.view.plan.is_some());

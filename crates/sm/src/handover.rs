@@ -1,6 +1,6 @@
 //! Who is master: elections, and a standby's watch over the master.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use selvedge_fabric::{Fabric, Link, PortRef};
@@ -147,6 +147,14 @@ impl Sm {
             let before = known.find_port(guid);
             before.is_none_or(|at| !known.link_is_up(at))
         })
+    }
+
+    /// Somebody showed the GUID of this manager's own node, in this sweep or in the one `before` it: whoever has it may
+    /// manage as well, and neither can tell the other from himself.
+    pub(crate) fn note_doubles(&mut self, own: Guid, before: &BTreeSet<Guid>) {
+        if self.duplicates.contains(&own) || before.contains(&own) {
+            self.others.met = Some(self.now);
+        }
     }
 
     /// True if another manager has been met, and tables have not been read since: it may have written any of them.

@@ -144,6 +144,43 @@ fn a_sweep_reads_what_was_written_under_traffic_and_not_read_since() {
     check(false, true, &[], (1, [1, 1]));
 }
 
+/// What a sweep finds if nothing has changed: tables reach as far as the plan's, and their manager is this one.
+fn as_planned(sm: &Sm, inventory: &Inventory) -> Arc<Inventory> {
+    let mut found = inventory.clone();
+    let top = sm.view.plan.as_ref().unwrap().tables.top().0;
+    for &node in inventory.fabric.switches().iter() {
+        let settings = inventory.fabric.node(node).switch_settings;
+        let settings = selvedge_fabric::SwitchSettings {
+            linear_top: top,
+            ..settings
+        };
+        Arc::make_mut(&mut found.fabric).set_switch(node, settings);
+    }
+    Arc::new(found)
+}
+
+/// Who shows the GUID of this manager's node may manage as well.
+#[test]
+fn after_a_double_of_its_own_all_tables_are_read() {
+    // Who is seen twice in this sweep, and in the one before.
+    let check = |now: Option<u64>, before: Option<u64>, want: usize| {
+        let (mut sm, inventory) = planned();
+        let found = as_planned(&sm, &inventory);
+        let told = |guid: Option<u64>| guid.into_iter().map(Guid).collect();
+        sm.duplicates = told(now);
+        sm.note_doubles(Guid(1), &told(before));
+        sm.begin_reading(found);
+        let Stage::Reading { todo, .. } = &sm.stage else {
+            panic!("{:?}", sm.stage)
+        };
+        assert_eq!(todo.len(), want, "{now:?} {before:?}");
+    };
+    check(None, None, 0);
+    check(Some(2), Some(2), 0);
+    check(Some(1), None, 2);
+    check(None, Some(1), 2);
+}
+
 #[test]
 fn after_another_master_all_tables_are_read() {
     // What the other one is, and whether its link was up when this one last looked.
@@ -162,18 +199,7 @@ fn after_another_master_all_tables_are_read() {
             state,
         };
         let others = BTreeMap::from([(worse.guid, (place(&inventory, FAR, 1), worse))]);
-        let mut found = Inventory::clone(&inventory);
-        // Its tables reach as far as the plan's, and its manager is this one.
-        let top = sm.view.plan.as_ref().unwrap().tables.top().0;
-        for &node in inventory.fabric.switches().iter() {
-            let settings = inventory.fabric.node(node).switch_settings;
-            let settings = selvedge_fabric::SwitchSettings {
-                linear_top: top,
-                ..settings
-            };
-            Arc::make_mut(&mut found.fabric).set_switch(node, settings);
-        }
-        let found = Arc::new(found);
+        let found = as_planned(&sm, &inventory);
         sm.inventory = Some(Arc::clone(&found));
         sm.elected(Arc::clone(&found), (&others, 0), Time::ZERO, &mut Vec::new());
         let Stage::Reading { todo, .. } = &sm.stage else {
