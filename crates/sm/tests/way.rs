@@ -248,8 +248,8 @@ fn packets_of_a_moment_ago_count() {
     check(1_000_000_000, "[0, 1]");
 }
 
-/// No entry changes, and a host comes: where packets of a moment ago could close a circle with what it sends, or what is
-/// sent to it, it is let in after a wait.
+/// No entry changes, and a host comes: where packets of a moment ago could close a circle with what it sends, or what
+/// is sent to it, it is let in after a wait.
 #[test]
 fn who_comes_does_not_meet_packets_of_a_moment_ago() {
     let bench = bench("ring:switches=6,hosts=1");

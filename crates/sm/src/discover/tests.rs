@@ -340,7 +340,7 @@ fn a_link_that_repairs_itself_is_up_and_one_that_contradicts_itself_is_asked_aga
     let mut nodes = vec![host(10), switch(20, 4)];
     cable(&mut nodes, (0, 1), (1, 1));
     // Whether somebody is looked for behind a port in these states, and what is noted of the port.
-    let check = |state, phys, want: bool, trouble| {
+    let check = |state, phys, want: bool, trouble: Option<PortReason>| {
         let mut discovery = walk(&nodes).0;
         let (mut out, mut events) = (Vec::new(), Vec::new());
         let port = PortNum::new(2).unwrap();
@@ -354,7 +354,7 @@ fn a_link_that_repairs_itself_is_up_and_one_that_contradicts_itself_is_asked_aga
         let ask = Ask::Port(1, port);
         discovery.ended(ask, &DirectedRoute::LOCAL, Some(&mad), &mut out, &mut events);
         let codes: Vec<&str> = events.iter().map(Event::code).collect();
-        let told: &[&str] = if trouble == None {
+        let told: &[&str] = if trouble.is_none() {
             &[]
         } else {
             &["SLV-SM-0011", "SLV-SM-0010"]

@@ -9,6 +9,7 @@
 mod clear;
 mod lanes;
 mod net;
+mod newcomers;
 mod order;
 mod patience;
 mod show;
@@ -284,16 +285,6 @@ impl<'a> Way<'a> {
         found.into_iter().flatten().min_by_key(cost)
     }
 
-    /// No entry changes, but hosts may come: packets of what changed a moment ago must be gone first if they and what is
-    /// sent by those hosts, or to them, could wait for each other.
-    fn with_newcomers(&self, base: ChangeSet) -> ChangeSet {
-        let may_meet = self.past.is_some() && phases::newcomers_come(self.fabric, &base);
-        match may_meet && self.word(&[]) != Word::Safe {
-            true => self.assemble(base, &[], Word::LeadsOut),
-            false => base,
-        }
-    }
-
     fn split(&self, by_lid: &BTreeMap<Lid, Vec<Write>>) -> Option<Vec<Step>> {
         let mut split = Split::new(&self.net, self.in_force);
         let mut steps = Vec::new();
@@ -379,17 +370,6 @@ impl<'a> Way<'a> {
             wait_ns.unwrap_or(0).saturating_sub(age_ns)
         };
         steps.iter().zip(&needed[taken..]).map(wait).collect()
-    }
-
-    /// How long to wait after these steps, in nanoseconds.
-    fn wait_behind_ns(&self, steps: &[Step]) -> u64 {
-        let nothing = Step {
-            what: What::Change,
-            waits: true,
-            writes: Vec::new(),
-        };
-        let steps: Vec<Step> = steps.iter().cloned().chain([nothing]).collect();
-        self.waits_ns(&steps).pop().unwrap_or(0)
     }
 
     /// The change set with its tables in these steps: settings first, then activation of links between switches, so

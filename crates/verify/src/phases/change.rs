@@ -76,9 +76,10 @@ pub fn passage(
         return Passage::Still;
     }
     newcomers::add_their_wait(&mut proposal, fabric, changes);
-    let joins = |age_ns| {
+    let known = |taken, age_ns| {
         let as_met = |changes: &ChangeSet| as_met(fabric, &held, plan, (&wake, changes)).steps;
-        newcomers::joins((&proposal, age_ns), fabric, changes, as_met)
+        let joins = newcomers::joins((&proposal, age_ns), fabric, changes, as_met);
+        Known { taken, joins }
     };
     // What is kept knows nothing of entries that wake, nor of who comes.
     let standing = options.turns.as_deref().filter(|_| wake.is_empty() && !is_still);
@@ -86,13 +87,7 @@ pub fn passage(
     let phase_options = phase_options(changes, options);
     let Some(past) = past else {
         let subject = Subject::tables(fabric, &plan.lids, &tables, levels, map);
-        let steps = (
-            &proposal,
-            Known {
-                taken: 0,
-                joins: joins(0),
-            },
-        );
+        let steps = (&proposal, known(0, 0));
         return of_proposal(subject, standing, steps, &lifetimes, &phase_options);
     };
     // Dependencies that are kept with those that linger know of the past.
@@ -108,12 +103,9 @@ pub fn passage(
     };
     let subject = Subject::tables(fabric, &plan.lids, &past.tables, levels, map);
     let judge = |age_ns: u64| {
+        let known = known(past.steps.len(), age_ns);
         let mut proposal = proposal.clone();
         past.put_before(&mut proposal, age_ns);
-        let known = Known {
-            taken: past.steps.len(),
-            joins: joins(age_ns),
-        };
         of_proposal(subject, None, (&proposal, known), &lifetimes, &phase_options)
     };
     match judge(past.age_ns) {

@@ -1,0 +1,29 @@
+//! Hosts that come beside packets of what changed a moment ago.
+
+use selvedge_plan::ChangeSet;
+use selvedge_verify::phases::{self, Word};
+
+use super::{Step, Way, What};
+
+impl Way<'_> {
+    /// The way if no entry changes. Hosts may come: packets of what changed a moment ago must be gone first if they and
+    /// what is sent by those hosts, or to them, could wait for each other.
+    pub(super) fn with_newcomers(&self, base: ChangeSet) -> ChangeSet {
+        let may_meet = self.past.is_some() && phases::newcomers_come(self.fabric, &base);
+        match may_meet && self.word(&[]) != Word::Safe {
+            true => self.assemble(base, &[], Word::LeadsOut),
+            false => base,
+        }
+    }
+
+    /// How long to wait after these steps, in nanoseconds.
+    pub(super) fn wait_behind_ns(&self, steps: &[Step]) -> u64 {
+        let nothing = Step {
+            what: What::Change,
+            waits: true,
+            writes: Vec::new(),
+        };
+        let steps: Vec<Step> = steps.iter().cloned().chain([nothing]).collect();
+        self.waits_ns(&steps).pop().unwrap_or(0)
+    }
+}
