@@ -79,7 +79,7 @@ impl Watcher {
             return Some(Rule::SeveralMasters);
         }
         // What an earlier life had sent came after the tables were read: it is as if another master had written them.
-        if after(self.bequeathed) {
+        if self.bequeathed.is_some_and(is_unaware) {
             return Some(Rule::LateSet);
         }
         if after(self.disturbed) {
